@@ -35,7 +35,7 @@ LAYERS = {
     "suspend": ("gpu", "driver", "base", "ledger/wire/"),
     "jobs": ("gpu", "driver", "base") + KEEPER_FACE,
     # The other side of suspend, in a process of its own.
-    "mover": ("driver", "base", "ledger/wire/", "suspend/request.h", "suspend/helper.h"),
+    "mover": ("driver", "base", "ledger/wire/", "suspend/request.h", "suspend/mover_options.h"),
     # Sends what notify says, in a process of its own.
     "notifier": ("notify", "base"),
     "keeper": ("base",),

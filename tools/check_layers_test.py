@@ -79,8 +79,8 @@ class CheckLayers(unittest.TestCase):
 
     def test_jobs_sees_only_the_public_face_of_keeper(self):
         for name in ("spec", "journal", "client", "process_tree"):
-            self.assert_allowed("src/jobs/supervisor.cc", "src/keeper/%s.h" % name, "keeper/%s.h" % name)
-        self.assert_refused("src/jobs/supervisor.cc", "src/keeper/log_file.h", "keeper/log_file.h")
+            self.assert_allowed("src/jobs/job_manager.cc", "src/keeper/%s.h" % name, "keeper/%s.h" % name)
+        self.assert_refused("src/jobs/job_manager.cc", "src/keeper/log_file.h", "keeper/log_file.h")
 
     def test_the_product_never_includes_the_simulated_driver(self):
         self.assert_refused("src/driver/nvml.cc", "sim/state/state.h", "sim/state/state.h")

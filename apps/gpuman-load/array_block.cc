@@ -11,7 +11,7 @@ namespace abi = driver::abi;
 
 constexpr std::uint64_t kTexel = 16;  // four channels of 32 bits
 constexpr std::uint64_t kRow = 4096 * kTexel;
-constexpr std::uint64_t kMostRows = 32768;  // within the 2D limits of every device since Maxwell
+constexpr std::uint64_t kMaxRows = 32768;  // within the 2D limits of every device since Maxwell
 constexpr std::uint64_t kWindowRows = 256;
 
 // Distinct, so that arrays of one block that change places are found.
@@ -149,7 +149,7 @@ class ArrayBlock final : public Block {
 Result<std::unique_ptr<Block>> AllocateArrays(Session& session, Bytes size) {
   auto block = std::make_unique<ArrayBlock>(session);
   for (auto rows = (size.count + kRow - 1) / kRow; rows > 0;) {
-    const auto now = std::min(rows, kMostRows);
+    const auto now = std::min(rows, kMaxRows);
     GPUMAN_TRY(block->Append(now));
     rows -= now;
   }

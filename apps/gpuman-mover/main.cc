@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stdout);
     return 0;
   }
-  const auto options = gpuman::suspend::ParseHelperOptions(argc, argv);
+  const auto options = gpuman::suspend::ParseMoverOptions(argc, argv);
   if (!options) {
     std::fprintf(stderr, "gpuman-mover: %s\n%s", options.error().message.c_str(), kUsage);
     return kExitUsage;

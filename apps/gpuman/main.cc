@@ -13,11 +13,12 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   try {
     using namespace gpuman::cli;  // NOLINT(google-build-using-namespace)
-    const Surroundings surroundings{std::cout, std::cerr, LookOf(STDOUT_FILENO), LookOf(STDERR_FILENO)};
+    const SessionContext context{std::cout, std::cerr, TerminalStyleOf(STDOUT_FILENO),
+                                 TerminalStyleOf(STDERR_FILENO)};
     const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    if (IsGflowName(name)) return RunGflow(name, arguments, surroundings);
-    return (name == kNvsharectl ? RunNvsharectl : RunCli)(arguments, surroundings);
+    if (IsGflowName(name)) return RunGflow(name, arguments, context);
+    return (name == kNvsharectl ? RunNvsharectl : RunCli)(arguments, context);
   } catch (const std::exception& error) {
     std::cerr << "gpuman: " << error.what() << '\n';
     return gpuman::cli::kExitFailed;

@@ -14,7 +14,7 @@
 namespace gpuman::kubernetes {
 namespace {
 
-constexpr std::int64_t kMostReplicas = 1000;    // more devices than that help nobody and make long messages
+constexpr std::int64_t kMaxReplicas = 1000;     // more devices than that help nobody and make long messages
 constexpr std::int64_t kHighestPriority = 255;  // of any job
 constexpr base::Bytes kLargest = base::GiB(1024);
 
@@ -172,7 +172,7 @@ Resource ReadResource(const toml::table& table, Problems& problems) {
   }
   if (resource.kind == Kind::kMemory || resource.kind == Kind::kSlice) in.Size("reserve", resource.reserve);
   if (resource.kind == Kind::kShared) {
-    in.Count("replicas", resource.replicas, 2, kMostReplicas);
+    in.Count("replicas", resource.replicas, 2, kMaxReplicas);
     if (!table.contains("replicas")) in.Bad("replicas", "is missing: how many containers share a GPU");
   }
   if (table.contains("priority")) {

@@ -72,7 +72,7 @@ std::array<spank_option, 3> Options() {
             0, TakeShare}}};
 }
 
-base::Result<Settings> SettingsOf(int count, char* words[]) {
+base::Result<StepSettings> SettingsOf(int count, char* words[]) {
   std::vector<std::string_view> list(words, words + std::max(count, 0));
   auto settings = ParseSettings(list);
   if (!settings) return base::Fail(std::move(settings.error()).In("gpuman: plugstack.conf"));
@@ -125,7 +125,7 @@ void SayOnce(spank_t spank, const std::string& message) {
     slurm_spank_log("%s", message.c_str());
 }
 
-base::Result<> Hold(spank_t spank, const Settings& settings) {
+base::Result<> Hold(spank_t spank, const StepSettings& settings) {
   const auto step = StepOf(spank);
   const auto request = RequestFor(step, settings);
   if (request && !*request) {

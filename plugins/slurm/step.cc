@@ -24,7 +24,7 @@ Result<bool> ParseYesNo(std::string_view name, std::string_view value) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("{}={}: it is yes or no", name, value));
 }
 
-Result<> Take(std::string_view name, std::string_view value, Settings& settings) {
+Result<> Take(std::string_view name, std::string_view value, StepSettings& settings) {
   if (name == "socket") {
     if (!value.starts_with('/'))
       return Fail(ErrorCode::kInvalidArgument, fmt::format("socket={}: it is an absolute path", value));
@@ -78,24 +78,24 @@ std::vector<std::string> GpusOf(const Step& step) {
 }
 
 // nullopt: no shards were asked for.
-Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const Settings& settings) {
+Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const StepSettings& settings) {
   const auto text = step.variable("SLURM_SHARDS_ON_NODE");
   if (!text || text->empty()) return std::optional<base::Bytes>{};
   if (step.share && settings.share_whole) return std::optional<base::Bytes>{};
-  constexpr std::uint64_t kMost = 1'000'000;
+  constexpr std::uint64_t kMax = 1'000'000;
   std::uint64_t shards = 0;
   const char* const end = text->data() + text->size();
   const auto parsed = std::from_chars(text->data(), end, shards);
-  if (parsed.ec != std::errc() || parsed.ptr != end || shards == 0 || shards > kMost ||
-      settings.shard.count > UINT64_MAX / kMost)
+  if (parsed.ec != std::errc() || parsed.ptr != end || shards == 0 || shards > kMax ||
+      settings.shard.count > UINT64_MAX / kMax)
     return Fail(ErrorCode::kInternal, fmt::format("SLURM_SHARDS_ON_NODE={} is no number of shards", *text));
   return std::optional(base::Bytes{shards * settings.shard.count});
 }
 
 }  // namespace
 
-Result<Settings> ParseSettings(std::span<const std::string_view> words) {
-  Settings settings;
+Result<StepSettings> ParseSettings(std::span<const std::string_view> words) {
+  StepSettings settings;
   for (const auto word : words) {
     const auto sign = word.find('=');
     const auto name = word.substr(0, sign);
@@ -121,7 +121,7 @@ std::string TagOf(const Step& step) {
   return fmt::format("slurm-{}.{}", step.job, name);
 }
 
-Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const Settings& settings) {
+Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const StepSettings& settings) {
   api::AttachRequest request;
   request.gpus = GpusOf(step);
   if (request.gpus.empty()) return std::optional<api::AttachRequest>{};
@@ -154,7 +154,7 @@ std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
   return environment;
 }
 
-Refusal OnError(const base::Error& error, const Settings& settings) {
+Refusal OnError(const base::Error& error, const StepSettings& settings) {
   const std::string hint = error.hint.empty() ? "" : " (" + error.hint + ")";
   // What was asked for is wrong: that is to be told, not passed over.
   if (error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsatisfiable)

@@ -19,7 +19,7 @@
 namespace gpuman::slurm {
 
 // What stands behind the plugin in plugstack.conf.
-struct Settings {
+struct StepSettings {
   std::string socket = "/run/gpuman/gpumand.sock";
   bool required = false;             // no task starts that gpumand does not hold
   base::Millis patience{5000};       // for gpumand's answer, 100 ms to 60 s
@@ -29,7 +29,7 @@ struct Settings {
 };
 
 // kInvalidArgument names the word and says what is known.
-base::Result<Settings> ParseSettings(std::span<const std::string_view> words);
+base::Result<StepSettings> ParseSettings(std::span<const std::string_view> words);
 
 inline constexpr const char* kMemoryOption = "gpuman-mem";
 inline constexpr const char* kSoftOption = "gpuman-soft";
@@ -56,7 +56,7 @@ struct Step {
 std::string TagOf(const Step& step);
 
 // What to ask gpumand; nullopt: the step has no GPU.
-base::Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const Settings& settings);
+base::Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const StepSettings& settings);
 
 // What its tasks get in their environment; `preloaded` is their LD_PRELOAD so far.
 std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
@@ -67,6 +67,6 @@ struct Refusal {
   bool may_start = false;
   std::string message;  // for the user, one line
 };
-Refusal OnError(const base::Error& error, const Settings& settings);
+Refusal OnError(const base::Error& error, const StepSettings& settings);
 
 }  // namespace gpuman::slurm

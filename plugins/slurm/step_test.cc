@@ -29,7 +29,7 @@ Step OnGpu(const char* gpu = "0") {
   return StepWith({{"CUDA_VISIBLE_DEVICES", gpu}, {"SLURM_STEP_GPUS", gpu}});
 }
 
-api::AttachRequest Asked(const Step& step, const Settings& settings = {}) {
+api::AttachRequest Asked(const Step& step, const StepSettings& settings = {}) {
   auto request = RequestFor(step, settings);
   EXPECT_TRUE(request) << request.error().message;
   EXPECT_TRUE(request && *request);
@@ -160,7 +160,7 @@ TEST(SlurmStep, IsHeldToItsShards) {
   Step step =
       StepWith({{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "0"}, {"SLURM_SHARDS_ON_NODE", "3"}});
   EXPECT_EQ(Asked(step).at_most, base::GiB(3));
-  Settings settings;
+  StepSettings settings;
   settings.shard = base::MiB(256);
   EXPECT_EQ(Asked(step, settings).at_most, base::MiB(768));
   settings.share_whole = true;
@@ -193,7 +193,7 @@ TEST(SlurmEnvironment, HasTheShimBeforeWhatIsPreloadedAndOnce) {
 }
 
 TEST(SlurmTask, StartsWithoutGpumandUnlessItIsRequired) {
-  Settings careless, careful;
+  StepSettings careless, careful;
   careful.required = true;
   for (const auto code :
        {ErrorCode::kUnavailable, ErrorCode::kTimeout, ErrorCode::kConflict, ErrorCode::kInternal}) {

@@ -17,7 +17,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-using Place = CopySide::Place;
+using Location = CopySide::Location;
 constexpr std::uint64_t kChunk = 4 * kMiB;
 constexpr std::uint64_t kPage = 4096;
 
@@ -66,7 +66,7 @@ bool CopyThroughKernel(std::uint64_t destination, std::uint64_t source, std::uin
 }
 
 bool StillThere(Driver& driver, const CopySide& side, std::uint64_t address, std::uint64_t size, bool write) {
-  if (side.place == Place::kPageableHost) return true;
+  if (side.location == Location::kPageableHost) return true;
   return driver.memory.Check(address, size, write) == AddressSpace::Lookup::kGood;
 }
 
@@ -78,9 +78,9 @@ CUresult MovePiece(Driver& driver, Device& device, const CopySide& source, std::
     driver.SetFault(CUDA_ERROR_ILLEGAL_ADDRESS);
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
-  if (destination.place == Place::kDevice) MoveManaged(driver, to, size, &device);
-  const bool from_pageable = source.place == Place::kPageableHost,
-             to_pageable = destination.place == Place::kPageableHost;
+  if (destination.location == Location::kDevice) MoveManaged(driver, to, size, &device);
+  const bool from_pageable = source.location == Location::kPageableHost,
+             to_pageable = destination.location == Location::kPageableHost;
   if (!from_pageable && !to_pageable) {
     std::memmove(Pointer(to), Pointer(from), size);
     return CUDA_SUCCESS;
@@ -90,7 +90,8 @@ CUresult MovePiece(Driver& driver, Device& device, const CopySide& source, std::
 
 CUresult RunCopy(Driver& driver, Device& device, const CopySide& source, const CopySide& destination,
                  const CopyBox& box) {
-  const bool from_device = source.place == Place::kDevice, to_device = destination.place == Place::kDevice;
+  const bool from_device = source.location == Location::kDevice,
+             to_device = destination.location == Location::kDevice;
   std::uint64_t unpaced = 0;
   const auto pace = [&](std::uint64_t bytes, std::uint64_t enough) {
     unpaced += bytes;
@@ -174,11 +175,11 @@ CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool writ
   switch (driver.memory.Check(side.address, bytes, write)) {
     case AddressSpace::Lookup::kGood: {
       const auto allocation = driver.memory.FindAllocation(side.address);
-      side.place = allocation && IsHostKind(allocation->kind) ? Place::kPinnedHost : Place::kDevice;
+      side.location = allocation && IsHostKind(allocation->kind) ? Location::kPinnedHost : Location::kDevice;
       return CUDA_SUCCESS;
     }
     case AddressSpace::Lookup::kUnknown:
-      side.place = Place::kPageableHost;
+      side.location = Location::kPageableHost;
       return device_only || side.address == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case AddressSpace::Lookup::kBad:
       break;
@@ -188,8 +189,9 @@ CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool writ
 
 // An injected fault.
 CUresult CopyFault(Driver& driver, Device& device, const CopySide& source, const CopySide& destination) {
-  const bool locked = source.place == Place::kPinnedHost || destination.place == Place::kPinnedHost;
-  const bool crosses = source.place == Place::kDevice || destination.place == Place::kDevice;
+  const bool locked =
+      source.location == Location::kPinnedHost || destination.location == Location::kPinnedHost;
+  const bool crosses = source.location == Location::kDevice || destination.location == Location::kDevice;
   Faults& faults = device.state().shared().faults;
   if (!locked || !crosses || !FaultStrikes(faults.copy_fails_in[device.gpu()])) return CUDA_SUCCESS;
   if (faults.copy_fails_for_good[device.gpu()].load() == 0) return CUDA_ERROR_UNKNOWN;
@@ -207,7 +209,8 @@ CUresult SubmitCopy(const Call& call, const StreamReference& stream, const CopyS
     if (driver.fault() != CUDA_SUCCESS) return driver.fault();
     return RunCopy(driver, device, source, destination, box);
   };
-  const bool pageable = source.place == Place::kPageableHost || destination.place == Place::kPageableHost;
+  const bool pageable =
+      source.location == Location::kPageableHost || destination.location == Location::kPageableHost;
   const bool capturing = stream.context->CaptureOf(stream.stream) != nullptr;
   if (synchronous || (pageable && !capturing))
     return stream.context->EnqueueAndWait(stream.stream, std::move(run));

@@ -9,11 +9,11 @@ namespace gpuman::sim::cuda {
 
 // One end of a copy: a box of rows. For one dimension the box is one row.
 struct CopySide {
-  enum class Place { kDevice, kPinnedHost, kPageableHost };
+  enum class Location { kDevice, kPinnedHost, kPageableHost };
   std::uint64_t address = 0;
   std::uint64_t pitch = 0;  // bytes from row to row
   std::uint64_t slice = 0;  // bytes from layer to layer
-  Place place = Place::kDevice;
+  Location location = Location::kDevice;
 };
 
 struct CopyBox {

@@ -12,8 +12,8 @@ constexpr std::uint64_t kStep = 512;
 
 }  // namespace
 
-MemoryPool::MemoryPool(Driver& driver, Device& device, bool is_default, Place place)
-    : driver_(driver), device_(device), is_default_(is_default), place_(place) {
+MemoryPool::MemoryPool(Driver& driver, Device& device, bool is_default, Location location)
+    : driver_(driver), device_(device), is_default_(is_default), location_(location) {
   switches_[CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = 1;
   switches_[CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC] = 1;
   switches_[CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES] = 1;
@@ -47,9 +47,9 @@ bool MemoryPool::Grow(std::uint64_t size, std::uint64_t& offset) {
   std::uint64_t bytes = RoundUp(size > tail ? size - tail : size, kPoolPiece);
   if (!unbacked_.IsFree(begin, bytes)) {
     bytes = RoundUp(size, kPoolPiece);
-    const auto place = unbacked_.Take(bytes);
-    if (!place) return false;
-    begin = *place;
+    const auto location = unbacked_.Take(bytes);
+    if (!location) return false;
+    begin = *location;
   } else {
     unbacked_.TakeExactly(begin, bytes);
   }

@@ -23,16 +23,16 @@ inline constexpr std::uint64_t kPoolPiece = 32 * kMiB;
 // Thread-safe.
 class MemoryPool {
  public:
-  enum class Place { kDevice, kHost };  // the host's is addressed as the device's
+  enum class Location { kDevice, kHost };  // the host's is addressed as the device's
 
-  MemoryPool(Driver& driver, Device& device, bool is_default, Place place = Place::kDevice);
+  MemoryPool(Driver& driver, Device& device, bool is_default, Location location = Location::kDevice);
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   Device& device() const { return device_; }
   bool is_default() const { return is_default_; }
-  bool is_on_host() const { return place_ == Place::kHost; }
+  bool is_on_host() const { return location_ == Location::kHost; }
 
   // Waits for frees that are still queued before it takes more of the device.
   CUresult Allocate(Context& context, std::uint64_t size, CUdeviceptr& address);
@@ -60,7 +60,7 @@ class MemoryPool {
   Driver& driver_;
   Device& device_;
   const bool is_default_;
-  const Place place_;
+  const Location location_;
   std::mutex mutex_;  // guards what follows
   std::uint64_t base_ = 0, span_ = 0;
   std::set<std::uint64_t> pieces_;  // offsets that have memory

@@ -91,8 +91,8 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pool_props) {
   if (pool_props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   Device* const device = call.driver().FindDevice(on_host ? 0 : pool_props->location.id);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  const auto place = on_host ? MemoryPool::Place::kHost : MemoryPool::Place::kDevice;
-  *pool = call.driver().pools.Add(std::make_shared<MemoryPool>(call.driver(), *device, false, place));
+  const auto location = on_host ? MemoryPool::Location::kHost : MemoryPool::Location::kDevice;
+  *pool = call.driver().pools.Add(std::make_shared<MemoryPool>(call.driver(), *device, false, location));
   return CUDA_SUCCESS;
 }
 

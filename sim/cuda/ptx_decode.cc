@@ -7,7 +7,7 @@
 namespace gpuman::sim::cuda::ptx {
 namespace {
 
-constexpr std::size_t kMostColumns = 4096;
+constexpr std::size_t kMaxColumns = 4096;
 
 struct SpecialName {
   std::string_view name;
@@ -86,7 +86,7 @@ class KernelDecoder {
   }
 
   std::uint16_t NewColumn() {
-    if (columns_ >= kMostColumns) Fail("too many registers");
+    if (columns_ >= kMaxColumns) Fail("too many registers");
     return static_cast<std::uint16_t>(columns_++);
   }
   std::uint16_t Register(const std::string& name, bool predicate);

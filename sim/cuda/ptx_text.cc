@@ -7,7 +7,7 @@
 namespace gpuman::sim::cuda::ptx {
 namespace {
 
-constexpr unsigned kMostRegisters = 4096;           // of one declaration
+constexpr unsigned kMaxRegisters = 4096;            // of one declaration
 constexpr std::uint64_t kLargestGlobal = 1u << 30;  // bytes
 
 std::vector<std::string> SplitAtDots(std::string_view word) {
@@ -295,7 +295,7 @@ void Parser::ParseRegisters(Entry& entry) {
     const std::string name = TakeWord();
     if (!Failed() && Accept('<')) {
       const std::uint64_t count = TakeNumber();
-      if (count > kMostRegisters) Fail("too many registers");
+      if (count > kMaxRegisters) Fail("too many registers");
       for (std::uint64_t i = 0; !Failed() && i < count; ++i) {
         entry.registers.push_back({name + std::to_string(i), is_predicate});
       }

@@ -176,9 +176,9 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
       if (busy != 0) found.push_back({user.pid, now_us, busy, busy / 2, 0, 0});
     }
     if (found.empty()) return NVML_ERROR_NOT_FOUND;
-    constexpr std::size_t kLeastRoom = 72;  // what an H200 asks for, however few samples there are
+    constexpr std::size_t kMinRoom = 72;  // what an H200 asks for, however few samples there are
     const std::size_t room = *count;
-    const std::size_t needed = std::max(found.size(), kLeastRoom);
+    const std::size_t needed = std::max(found.size(), kMinRoom);
     *count = static_cast<unsigned>(room < needed ? needed : found.size());
     if (samples == nullptr || room < needed) return NVML_ERROR_INSUFFICIENT_SIZE;
     std::copy(found.begin(), found.end(), samples);

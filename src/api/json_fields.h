@@ -142,10 +142,10 @@ void ReadInteger(Reading& r, const std::string& path, const Json& json, std::int
                  std::int64_t& out);
 template <std::integral T>
 void Read(Reading& r, const std::string& path, const Json& json, T& out) {
-  constexpr auto kMost = std::numeric_limits<T>::max();
+  constexpr auto kMax = std::numeric_limits<T>::max();
   std::int64_t value = 0;
   ReadInteger(r, path, json, static_cast<std::int64_t>(std::numeric_limits<T>::min()),
-              std::cmp_greater(kMost, INT64_MAX) ? INT64_MAX : static_cast<std::int64_t>(kMost), value);
+              std::cmp_greater(kMax, INT64_MAX) ? INT64_MAX : static_cast<std::int64_t>(kMax), value);
   if (!r.failed()) out = static_cast<T>(value);
 }
 template <typename T>

@@ -13,12 +13,12 @@
 namespace gpuman::api {
 namespace {
 
-constexpr int kMostGpus = 1024;
-constexpr int kMostCpus = 1'000'000;
-constexpr int kMostRetries = 1000;
+constexpr int kMaxGpus = 1024;
+constexpr int kMaxCpus = 1'000'000;
+constexpr int kMaxRetries = 1000;
 constexpr std::size_t kLongestName = 64;
-constexpr std::size_t kMostReceivers = 10;  // webhooks, and mails, of a job
-constexpr std::size_t kMostJobs = 100'000;  // of one request
+constexpr std::size_t kMaxReceivers = 10;  // webhooks, and mails, of a job
+constexpr std::size_t kMaxJobs = 100'000;  // of one request
 constexpr std::size_t kLargestScript = std::size_t{8} << 20;
 
 // The job, and where it stands in the request.
@@ -109,7 +109,7 @@ void CheckDirectory(Checker& c, const std::string& directory) {
 }
 
 void CheckGpus(Checker& c, const GpuRequest& gpus) {
-  c.Range("gpus.count", gpus.count, 0, kMostGpus);
+  c.Range("gpus.count", gpus.count, 0, kMaxGpus);
   std::set<std::string> seen;
   for (const auto& device : gpus.devices) {
     c.Require(!device.empty(), "gpus.devices", "the name of a GPU is empty");
@@ -184,7 +184,7 @@ void CheckDepends(Checker& c, std::string_view field, const Dependencies& depend
 }
 
 void CheckRetries(Checker& c, std::string_view field, const Retries& retries) {
-  c.Range(fmt::format("{}.count", field), retries.count, 0, kMostRetries);
+  c.Range(fmt::format("{}.count", field), retries.count, 0, kMaxRetries);
   for (const int code : retries.on_exit_codes) c.Range(fmt::format("{}.on_exit_codes", field), code, 1, 255);
 }
 
@@ -200,8 +200,8 @@ void CheckNotify(Checker& c, const NotifyRequest& notify) {
               fmt::format("'{}' is not an address such as ada@example.org", mail));
   for (const auto& [name, count] :
        {std::pair("notify.webhooks", notify.webhooks.size()), std::pair("notify.mails", notify.mails.size())})
-    c.Require(count <= kMostReceivers, name,
-              fmt::format("there are {}; {} are the most", count, kMostReceivers));
+    c.Require(count <= kMaxReceivers, name,
+              fmt::format("there are {}; {} are the most", count, kMaxReceivers));
   for (const auto& word : notify.on)
     c.Require(std::find(kWords.begin(), kWords.end(), word) != kWords.end(), "notify.on",
               fmt::format("'{}' is none of {}", word, fmt::join(kWords, ", ")));
@@ -242,13 +242,13 @@ void CheckSubmission(fields::Reading& r, const std::string& path, const Submissi
   c.NotEmpty("stderr", job.stderr_file);
   CheckGpus(c, job.gpus);
   CheckMemory(c, job);
-  c.Range("cpus", job.cpus, 1, kMostCpus);
+  c.Range("cpus", job.cpus, 1, kMaxCpus);
   CheckTimes(c, job);
   c.Range("priority", job.priority, 0, 255);
   CheckDepends(c, "depends", job.depends);
   if (job.array) CheckArray(c, *job.array);
   c.NotEmpty("group", job.group);
-  c.Range("max_concurrent", job.max_concurrent, 1, static_cast<int>(kMostJobs));
+  c.Range("max_concurrent", job.max_concurrent, 1, static_cast<int>(kMaxJobs));
   if (job.max_concurrent)
     c.Require(job.group.has_value(), "max_concurrent", "it is for the jobs of a group; give group a name");
   CheckRetries(c, "retries", job.retries);
@@ -262,8 +262,8 @@ void Check(fields::Reading& r, const SubmitRequest& request) {
   const std::string none;
   Checker c(r, none);
   c.Require(!request.jobs.empty(), "jobs", "there are none");
-  c.Require(request.jobs.size() <= kMostJobs, "jobs",
-            fmt::format("{} are more than {}; an array is one", request.jobs.size(), kMostJobs));
+  c.Require(request.jobs.size() <= kMaxJobs, "jobs",
+            fmt::format("{} are more than {}; an array is one", request.jobs.size(), kMaxJobs));
   CheckDirectory(c, request.directory);
   CheckEnvironment(c, "environment", request.environment);
   c.Range<std::uint32_t>("umask", request.umask, 0, 0777);
@@ -288,10 +288,10 @@ void CheckUpdate(fields::Reading& r, const std::string& path, const JobUpdate& u
   c.Require(!queue.command || !queue.script, "script", "there is a command as well; give one of them");
   if (queue.gpus) CheckGpus(c, *queue.gpus);
   if (queue.host_memory) c.Require(queue.host_memory->count > 0, "host_memory", "it is zero");
-  c.Range("cpus", queue.cpus, 1, kMostCpus);
+  c.Range("cpus", queue.cpus, 1, kMaxCpus);
   if (queue.time_limit) c.Require(queue.time_limit->count() > 0, "time_limit_s", "it is zero");
   if (queue.depends) CheckDepends(c, "depends", *queue.depends);
-  c.Range("max_concurrent", queue.max_concurrent, 1, static_cast<int>(kMostJobs));
+  c.Range("max_concurrent", queue.max_concurrent, 1, static_cast<int>(kMaxJobs));
   c.Range("array_limit", queue.array_limit, 1, kMaxArrayTasks);
   if (queue.retries) CheckRetries(c, "retries", *queue.retries);
   c.NotEmpty("conda_env", queue.conda_env);
@@ -321,7 +321,7 @@ void Check(fields::Reading& r, const ReservationRequest& request) {
   const std::string none;
   Checker c(r, none);
   c.Require(!request.user.empty(), "user", "it is empty");
-  c.Range("count", request.count, 0, kMostGpus);
+  c.Range("count", request.count, 0, kMaxGpus);
   c.Require(request.count > 0 || !request.devices.empty(), "count",
             "no GPU is reserved; say how many, or which in devices");
   c.Require(request.count == 0 || request.devices.empty() ||
@@ -333,10 +333,10 @@ void Check(fields::Reading& r, const ReservationRequest& request) {
 void Check(fields::Reading& r, const QuotaUpdate& update) {
   const std::string none;
   Checker c(r, none);
-  constexpr int kMost = 1'000'000'000;
-  c.Range("running_jobs", update.running_jobs, 0, kMost);
-  c.Range("gpus", update.gpus, 0, kMost);
-  c.Range("queued_jobs", update.queued_jobs, 0, kMost);
+  constexpr int kMax = 1'000'000'000;
+  c.Range("running_jobs", update.running_jobs, 0, kMax);
+  c.Range("gpus", update.gpus, 0, kMax);
+  c.Range("queued_jobs", update.queued_jobs, 0, kMax);
   c.Range("gpu_hours", update.gpu_hours, 0.0, 1e12);
   c.Range("shares", update.shares, 0.001, 1e9);
 }

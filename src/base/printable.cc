@@ -29,8 +29,8 @@ Character CharacterAt(std::string_view text, std::size_t at) {
     if (!IsContinuation(text[at + i])) return {};
     code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3Fu);
   }
-  constexpr std::array<char32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
-  if (code < kLeast[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
+  constexpr std::array<char32_t, 5> kMin{0, 0, 0x80, 0x800, 0x10000};
+  if (code < kMin[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
   return {code, length};
 }
 

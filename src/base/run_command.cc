@@ -23,7 +23,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr std::size_t kMostOutput = std::size_t{1} << 20;
+constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -54,7 +54,7 @@ std::optional<int> Collect(pid_t pid, int ours, Steady::time_point until, std::s
     ::poll(&wait, 1, ended ? 0 : kStep);
     const auto got = ::read(ours, buffer.data(), buffer.size());
     if (got > 0) {
-      output.append(buffer.data(), std::min(static_cast<std::size_t>(got), kMostOutput - output.size()));
+      output.append(buffer.data(), std::min(static_cast<std::size_t>(got), kMaxOutput - output.size()));
       continue;
     }
     if (ended) return ended;

@@ -313,8 +313,8 @@ CLI::Option* AddJobArgument(CLI::App* command, std::string& job) {
   return command->add_option("job,-t,--tag", job, "Tag or id of the job")->type_name(kJobValue)->required();
 }
 
-int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundings) {
-  Session session(surroundings);
+int RunCli(const std::vector<std::string>& typed, const SessionContext& context) {
+  Session session(context);
   const auto arguments = WithHelpAsOption(typed);
   if (!arguments.empty() && arguments.front() == queue::kTerminalWord) {
     const auto served = queue::ServeTerminal({arguments.begin() + 1, arguments.end()});
@@ -362,7 +362,7 @@ int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundin
     return kExitDone;
   }
   if (!chosen) {
-    surroundings.err << app.help();
+    context.err << app.help();
     return kExitUsage;
   }
   const std::string& command = app.get_subcommands().front()->get_name();
@@ -376,8 +376,8 @@ int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundin
     session.PrintError(status.error());
     return ExitStatusOf(status.error().code);
   }
-  surroundings.out.flush();
-  return surroundings.out.good() ? *status : kExitFailed;
+  context.out.flush();
+  return context.out.good() ? *status : kExitFailed;
 }
 
 }  // namespace gpuman::cli

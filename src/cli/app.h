@@ -9,6 +9,6 @@
 namespace gpuman::cli {
 
 // Reads the arguments (without the program's name), does what they say and returns the exit status.
-int RunCli(const std::vector<std::string>& arguments, const Surroundings& surroundings);
+int RunCli(const std::vector<std::string>& arguments, const SessionContext& context);
 
 }  // namespace gpuman::cli

@@ -29,9 +29,9 @@ struct Outcome {
 Outcome Gpuman(const std::vector<std::string>& arguments) {
   std::ostringstream out;
   std::ostringstream err;
-  const Surroundings surroundings{out, err, {}, {}};
+  const SessionContext context{out, err, {}, {}};
   Outcome outcome;
-  outcome.status = RunCli(arguments, surroundings);
+  outcome.status = RunCli(arguments, context);
   outcome.out = out.str();
   outcome.err = err.str();
   return outcome;
@@ -466,7 +466,8 @@ TEST(Complete, IsSilentWithoutADaemon) {
 TEST(Events, AreFollowedOverADaemonThatIsLostBeforeItsFirstAnswer) {
   constexpr std::string_view kRefused =
       R"({"error":{"code":"permission_denied","message":"not for you","hint":null}})";
-  const TestServer server({"", TestServer::Answer(200, R"({"events":[]})"), TestServer::Answer(403, kRefused)});
+  const TestServer server(
+      {"", TestServer::Answer(200, R"({"events":[]})"), TestServer::Answer(403, kRefused)});
   const auto outcome = GpumanAt(server, {"events", "-f"});
   EXPECT_THAT(outcome.err, HasSubstr("not for you")) << "of the third request";
   const auto requests = server.requests();

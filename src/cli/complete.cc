@@ -124,7 +124,7 @@ int PrintCandidates(const CLI::App& root, Session& session, const std::vector<st
         for (const auto& job : status->jobs)
           found.push_back({job.tag, fmt::format("job {}, {}", job.id, api::ToString(job.state))});
     });
-    for (const auto& job : slurm::Record::OfUser(session.environment()).Jobs())
+    for (const auto& job : slurm::SubmissionFile::OfUser(session.environment()).Jobs())
       if (!job.ended) jobs.push_back({fmt::format("slurm-{}", job.id), job.name});
     return jobs;
   };

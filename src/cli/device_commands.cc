@@ -22,11 +22,11 @@ struct ChangeOptions {
 using ChangeOptionsPtr = std::shared_ptr<ChangeOptions>;  // shared by the parser's bindings and the action
 
 template <typename T>
-int Show(Session& session, const T& value, std::string (*render)(const T&, const Look&)) {
+int Show(Session& session, const T& value, std::string (*render)(const T&, const TerminalStyle&)) {
   if (session.json)
     session.PrintJson(api::ToJson(value));
   else
-    session.Print(render(value, session.look()));
+    session.Print(render(value, session.style()));
   return kExitDone;
 }
 

@@ -56,11 +56,12 @@ std::string Remarks(const api::DeviceView& device) {
 
 }  // namespace
 
-std::string RenderDevices(const api::DeviceList& list, const Look& look) {
+std::string RenderDevices(const api::DeviceList& list, const TerminalStyle& style) {
   std::string text;
   for (const auto& device : list.devices) {
     if (!text.empty()) text += '\n';
-    text += Paint(look, Color::kBold, fmt::format("GPU {}  {}", device.index, Printable(device.name))) + "\n";
+    text +=
+        Paint(style, Color::kBold, fmt::format("GPU {}  {}", device.index, Printable(device.name))) + "\n";
     if (device.problem) {
       text += fmt::format("  {}\n", Printable(*device.problem));
       continue;
@@ -69,7 +70,7 @@ std::string RenderDevices(const api::DeviceList& list, const Look& look) {
     for (const auto& setting : device.settings)
       table.Add({Words(setting.name), Cell(NowText(setting), setting.drift ? Color::kYellow : Color::kNone),
                  setting.wanted.value_or("-"), setting.usual.value_or("n/a"), RangeText(setting)});
-    text += table.Render(look);
+    text += table.Render(style);
     if (device.graphics_mhz || device.memory_mhz) {
       const auto mhz = [](const std::optional<int>& value) { return value ? std::to_string(*value) : "n/a"; };
       text += fmt::format("  clocks at this moment: graphics {} MHz, memory {} MHz\n",
@@ -80,7 +81,7 @@ std::string RenderDevices(const api::DeviceList& list, const Look& look) {
   return text.empty() ? "No GPUs.\n" : text;
 }
 
-std::string RenderDeviceReport(const api::DeviceReport& report, const Look& look) {
+std::string RenderDeviceReport(const api::DeviceReport& report, const TerminalStyle& style) {
   std::string text;
   if (report.steps.empty()) text = "Everything is as it should be: nothing to change.\n";
   for (const auto& step : report.steps) {
@@ -88,21 +89,21 @@ std::string RenderDeviceReport(const api::DeviceReport& report, const Look& look
     text += step.from == step.to ? fmt::format("{}, set again\n", step.to)
                                  : fmt::format("{} -> {}\n", step.from.value_or("n/a"), step.to);
   }
-  for (const auto& note : report.notes) text += Paint(look, Color::kDim, "note: " + Printable(note)) + "\n";
+  for (const auto& note : report.notes) text += Paint(style, Color::kDim, "note: " + Printable(note)) + "\n";
   return text;
 }
 
-std::string RenderDeviceProfiles(const api::DeviceProfileList& list, const Look& look) {
+std::string RenderDeviceProfiles(const api::DeviceProfileList& list, const TerminalStyle& style) {
   Table table({{"PROFILE"}, {"FROM"}, {"WHAT", Align::kLeft, 20}});
   for (const auto& profile : list.profiles)
     table.Add({profile.name, profile.built_in ? "built in" : "configuration", profile.summary});
-  return table.Render(look);
+  return table.Render(style);
 }
 
-std::string RenderDeviceProfile(const api::DeviceProfile& profile, const Look& look) {
+std::string RenderDeviceProfile(const api::DeviceProfile& profile, const TerminalStyle& style) {
   Table table({{"SETTING"}, {"VALUE"}});
   for (const auto& [name, value] : profile.settings) table.Add({Words(name), value});
-  return (profile.summary.empty() ? "" : Printable(profile.summary) + "\n") + table.Render(look);
+  return (profile.summary.empty() ? "" : Printable(profile.summary) + "\n") + table.Render(style);
 }
 
 }  // namespace gpuman::cli

@@ -9,10 +9,10 @@
 namespace gpuman::cli {
 
 // A table for each GPU; under it what is not as it is wanted, or waits for a reset.
-std::string RenderDevices(const api::DeviceList& list, const Look& look);
+std::string RenderDevices(const api::DeviceList& list, const TerminalStyle& style);
 // What was done, or would be, one line a step.
-std::string RenderDeviceReport(const api::DeviceReport& report, const Look& look);
-std::string RenderDeviceProfiles(const api::DeviceProfileList& list, const Look& look);
-std::string RenderDeviceProfile(const api::DeviceProfile& profile, const Look& look);
+std::string RenderDeviceReport(const api::DeviceReport& report, const TerminalStyle& style);
+std::string RenderDeviceProfiles(const api::DeviceProfileList& list, const TerminalStyle& style);
+std::string RenderDeviceProfile(const api::DeviceProfile& profile, const TerminalStyle& style);
 
 }  // namespace gpuman::cli

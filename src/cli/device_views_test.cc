@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const Look kPlain{};
+const TerminalStyle kPlain{};
 
 api::DeviceSetting Setting(const std::string& name) {
   api::DeviceSetting setting;

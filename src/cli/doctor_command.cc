@@ -157,7 +157,7 @@ base::Result<int> Examine(Session& session, const DoctorOptions& o) {
   if (session.json)
     session.PrintJson(FindingsToJson(findings, facts.cold_start));
   else
-    session.Print(RenderFindings(findings, facts.cold_start, session.look()));
+    session.Print(RenderFindings(findings, facts.cold_start, session.style()));
   return o.strict && doctor::IsWrong(findings) ? kExitFailed : kExitDone;
 }
 

@@ -27,11 +27,11 @@ Color ColorOf(Severity severity) {
   return Color::kNone;
 }
 
-std::string Line(const doctor::Finding& finding, const Look& look) {
+std::string Line(const doctor::Finding& finding, const TerminalStyle& style) {
   const std::string word = fmt::format("{:<8}", doctor::ToString(finding.severity));
   const std::string subject = finding.subject.empty() ? "" : finding.subject + ": ";
-  std::string text = fmt::format("{} {}: {}{}\n", Paint(look, ColorOf(finding.severity), word), finding.check,
-                                 subject, Printable(finding.text));
+  std::string text = fmt::format("{} {}: {}{}\n", Paint(style, ColorOf(finding.severity), word),
+                                 finding.check, subject, Printable(finding.text));
   if (!finding.remedy.empty()) text += fmt::format("         -> {}\n", Printable(finding.remedy));
   return text;
 }
@@ -47,13 +47,13 @@ std::string TextOf(const doctor::ColdStart& measured) {
 }  // namespace
 
 std::string RenderFindings(const doctor::Findings& findings,
-                           const std::optional<doctor::ColdStart>& cold_start, const Look& look) {
+                           const std::optional<doctor::ColdStart>& cold_start, const TerminalStyle& style) {
   constexpr std::array kOrder{Severity::kError, Severity::kWarning, Severity::kNote, Severity::kUnknown,
                               Severity::kFine};
   std::string text;
   for (const auto severity : kOrder)
     for (const auto& finding : findings)
-      if (finding.severity == severity) text += Line(finding, look);
+      if (finding.severity == severity) text += Line(finding, style);
   if (cold_start) text += TextOf(*cold_start);
   const auto count = [&](Severity severity) {
     return std::count_if(findings.begin(), findings.end(),

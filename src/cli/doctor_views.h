@@ -11,7 +11,7 @@ namespace gpuman::cli {
 
 // What is wrong first, then what could be better, is not known, is fine; `cold_start` where it was measured.
 std::string RenderFindings(const doctor::Findings& findings,
-                           const std::optional<doctor::ColdStart>& cold_start, const Look& look);
+                           const std::optional<doctor::ColdStart>& cold_start, const TerminalStyle& style);
 api::Json FindingsToJson(const doctor::Findings& findings,
                          const std::optional<doctor::ColdStart>& cold_start);
 

@@ -48,7 +48,7 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
     if (session.json)
       session.PrintJson(api::ToJson(event));
     else
-      session.Print(RenderEvent(event, session.look()));
+      session.Print(RenderEvent(event, session.style()));
     session.Flush();
     options.since = event.id;
     options.limit.reset();
@@ -90,7 +90,7 @@ base::Result<int> Events(Session& session, const EventsOptions& options) {
   if (session.json) {
     session.PrintJson(api::ToJson(list));
   } else {
-    for (const auto& event : list.events) session.Print(RenderEvent(event, session.look()));
+    for (const auto& event : list.events) session.Print(RenderEvent(event, session.style()));
   }
   return kExitDone;
 }

@@ -32,7 +32,7 @@ void Show(Session& session, const api::HealthReport& report) {
   if (session.json)
     session.PrintJson(api::ToJson(report));
   else
-    session.Print(RenderHealth(report, session.look()));
+    session.Print(RenderHealth(report, session.style()));
 }
 
 base::Result<int> Acknowledge(Session& session, const HealthOptions& o) {

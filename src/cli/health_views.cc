@@ -25,7 +25,7 @@ std::string Faults(const api::GpuHealth& gpu) {
 
 }  // namespace
 
-std::string RenderHealth(const api::HealthReport& report, const Look& look) {
+std::string RenderHealth(const api::HealthReport& report, const TerminalStyle& style) {
   if (report.gpus.empty()) return "No GPUs.\n";
   Table table({{"GPU"}, {"NAME", Align::kLeft, 10}, {"HEALTH"}, {"ACTION"}, {"FAULTS", Align::kRight}});
   std::string faults;
@@ -39,7 +39,7 @@ std::string RenderHealth(const api::HealthReport& report, const Look& look) {
                gpu.action, std::to_string(gpu.faults.size())});
     faults += Faults(gpu);
   }
-  return table.Render(look) + (faults.empty() ? "" : "\n" + faults);
+  return table.Render(style) + (faults.empty() ? "" : "\n" + faults);
 }
 
 }  // namespace gpuman::cli

@@ -9,6 +9,6 @@
 namespace gpuman::cli {
 
 // A line for each GPU, then each fault with what is to be done.
-std::string RenderHealth(const api::HealthReport& report, const Look& look);
+std::string RenderHealth(const api::HealthReport& report, const TerminalStyle& style);
 
 }  // namespace gpuman::cli

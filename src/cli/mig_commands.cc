@@ -14,7 +14,7 @@ namespace {
 
 using base::ErrorCode;
 
-constexpr std::size_t kMostOfAFile = 1 << 20;
+constexpr std::size_t kMaxOfAFile = 1 << 20;
 
 struct MigOptions {
   std::vector<std::string> gpus;
@@ -40,17 +40,17 @@ base::Result<api::MigReport> AskMig(Session& session, const MigOptions& o) {
 }
 
 base::Result<int> Show(Session& session, const MigOptions& o,
-                       std::string (*render)(const api::MigReport&, const Look&)) {
+                       std::string (*render)(const api::MigReport&, const TerminalStyle&)) {
   GPUMAN_ASSIGN(const auto report, AskMig(session, o));
   if (session.json)
     session.PrintJson(api::ToJson(report));
   else
-    session.Print(render(report, session.look()));
+    session.Print(render(report, session.style()));
   return kExitDone;
 }
 
 base::Result<std::vector<api::MigDevices>> FromFile(const MigOptions& o) {
-  GPUMAN_ASSIGN(const auto text, base::ReadFile(o.file, kMostOfAFile));
+  GPUMAN_ASSIGN(const auto text, base::ReadFile(o.file, kMaxOfAFile));
   GPUMAN_ASSIGN(auto layouts, ParseMigLayouts(text, o.file));
   std::vector<std::string> names;
   for (const auto& [name, devices] : layouts) names.push_back(name);
@@ -179,7 +179,7 @@ void AddChange(const Registry& registry, CLI::App* mig, bool is_plan) {
 }
 
 void AddLook(const Registry& registry, CLI::App* mig, const char* name, const char* summary,
-             std::string (*render)(const api::MigReport&, const Look&)) {
+             std::string (*render)(const api::MigReport&, const TerminalStyle&)) {
   const auto o = std::make_shared<MigOptions>();
   auto* command = registry.Add(
       name, summary, fmt::format("gpuman mig {} --gpu 0", name),

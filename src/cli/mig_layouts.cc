@@ -18,7 +18,7 @@ namespace {
 
 using base::ErrorCode;
 
-constexpr int kMostOfOne = 64;
+constexpr int kMaxOfOne = 64;
 
 // Carried out of the walk over a document, and caught where it begins.
 struct Problem {
@@ -142,7 +142,7 @@ std::vector<std::string> PartedInstances(const YAML::Node& node) {
   if (!node.IsMap()) Refuse(LineOf(node), "mig-devices takes profiles with numbers, such as \"1g.10gb\": 7");
   for (const auto& each : node) {
     const std::string profile = Scalar(each.first, "mig-devices");
-    const int count = Number(each.second, "mig-devices", 0, kMostOfOne);
+    const int count = Number(each.second, "mig-devices", 0, kMaxOfOne);
     if (count == 1) instances.push_back(profile);
     if (count > 1) instances.push_back(fmt::format("{}x{}", count, profile));
   }

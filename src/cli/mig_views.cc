@@ -56,7 +56,7 @@ void AddInstances(const api::MigGpu& gpu, Table& table) {
 
 }  // namespace
 
-std::string RenderMigProfiles(const api::MigReport& report, const Look& look) {
+std::string RenderMigProfiles(const api::MigReport& report, const TerminalStyle& style) {
   std::string text;
   std::vector<std::vector<std::string>> shown;
   for (const auto& gpu : report.gpus) {
@@ -83,12 +83,12 @@ std::string RenderMigProfiles(const api::MigReport& report, const Look& look) {
                  fmt::format("{}/{}", each.slices, each.size),
                  fmt::format("{}", fmt::join(each.starts, " "))});
     text += fmt::format("{}GPU {}  {}\n{}", text.empty() ? "" : "\n", fmt::join(same, ", "), gpu.name,
-                        table.Render(look));
+                        table.Render(style));
   }
   return text.empty() ? "No GPUs.\n" : text;
 }
 
-std::string RenderMig(const api::MigReport& report, const Look& look) {
+std::string RenderMig(const api::MigReport& report, const TerminalStyle& style) {
   if (report.gpus.empty()) return "No GPUs.\n";
   Table gpus({{"GPU"}, {"NAME", Align::kLeft, 10}, {"MIG"}, {"INSTANCES"}});
   Table instances({{"GPU"},
@@ -109,8 +109,8 @@ std::string RenderMig(const api::MigReport& report, const Look& look) {
       notes += fmt::format("GPU {}: it differs from the layout that was asked for: {}\n", gpu.index,
                            LayoutOf(*gpu.wanted, gpu.wanted_enabled.value_or(true)));
   }
-  std::string text = gpus.Render(look);
-  if (!instances.empty()) text += "\n" + instances.Render(look);
+  std::string text = gpus.Render(style);
+  if (!instances.empty()) text += "\n" + instances.Render(style);
   return text + (notes.empty() ? "" : "\n" + notes);
 }
 

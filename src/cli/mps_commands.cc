@@ -43,7 +43,7 @@ base::Result<int> Do(Session& session, const MpsOptions& o, MpsCall ask) {
     session.PrintJson(api::ToJson(report));
     return kExitDone;
   }
-  session.Print(RenderMps(report, session.look()));
+  session.Print(RenderMps(report, session.style()));
   for (const auto& note : report.notes) session.Note(note);
   return kExitDone;
 }

@@ -31,7 +31,7 @@ std::size_t CountClients(const api::MpsGpu& gpu) {
 }
 
 // Of each server the user and the clients, with what each may take.
-std::string Clients(const api::MpsReport& report, const Look& look) {
+std::string Clients(const api::MpsReport& report, const TerminalStyle& style) {
   Table table({{"GPU"},
                {"SERVER", Align::kRight},
                {"CLIENT", Align::kRight},
@@ -51,7 +51,7 @@ std::string Clients(const api::MpsReport& report, const Look& look) {
                    client.limits_known ? Threads(client.threads) : "n/a",
                    client.limits_known ? Memory(client.memory) : "n/a"});
     }
-  return table.empty() ? "" : "\n" + table.Render(look);
+  return table.empty() ? "" : "\n" + table.Render(style);
 }
 
 std::string Remarks(const api::MpsGpu& gpu) {
@@ -70,7 +70,7 @@ std::string Remarks(const api::MpsGpu& gpu) {
 
 }  // namespace
 
-std::string RenderMps(const api::MpsReport& report, const Look& look) {
+std::string RenderMps(const api::MpsReport& report, const TerminalStyle& style) {
   if (report.gpus.empty()) return "No GPUs.\n";
   Table table({{"GPU"},
                {"NAME", Align::kLeft, 10},
@@ -86,7 +86,7 @@ std::string RenderMps(const api::MpsReport& report, const Look& look) {
     remarks += Remarks(gpu);
   }
   if (!report.program) remarks += "nvidia-cuda-mps-control is not installed: MPS cannot be started here\n";
-  return table.Render(look) + Clients(report, look) + (remarks.empty() ? "" : "\n" + remarks);
+  return table.Render(style) + Clients(report, style) + (remarks.empty() ? "" : "\n" + remarks);
 }
 
 }  // namespace gpuman::cli

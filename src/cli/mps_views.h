@@ -9,6 +9,6 @@
 namespace gpuman::cli {
 
 // GPUs, then clients of the servers, then who is outside, waits, or what is wrong.
-std::string RenderMps(const api::MpsReport& report, const Look& look);
+std::string RenderMps(const api::MpsReport& report, const TerminalStyle& style);
 
 }  // namespace gpuman::cli

@@ -55,8 +55,8 @@ base::Result<int> Apply(Session& session, const NvshareOptions& options) {
 
 }  // namespace
 
-int RunNvsharectl(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
-  Session session(surroundings);
+int RunNvsharectl(const std::vector<std::string>& arguments, const SessionContext& context) {
+  Session session(context);
   NvshareOptions options;
   CLI::App app("Sets how jobs share GPUs, with the options of nvshare's command.", std::string(kNvsharectl));
   app.footer(kMore);

@@ -13,6 +13,6 @@ inline constexpr std::string_view kNvsharectl = "nvsharectl";
 
 // Reads the arguments (without the program's name), does what they say and returns the exit status. Without
 // any it shows its help, as the original does.
-int RunNvsharectl(const std::vector<std::string>& arguments, const Surroundings& surroundings);
+int RunNvsharectl(const std::vector<std::string>& arguments, const SessionContext& context);
 
 }  // namespace gpuman::cli

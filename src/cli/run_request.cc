@@ -103,11 +103,11 @@ bool LooksLikeFile(const std::filesystem::path& name) {
 
 // The file of a directory that was most likely meant.
 std::optional<std::string> NearestFile(const std::filesystem::path& path) {
-  constexpr std::size_t kMost = 10'000;
+  constexpr std::size_t kMax = 10'000;
   std::vector<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator it(path.parent_path(), error), end;
-       !error && it != end && names.size() < kMost; it.increment(error))
+       !error && it != end && names.size() < kMax; it.increment(error))
     names.push_back(it->path().filename().string());
   return base::Nearest(path.filename().string(), names);
 }

@@ -43,27 +43,25 @@ base::Result<api::Client> Session::RunningDaemon() const {
 }
 
 void Session::PrintJson(const api::Json& json_value) {
-  surroundings_.out << PrintableJson(api::Dump(json_value)) << '\n';
+  context_.out << PrintableJson(api::Dump(json_value)) << '\n';
 }
 
 void Session::Note(std::string_view text) {
   if (json) return;
-  surroundings_.out.flush();
-  surroundings_.err << Paint(surroundings_.err_look, Color::kDim,
-                             PrintableLines({}, fmt::format("gpuman: {}", text)))
-                    << std::endl;
+  context_.out.flush();
+  context_.err << Paint(context_.err_style, Color::kDim, PrintableLines({}, fmt::format("gpuman: {}", text)))
+               << std::endl;
 }
 
 void Session::PrintError(const base::Error& error) {
-  surroundings_.out.flush();
+  context_.out.flush();
   if (json) {
-    surroundings_.err << PrintableJson(api::Encode(error)) << std::endl;
+    context_.err << PrintableJson(api::Encode(error)) << std::endl;
     return;
   }
-  surroundings_.err << Paint(surroundings_.err_look, Color::kRed, "gpuman: ") << Printable(error.message)
-                    << '\n';
-  if (!error.hint.empty()) surroundings_.err << "  " << Printable(error.hint) << '\n';
-  surroundings_.err.flush();
+  context_.err << Paint(context_.err_style, Color::kRed, "gpuman: ") << Printable(error.message) << '\n';
+  if (!error.hint.empty()) context_.err << "  " << Printable(error.hint) << '\n';
+  context_.err.flush();
 }
 
 base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base::Error error) {

@@ -26,18 +26,18 @@ inline constexpr int kExitUnsatisfiable = 6;
 int ExitStatusOf(base::ErrorCode code);
 
 // The world outside of the program, as far as commands touch it through the session.
-struct Surroundings {
+struct SessionContext {
   std::ostream& out;
   std::ostream& err;
-  Look out_look;
-  Look err_look;
+  TerminalStyle out_style;
+  TerminalStyle err_style;
   base::EnvironmentLookup environment = base::LookUpEnvironment;
 };
 
 // Not thread-safe.
 class Session {
  public:
-  explicit Session(const Surroundings& surroundings) : surroundings_(surroundings) {}
+  explicit Session(const SessionContext& context) : context_(context) {}
 
   // Set by the options that every command takes.
   bool json = false;
@@ -52,22 +52,22 @@ class Session {
   base::Result<api::Client> RunningDaemon() const;
 
   // Without what could change more of a terminal than its colours, whoever it came from.
-  void Print(std::string_view text) { surroundings_.out << PrintableLines(look(), text); }
+  void Print(std::string_view text) { context_.out << PrintableLines(style(), text); }
   // What a job printed, as it is.
-  void PrintOutput(std::string_view output) { surroundings_.out << output; }
+  void PrintOutput(std::string_view output) { context_.out << output; }
   void PrintJson(const api::Json& json_value);
   // Shown at once, for what is followed.
-  void Flush() { surroundings_.out.flush(); }
+  void Flush() { context_.out.flush(); }
   // For people, on stderr; silent in JSON mode.
   void Note(std::string_view text);
   void PrintError(const base::Error& error);
 
-  const Look& look() const { return surroundings_.out_look; }
-  const base::EnvironmentLookup& environment() const { return surroundings_.environment; }
-  std::ostream& err() { return surroundings_.err; }
+  const TerminalStyle& style() const { return context_.out_style; }
+  const base::EnvironmentLookup& environment() const { return context_.environment; }
+  std::ostream& err() { return context_.err; }
 
  private:
-  Surroundings surroundings_;
+  SessionContext context_;
 };
 
 // Adds to an error about an unknown job the tag that was probably meant.

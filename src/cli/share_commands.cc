@@ -24,7 +24,7 @@ base::Result<int> Status(Session& session) {
   if (session.json)
     session.PrintJson(api::ToJson(view));
   else
-    session.Print(RenderShare(view, session.look()));
+    session.Print(RenderShare(view, session.style()));
   return kExitDone;
 }
 

@@ -40,7 +40,7 @@ std::string WhatItDoes(const api::ShareJob& job) {
 
 }  // namespace
 
-std::string RenderShare(const api::ShareView& view, const Look& look) {
+std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) {
   if (view.gpus.empty()) return "No job shares a GPU.\n";
   std::string text;
   for (const auto& gpu : view.gpus) {
@@ -70,7 +70,7 @@ std::string RenderShare(const api::ShareView& view, const Look& look) {
       if (managed) cells.insert(cells.begin() + 5, base::FormatBytes(job.memory.managed));
       table.Add(std::move(cells));
     }
-    text += table.Render(look);
+    text += table.Render(style);
     for (const auto& job : gpu.jobs)
       if (job.detail) text += fmt::format("{}: {}\n", Printable(job.tag), Printable(*job.detail));
   }

@@ -8,7 +8,7 @@
 
 namespace gpuman::cli {
 
-std::string RenderShare(const api::ShareView& view, const Look& look);
+std::string RenderShare(const api::ShareView& view, const TerminalStyle& style);
 std::string RenderShareSettings(const api::ShareSettings& settings);
 
 }  // namespace gpuman::cli

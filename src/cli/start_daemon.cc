@@ -55,9 +55,9 @@ base::Result<LogFile> OpenLog(const std::filesystem::path& state, const std::fil
     fd = base::OpenFile(path, kFlags, 0600);
   }
   if (!fd) return base::Fail(std::move(fd.error()));
-  constexpr off_t kMostBytes = 1 << 20;
+  constexpr off_t kMaxBytes = 1 << 20;
   struct stat info {};
-  if (::fstat(fd->get(), &info) == 0 && info.st_size > kMostBytes) {
+  if (::fstat(fd->get(), &info) == 0 && info.st_size > kMaxBytes) {
     ::rename(path.c_str(), (path.string() + ".1").c_str());
     GPUMAN_ASSIGN(*fd, base::OpenFile(path, kFlags, 0600));
   }

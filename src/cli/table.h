@@ -37,10 +37,10 @@ class Table {
   void Add(std::vector<Cell> row);
   bool empty() const { return rows_.empty(); }
   // Title line and rows, each ended by a line end; no trailing spaces.
-  std::string Render(const Look& look) const;
+  std::string Render(const TerminalStyle& style) const;
 
  private:
-  std::vector<std::size_t> Fit(const Look& look) const;
+  std::vector<std::size_t> Fit(const TerminalStyle& style) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;

@@ -44,20 +44,20 @@ std::optional<std::size_t> ColumnsOf(int fd) {
 
 }  // namespace
 
-Look LookOf(int fd) {
-  Look look;
-  look.terminal = ::isatty(fd) == 1;
-  if (!look.terminal) return look;
+TerminalStyle TerminalStyleOf(int fd) {
+  TerminalStyle style;
+  style.terminal = ::isatty(fd) == 1;
+  if (!style.terminal) return style;
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
   const bool dumb = term == nullptr || std::string_view(term) == "dumb";
-  look.color = !dumb && (no_color == nullptr || *no_color == '\0');
-  look.width = ColumnsOf(fd);
-  return look;
+  style.color = !dumb && (no_color == nullptr || *no_color == '\0');
+  style.width = ColumnsOf(fd);
+  return style;
 }
 
-std::string Paint(const Look& look, Color color, std::string_view text) {
-  if (!look.color || color == Color::kNone || text.empty()) return std::string(text);
+std::string Paint(const TerminalStyle& style, Color color, std::string_view text) {
+  if (!style.color || color == Color::kNone || text.empty()) return std::string(text);
   const char* code = "0";
   switch (color) {
     case Color::kBold:
@@ -90,14 +90,14 @@ std::string Printable(std::string_view text) {
   return base::WithInstead(text, [](std::string_view, std::optional<char32_t>) { return "?"; });
 }
 
-std::string PrintableLines(const Look& look, std::string_view text) {
+std::string PrintableLines(const TerminalStyle& style, std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const auto end = std::min(text.find_first_of("\n\t\033"), text.size());
     out += Printable(text.substr(0, end));
     text.remove_prefix(end);
     if (text.empty()) break;
-    const std::size_t paint = look.color ? LengthOfPaint(text) : 0;
+    const std::size_t paint = style.color ? LengthOfPaint(text) : 0;
     const std::size_t kept = paint > 0 ? paint : text.front() == '\033' ? 0 : 1;
     out += kept > 0 ? text.substr(0, kept) : "?";
     text.remove_prefix(std::max<std::size_t>(kept, 1));

@@ -13,23 +13,23 @@ namespace gpuman::cli {
 inline constexpr std::string_view kUnknown = "n/a";
 
 // How output may look. Made once from the descriptors and the environment; renderers take it as an argument.
-struct Look {
+struct TerminalStyle {
   bool terminal = false;
   bool color = false;
   // Columns; absent: as wide as it takes (files and pipes).
   std::optional<std::size_t> width;
 };
-Look LookOf(int fd);
+TerminalStyle TerminalStyleOf(int fd);
 
 enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
-std::string Paint(const Look& look, Color color, std::string_view text);
+std::string Paint(const TerminalStyle& style, Color color, std::string_view text);
 
 // With a '?' for every byte that is not UTF-8, every control character, and every character that shows
 // nothing itself and changes how others are shown: direction of writing, invisible ones, ends of lines and
 // paragraphs. Names of processes, commands and output of others may hold them.
 std::string Printable(std::string_view text);
 // The same of a rendered text: line ends and tabs stay, and where there is colour what Paint makes of it.
-std::string PrintableLines(const Look& look, std::string_view text);
+std::string PrintableLines(const TerminalStyle& style, std::string_view text);
 // The same of JSON, which stays what it is: such characters are escaped as JSON has them.
 std::string PrintableJson(std::string_view json);
 

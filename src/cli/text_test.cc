@@ -39,7 +39,7 @@ TEST(Printable, NothingThatTurnsOrHidesTextGetsThrough) {
 }
 
 TEST(PrintableLines, KeepsLinesTabsAndTheColoursThatAreOurs) {
-  const Look colored{true, true, 80}, plain{true, false, 80};
+  const TerminalStyle colored{true, true, 80}, plain{true, false, 80};
   const std::string red = Paint(colored, Color::kRed, "bad");
   EXPECT_EQ(PrintableLines(colored, "a\tb\n" + red + "\n"), "a\tb\n" + red + "\n");
   EXPECT_EQ(PrintableLines(plain, red), "?[31mbad?[0m");

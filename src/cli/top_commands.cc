@@ -76,7 +76,7 @@ void LookAgain(const api::Client& daemon, TopView& view) {
 
 base::Result<int> Watch(Session& session, const api::Client& daemon, TopView view, base::Millis interval) {
   const base::SystemClock clock;
-  GPUMAN_ASSIGN(const auto screen, TopScreen::Open(session.look().color));
+  GPUMAN_ASSIGN(const auto screen, TopScreen::Open(session.style().color));
   auto next = clock.Mono() + interval;
   for (;;) {
     view.skip = std::min(view.skip, LastPage(view, screen->size()));
@@ -106,10 +106,10 @@ base::Result<int> Top(Session& session, const TopOptions& o) {
     return kExitDone;
   }
   constexpr std::size_t kWide = 160;  // of files and pipes
-  if (!o.once && session.look().terminal)
+  if (!o.once && session.style().terminal)
     return Watch(session, daemon, std::move(view), std::max(interval, kShortestInterval));
-  for (const auto& line : TopLines(view, {session.look().width.value_or(kWide), {}}))
-    session.Print(Paint(session.look(), line.color, line.text) + "\n");
+  for (const auto& line : TopLines(view, {session.style().width.value_or(kWide), {}}))
+    session.Print(Paint(session.style(), line.color, line.text) + "\n");
   return kExitDone;
 }
 

@@ -77,8 +77,8 @@ constexpr std::array<GpuForm, 6> kGpuForms{{{},
 
 std::vector<std::string> GpuTable(const std::vector<api::GpuView>& gpus, std::size_t columns,
                                   const GpuForm& form) {
-  constexpr std::size_t kLeastName = 6;
-  std::vector<Column> titles{{"GPU"}, {"NAME", Align::kLeft, kLeastName}};
+  constexpr std::size_t kMinName = 6;
+  std::vector<Column> titles{{"GPU"}, {"NAME", Align::kLeft, kMinName}};
   if (form.utilization) titles.push_back({"UTIL"});
   if (form.memory) titles.push_back({"MEMORY"});
   if (form.sensors) titles.insert(titles.end(), {{"TEMP", Align::kRight}, {"POWER", Align::kRight}});
@@ -231,8 +231,8 @@ constexpr std::array<std::string_view, 10> kHelp{
 
 // The keys have a row where enough of them are left.
 std::size_t RowsOfKeys(const TopSize& size) {
-  constexpr std::size_t kLeastRows = 8;
-  return size.rows && *size.rows >= kLeastRows ? 1 : 0;
+  constexpr std::size_t kMinRows = 8;
+  return size.rows && *size.rows >= kMinRows ? 1 : 0;
 }
 
 // For processes, below the head and their title.

@@ -15,7 +15,7 @@ base::Result<int> Status(Session& session, bool all) {
   if (session.json)
     session.PrintJson(api::ToJson(status));
   else
-    session.Print(RenderStatus(status, session.look(), base::SystemClock().Wall()));
+    session.Print(RenderStatus(status, session.style(), base::SystemClock().Wall()));
   return kExitDone;
 }
 
@@ -40,7 +40,7 @@ base::Result<int> Proclist(Session& session) {
   if (session.json)
     session.PrintJson(ProcessesJson(list.gpus));
   else
-    session.Print(RenderProcesses(list.gpus, session.look()));
+    session.Print(RenderProcesses(list.gpus, session.style()));
   return kExitDone;
 }
 
@@ -50,7 +50,7 @@ base::Result<int> ListGpus(Session& session) {
   if (session.json)
     session.PrintJson(api::ToJson(list));
   else
-    session.Print(list.gpus.empty() ? "No GPUs.\n" : RenderGpus(list.gpus, session.look()));
+    session.Print(list.gpus.empty() ? "No GPUs.\n" : RenderGpus(list.gpus, session.style()));
   return kExitDone;
 }
 
@@ -60,7 +60,7 @@ base::Result<int> ShowGpu(Session& session, const std::string& name) {
   if (session.json)
     session.PrintJson(api::ToJson(gpu));
   else
-    session.Print(RenderGpu(gpu, session.look()));
+    session.Print(RenderGpu(gpu, session.style()));
   return kExitDone;
 }
 

@@ -34,10 +34,10 @@ std::string Bar(const api::MemoryView& memory, std::size_t cells) {
   return "[" + std::string(filled, '#') + std::string(cells - filled, ' ') + "] ";
 }
 
-std::string MemoryText(const api::GpuView& gpu, const Look& look) {
+std::string MemoryText(const api::GpuView& gpu, const TerminalStyle& style) {
   if (!gpu.memory) return std::string(kUnknown);
   constexpr std::size_t kCells = 10;
-  return (look.terminal ? Bar(*gpu.memory, kCells) : std::string()) +
+  return (style.terminal ? Bar(*gpu.memory, kCells) : std::string()) +
          fmt::format("{} / {}", base::FormatBytes(gpu.memory->used), base::FormatBytes(gpu.memory->total));
 }
 
@@ -162,28 +162,28 @@ std::string RefusalNote(const api::JobView& job, base::WallTime now) {
   return fmt::format("{} ({} ago)", Printable(job.refusal->message), base::FormatDuration(age));
 }
 
-std::string Notes(const api::StatusView& status, const Look& look, base::WallTime now) {
+std::string Notes(const api::StatusView& status, const TerminalStyle& style, base::WallTime now) {
   std::string text;
   for (const auto& gpu : status.gpus)
     for (const auto& reason : gpu.health.reasons)
       text += fmt::format(
-          "{} {}\n", Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", api::NumberOf(gpu))),
+          "{} {}\n", Paint(style, HealthColor(gpu.health.state), fmt::format("GPU {}:", api::NumberOf(gpu))),
           Printable(reason));
   for (const auto& group : Grouped(status.jobs)) {
     const auto& job = *group.front();
     if (job.unshimmed && !job.unshimmed->empty()) {
-      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) +
+      text += Paint(style, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) +
               fmt::format("pid {} not counted by libgpuman.so; only the daemon enforces the limit\n",
                           fmt::join(*job.unshimmed, ", "));
     }
     if (const auto refusal = RefusalNote(job, now); !refusal.empty())
-      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) + refusal +
+      text += Paint(style, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) + refusal +
               "\n";
     if (!job.reason_detail) continue;
     const std::string name = NamesJob(*job.reason_detail, job.id)
                                  ? std::string()
                                  : fmt::format("job {} {}: ", IdsOf(group), Printable(TagOf(group)));
-    text += Paint(look, StateColor(job.state), name) + Printable(*job.reason_detail) + "\n";
+    text += Paint(style, StateColor(job.state), name) + Printable(*job.reason_detail) + "\n";
   }
   return text;
 }
@@ -199,14 +199,14 @@ Table GpuTable() {
 }
 
 // PEAK gives way where the line is short.
-bool ShowsPeak(const Look& look) { return look.width.value_or(SIZE_MAX) >= 100; }
+bool ShowsPeak(const TerminalStyle& style) { return style.width.value_or(SIZE_MAX) >= 100; }
 
-Table JobTable(const Look& look) {
+Table JobTable(const TerminalStyle& style) {
   std::vector<Column> columns{
       {"ID", Align::kRight},       {"TAG", Align::kLeft, 12}, {"USER", Align::kLeft, 5},
       {"STATE", Align::kLeft, 12}, {"GPU", Align::kLeft, 4},  {"MEMORY", Align::kRight},
       {"LIMIT", Align::kRight},    {"TIME", Align::kRight},   {"COMMAND", Align::kLeft, 9}};
-  if (ShowsPeak(look)) columns.insert(columns.begin() + 7, Column{"PEAK", Align::kRight});
+  if (ShowsPeak(style)) columns.insert(columns.begin() + 7, Column{"PEAK", Align::kRight});
   return Table(std::move(columns));
 }
 
@@ -258,18 +258,18 @@ std::string StateText(const api::JobView& job) {
   return why.empty() || why == state ? state : fmt::format("{} ({})", state, why);
 }
 
-std::string RenderGpus(const std::vector<api::GpuView>& gpus, const Look& look) {
+std::string RenderGpus(const std::vector<api::GpuView>& gpus, const TerminalStyle& style) {
   Table table = GpuTable();
   for (const auto& gpu : gpus)
-    table.Add({api::NumberOf(gpu), gpu.name, Cell(MemoryText(gpu, look), MemoryColor(gpu)),
+    table.Add({api::NumberOf(gpu), gpu.name, Cell(MemoryText(gpu, style), MemoryColor(gpu)),
                Number(gpu.utilization_gpu, "%"), Number(gpu.temperature_c, "C"), Power(gpu.power_w),
                Cell(gpu.health.state, HealthColor(gpu.health.state))});
-  return table.Render(look);
+  return table.Render(style);
 }
 
 std::string RenderJobs(const std::vector<api::JobView>& jobs, const std::vector<api::GpuView>& gpus,
-                       const Look& look, base::WallTime now) {
-  Table table = JobTable(look);
+                       const TerminalStyle& style, base::WallTime now) {
+  Table table = JobTable(style);
   for (const auto& group : Grouped(jobs)) {
     const auto& job = *group.front();
     std::vector<Cell> row{IdsOf(group),
@@ -281,28 +281,28 @@ std::string RenderJobs(const std::vector<api::JobView>& jobs, const std::vector<
                           OfAll(group, LimitText),
                           OfAll(group, [&](const auto& one) { return Age(one, now); }),
                           CommandText(job.command)};
-    if (ShowsPeak(look))
+    if (ShowsPeak(style))
       row.insert(row.begin() + 7,
                  Cell(OfAll(group, [](const auto& one) { return SizeText(one.memory.peak); })));
     table.Add(std::move(row));
   }
-  return table.Render(look);
+  return table.Render(style);
 }
 
-std::string RenderStatus(const api::StatusView& status, const Look& look, base::WallTime now) {
+std::string RenderStatus(const api::StatusView& status, const TerminalStyle& style, base::WallTime now) {
   std::string text;
   if (!status.gpus.empty())
-    text = RenderGpus(status.gpus, look);
+    text = RenderGpus(status.gpus, style);
   else
     text = fmt::format("No GPUs: {}\n", Printable(status.driver_error.value_or("the driver shows none")));
   text += '\n';
-  text += status.jobs.empty() ? std::string("No jobs.\n") : RenderJobs(status.jobs, status.gpus, look, now);
+  text += status.jobs.empty() ? std::string("No jobs.\n") : RenderJobs(status.jobs, status.gpus, style, now);
   text += LeftOut(status);
-  if (const auto notes = Notes(status, look, now); !notes.empty()) text += '\n' + notes;
+  if (const auto notes = Notes(status, style, now); !notes.empty()) text += '\n' + notes;
   return text;
 }
 
-std::string RenderGpu(const api::GpuView& gpu, const Look& look) {
+std::string RenderGpu(const api::GpuView& gpu, const TerminalStyle& style) {
   std::string text;
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<14}{}\n", name, Printable(value));
@@ -325,10 +325,10 @@ std::string RenderGpu(const api::GpuView& gpu, const Look& look) {
   line("Health", gpu.health.state);
   for (const auto& reason : gpu.health.reasons) line("", reason);
   text += '\n';
-  return text + RenderProcesses({gpu}, look);
+  return text + RenderProcesses({gpu}, style);
 }
 
-std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const Look& look) {
+std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const TerminalStyle& style) {
   Table table({{"GPU"},
                {"PID", Align::kRight},
                {"USER", Align::kLeft, 5},
@@ -345,10 +345,10 @@ std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const Look& l
                  Cell(job, process.job ? Color::kCyan : Color::kNone), ProcessCommand(process)});
     }
   }
-  return table.empty() ? "No process uses GPU memory.\n" : table.Render(look);
+  return table.empty() ? "No process uses GPU memory.\n" : table.Render(style);
 }
 
-std::string RenderEvent(const api::EventView& event, const Look& look) {
+std::string RenderEvent(const api::EventView& event, const TerminalStyle& style) {
   // Local time, as in every log on the machine; --json has UTC.
   const auto at = std::chrono::system_clock::to_time_t(event.at);
   std::tm local{};
@@ -364,8 +364,8 @@ std::string RenderEvent(const api::EventView& event, const Look& look) {
   const Color color = bad                                            ? Color::kRed
                       : event.kind.find("soft") != std::string::npos ? Color::kYellow
                                                                      : Color::kCyan;
-  return fmt::format("{} {}{}{} {}\n", Paint(look, Color::kDim, fmt::format("{:%Y-%m-%d %H:%M:%S}", local)),
-                     Paint(look, color, Printable(event.kind)), about.empty() ? "" : " ", Printable(about),
+  return fmt::format("{} {}{}{} {}\n", Paint(style, Color::kDim, fmt::format("{:%Y-%m-%d %H:%M:%S}", local)),
+                     Paint(style, color, Printable(event.kind)), about.empty() ? "" : " ", Printable(about),
                      Printable(event.message));
 }
 

@@ -13,16 +13,16 @@
 namespace gpuman::cli {
 
 // GPUs with a memory bar on terminals, then jobs, then why jobs ended or GPUs are not well.
-std::string RenderStatus(const api::StatusView& status, const Look& look, base::WallTime now);
-std::string RenderGpus(const std::vector<api::GpuView>& gpus, const Look& look);
+std::string RenderStatus(const api::StatusView& status, const TerminalStyle& style, base::WallTime now);
+std::string RenderGpus(const std::vector<api::GpuView>& gpus, const TerminalStyle& style);
 std::string RenderJobs(const std::vector<api::JobView>& jobs, const std::vector<api::GpuView>& gpus,
-                       const Look& look, base::WallTime now);
+                       const TerminalStyle& style, base::WallTime now);
 // One GPU with everything known of it.
-std::string RenderGpu(const api::GpuView& gpu, const Look& look);
+std::string RenderGpu(const api::GpuView& gpu, const TerminalStyle& style);
 // Every process on every GPU.
-std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const Look& look);
+std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const TerminalStyle& style);
 // One line an event, with no title line, so that a followed list goes on as it began.
-std::string RenderEvent(const api::EventView& event, const Look& look);
+std::string RenderEvent(const api::EventView& event, const TerminalStyle& style);
 
 // "running", "killed (memory_limit)", "failed (exit 3)", "killed (signal 9)".
 std::string StateText(const api::JobView& job);

@@ -15,9 +15,9 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr Look kPipe{};
-constexpr Look kTerminal{true, false, 80};
-constexpr Look kColors{true, true, 80};
+constexpr TerminalStyle kPipe{};
+constexpr TerminalStyle kTerminal{true, false, 80};
+constexpr TerminalStyle kColors{true, true, 80};
 
 base::WallTime At(int seconds) { return base::WallTime(std::chrono::seconds(1'800'000'000 + seconds)); }
 
@@ -336,9 +336,9 @@ TEST(StateText, SaysHowAJobEnded) {
 TEST(Table, ShrinksTheLastColumnsFirst) {
   Table table({{"A", Align::kLeft, 3}, {"B"}, {"C", Align::kLeft, 3}});
   table.Add({"aaaaaaaa", "bbbb", "cccccccc"});
-  const Look narrow{true, false, 20};
+  const TerminalStyle narrow{true, false, 20};
   EXPECT_EQ(table.Render(narrow), "A         B     C\naaaaaaaa  bbbb  ccc…\n");
-  const Look tiny{true, false, 14};
+  const TerminalStyle tiny{true, false, 14};
   EXPECT_EQ(table.Render(tiny), "A    B     C\naa…  bbbb  cc…\n");
 }
 

@@ -41,20 +41,20 @@ constexpr const char* kFooter = R"(Examples:
 Environment: GPUMAN_CONFIG, GPUMAN_SOCKET and GPUMAN_STATE_DIR set the same as the options.)";
 
 // Everything but the file's own values: where it is, and what holds without it.
-struct Settled {
+struct ResolvedOptions {
   std::filesystem::path file;
   bool file_required = false;
   Config defaults;
 };
 
-Settled Settle(const Options& options) {
+ResolvedOptions Resolve(const Options& options) {
   const auto paths = options.user ? base::UserPaths() : base::SystemPaths();
-  Settled settled;
-  settled.file = options.config.empty() ? paths.config : std::filesystem::path(options.config);
-  settled.file_required = !options.config.empty();
-  settled.defaults.socket = paths.socket;
-  settled.defaults.state_dir = paths.state;
-  return settled;
+  ResolvedOptions resolved;
+  resolved.file = options.config.empty() ? paths.config : std::filesystem::path(options.config);
+  resolved.file_required = !options.config.empty();
+  resolved.defaults.socket = paths.socket;
+  resolved.defaults.state_dir = paths.state;
+  return resolved;
 }
 
 // Options and environment come before the file.
@@ -65,13 +65,13 @@ void Override(const Options& options, Config& config) {
 
 // The configuration, or the exit status.
 tl::expected<Config, int> Load(const Options& options) {
-  const auto settled = Settle(options);
+  const auto resolved = Resolve(options);
   if (std::error_code error;
-      settled.file_required && !std::filesystem::exists(settled.file, error) && !error) {
-    std::fprintf(stderr, "there is no file %s\n", settled.file.c_str());
+      resolved.file_required && !std::filesystem::exists(resolved.file, error) && !error) {
+    std::fprintf(stderr, "there is no file %s\n", resolved.file.c_str());
     return tl::unexpected(kNoSuchFile);
   }
-  auto config = LoadConfig(settled.file, settled.file_required, settled.defaults);
+  auto config = LoadConfig(resolved.file, resolved.file_required, resolved.defaults);
   if (!config) {
     for (const auto& problem : config.error()) std::fprintf(stderr, "%s\n", Describe(problem).c_str());
     return tl::unexpected(kUsage);
@@ -103,7 +103,7 @@ void SetUpLogging(LogLevel level) {
 }
 
 // Beside this program, as it is built and as it is installed.
-std::filesystem::path Helper(const std::string& name) {
+std::filesystem::path ProgramBeside(const std::string& name) {
   std::error_code error;
   const auto directory = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   for (const auto& place : {directory / name, directory.parent_path() / "libexec/gpuman" / name,
@@ -172,9 +172,10 @@ int Serve(const Options& options, const Config& config) {
   }
   boost::asio::io_context loop(1);
   boost::asio::signal_set signals(loop, SIGTERM, SIGINT, SIGHUP);
-  auto service = Service::Start(loop, config,
-                                {options.user, Helper("gpuman-keeper"), ShimLibrary(), Helper("gpuman-mover"),
-                                 Helper("gpuman-notifier"), GPUMAN_VERSION});
+  auto service =
+      Service::Start(loop, config,
+                     {options.user, ProgramBeside("gpuman-keeper"), ShimLibrary(),
+                      ProgramBeside("gpuman-mover"), ProgramBeside("gpuman-notifier"), GPUMAN_VERSION});
   if (!service) return Complain(service.error());
   // This thread alone: keepers are started by others and must not inherit it.
   (void)::setpriority(PRIO_PROCESS, 0, kUrgency);
@@ -222,7 +223,7 @@ int RunProgram(int argc, char** argv) {
   const auto config = Load(options);
   if (!config) return config.error();
   if (options.check_config) {
-    const auto file = Settle(options).file;
+    const auto file = Resolve(options).file;
     std::error_code ignored;
     if (std::filesystem::exists(file, ignored))
       std::printf("%s: valid\n", file.c_str());

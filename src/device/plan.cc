@@ -19,32 +19,33 @@ std::optional<Value> Readable(Setting setting, const Reading& reading) {
   return reported->pending ? reported->pending : reported->now;
 }
 
-void Uncover(Record& record, Setting setting) {
+void Uncover(SettingsRecord& record, Setting setting) {
   for (auto& layer : record.layers) layer.values.erase(setting);
   // That of a job stays, empty as it is: the job has got what it asked for.
   std::erase_if(record.layers, [](const Layer& layer) { return layer.values.empty() && !layer.job; });
   record.before.erase(setting);
-  record.owed.erase(setting);
+  record.to_restore.erase(setting);
 }
 
-bool IsCovered(const Record& record, Setting setting) {
+bool IsCovered(const SettingsRecord& record, Setting setting) {
   return std::any_of(record.layers.begin(), record.layers.end(),
                      [&](const Layer& layer) { return layer.values.contains(setting); });
 }
 
-// What no layer covers any more is owed, unless somebody asked for it.
-void GiveBack(Record& record) {
+// What no layer covers any more is to be restored, unless somebody asked for it.
+void GiveBack(SettingsRecord& record) {
   std::erase_if(record.before, [&](const auto& entry) {
     const auto& [setting, value] = entry;
     if (IsCovered(record, setting)) return false;
-    if (!record.base.contains(setting)) record.owed[setting] = value;
+    if (!record.base.contains(setting)) record.to_restore[setting] = value;
     return true;
   });
 }
 
 }  // namespace
 
-Record WithValues(Record record, const Values& values, const Reading& reading, base::WallTime now) {
+SettingsRecord WithValues(SettingsRecord record, const Values& values, const Reading& reading,
+                          base::WallTime now) {
   for (const auto& [setting, value] : values) {
     Uncover(record, setting);
     record.base[setting] = value;
@@ -57,20 +58,20 @@ Record WithValues(Record record, const Values& values, const Reading& reading, b
   return record;
 }
 
-Record WithoutValues(Record record, const Values& usual) {
+SettingsRecord WithoutValues(SettingsRecord record, const Values& usual) {
   for (const auto& [setting, value] : usual) {
     Uncover(record, setting);
     record.base.erase(setting);
-    record.owed[setting] = value;
+    record.to_restore[setting] = value;
   }
   return record;
 }
 
-Record WithLayer(Record record, Layer layer, const Reading& reading) {
+SettingsRecord WithLayer(SettingsRecord record, Layer layer, const Reading& reading) {
   record = WithoutLayer(std::move(record), layer.job.has_value());
   for (const auto& [setting, value] : layer.values) {
-    if (const auto owed = record.owed.extract(setting)) {
-      record.before[setting] = owed.mapped();
+    if (const auto to_restore = record.to_restore.extract(setting)) {
+      record.before[setting] = to_restore.mapped();
       continue;
     }
     if (record.base.contains(setting) || record.before.contains(setting)) continue;
@@ -84,18 +85,18 @@ Record WithLayer(Record record, Layer layer, const Reading& reading) {
   return record;
 }
 
-Record WithoutLayer(Record record, bool of_job) {
+SettingsRecord WithoutLayer(SettingsRecord record, bool of_job) {
   std::erase_if(record.layers, [&](const Layer& layer) { return layer.job.has_value() == of_job; });
   GiveBack(record);
   return record;
 }
 
-Record Settled(Record record) {
-  record.owed.clear();
+SettingsRecord WithRestored(SettingsRecord record) {
+  record.to_restore.clear();
   return record;
 }
 
-Record WithEccSeen(Record record, const Reading& reading, base::WallTime now) {
+SettingsRecord WithEccSeen(SettingsRecord record, const Reading& reading, base::WallTime now) {
   const auto wanted = record.base.find(Setting::kEcc);
   const auto* const reported = Find(reading, Setting::kEcc);
   if (!record.ecc_asked || wanted == record.base.end() || !reported || reported->now != wanted->second)
@@ -105,25 +106,26 @@ Record WithEccSeen(Record record, const Reading& reading, base::WallTime now) {
   return record;
 }
 
-base::Result<Values> ResolveAll(std::span<const Wish> wishes, const Reading& reading, const Record& record) {
+base::Result<Values> ResolveAll(std::span<const DesiredSetting> desired, const Reading& reading,
+                                const SettingsRecord& record) {
   const auto wanted = Wanted(record);
   const auto lock_of = [&](Setting setting) -> std::optional<Value> {
     const auto it = wanted.find(setting);
     return it == wanted.end() || it->second == kUnlocked ? std::nullopt : std::optional(it->second);
   };
-  std::vector<const Wish*> order;
-  for (const auto& wish : wishes) order.push_back(&wish);
+  std::vector<const DesiredSetting*> order;
+  for (const auto& each : desired) order.push_back(&each);
   std::stable_sort(order.begin(), order.end(),
-                   [](const Wish* a, const Wish* b) { return a->setting < b->setting; });
+                   [](const DesiredSetting* a, const DesiredSetting* b) { return a->setting < b->setting; });
   Values values;
   auto memory = lock_of(Setting::kMemoryClocks);
   bool memory_asked = false, graphics_asked = false;
-  for (const Wish* wish : order) {
+  for (const DesiredSetting* each : order) {
     const auto mhz = memory ? std::optional(memory->high) : std::nullopt;
-    GPUMAN_ASSIGN(const auto value, Resolve(*wish, reading, mhz));
-    values[wish->setting] = value;
-    graphics_asked |= wish->setting == Setting::kGraphicsClocks;
-    if (wish->setting != Setting::kMemoryClocks) continue;
+    GPUMAN_ASSIGN(const auto value, Resolve(*each, reading, mhz));
+    values[each->setting] = value;
+    graphics_asked |= each->setting == Setting::kGraphicsClocks;
+    if (each->setting != Setting::kMemoryClocks) continue;
     memory_asked = value != kUnlocked;
     memory = memory_asked ? std::optional(value) : std::nullopt;
   }
@@ -142,9 +144,10 @@ base::Result<Values> ResolveAll(std::span<const Wish> wishes, const Reading& rea
       "lock both at once: gpuman device clocks lock --memory … --graphics …");
 }
 
-std::vector<Step> StepsTo(const Record& next, const Record& former, const Reading& reading, bool anew) {
+std::vector<Step> StepsTo(const SettingsRecord& next, const SettingsRecord& former, const Reading& reading,
+                          bool anew) {
   Values goals = Wanted(next);
-  goals.insert(next.owed.begin(), next.owed.end());
+  goals.insert(next.to_restore.begin(), next.to_restore.end());
   const auto wanted_before = Wanted(former);
   std::vector<Step> steps, last;
   for (const auto& [setting, goal] : goals) {
@@ -152,8 +155,8 @@ std::vector<Step> StepsTo(const Record& next, const Record& former, const Readin
     if (IsClocks(setting)) {
       const auto it = wanted_before.find(setting);
       step.from = it == wanted_before.end() ? kUnlocked : it->second;
-      const bool is_owed = next.owed.contains(setting);
-      if (!anew && !is_owed && step.from == goal && it != wanted_before.end()) continue;
+      const bool is_to_restore = next.to_restore.contains(setting);
+      if (!anew && !is_to_restore && step.from == goal && it != wanted_before.end()) continue;
     } else if (step.from == goal) {
       continue;
     }
@@ -164,7 +167,7 @@ std::vector<Step> StepsTo(const Record& next, const Record& former, const Readin
   return steps;
 }
 
-std::vector<Drift> DriftOf(const Record& record, const Reading& reading) {
+std::vector<Drift> DriftOf(const SettingsRecord& record, const Reading& reading) {
   std::vector<Drift> drift;
   for (const auto& [setting, wanted] : Wanted(record)) {
     if (IsClocks(setting)) {

@@ -19,7 +19,7 @@ base::WallTime At(int seconds) { return base::WallTime(std::chrono::seconds(1'79
 // A device that does what it is told.
 struct World {
   Reading reading = H200();
-  Record record;
+  SettingsRecord record;
   Value clocks[2];  // memory, graphics: what the getters do not say
 
   Value& LockOf(Setting setting) { return clocks[setting == Setting::kGraphicsClocks]; }
@@ -33,9 +33,9 @@ struct World {
       (step.setting == Setting::kEcc ? reported.pending : reported.now) = step.to;
     }
   }
-  void Become(Record next) {
+  void Become(SettingsRecord next) {
     Do(StepsTo(next, record, reading, false));
-    record = Settled(std::move(next));
+    record = WithRestored(std::move(next));
   }
   Value Is(Setting setting) {
     if (IsClocks(setting)) return LockOf(setting);
@@ -56,7 +56,7 @@ TEST(PlanTest, AStepSaysWhatItGoesBackTo) {
 }
 
 TEST(PlanTest, LockedClocksAreSetWhereTheyAreWantedOtherwiseOrAnew) {
-  const Record none;
+  const SettingsRecord none;
   const auto locked = WithValues({}, {{Setting::kGraphicsClocks, Clocks(1200, 1200)}}, H200(), At(0));
   EXPECT_THAT(StepsTo(locked, none, H200(), false),
               ElementsAre(Step{Setting::kGraphicsClocks, kUnlocked, Clocks(1200, 1200)}));
@@ -86,7 +86,7 @@ TEST(PlanTest, AProfileIsTakenOffToWhatWasFound) {
       WithLayer(world.record, {"p", {{Setting::kPower, Milliwatts(300'000)}}, {}, {}}, world.reading));
   EXPECT_EQ(world.Is(Setting::kPower), Milliwatts(300'000));
   const auto next = WithoutLayer(world.record, false);
-  EXPECT_EQ(next.owed, (Values{{Setting::kPower, Milliwatts(500'000)}}));
+  EXPECT_EQ(next.to_restore, (Values{{Setting::kPower, Milliwatts(500'000)}}));
   world.Become(next);
   EXPECT_EQ(world.Is(Setting::kPower), Milliwatts(500'000));
   EXPECT_TRUE(world.record.IsEmpty());
@@ -181,10 +181,10 @@ TEST(PlanTest, ALockIsLostOnlyWhenTheClockIsAboveIt) {
               ElementsAre(Drift{Setting::kGraphicsClocks, Clocks(1200, 1200), Clocks(1980, 1980)}));
 }
 
-std::vector<Wish> Wishes(std::vector<std::pair<Setting, std::string>> texts) {
-  std::vector<Wish> wishes;
-  for (const auto& [setting, text] : texts) wishes.push_back(*ParseWish(setting, text));
-  return wishes;
+std::vector<DesiredSetting> Wishes(std::vector<std::pair<Setting, std::string>> texts) {
+  std::vector<DesiredSetting> desired;
+  for (const auto& [setting, text] : texts) desired.push_back(*ParseDesiredSetting(setting, text));
+  return desired;
 }
 
 TEST(PlanTest, ClocksThatAreAskedForTogetherHaveToGoTogether) {
@@ -224,7 +224,7 @@ RC_GTEST_PROP(PlanProperty, NothingThatLayersDidStays, ()) {
                         : IsClocks(setting)                ? Clocks(400 + number, 900)
                         : setting == Setting::kComputeMode ? Value{0, number * 3}
                                                            : Switch(number != 0);
-    Record next = world.record;
+    SettingsRecord next = world.record;
     switch (*rc::gen::inRange(0, 5)) {
       case 0:
         next = WithValues(next, {{setting, value}}, world.reading, At(i));
@@ -245,7 +245,7 @@ RC_GTEST_PROP(PlanProperty, NothingThatLayersDidStays, ()) {
     if (*rc::gen::inRange(0, 4) == 0) {
       world.record = *ParseRecord(SerializeRecord(next));
       world.Do(StepsTo(world.record, world.record, world.reading, true));  // as a daemon that starts does
-      world.record = Settled(world.record);
+      world.record = WithRestored(world.record);
     } else {
       world.Become(next);
     }
@@ -255,7 +255,7 @@ RC_GTEST_PROP(PlanProperty, NothingThatLayersDidStays, ()) {
     const auto expected = asked.contains(setting) ? asked.at(setting) : untouched.Is(setting);
     RC_ASSERT(world.Is(setting) == expected);
   }
-  RC_ASSERT(world.record.layers.empty() && world.record.before.empty() && world.record.owed.empty());
+  RC_ASSERT(world.record.layers.empty() && world.record.before.empty() && world.record.to_restore.empty());
 }
 
 }  // namespace

@@ -8,21 +8,21 @@
 namespace gpuman::device {
 namespace {
 
-constexpr Amount kMost{Amount::Kind::kMost};
+constexpr Amount kMax{Amount::Kind::kMax};
 constexpr Amount Percent(double number) { return {Amount::Kind::kPercent, number}; }
 
-std::map<Setting, Wish> WishesOf(std::vector<Wish> list) {
-  std::map<Setting, Wish> wishes;
-  for (auto& wish : list) wishes.emplace(wish.setting, std::move(wish));
-  return wishes;
+std::map<Setting, DesiredSetting> WishesOf(std::vector<DesiredSetting> list) {
+  std::map<Setting, DesiredSetting> desired;
+  for (auto& wanted : list) desired.emplace(wanted.setting, std::move(wanted));
+  return desired;
 }
 
-const Wish kPersistent{Setting::kPersistence, "on", {}, {Amount::Kind::kNumber, 1}};
+const DesiredSetting kPersistent{Setting::kPersistence, "on", {}, {Amount::Kind::kNumber, 1}};
 
 std::array<Profile, 3> MakeBuiltIn() {
   return {{{"performance", "as fast as the device can: highest power limit, clocks left to the driver",
             WishesOf({kPersistent,
-                      {Setting::kPower, "max", {}, kMost},
+                      {Setting::kPower, "max", {}, kMax},
                       {Setting::kMemoryClocks, "unlocked", {}, {}},
                       {Setting::kGraphicsClocks, "unlocked", {}, {}}}),
             true},
@@ -30,8 +30,8 @@ std::array<Profile, 3> MakeBuiltIn() {
            // temperature and power take away again.
            {"benchmark", "the same speed every time: memory at its highest clock, graphics locked at 75%",
             WishesOf({kPersistent,
-                      {Setting::kPower, "max", {}, kMost},
-                      {Setting::kMemoryClocks, "max", kMost, kMost},
+                      {Setting::kPower, "max", {}, kMax},
+                      {Setting::kMemoryClocks, "max", kMax, kMax},
                       {Setting::kGraphicsClocks, "75%", Percent(75), Percent(75)}}),
             true},
            {"efficiency", "less power for somewhat less speed: power limit at 60%, clocks left to the driver",
@@ -59,8 +59,8 @@ bool IsProfileName(std::string_view name) {
 base::Result<Fitted> FitProfile(const Profile& profile, const Reading& reading) {
   Fitted fitted;
   std::optional<std::uint32_t> memory_mhz;
-  for (const auto& [setting, wish] : profile.wishes) {  // memory before graphics clocks
-    auto value = Resolve(wish, reading, memory_mhz);
+  for (const auto& [setting, wanted] : profile.desired) {  // memory before graphics clocks
+    auto value = Resolve(wanted, reading, memory_mhz);
     if (!value && value.error().code == base::ErrorCode::kNotSupported) {
       fitted.left_out.push_back(value.error().message);
       continue;

@@ -1,4 +1,4 @@
-// Profiles: several wishes under one name, for any device. Pure; values.
+// Profiles: several desired settings under one name, for any device. Pure; values.
 #pragma once
 
 #include <map>
@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "device/wish.h"
+#include "device/desired_setting.h"
 
 namespace gpuman::device {
 
 struct Profile {
   std::string name;
   std::string summary;  // one sentence
-  std::map<Setting, Wish> wishes;
+  std::map<Setting, DesiredSetting> desired;
   bool built_in = false;
   friend bool operator==(const Profile&, const Profile&) = default;
 };

@@ -36,11 +36,11 @@ TEST(ProfileTest, BuiltInOnesAreInTheTermsOfTheDevice) {
 TEST(ProfileTest, WhatBuiltInOnesSayCanBeWrittenInAConfigurationToo) {
   for (const auto& profile : BuiltInProfiles()) {
     EXPECT_TRUE(IsProfileName(profile.name));
-    for (const auto& [setting, wish] : profile.wishes) {
+    for (const auto& [setting, wanted] : profile.desired) {
       EXPECT_TRUE(MayBeInProfile(setting));
-      const auto written = ParseWish(setting, wish.text);
+      const auto written = ParseDesiredSetting(setting, wanted.text);
       ASSERT_TRUE(written) << written.error().message;
-      EXPECT_EQ(*written, wish) << profile.name << " " << ToString(setting);
+      EXPECT_EQ(*written, wanted) << profile.name << " " << ToString(setting);
     }
   }
 }
@@ -54,12 +54,12 @@ TEST(ProfileTest, WhatTheDeviceHasNotIsLeftOutAndSaid) {
 }
 
 TEST(ProfileTest, AProfileOfNothingThatTheDeviceHasIsAnError) {
-  Profile profile{"cap", "", {{Setting::kPower, *ParseWish(Setting::kPower, "100W")}}, false};
+  Profile profile{"cap", "", {{Setting::kPower, *ParseDesiredSetting(Setting::kPower, "100W")}}, false};
   EXPECT_EQ(FitProfile(profile, Laptop()).error().code, base::ErrorCode::kNotSupported);
 }
 
 TEST(ProfileTest, ANumberOutOfRangeIsAnErrorThatNamesProfileAndRange) {
-  Profile profile{"cap", "", {{Setting::kPower, *ParseWish(Setting::kPower, "100W")}}, false};
+  Profile profile{"cap", "", {{Setting::kPower, *ParseDesiredSetting(Setting::kPower, "100W")}}, false};
   const auto fitted = FitProfile(profile, H200());
   ASSERT_FALSE(fitted);
   EXPECT_THAT(fitted.error().message, HasSubstr("profile cap"));

@@ -12,12 +12,12 @@ using driver::NvmlError;
 using driver::NvmlFailure;
 
 constexpr unsigned kVolta = 5, kAmpere = 7;  // nvmlDeviceArchitecture_t
-constexpr unsigned kMostClocks = 4096;
+constexpr unsigned kMaxClocks = 4096;
 
 // One GPU while it is read; the first error that means the whole GPU ends the reading.
-class Look {
+class GpuReader {
  public:
-  Look(const driver::Nvml& nvml, driver::NvmlDevice device) : calls_(nvml.calls()), device_(device) {}
+  GpuReader(const driver::Nvml& nvml, driver::NvmlDevice device) : calls_(nvml.calls()), device_(device) {}
 
   void Persistence(bool full);
   void ComputeMode(bool full);
@@ -53,7 +53,7 @@ class Look {
   std::optional<NvmlError> broken_;
 };
 
-void Look::Excuse(Reported& reported, const NvmlError& error) {
+void GpuReader::Excuse(Reported& reported, const NvmlError& error) {
   if (error.failure == NvmlFailure::kNotSupported) {
     reported.supported = false;
     reported.why = "this kind of GPU does not have it";
@@ -65,7 +65,7 @@ void Look::Excuse(Reported& reported, const NvmlError& error) {
   }
 }
 
-void Look::Persistence(bool full) {
+void GpuReader::Persistence(bool full) {
   Reported& reported = Of(Setting::kPersistence);
   abi::nvmlEnableState_t mode{};
   if (const auto error =
@@ -76,7 +76,7 @@ void Look::Persistence(bool full) {
   if (full) reported.usual = Switch(false);
 }
 
-void Look::ComputeMode(bool full) {
+void GpuReader::ComputeMode(bool full) {
   Reported& reported = Of(Setting::kComputeMode);
   abi::nvmlComputeMode_t mode{};
   if (const auto error = Ask("nvmlDeviceGetComputeMode", calls_.nvmlDeviceGetComputeMode, device_, &mode))
@@ -86,7 +86,7 @@ void Look::ComputeMode(bool full) {
   if (full) reported.usual = Mode(device::ComputeMode::kDefault);
 }
 
-void Look::Power(bool full) {
+void GpuReader::Power(bool full) {
   Reported& reported = Of(Setting::kPower);
   unsigned limit = 0, least = 0, most = 0, usual = 0;
   if (const auto error =
@@ -111,7 +111,7 @@ void Look::Power(bool full) {
   reported.why = fmt::format("it is fixed at {}", Format(Setting::kPower, Milliwatts(most)));
 }
 
-void Look::Ecc(bool full) {
+void GpuReader::Ecc(bool full) {
   Reported& reported = Of(Setting::kEcc);
   abi::nvmlEnableState_t current{}, pending{}, usual{};
   if (const auto error =
@@ -126,7 +126,7 @@ void Look::Ecc(bool full) {
 
 // Locked clocks have no getter: what can be known is whether the architecture and the driver have the setter
 // (NVML's documentation: graphics from Volta on, memory from Ampere on).
-void Look::Clocks(Setting setting) {
+void GpuReader::Clocks(Setting setting) {
   const bool memory = setting == Setting::kMemoryClocks;
   Reported& reported = Of(setting);
   reported.usual = kUnlocked;
@@ -148,27 +148,27 @@ void Look::Clocks(Setting setting) {
   }
 }
 
-void Look::SupportedClocks() {
+void GpuReader::SupportedClocks() {
   std::vector<unsigned> memory(64);
   auto count = static_cast<unsigned>(memory.size());
   if (Ask("nvmlDeviceGetSupportedMemoryClocks", calls_.nvmlDeviceGetSupportedMemoryClocks, device_, &count,
           memory.data()))
     return;
   memory.resize(std::min<std::size_t>(count, memory.size()));
-  std::vector<unsigned> graphics(kMostClocks);
+  std::vector<unsigned> graphics(kMaxClocks);
   for (const unsigned mhz : memory) {
-    count = kMostClocks;
+    count = kMaxClocks;
     if (Ask("nvmlDeviceGetSupportedGraphicsClocks", calls_.nvmlDeviceGetSupportedGraphicsClocks, device_, mhz,
             &count, graphics.data()))
       continue;
     auto& list = reading_.clocks[mhz];
-    list.assign(graphics.begin(), graphics.begin() + std::min(count, kMostClocks));
+    list.assign(graphics.begin(), graphics.begin() + std::min(count, kMaxClocks));
     std::sort(list.begin(), list.end());
     if (list.empty()) reading_.clocks.erase(mhz);
   }
 }
 
-void Look::ClockNow(Setting setting) {
+void GpuReader::ClockNow(Setting setting) {
   const bool memory = setting == Setting::kMemoryClocks;
   unsigned now = 0;
   if (Ask("nvmlDeviceGetClockInfo", calls_.nvmlDeviceGetClockInfo, device_,
@@ -177,7 +177,7 @@ void Look::ClockNow(Setting setting) {
   (memory ? reading_.memory_mhz : reading_.graphics_mhz) = now;
 }
 
-void Look::Energy() {
+void GpuReader::Energy() {
   unsigned long long energy = 0;
   if (!Ask("nvmlDeviceGetTotalEnergyConsumption", calls_.nvmlDeviceGetTotalEnergyConsumption, device_,
            &energy))
@@ -189,33 +189,33 @@ void Look::Energy() {
 base::Result<Reading> ReadDevice(const driver::Nvml& nvml, const std::string& uuid) {
   auto device = nvml.DeviceByUuid(uuid);
   if (!device) return base::Fail(std::move(device).error());
-  Look look(nvml, *device);
-  look.Persistence(true);
-  look.ComputeMode(true);
-  look.Power(true);
-  look.SupportedClocks();
-  look.Clocks(Setting::kMemoryClocks);
-  look.Clocks(Setting::kGraphicsClocks);
-  look.Ecc(true);
-  look.ClockNow(Setting::kMemoryClocks);
-  look.ClockNow(Setting::kGraphicsClocks);
-  look.Energy();
-  return look.Take();
+  GpuReader reader(nvml, *device);
+  reader.Persistence(true);
+  reader.ComputeMode(true);
+  reader.Power(true);
+  reader.SupportedClocks();
+  reader.Clocks(Setting::kMemoryClocks);
+  reader.Clocks(Setting::kGraphicsClocks);
+  reader.Ecc(true);
+  reader.ClockNow(Setting::kMemoryClocks);
+  reader.ClockNow(Setting::kGraphicsClocks);
+  reader.Energy();
+  return reader.Take();
 }
 
 base::Result<Reading> ReadSettings(const driver::Nvml& nvml, const std::string& uuid,
                                    const std::set<Setting>& settings) {
   auto device = nvml.DeviceByUuid(uuid);
   if (!device) return base::Fail(std::move(device).error());
-  Look look(nvml, *device);
-  if (settings.contains(Setting::kPersistence)) look.Persistence(false);
-  if (settings.contains(Setting::kComputeMode)) look.ComputeMode(false);
-  if (settings.contains(Setting::kPower)) look.Power(false);
-  if (settings.contains(Setting::kEcc)) look.Ecc(false);
+  GpuReader reader(nvml, *device);
+  if (settings.contains(Setting::kPersistence)) reader.Persistence(false);
+  if (settings.contains(Setting::kComputeMode)) reader.ComputeMode(false);
+  if (settings.contains(Setting::kPower)) reader.Power(false);
+  if (settings.contains(Setting::kEcc)) reader.Ecc(false);
   for (const auto setting : settings)
-    if (IsClocks(setting)) look.ClockNow(setting);
-  look.Energy();
-  return look.Take();
+    if (IsClocks(setting)) reader.ClockNow(setting);
+  reader.Energy();
+  return reader.Take();
 }
 
 }  // namespace gpuman::device

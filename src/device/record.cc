@@ -63,13 +63,13 @@ Layer LayerOf(const Json& json) {
   return layer;
 }
 
-Record RecordOf(const Json& json) {
+SettingsRecord RecordOf(const Json& json) {
   if (json.size() != 7 || json.at("v") != kVersion) throw Unreadable{};
-  Record record;
+  SettingsRecord record;
   record.base = ValuesOf(json.at("base"));
   for (const auto& each : json.at("layers")) record.layers.push_back(LayerOf(each));
   record.before = ValuesOf(json.at("before"));
-  record.owed = ValuesOf(json.at("owed"));
+  record.to_restore = ValuesOf(json.at("owed"));
   record.ecc_asked = TimeOf(json.at("ecc_asked"));
   record.ecc_since = TimeOf(json.at("ecc_since"));
   return record;
@@ -77,25 +77,25 @@ Record RecordOf(const Json& json) {
 
 }  // namespace
 
-const Layer* Record::ProfileLayer() const {
+const Layer* SettingsRecord::ProfileLayer() const {
   const auto it = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return !layer.job; });
   return it == layers.end() ? nullptr : &*it;
 }
 
-const Layer* Record::JobLayer() const {
+const Layer* SettingsRecord::JobLayer() const {
   const auto it =
       std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.job.has_value(); });
   return it == layers.end() ? nullptr : &*it;
 }
 
-Values Wanted(const Record& record) {
+Values Wanted(const SettingsRecord& record) {
   Values wanted = record.base;
   for (const auto& layer : record.layers)
     for (const auto& [setting, value] : layer.values) wanted[setting] = value;
   return wanted;
 }
 
-std::string ReasonOf(const Record& record, Setting setting) {
+std::string ReasonOf(const SettingsRecord& record, Setting setting) {
   for (auto layer = record.layers.rbegin(); layer != record.layers.rend(); ++layer) {
     if (!layer->values.contains(setting)) continue;
     if (layer->job) return fmt::format("job {} (profile {})", *layer->job, layer->name);
@@ -105,20 +105,20 @@ std::string ReasonOf(const Record& record, Setting setting) {
   return record.base.contains(setting) ? "asked for" : "";
 }
 
-std::string SerializeRecord(const Record& record) {
+std::string SerializeRecord(const SettingsRecord& record) {
   Json layers = Json::array();
   for (const auto& layer : record.layers) layers.push_back(ToJson(layer));
   const Json json = {{"v", kVersion},
                      {"base", ToJson(record.base)},
                      {"layers", std::move(layers)},
                      {"before", ToJson(record.before)},
-                     {"owed", ToJson(record.owed)},
+                     {"owed", ToJson(record.to_restore)},
                      {"ecc_asked", ToJson(record.ecc_asked)},
                      {"ecc_since", ToJson(record.ecc_since)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-base::Result<Record> ParseRecord(std::string_view text) {
+base::Result<SettingsRecord> ParseRecord(std::string_view text) {
   try {
     return RecordOf(Json::parse(text));
   } catch (const Json::exception&) {

@@ -25,28 +25,28 @@ struct Layer {
   friend bool operator==(const Layer&, const Layer&) = default;
 };
 
-struct Record {
+struct SettingsRecord {
   Values base;                // what administrators asked for, setting by setting
   std::vector<Layer> layers;  // at most one without a job, and one with, which comes last and counts most
   Values before;              // what layers cover and nobody asked for: as it was found, to be gone back to
-  Values owed;                // to be gone back to now; done when it is done
+  Values to_restore;          // to be gone back to now; done when it is done
   // ECC takes effect with a reset: when it was asked for and is awaited; when it was seen to be in effect.
   std::optional<base::WallTime> ecc_asked{}, ecc_since{};
-  friend bool operator==(const Record&, const Record&) = default;
+  friend bool operator==(const SettingsRecord&, const SettingsRecord&) = default;
 
-  bool IsEmpty() const { return *this == Record{}; }
+  bool IsEmpty() const { return *this == SettingsRecord{}; }
   const Layer* ProfileLayer() const;
   const Layer* JobLayer() const;
 };
 
-// What the GPU is to have now, layers first; without what is owed.
-Values Wanted(const Record& record);
+// What the GPU is to have now, layers first; without what is to be restored.
+Values Wanted(const SettingsRecord& record);
 // Why it is wanted: "asked for", "profile benchmark until 2026-…", "job 7 (profile benchmark)"; empty: it is
 // not.
-std::string ReasonOf(const Record& record, Setting setting);
+std::string ReasonOf(const SettingsRecord& record, Setting setting);
 
-std::string SerializeRecord(const Record& record);
+std::string SerializeRecord(const SettingsRecord& record);
 // kCorrupt for what SerializeRecord of this version did not write.
-base::Result<Record> ParseRecord(std::string_view text);
+base::Result<SettingsRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::device

@@ -7,19 +7,19 @@ namespace {
 
 base::WallTime WallAt(int seconds) { return base::WallTime(std::chrono::seconds(1'795'000'000 + seconds)); }
 
-Record Full() {
-  Record record;
+SettingsRecord Full() {
+  SettingsRecord record;
   record.base = {{Setting::kPower, Milliwatts(250'500)}, {Setting::kEcc, Switch(false)}};
   record.layers = {{"benchmark", {{Setting::kGraphicsClocks, Clocks(1200, 1400)}}, WallAt(60), {}},
                    {"performance", {{Setting::kPersistence, Switch(true)}}, {}, 7}};
   record.before = {{Setting::kGraphicsClocks, kUnlocked}, {Setting::kPersistence, Switch(false)}};
-  record.owed = {{Setting::kComputeMode, Mode(ComputeMode::kExclusiveProcess)}};
+  record.to_restore = {{Setting::kComputeMode, Mode(ComputeMode::kExclusiveProcess)}};
   record.ecc_asked = WallAt(1);
   return record;
 }
 
 TEST(DeviceRecordTest, ComesBackAsItWasStored) {
-  for (const auto& record : {Record{}, Full()}) {
+  for (const auto& record : {SettingsRecord{}, Full()}) {
     const auto read = ParseRecord(SerializeRecord(record));
     ASSERT_TRUE(read) << SerializeRecord(record);
     EXPECT_EQ(*read, record);
@@ -44,7 +44,7 @@ TEST(DeviceRecordTest, WhatThisVersionDidNotWriteIsCorrupt) {
 }
 
 TEST(DeviceRecordTest, ALayerCountsAboveWhatWasAskedForAndAJobsAboveAProfile) {
-  Record record = Full();
+  SettingsRecord record = Full();
   record.base[Setting::kGraphicsClocks] = Clocks(345, 345);
   record.layers[1].values[Setting::kGraphicsClocks] = kUnlocked;
   EXPECT_EQ(Wanted(record).at(Setting::kGraphicsClocks), kUnlocked);

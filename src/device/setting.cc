@@ -34,7 +34,7 @@ constexpr base::Words<ComputeMode, 3> kModes{{{ComputeMode::kDefault, "default"}
                                               {ComputeMode::kProhibited, "prohibited"},
                                               {ComputeMode::kExclusiveProcess, "exclusive-process"}}};
 
-constexpr double kMostWatts = 100'000;
+constexpr double kMaxWatts = 100'000;
 
 std::optional<std::uint32_t> Whole(std::string_view text) {
   std::uint32_t number = 0;
@@ -53,7 +53,7 @@ base::Result<Value> ParseWatts(std::string_view text) {
   double watts = 0;
   const auto [end, error] =
       std::from_chars(number.data(), number.data() + number.size(), watts, std::chars_format::fixed);
-  if (error != std::errc() || end != number.data() + number.size() || !(watts > 0) || watts > kMostWatts)
+  if (error != std::errc() || end != number.data() + number.size() || !(watts > 0) || watts > kMaxWatts)
     return Wrong(text, "no power in watts, such as 250W");
   return Milliwatts(static_cast<std::uint32_t>(std::lround(watts * 1000)));
 }

@@ -238,7 +238,8 @@ auto AdderFor(Findings& findings, unsigned gpu) {
   };
 }
 
-// Says the wish again. One of a profile is left to the profile: said by hand it would go before it.
+// Says the desired setting again. One of a profile is left to the profile: said by hand it would go before
+// it.
 std::string RemedyOfDrift(const Kept& kept) {
   constexpr std::string_view kElse =
       "gpuman device show says more; device.mend_drift = true sets such settings back";

@@ -11,9 +11,9 @@ namespace {
 using enum Severity;
 
 constexpr unsigned kUsualShare = 50;  // percent of the host's memory: suspend.host_memory
-constexpr base::Bytes kLeastShm = base::MiB(512);
-constexpr base::Bytes kLeastDisk = base::MiB(512);
-constexpr base::Bytes kLeastMemlock = base::MiB(64);
+constexpr base::Bytes kMinShm = base::MiB(512);
+constexpr base::Bytes kMinDisk = base::MiB(512);
+constexpr base::Bytes kMinMemlock = base::MiB(64);
 
 base::Bytes LargestOf(const Facts& facts) {
   base::Bytes largest{};
@@ -93,7 +93,7 @@ Findings CheckHostMemory(const Facts& facts) {
 
 Findings CheckMemlock(const Facts& facts) {
   if (!facts.host.memlock) return OneFinding(kUnknown, "n/a");
-  if (*facts.host.memlock >= kLeastMemlock.count || facts.caller.root)
+  if (*facts.host.memlock >= kMinMemlock.count || facts.caller.root)
     return OneFinding(kFine, "enough memory may be locked");
   return OneFinding(
       kNote,
@@ -104,7 +104,7 @@ Findings CheckMemlock(const Facts& facts) {
 
 Findings CheckShm(const Facts& facts) {
   if (!facts.host.shm) return OneFinding(kUnknown, "n/a: there is no /dev/shm");
-  if (*facts.host.shm >= kLeastShm)
+  if (*facts.host.shm >= kMinShm)
     return OneFinding(kFine, fmt::format("/dev/shm has {}", base::FormatBytes(*facts.host.shm)));
   return OneFinding(
       kWarning,
@@ -151,7 +151,7 @@ Findings CheckCgroups(const Facts& facts) {
 
 Findings CheckDisk(const Facts& facts) {
   if (!facts.host.state_free) return OneFinding(kUnknown, "n/a: there is no " + facts.host.state_dir);
-  if (*facts.host.state_free >= kLeastDisk)
+  if (*facts.host.state_free >= kMinDisk)
     return OneFinding(kFine, fmt::format("{} has {} left", facts.host.state_dir,
                                          base::FormatBytes(*facts.host.state_free)));
   return OneFinding(kWarning,

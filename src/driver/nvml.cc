@@ -355,14 +355,14 @@ NvmlResult<abi::nvmlGpuTopologyLevel_t> Nvml::CommonAncestor(NvmlDevice a, NvmlD
 // The answer about peers covers links through switches. A driver that does not give it is asked what each
 // link leads to.
 NvmlResult<bool> Nvml::HaveNvLink(NvmlDevice a, NvmlDevice b) const {
-  constexpr unsigned kMostLinks = 18;
+  constexpr unsigned kMaxLinks = 18;
   auto status = abi::NVML_P2P_STATUS_UNKNOWN;
   if (Invoke("nvmlDeviceGetP2PStatus", calls_.nvmlDeviceGetP2PStatus, a, b, abi::NVML_P2P_CAPS_INDEX_NVLINK,
              &status))
     return status == abi::NVML_P2P_STATUS_OK;
   abi::nvmlPciInfo_t there{};
   GPUMAN_TRY(Invoke("nvmlDeviceGetPciInfo_v3", calls_.nvmlDeviceGetPciInfo_v3, b, &there));
-  for (unsigned link = 0; link < kMostLinks; ++link) {
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
     auto state = abi::NVML_FEATURE_DISABLED;
     auto asked = Invoke("nvmlDeviceGetNvLinkState", calls_.nvmlDeviceGetNvLinkState, a, link, &state);
     if (!asked && link == 0) return tl::unexpected(std::move(asked.error()));

@@ -5,7 +5,7 @@
 namespace gpuman::gpu {
 namespace {
 
-constexpr std::size_t kMostKnown = 4096;
+constexpr std::size_t kMaxKnown = 4096;
 
 }  // namespace
 
@@ -43,7 +43,7 @@ bool Ancestry::Reread(Path& path, std::size_t& looks) const {
 }
 
 Ancestry::Found Ancestry::Learn(const Path& path, Known known) {
-  if (known_.size() + path.size() > kMostKnown) known_.clear();
+  if (known_.size() + path.size() > kMaxKnown) known_.clear();
   for (const auto& process : path)
     if (process.id != known.reached) known_[process.id] = known;
   return {known.job, !known.reached};

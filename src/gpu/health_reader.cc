@@ -14,7 +14,7 @@ using driver::NvmlCalls;
 using driver::NvmlDevice;
 
 constexpr std::chrono::seconds kBusPeriod{10};
-constexpr unsigned kMostLinks = 36;  // NVML_NVLINK_MAX_LINKS
+constexpr unsigned kMaxLinks = 36;  // NVML_NVLINK_MAX_LINKS
 
 // Clocks that hardware holds back: slowdown, temperature, power brake.
 constexpr unsigned long long kHeldBackByHardware = 0x8 | 0x40 | 0x80;
@@ -36,7 +36,7 @@ void ReadFields(const NvmlCalls& calls, NvmlDevice device, HealthReading& readin
 // nullopt: it has none, or does not tell.
 std::optional<std::uint64_t> LinksUp(const NvmlCalls& calls, NvmlDevice device) {
   std::optional<std::uint64_t> up;
-  for (unsigned link = 0; link < kMostLinks; ++link) {
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
     abi::nvmlEnableState_t state = abi::NVML_FEATURE_DISABLED;
     if (!CallNvml(calls.nvmlDeviceGetNvLinkState, device, link, &state)) break;
     up = up.value_or(0) | static_cast<std::uint64_t>(state == abi::NVML_FEATURE_ENABLED) << link;

@@ -54,7 +54,7 @@ std::optional<base::Bytes> CeilingOf(const JobSnapshot& job, const std::string& 
 }  // namespace
 
 std::vector<Watched> WatchedOn(const GpuSnapshot& gpu, const std::vector<JobSnapshot>& jobs,
-                               const Settings& settings) {
+                               const PolicySettings& settings) {
   std::vector<Watched> watched;
   auto usages = UsageByJob(gpu.processes);
   for (const auto& job : jobs)

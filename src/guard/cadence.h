@@ -50,7 +50,7 @@ struct CadenceState {
 
 // Everything that is watched on one GPU.
 std::vector<Watched> WatchedOn(const GpuSnapshot& gpu, const std::vector<JobSnapshot>& jobs,
-                               const Settings& settings);
+                               const PolicySettings& settings);
 
 // The period for this GPU from now on; to be called with every sample. Samples that saw nothing new need not
 // be shown to it, as long as one comes about once a second.

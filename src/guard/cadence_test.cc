@@ -94,7 +94,7 @@ TEST(Cadence, KnowsNoGrowthFromAnotherGpu) {
 }
 
 TEST(WatchedOn, ListsLimitsTheReserveAndUsersWithARule) {
-  Settings settings;
+  PolicySettings settings;
   settings.unmanaged = {{std::nullopt, {base::MiB(2000)}, UnmanagedMode::kEnforce}};
   auto gpu = Gpu(0, {Process(1, 7, 600), Process(2, 8, 500), Process(3, std::nullopt, 300)});
   gpu.reserve = base::MiB(1000);

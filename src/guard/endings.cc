@@ -19,7 +19,7 @@ bool IsListedAnywhere(const Target& target, const Snapshot& snapshot) {
                      [&](const GpuSnapshot& gpu) { return IsListed(target, gpu); });
 }
 
-Action ActionFor(What what, const Target& target) {
+Action ActionFor(ActionKind what, const Target& target) {
   Action action;
   action.what = what;
   action.job = target.job;
@@ -41,7 +41,7 @@ Event EventFor(const Round& round, const Target& target, std::string kind, std::
 void Begin(Round& round, const Target& target, Ending& ending, base::Millis grace, const GpuSnapshot& gpu,
            Cause cause) {
   const bool at_once = grace.count() <= 0;
-  Action action = ActionFor(at_once ? What::kKill : What::kTerminate, target);
+  Action action = ActionFor(at_once ? ActionKind::kKill : ActionKind::kTerminate, target);
   action.first = true;
   action.note_in_log = target.job.has_value();
   action.event = EventFor(round, target, std::move(cause.kind), gpu.uuid);
@@ -52,7 +52,7 @@ void Begin(Round& round, const Target& target, Ending& ending, base::Millis grac
   action.event.data["grace_ms"] = std::max<std::int64_t>(0, grace.count());
   round.actions.push_back(std::move(action));
 
-  ending.stage = at_once ? Stage::kKilled : Stage::kTerminating;
+  ending.stage = at_once ? EndingStage::kKilled : EndingStage::kTerminating;
   ending.gpu = gpu.uuid;
   ending.reason = std::move(cause.reason);
   ending.message = std::move(cause.message);
@@ -62,23 +62,24 @@ void Begin(Round& round, const Target& target, Ending& ending, base::Millis grac
 }
 
 void Continue(Round& round, const Target& target, const std::string& name, Ending& ending) {
-  if (ending.stage == Stage::kTerminating && round.now >= ending.kill_at) {
-    Action action = ActionFor(What::kKill, target);
+  if (ending.stage == EndingStage::kTerminating && round.now >= ending.kill_at) {
+    Action action = ActionFor(ActionKind::kKill, target);
     action.note_in_log = target.job.has_value();
     action.event = EventFor(round, target, std::string(kSigkillSent), ending.gpu);
     const auto grace = std::chrono::ceil<base::Millis>(ending.kill_at - ending.signalled_at);
     action.event.message = fmt::format("{} did not end within {} of SIGTERM: SIGKILL. {}", name,
                                        base::FormatDuration(grace), ending.message);
     round.actions.push_back(std::move(action));
-    ending.stage = Stage::kKilled;
+    ending.stage = EndingStage::kKilled;
     ending.killed_at = ending.signalled_at = round.now;
     return;
   }
-  if (ending.stage != Stage::kKilled || round.now - ending.signalled_at < round.settings.kill_again) return;
+  if (ending.stage != EndingStage::kKilled || round.now - ending.signalled_at < round.settings.kill_again)
+    return;
   // Only a look at the GPU that is newer than the last signal shows that it did not suffice.
   for (const auto& gpu : round.snapshot.gpus) {
     if (!round.IsFresh(gpu) || gpu.taken_at <= ending.signalled_at || !IsListed(target, gpu)) continue;
-    round.actions.push_back(ActionFor(What::kKill, target));
+    round.actions.push_back(ActionFor(ActionKind::kKill, target));
     ending.signalled_at = round.now;
     return;
   }
@@ -120,20 +121,21 @@ void ContinueEndings(Round& round) {
 
 void EndJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause) {
   auto& ending = round.state.jobs[job.id].ending;
-  if (ending.stage != Stage::kNone) return;
+  if (ending.stage != EndingStage::kNone) return;
   Begin(round, Target{job.id, {}}, ending, job.grace.value_or(round.settings.grace), gpu, std::move(cause));
 }
 
 void EndProcess(Round& round, const gpu::OwnedProcess& process, const GpuSnapshot& gpu, Cause cause) {
   auto& ending = round.state.processes[process.id];
-  if (ending.stage != Stage::kNone) return;
+  if (ending.stage != EndingStage::kNone) return;
   Begin(round, TargetOf(process), ending, round.settings.grace, gpu, std::move(cause));
 }
 
 bool IsLeaving(const Round& round, const Target& target) {
   const auto may_come_back = [&](const Ending& ending) {
-    return ending.stage == Stage::kTerminating ||
-           (ending.stage == Stage::kKilled && round.now - ending.killed_at < round.settings.victim_patience);
+    return ending.stage == EndingStage::kTerminating ||
+           (ending.stage == EndingStage::kKilled &&
+            round.now - ending.killed_at < round.settings.victim_patience);
   };
   if (!target.job) {
     const auto it = round.state.processes.find(target.process);
@@ -141,7 +143,7 @@ bool IsLeaving(const Round& round, const Target& target) {
   }
   const auto it = round.state.jobs.find(*target.job);
   if (it == round.state.jobs.end()) return false;
-  if (it->second.ending.stage != Stage::kNone) return may_come_back(it->second.ending);
+  if (it->second.ending.stage != EndingStage::kNone) return may_come_back(it->second.ending);
   const JobSnapshot* job = FindJob(round.snapshot, *target.job);
   if (!job) return false;
   if (job->ending_since && round.now - *job->ending_since < round.settings.victim_patience) return true;

@@ -10,17 +10,17 @@ namespace gpuman::guard {
 
 namespace {
 
-void Stamp(Event& event, What what, const Sent& sent) {
-  event.data[what == What::kKill ? "sigkill_ns" : "signal_ns"] = Nanoseconds(sent.at);
+void Stamp(Event& event, ActionKind what, const Sent& sent) {
+  event.data[what == ActionKind::kKill ? "sigkill_ns" : "signal_ns"] = Nanoseconds(sent.at);
   event.data["signalled"] = static_cast<std::int64_t>(sent.processes);
 }
 
 }  // namespace
 
 base::Result<> Enforcer::Send(Action& action) {
-  const int signal = action.what == What::kKill ? SIGKILL : SIGTERM;
+  const int signal = action.what == ActionKind::kKill ? SIGKILL : SIGTERM;
   if (!action.job) {
-    GPUMAN_TRY(hands_.SignalProcess(*action.process, signal));
+    GPUMAN_TRY(actuator_.SignalProcess(*action.process, signal));
     Stamp(action.event, action.what, {1, clock_.Mono()});
     return {};
   }
@@ -28,22 +28,23 @@ base::Result<> Enforcer::Send(Action& action) {
     if (event.kind.empty()) return;
     Event told = event;
     Stamp(told, what, sent);
-    hands_.Emit(std::move(told));
+    actuator_.Emit(std::move(told));
   };
-  GPUMAN_TRY(hands_.SignalJob(*action.job, signal, tell));
+  GPUMAN_TRY(actuator_.SignalJob(*action.job, signal, tell));
   action.event.kind = {};  // told by then
   return {};
 }
 
-void Enforcer::Carry(std::vector<Action> actions) {
+void Enforcer::Perform(std::vector<Action> actions) {
   std::vector<Event> failures;
   for (auto& action : actions) {
-    if (action.what == What::kTell) continue;
-    if (action.what == What::kSuspend) {
-      hands_.SuspendJob(*action.job, action.event.reason, action.event.message, action.return_after);
+    if (action.what == ActionKind::kTell) continue;
+    if (action.what == ActionKind::kSuspend) {
+      actuator_.SuspendJob(*action.job, action.event.reason, action.event.message, action.return_after);
       continue;
     }
-    if (action.first && action.job) hands_.Announce(*action.job, action.event.reason, action.event.message);
+    if (action.first && action.job)
+      actuator_.Announce(*action.job, action.event.reason, action.event.message);
     auto sent = Send(action);
     if (sent) continue;
     // Ended by itself meanwhile; and what cannot be signalled is told of once, not with every attempt.
@@ -55,10 +56,10 @@ void Enforcer::Carry(std::vector<Action> actions) {
     failures.push_back(std::move(failure));
   }
   for (auto& action : actions) {
-    if (action.note_in_log && action.event.job) hands_.Note(*action.event.job, action.event.message);
-    if (!action.event.kind.empty()) hands_.Emit(std::move(action.event));
+    if (action.note_in_log && action.event.job) actuator_.Note(*action.event.job, action.event.message);
+    if (!action.event.kind.empty()) actuator_.Emit(std::move(action.event));
   }
-  for (auto& failure : failures) hands_.Emit(std::move(failure));
+  for (auto& failure : failures) actuator_.Emit(std::move(failure));
 }
 
 }  // namespace gpuman::guard

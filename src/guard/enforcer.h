@@ -1,4 +1,4 @@
-// Carries the policy's actions out. The only part of the guard that touches the world, through Hands.
+// Carries the policy's actions out. The only part of the guard that touches the world, through Actuator.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -22,9 +22,9 @@ struct Sent {
 };
 
 // What the guard needs done, by the daemon. Nothing here may block.
-class Hands {
+class Actuator {
  public:
-  virtual ~Hands() = default;
+  virtual ~Actuator() = default;
   // Before the first signal: makes the keeper (and the job's record) know why the run is about to end. A
   // keeper that cannot be told is no reason to wait.
   virtual void Announce(JobId job, const std::string& reason, const std::string& detail) = 0;
@@ -34,7 +34,7 @@ class Hands {
   virtual base::Result<> SignalJob(JobId job, int signal, std::function<void(const Sent&)> sent) = 0;
   virtual base::Result<> SignalProcess(base::ProcessId process, int signal) = 0;
   // Off the GPU, and back when there has been room for `return_after`. Returns at once: what comes of it is
-  // told to the guard (SetPlace, SetRefusal), and not from within this call if it is a refusal.
+  // told to the guard (SetResidency, SetRefusal), and not from within this call if it is a refusal.
   virtual void SuspendJob(JobId job, const std::string& reason, const std::string& detail,
                           base::Millis return_after) = 0;
   // A line in the job's log.
@@ -45,18 +45,18 @@ class Hands {
 class Enforcer {
  public:
   // Both must outlive this object.
-  Enforcer(Hands& hands, const base::Clock& clock) : hands_(hands), clock_(clock) {}
+  Enforcer(Actuator& actuator, const base::Clock& clock) : actuator_(actuator), clock_(clock) {}
 
   // Signals first, all of them, then the telling: nothing that is slow stands before a SIGKILL. Except the
   // announcement of the reason, which is one message. The event of a signal to a job is told when it has been
   // sent.
-  void Carry(std::vector<Action> actions);
+  void Perform(std::vector<Action> actions);
 
  private:
   // The action's event is taken where it is told later.
   base::Result<> Send(Action& action);
 
-  Hands& hands_;
+  Actuator& actuator_;
   const base::Clock& clock_;
 };
 

@@ -20,7 +20,7 @@ class FixedClock final : public base::Clock {
   base::WallTime Wall() const override { return {}; }
 };
 
-class Recorder final : public Hands {
+class Recorder final : public Actuator {
  public:
   void Announce(JobId job, const std::string& reason, const std::string& detail) override {
     calls.push_back(fmt::format("announce {} {} '{}'", job.value, reason, detail));
@@ -56,7 +56,7 @@ class Recorder final : public Hands {
   std::vector<Event> events;
 };
 
-Action Order(What what, std::int64_t job, bool first = true) {
+Action Order(ActionKind what, std::int64_t job, bool first = true) {
   Action action;
   action.what = what;
   action.job = JobId{job};
@@ -70,71 +70,71 @@ Action Order(What what, std::int64_t job, bool first = true) {
 }
 
 TEST(Enforcer, SignalsEverybodyBeforeItTellsAnybody) {
-  Recorder hands;
+  Recorder actuator;
   const FixedClock clock;
   Action tell;
   tell.event.kind = kSoftLimit;
-  Enforcer enforcer(hands, clock);
-  enforcer.Carry({tell, Order(What::kKill, 7), Order(What::kTerminate, 8)});
-  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit 'too much'", "signal 9 7",
-                                       "announce 8 memory_limit 'too much'", "signal 15 8", "emit soft_limit",
-                                       "note 7 'too much'", "note 8 'too much'"));
-  hands.calls.clear();
-  hands.Finish(At(43));
-  EXPECT_THAT(hands.calls, ElementsAre("emit hard_limit", "emit hard_limit")) << "when it has been sent";
+  Enforcer enforcer(actuator, clock);
+  enforcer.Perform({tell, Order(ActionKind::kKill, 7), Order(ActionKind::kTerminate, 8)});
+  EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit 'too much'", "signal 9 7",
+                                          "announce 8 memory_limit 'too much'", "signal 15 8",
+                                          "emit soft_limit", "note 7 'too much'", "note 8 'too much'"));
+  actuator.calls.clear();
+  actuator.Finish(At(43));
+  EXPECT_THAT(actuator.calls, ElementsAre("emit hard_limit", "emit hard_limit")) << "when it has been sent";
 }
 
 TEST(Enforcer, WritesAWarningIntoTheLogOfTheJobItIsAbout) {
-  Recorder hands;
+  Recorder actuator;
   const FixedClock clock;
   Action warning;
   warning.note_in_log = true;
   warning.event.kind = kSoftLimit;
   warning.event.job = JobId{7};
   warning.event.message = "much";
-  Enforcer(hands, clock).Carry({warning});
-  EXPECT_THAT(hands.calls, ElementsAre("note 7 'much'", "emit soft_limit"));
+  Enforcer(actuator, clock).Perform({warning});
+  EXPECT_THAT(actuator.calls, ElementsAre("note 7 'much'", "emit soft_limit"));
 }
 
 TEST(Enforcer, WritesDownWhenTheSignalWasSent) {
-  Recorder hands;
+  Recorder actuator;
   const FixedClock clock;
-  Enforcer enforcer(hands, clock);
-  enforcer.Carry({Order(What::kKill, 7), Order(What::kTerminate, 8)});
-  hands.Finish(At(43));
-  EXPECT_EQ(hands.events[0].data.at("sigkill_ns"), At(43).time_since_epoch().count());
-  EXPECT_EQ(hands.events[0].data.at("signalled"), 3);
-  EXPECT_EQ(hands.events[1].data.at("signal_ns"), At(43).time_since_epoch().count());
-  EXPECT_FALSE(hands.events[1].data.contains("sigkill_ns"));
+  Enforcer enforcer(actuator, clock);
+  enforcer.Perform({Order(ActionKind::kKill, 7), Order(ActionKind::kTerminate, 8)});
+  actuator.Finish(At(43));
+  EXPECT_EQ(actuator.events[0].data.at("sigkill_ns"), At(43).time_since_epoch().count());
+  EXPECT_EQ(actuator.events[0].data.at("signalled"), 3);
+  EXPECT_EQ(actuator.events[1].data.at("signal_ns"), At(43).time_since_epoch().count());
+  EXPECT_FALSE(actuator.events[1].data.contains("sigkill_ns"));
 }
 
 TEST(Enforcer, AnnouncesAReasonOnceAndRepeatsSignalsSilently) {
-  Recorder hands;
+  Recorder actuator;
   const FixedClock clock;
   Action again;
-  again.what = What::kKill;
+  again.what = ActionKind::kKill;
   again.job = JobId{7};
-  Enforcer enforcer(hands, clock);
-  enforcer.Carry({again});
-  hands.Finish(At(43));
-  EXPECT_THAT(hands.calls, ElementsAre("signal 9 7"));
+  Enforcer enforcer(actuator, clock);
+  enforcer.Perform({again});
+  actuator.Finish(At(43));
+  EXPECT_THAT(actuator.calls, ElementsAre("signal 9 7"));
 }
 
 TEST(Enforcer, TellsWhatCouldNotBeSignalledUnlessItHadEnded) {
   const FixedClock clock;
-  Action action = Order(What::kKill, 0);
+  Action action = Order(ActionKind::kKill, 0);
   action.job.reset();
   action.process = {12, 120};
   action.note_in_log = false;
   Recorder refused;
   refused.fails = base::ErrorCode::kPermissionDenied;
-  Enforcer(refused, clock).Carry({action});
+  Enforcer(refused, clock).Perform({action});
   EXPECT_THAT(refused.calls, ElementsAre("signal 9 process 12", "emit hard_limit", "emit signal_failed"));
   EXPECT_EQ(refused.events[1].message, "ending it failed: no. too much");
   EXPECT_FALSE(refused.events[0].data.contains("sigkill_ns"));
   Recorder ended;
   ended.fails = base::ErrorCode::kNotFound;
-  Enforcer(ended, clock).Carry({action});
+  Enforcer(ended, clock).Perform({action});
   EXPECT_THAT(ended.calls, ElementsAre("signal 9 process 12", "emit hard_limit"));
 }
 

@@ -21,14 +21,14 @@ bool HasFigures(const gpu::Sample& sample) {
 
 }  // namespace
 
-Guard::Guard(GuardSettings settings, const base::ProcessTable& table, Hands& hands, const base::Clock& clock,
-             SetPeriod set_period)
+Guard::Guard(GuardSettings settings, const base::ProcessTable& table, Actuator& actuator,
+             const base::Clock& clock, SetPeriod set_period)
     : settings_(std::move(settings)),
       clock_(clock),
-      hands_(hands),
+      actuator_(actuator),
       set_period_(std::move(set_period)),
       attribution_(table),
-      enforcer_(hands, clock) {}
+      enforcer_(actuator, clock) {}
 
 void Guard::SetSettings(GuardSettings settings) {
   settings_ = std::move(settings);
@@ -101,9 +101,9 @@ void Guard::SetCounted(JobId job, const std::string& uuid, std::optional<base::B
     if (snapshot.id == job) snapshot = SnapshotOf(jobs_.at(job));
 }
 
-void Guard::SetPlace(JobId job, Place place) {
-  if (!jobs_.contains(job) || suspensions_[job].place == place) return;
-  suspensions_[job].place = place;
+void Guard::SetResidency(JobId job, Residency residency) {
+  if (!jobs_.contains(job) || suspensions_[job].residency == residency) return;
+  suspensions_[job].residency = residency;
   suspensions_[job].since = clock_.Mono();
   RefreshJobs();
 }
@@ -162,7 +162,7 @@ JobUsage Guard::UsageOf(JobId job) const {
 }
 
 // What is carried out may change jobs, and with them the snapshot: by then it is decided.
-void Guard::Act() { enforcer_.Carry(Decide(snapshot_, settings_.policy, clock_.Mono(), state_)); }
+void Guard::Act() { enforcer_.Perform(Decide(snapshot_, settings_.policy, clock_.Mono(), state_)); }
 
 GpuSnapshot* Guard::SnapshotFor(const std::string& uuid) {
   const auto it = std::find_if(snapshot_.gpus.begin(), snapshot_.gpus.end(),
@@ -220,8 +220,8 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
   snapshot.ending_since = job.ending_since;
   snapshot.shares = job.shares;
   if (const auto it = suspensions_.find(job.id); it != suspensions_.end()) {
-    snapshot.place = it->second.place;
-    snapshot.place_since = it->second.since;
+    snapshot.residency = it->second.residency;
+    snapshot.residency_since = it->second.since;
     snapshot.refusal = it->second.refusal;
   }
   if (!job.hard && !job.soft) return snapshot;
@@ -261,7 +261,7 @@ void Guard::TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, cons
       event.message = fmt::format("{} does not answer: {}", name, now.error);
       break;
   }
-  hands_.Emit(std::move(event));
+  actuator_.Emit(std::move(event));
 }
 
 void Guard::NotePeaks(const GpuStatus& status) {

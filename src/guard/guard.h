@@ -45,7 +45,7 @@ struct GuardedJob {
 };
 
 struct GuardSettings {
-  Settings policy;
+  PolicySettings policy;
   CadenceSettings cadence;
   std::optional<base::SizeSpec> reserve{};              // of every GPU
   std::map<std::string, base::SizeSpec> gpu_reserve{};  // by UUID, instead
@@ -68,8 +68,8 @@ class Guard {
  public:
   using SetPeriod = std::function<void(const std::string& uuid, base::Millis period)>;
 
-  // `table`, `hands`, `clock` must outlive this object.
-  Guard(GuardSettings settings, const base::ProcessTable& table, Hands& hands, const base::Clock& clock,
+  // `table`, `actuator`, `clock` must outlive this object.
+  Guard(GuardSettings settings, const base::ProcessTable& table, Actuator& actuator, const base::Clock& clock,
         SetPeriod set_period);
 
   void SetSettings(GuardSettings settings);
@@ -86,8 +86,8 @@ class Guard {
   // of it is there is as good as free. From the next sample on.
   void SetManaged(const std::string& uuid, base::Bytes bytes) { managed_[uuid] = bytes; }
   // Where the job is, whenever that changes; it is on its GPU until something else is said.
-  void SetPlace(JobId job, Place place);
-  // It was not suspended, though Hands::SuspendJob asked for it.
+  void SetResidency(JobId job, Residency residency);
+  // It was not suspended, though Actuator::SuspendJob asked for it.
   void SetRefusal(JobId job, std::string why);
 
   // Samples in two steps: what each says, then what follows from those that came since the last judgement.
@@ -131,7 +131,7 @@ class Guard {
 
   GuardSettings settings_;
   const base::Clock& clock_;
-  Hands& hands_;
+  Actuator& actuator_;
   SetPeriod set_period_;
   gpu::Attribution attribution_;
   Enforcer enforcer_;
@@ -143,7 +143,7 @@ class Guard {
   std::map<JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU
   std::set<std::string> unjudged_;                               // GPUs with a new sample
   struct Suspension {
-    Place place = Place::kOnGpu;
+    Residency residency = Residency::kOnGpu;
     base::MonoTime since{};
     std::optional<Refusal> refusal{};
   };

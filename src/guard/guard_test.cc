@@ -38,7 +38,7 @@ class Table final : public base::ProcessTable {
   std::map<pid_t, pid_t> parents{{70, 1}, {80, 1}, {701, 70}, {702, 70}, {801, 80}};
 };
 
-class RecordingHands final : public Hands {
+class RecordingActuator final : public Actuator {
  public:
   void Announce(JobId job, const std::string& reason, const std::string&) override {
     calls.push_back(fmt::format("announce {} {}", job.value, reason));
@@ -104,7 +104,7 @@ class GuardTest : public ::testing::Test {
     guard.OnSample(sample);
     if (read_with_it) read_with_it();
     if (judges) guard.Judge();
-    hands.Finish();
+    actuator.Finish();
   }
   void Fail(unsigned index, gpu::GpuState state) {
     gpu::Sample sample;
@@ -118,11 +118,11 @@ class GuardTest : public ::testing::Test {
 
   HandClock clock;
   Table table;
-  RecordingHands hands;
+  RecordingActuator actuator;
   std::vector<std::string> periods;
   std::function<void()> read_with_it;  // between a sample and its judgement
   bool judges = true;                  // each sample as it comes
-  Guard guard{{}, table, hands, clock, [this](const std::string& uuid, base::Millis period) {
+  Guard guard{{}, table, actuator, clock, [this](const std::string& uuid, base::Millis period) {
                 periods.push_back(fmt::format("{} {}", uuid, period.count()));
               }};
 };
@@ -130,10 +130,10 @@ class GuardTest : public ::testing::Test {
 TEST_F(GuardTest, EndsAJobWhoseTreePassesItsLimit) {
   guard.SetJob(Seven());
   Look(0, 0, {{701, 600}, {702, 400}, {801, 5000}});
-  EXPECT_THAT(hands.calls, IsEmpty());
+  EXPECT_THAT(actuator.calls, IsEmpty());
   Look(100, 0, {{701, 600}, {702, 401}, {801, 5000}});
-  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
-  EXPECT_EQ(hands.last.job, JobId{7});
+  EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+  EXPECT_EQ(actuator.last.job, JobId{7});
 }
 
 // GPU 0 is split into one instance of 1000 MiB; the driver lists what runs there with both.
@@ -148,7 +148,7 @@ TEST_F(GuardTest, OfAGpuThatIsSplitItJudgesTheInstancesAlone) {
   job.hard = base::ParseSize("50%").value();
   guard.SetJob(job);
   Look(0, 0, {{701, 9000}});
-  EXPECT_THAT(hands.calls, IsEmpty());
+  EXPECT_THAT(actuator.calls, IsEmpty());
   EXPECT_TRUE(guard.UsageOf({7}).by_gpu.empty());
   EXPECT_THAT(guard.Find("GPU-0")->processes, IsEmpty());
   gpu::Sample sample;
@@ -160,9 +160,9 @@ TEST_F(GuardTest, OfAGpuThatIsSplitItJudgesTheInstancesAlone) {
   guard.OnSample(sample);
   EXPECT_EQ(guard.UsageOf({7}).by_gpu, (std::map<std::string, base::Bytes>{{"MIG-0", MiB(501)}}));
   guard.Judge();
-  hands.Finish();
-  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
-  EXPECT_THAT(hands.last.message, HasSubstr("GPU 0:0"));
+  actuator.Finish();
+  EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+  EXPECT_THAT(actuator.last.message, HasSubstr("GPU 0:0"));
 }
 
 TEST_F(GuardTest, AnInstanceThatIsAwayWithItsGpuIsToldOnce) {
@@ -173,7 +173,7 @@ TEST_F(GuardTest, AnInstanceThatIsAwayWithItsGpuIsToldOnce) {
   guard.SetInventory(inventory);
   Fail(0, gpu::GpuState::kLost);
   Fail(7, gpu::GpuState::kLost);
-  EXPECT_THAT(hands.calls, ElementsAre("emit gpu_lost"));
+  EXPECT_THAT(actuator.calls, ElementsAre("emit gpu_lost"));
 }
 
 TEST_F(GuardTest, CarriesOutAGraceWithoutASample) {
@@ -182,11 +182,11 @@ TEST_F(GuardTest, CarriesOutAGraceWithoutASample) {
   guard.SetJob(job);
   Look(0, 0, {{701, 1001}});
   EXPECT_EQ(guard.NextDeadline(), At(500));
-  hands.calls.clear();
+  actuator.calls.clear();
   clock.now = At(500);
   guard.OnTime();
-  hands.Finish();
-  EXPECT_THAT(hands.calls, ElementsAre("signal 9 7", "emit sigkill_sent"));
+  actuator.Finish();
+  EXPECT_THAT(actuator.calls, ElementsAre("signal 9 7", "emit sigkill_sent"));
 }
 
 TEST_F(GuardTest, ResolvesPercentagesOnEachGpu) {
@@ -194,9 +194,9 @@ TEST_F(GuardTest, ResolvesPercentagesOnEachGpu) {
   job.hard = base::SizeSpec{{}, 50};
   guard.SetJob(job);
   Look(0, 1, {{701, 5000}});
-  EXPECT_THAT(hands.calls, IsEmpty());
+  EXPECT_THAT(actuator.calls, IsEmpty());
   Look(1, 1, {{701, 5001}});
-  EXPECT_FALSE(hands.calls.empty());
+  EXPECT_FALSE(actuator.calls.empty());
 }
 
 TEST_F(GuardTest, AppliesALimitThatWasChangedToTheNextSample) {
@@ -206,7 +206,7 @@ TEST_F(GuardTest, AppliesALimitThatWasChangedToTheNextSample) {
   job.hard = base::SizeSpec{MiB(800)};
   guard.SetJob(job);
   Look(10, 0, {{701, 900}});
-  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+  EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
 }
 
 TEST_F(GuardTest, JudgesAJobByWhatItCountsWhenTheSampleIsTaken) {
@@ -219,7 +219,7 @@ TEST_F(GuardTest, JudgesAJobByWhatItCountsWhenTheSampleIsTaken) {
   guard.SetJob(job);
   read_with_it = [&] { guard.SetCounted({7}, "GPU-0", MiB(900)); };
   Look(10, 0, {{701, 900}});
-  EXPECT_THAT(hands.calls, ElementsAre("emit over_limit")) << "it takes no more, and is warned first";
+  EXPECT_THAT(actuator.calls, ElementsAre("emit over_limit")) << "it takes no more, and is warned first";
 }
 
 TEST_F(GuardTest, JudgesAllSamplesThatCameAtOnceInOneGo) {
@@ -232,16 +232,16 @@ TEST_F(GuardTest, JudgesAllSamplesThatCameAtOnceInOneGo) {
   judges = false;
   Look(10, 0, {{701, 900}});
   Look(10, 1, {{701, 1001}});
-  EXPECT_THAT(hands.calls, IsEmpty());
+  EXPECT_THAT(actuator.calls, IsEmpty());
   guard.Judge();
-  hands.Finish();
-  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
-  EXPECT_EQ(hands.last.gpu, "GPU-1");
+  actuator.Finish();
+  EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+  EXPECT_EQ(actuator.last.gpu, "GPU-1");
   EXPECT_THAT(periods, SizeIs(2)) << "both have something to watch now";
-  hands.calls.clear();
+  actuator.calls.clear();
   guard.Judge();
-  hands.Finish();
-  EXPECT_THAT(hands.calls, IsEmpty()) << "no sample is new";
+  actuator.Finish();
+  EXPECT_THAT(actuator.calls, IsEmpty()) << "no sample is new";
 }
 
 TEST_F(GuardTest, KnowsTheProcessesOfAJobThatIsAddedLate) {
@@ -278,9 +278,10 @@ TEST_F(GuardTest, HoldsTheReserveOfEachGpu) {
   job.hard.reset();
   guard.SetJob(job);
   Look(0, 0, {{701, 9500}});
-  EXPECT_THAT(hands.calls, IsEmpty());
+  EXPECT_THAT(actuator.calls, IsEmpty());
   Look(1, 1, {{701, 8001}});
-  EXPECT_THAT(hands.calls, ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"));
+  EXPECT_THAT(actuator.calls,
+              ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"));
 }
 
 TEST_F(GuardTest, TakesManagedMemoryForFree) {
@@ -292,11 +293,11 @@ TEST_F(GuardTest, TakesManagedMemoryForFree) {
   guard.SetJob(job);
   guard.SetManaged("GPU-0", MiB(20'000));
   Look(0, 0, {{701, 400}}, 9600);
-  EXPECT_THAT(hands.calls, IsEmpty()) << "it gives way";
+  EXPECT_THAT(actuator.calls, IsEmpty()) << "it gives way";
   EXPECT_EQ(guard.FreeOf("GPU-0"), MiB(9600));
   guard.SetManaged("GPU-0", MiB(100));
   Look(1000, 0, {{701, 400}}, 9600);
-  EXPECT_THAT(hands.calls, ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"))
+  EXPECT_THAT(actuator.calls, ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"))
       << "who has the rest is not known";
 }
 
@@ -305,17 +306,17 @@ TEST_F(GuardTest, TellsOfAGpuThatIsLostOrHangsAndNeverActsOnIt) {
   Look(0, 0, {{701, 900}});
   Fail(0, gpu::GpuState::kLost);
   Fail(0, gpu::GpuState::kLost);
-  EXPECT_EQ(hands.last.message, "GPU 0 (NVIDIA H200) is lost: it fell off");
+  EXPECT_EQ(actuator.last.message, "GPU 0 (NVIDIA H200) is lost: it fell off");
   Fail(0, gpu::GpuState::kUnresponsive);
   auto job = Seven();
   job.hard = base::SizeSpec{MiB(1)};
   guard.SetJob(job);
   guard.OnTime();
-  hands.Finish();
-  EXPECT_THAT(hands.calls, ElementsAre("emit gpu_lost", "emit gpu_unresponsive"));
+  actuator.Finish();
+  EXPECT_THAT(actuator.calls, ElementsAre("emit gpu_lost", "emit gpu_unresponsive"));
   EXPECT_EQ(guard.UsageOf({7}).used, std::nullopt);
   Look(1, 0, {{701, 900}});
-  EXPECT_THAT(hands.calls, testing::Contains("emit gpu_back"));
+  EXPECT_THAT(actuator.calls, testing::Contains("emit gpu_back"));
 }
 
 TEST_F(GuardTest, SetsAPeriodOnlyWhenItChanges) {
@@ -330,9 +331,9 @@ TEST_F(GuardTest, SetsAPeriodOnlyWhenItChanges) {
 
 TEST_F(GuardTest, LetsTheDaemonChangeJobsWhileItActs) {
   guard.SetJob(Seven());
-  hands.on_announce = [&](JobId job) { guard.RemoveJob(job); };
+  actuator.on_announce = [&](JobId job) { guard.RemoveJob(job); };
   Look(0, 0, {{701, 1001}});
-  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+  EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
 }
 
 TEST_F(GuardTest, ForgetsAGpuThatIsGone) {

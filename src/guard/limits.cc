@@ -94,7 +94,7 @@ void HoldLimits(Round& round, const GpuSnapshot& gpu) {
     const JobLimit& limit = limits->second;
     const Usage usage = usages[job.id];
     if (limit.hard) HoldHard(round, job, gpu, limit, usage);
-    if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
+    if (round.state.jobs[job.id].ending.stage != EndingStage::kNone) continue;
     if (limit.soft) HoldSoft(round, job, gpu, *limit.soft, usage);
     if (limit.soft || limit.hard) TellUnknown(round, job, gpu, usage);
   }

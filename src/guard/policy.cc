@@ -8,7 +8,7 @@
 
 namespace gpuman::guard {
 
-std::vector<Action> Decide(const Snapshot& snapshot, const Settings& settings, base::MonoTime now,
+std::vector<Action> Decide(const Snapshot& snapshot, const PolicySettings& settings, base::MonoTime now,
                            State& state) {
   std::vector<Action> actions;
   Round round{snapshot, settings, now, state, actions};
@@ -27,7 +27,7 @@ std::vector<Action> Decide(const Snapshot& snapshot, const Settings& settings, b
 std::optional<base::MonoTime> NextDeadline(const State& state) {
   std::optional<base::MonoTime> next;
   const auto consider = [&next](const Ending& ending) {
-    if (ending.stage == Stage::kTerminating && (!next || ending.kill_at < *next)) next = ending.kill_at;
+    if (ending.stage == EndingStage::kTerminating && (!next || ending.kill_at < *next)) next = ending.kill_at;
   };
   for (const auto& [id, job] : state.jobs) consider(job.ending);
   for (const auto& [id, ending] : state.processes) consider(ending);
@@ -85,7 +85,7 @@ std::set<std::string> DefaultProtectedNames() {
           "nvidia-persiste"};
 }
 
-bool IsProtected(const gpu::OwnedProcess& process, const Settings& settings) {
+bool IsProtected(const gpu::OwnedProcess& process, const PolicySettings& settings) {
   if (process.id.start_time == 0) return true;  // we do not know who it is
   if (process.ours) return true;
   if (!settings.protected_names.contains(process.name)) return false;

@@ -62,7 +62,7 @@ struct UnmanagedRule {
 
 std::set<std::string> DefaultProtectedNames();
 
-struct Settings {
+struct PolicySettings {
   base::Millis grace{0};  // for jobs that name none, and for unmanaged processes
   std::vector<UnmanagedRule> unmanaged{};
   bool unmanaged_victims = false;
@@ -101,7 +101,7 @@ struct JobLimit {
 };
 
 // A job between its GPU and the host's memory: kOff is suspended.
-enum class Place { kOnGpu, kLeaving, kOff, kReturning };
+enum class Residency { kOnGpu, kLeaving, kOff, kReturning };
 
 // Why a job was not suspended that was to be.
 struct Refusal {
@@ -120,8 +120,8 @@ struct JobSnapshot {
   // Somebody else is ending it: no victim any more, but its memory is waited for. Its hard limit holds still.
   std::optional<base::MonoTime> ending_since;
   bool shares = false;  // its memory is moved off the GPU where others need it
-  Place place = Place::kOnGpu;
-  base::MonoTime place_since{};
+  Residency residency = Residency::kOnGpu;
+  base::MonoTime residency_since{};
   std::optional<Refusal> refusal{};  // the last
 };
 
@@ -130,13 +130,13 @@ struct Snapshot {
   std::vector<JobSnapshot> jobs;
 };
 
-enum class What { kTell, kTerminate, kKill, kSuspend };
+enum class ActionKind { kTell, kTerminate, kKill, kSuspend };
 
 // kTell: the event only. kTerminate, kKill: a signal to `job`, the whole tree, or to `process`; exactly one
 // of them is set. `first`: nothing was sent to this target before, so its reason has to be announced.
 // kSuspend: `job` is to leave its GPU, for the event's reason and message, and to come back by itself.
 struct Action {
-  What what = What::kTell;
+  ActionKind what = ActionKind::kTell;
   std::optional<JobId> job{};
   std::optional<base::ProcessId> process{};
   bool first = false;
@@ -147,10 +147,10 @@ struct Action {
 
 // --- State: what Decide remembers between calls. Start with an empty one; nothing else writes to it. ---
 
-enum class Stage { kNone, kTerminating, kKilled };
+enum class EndingStage { kNone, kTerminating, kKilled };
 
 struct Ending {
-  Stage stage = Stage::kNone;
+  EndingStage stage = EndingStage::kNone;
   std::string gpu;  // where the cause lay
   std::string reason;
   std::string message;
@@ -192,7 +192,7 @@ struct State {
   std::set<std::pair<std::string, uid_t>> unmanaged_told;
 };
 
-std::vector<Action> Decide(const Snapshot& snapshot, const Settings& settings, base::MonoTime now,
+std::vector<Action> Decide(const Snapshot& snapshot, const PolicySettings& settings, base::MonoTime now,
                            State& state);
 
 // When Decide has something to do even if no sample comes: the end of the next grace.
@@ -209,6 +209,6 @@ Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes);  // o
 
 std::map<JobId, Usage> UsageByJob(const std::vector<gpu::OwnedProcess>& processes);
 
-bool IsProtected(const gpu::OwnedProcess& process, const Settings& settings);
+bool IsProtected(const gpu::OwnedProcess& process, const PolicySettings& settings);
 
 }  // namespace gpuman::guard

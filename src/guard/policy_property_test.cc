@@ -14,7 +14,7 @@ namespace gpuman::guard {
 namespace {
 
 struct World {
-  Settings settings;
+  PolicySettings settings;
   std::vector<JobSnapshot> jobs;
   std::vector<GpuSnapshot> gpus;
   std::map<Target, std::int64_t> leaving;  // when it goes away
@@ -129,12 +129,12 @@ TEST(GuardProperty, ActsOnlyWithACauseAndAlwaysWithOne) {
       Move(world, now);
       const auto actions = Decide({world.gpus, world.jobs}, world.settings, At(now), state);
       for (const auto& action : actions) {
-        if (action.what == What::kTell) continue;
+        if (action.what == ActionKind::kTell) continue;
         RC_ASSERT(action.job.has_value() != action.process.has_value());
         const Target target = TargetOfAction(action);
         RC_ASSERT(action.first == begun.insert(target).second);
         if (action.first) CheckCause(world, action, At(now));
-        if (action.what == What::kKill && !world.leaving.contains(target))
+        if (action.what == ActionKind::kKill && !world.leaving.contains(target))
           world.leaving[target] = now + *rc::gen::inRange(1, 400);
       }
       for (const auto& gpu : world.gpus)
@@ -150,7 +150,7 @@ TEST(GuardProperty, ActsOnlyWithACauseAndAlwaysWithOne) {
     Decide({world.gpus, world.jobs}, world.settings, At(10'000), state);
     RC_ASSERT(!NextDeadline(state));
     for (const auto& target : begun)
-      if (target.job) RC_ASSERT(state.jobs.at(*target.job).ending.stage == Stage::kKilled);
+      if (target.job) RC_ASSERT(state.jobs.at(*target.job).ending.stage == EndingStage::kKilled);
   }));
 }
 
@@ -167,10 +167,10 @@ TEST(GuardProperty, HasAtMostOnePressureVictimInFlightOnAGpu) {
           return it != world.leaving.end() && it->second <= now;
         });
       for (const auto& action : Decide({world.gpus, world.jobs}, world.settings, At(now), state)) {
-        if (action.what == What::kTell) continue;
+        if (action.what == ActionKind::kTell) continue;
         if (action.first && action.event.kind == kDevicePressure)
           victims[*action.event.gpu].insert(TargetOfAction(action));
-        if (action.what == What::kKill)
+        if (action.what == ActionKind::kKill)
           world.leaving.try_emplace(TargetOfAction(action), now + *rc::gen::inRange(1, 400));
       }
       for (const auto& [uuid, some] : victims) RC_ASSERT(some.size() <= 1u);
@@ -189,35 +189,36 @@ TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
       Move(world, now);
       for (auto& job : world.jobs) {
         if (arrives.contains(job.id) && arrives[job.id] <= now) {
-          job.place = Place::kOff;
-          job.place_since = At(now);
+          job.residency = Residency::kOff;
+          job.residency_since = At(now);
           arrives.erase(job.id);
           asked.erase(job.id);
         } else if (refuses.contains(job.id) && refuses[job.id] <= now) {
-          job.place = Place::kOnGpu;
+          job.residency = Residency::kOnGpu;
           job.refusal = Refusal{At(now), "no"};
           refuses.erase(job.id);
-        } else if (job.place == Place::kOff && *rc::gen::inRange(0, 6) == 0) {
-          job.place = Place::kOnGpu;
+        } else if (job.residency == Residency::kOff && *rc::gen::inRange(0, 6) == 0) {
+          job.residency = Residency::kOnGpu;
         }
       }
       for (const auto& action : Decide({world.gpus, world.jobs}, world.settings, At(now), state)) {
-        if (action.what == What::kTell || !action.first) {
-          if (action.what != What::kSuspend) continue;
+        if (action.what == ActionKind::kTell || !action.first) {
+          if (action.what != ActionKind::kSuspend) continue;
         }
-        if (action.what != What::kSuspend && (action.event.kind != kDevicePressure || !action.job)) continue;
+        if (action.what != ActionKind::kSuspend && (action.event.kind != kDevicePressure || !action.job))
+          continue;
         const GpuSnapshot& gpu = GpuOf(world, action);
         RC_ASSERT(gpu.free < gpu.reserve);
         auto job = std::find_if(world.jobs.begin(), world.jobs.end(),
                                 [&](const auto& one) { return one.id == action.job; });
-        RC_ASSERT(job->place != Place::kOff);
+        RC_ASSERT(job->residency != Residency::kOff);
         const Usage usage = UsageOf(job->id, gpu.processes);
-        if (action.what == What::kSuspend) {
+        if (action.what == ActionKind::kSuspend) {
           RC_ASSERT(!asked.contains(job->id));
           RC_ASSERT(usage.known + gpu.reserve <= gpu.total && usage.unknown == 0u);
           asked[job->id] = now;
-          job->place = Place::kLeaving;
-          job->place_since = At(now);
+          job->residency = Residency::kLeaving;
+          job->residency_since = At(now);
           const int how = *rc::gen::inRange(0, 3);
           if (how == 0) arrives[job->id] = now + *rc::gen::inRange(1, 900);
           if (how == 1) refuses[job->id] = now + *rc::gen::inRange(1, 900);

@@ -18,7 +18,7 @@ using testing::IsEmpty;
 
 // One story: the state goes on from call to call.
 struct Story {
-  Settings settings;
+  PolicySettings settings;
   State state;
   std::vector<Action> last;
 
@@ -50,7 +50,7 @@ TEST(HardLimit, ActsOnWhatIsCertainlyAboveIt) {
     story.Next(0, {Gpu(0, row.processes)}, {Job(7, 1000), Job(8)});
     bool killed = false;
     for (const auto& action : story.last)
-      if (action.what == What::kKill) {
+      if (action.what == ActionKind::kKill) {
         killed = true;
         EXPECT_EQ(action.job, JobId{7}) << row.what;
       }
@@ -448,17 +448,17 @@ struct PressureStory : Story {
   JobSnapshot& Of(std::int64_t id) {
     return *std::find_if(jobs.begin(), jobs.end(), [&](const auto& job) { return job.id == JobId{id}; });
   }
-  void Place(std::int64_t id, guard::Place place, std::int64_t now) {
-    Of(id).place = place;
-    Of(id).place_since = At(now);
+  void Residency(std::int64_t id, guard::Residency residency, std::int64_t now) {
+    Of(id).residency = residency;
+    Of(id).residency_since = At(now);
   }
   // Leaves when it is asked to, and comes back.
   void Leave(std::int64_t id, std::int64_t now) {
-    Place(id, guard::Place::kOff, now);
+    Residency(id, guard::Residency::kOff, now);
     Look(now, {Process(2, 8, 4000)});
   }
   void Return(std::int64_t id, std::int64_t now) {
-    Place(id, guard::Place::kOnGpu, now);
+    Residency(id, guard::Residency::kOnGpu, now);
     Look(now, {Process(1, 7, 2000), Process(2, 8, 4000)});
   }
 
@@ -488,15 +488,15 @@ TEST(Pressure, SuspendsWhomItWouldEndWithTheNumbers) {
 TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
   PressureStory story;
   story.Look(0, story.full);
-  story.Place(7, Place::kLeaving, 0);
+  story.Residency(7, Residency::kLeaving, 0);
   EXPECT_THAT(story.Look(30'000, story.full), IsEmpty());
-  story.Place(7, Place::kOff, 40'000);
+  story.Residency(7, Residency::kOff, 40'000);
   EXPECT_THAT(story.Look(40'010, story.full), IsEmpty()) << "its memory comes back";
   // What stays of it on the device is no reason to choose it again, nor to end it.
   const std::vector<gpu::OwnedProcess> later{Process(1, 7, 4), Process(2, 8, 4000),
                                              Process(3, std::nullopt, 5500)};
   EXPECT_THAT(story.Look(41'000, later), ElementsAre("suspend job 8 for 10s"));
-  story.Place(8, Place::kOff, 42'000);
+  story.Residency(8, Residency::kOff, 42'000);
   EXPECT_THAT(story.Look(43'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}), IsEmpty());
   EXPECT_THAT(story.Look(44'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}),
               ElementsAre("tell device_pressure_unrelieved"));
@@ -517,7 +517,7 @@ TEST(Pressure, EndsWhoCannotBeSuspended) {
 TEST(Pressure, EndsWhoIsNotOffTheGpuInTime) {
   PressureStory story;
   story.Look(0, story.full);
-  story.Place(7, Place::kLeaving, 0);
+  story.Residency(7, Residency::kLeaving, 0);
   EXPECT_THAT(story.Look(59'000, story.full), IsEmpty());
   story.Look(60'000, story.full);
   EXPECT_THAT(story.Look(61'000, story.full), ElementsAre("kill job 7 device_pressure"));
@@ -544,14 +544,14 @@ TEST(Pressure, EndsWhoCouldNotComeBack) {
 
 TEST(Pressure, LeavesAloneWhomSomebodyElseSuspends) {
   PressureStory story;
-  story.Place(7, Place::kLeaving, 0);
+  story.Residency(7, Residency::kLeaving, 0);
   EXPECT_THAT(story.Look(10, story.full), IsEmpty()) << "its memory comes back";
-  story.Place(7, Place::kOff, 20);
+  story.Residency(7, Residency::kOff, 20);
   story.Look(20, story.full);
   EXPECT_THAT(story.Look(1000, story.full), ElementsAre("suspend job 8 for 10s"));
   PressureStory ends;
   ends.settings.on_pressure = OnPressure::kEnd;
-  ends.Place(7, Place::kOff, 0);
+  ends.Residency(7, Residency::kOff, 0);
   EXPECT_THAT(ends.Look(10, ends.full), ElementsAre("kill job 8 device_pressure"))
       << "a suspended job has nothing to give";
 }

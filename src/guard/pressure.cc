@@ -38,8 +38,8 @@ std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
     const Usage usage = usages[job.id];
     if (usage.known.count == 0 && usage.unknown == 0) continue;
     if (job.ending_since || gpu.taken_at <= job.started_at) continue;
-    if (job.place == Place::kOff || IsGoingOff(round, job)) continue;
-    if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
+    if (job.residency == Residency::kOff || IsGoingOff(round, job)) continue;
+    if (round.state.jobs[job.id].ending.stage != EndingStage::kNone) continue;
     const auto limit = job.limits.find(gpu.uuid);
     const auto limits = limit == job.limits.end() ? JobLimit{} : limit->second;
     const bool over =

@@ -12,7 +12,7 @@ namespace gpuman::guard {
 
 struct Round {
   const Snapshot& snapshot;
-  const Settings& settings;
+  const PolicySettings& settings;
   base::MonoTime now;
   State& state;
   std::vector<Action>& actions;
@@ -63,9 +63,9 @@ void HoldUnmanaged(Round& round, const GpuSnapshot& gpu);
 void HoldReserve(Round& round, const GpuSnapshot& gpu);
 
 // Started outside gpuman, and the guard may do something about it.
-bool IsUnmanaged(const gpu::OwnedProcess& process, const Settings& settings);
+bool IsUnmanaged(const gpu::OwnedProcess& process, const PolicySettings& settings);
 // The rule for this user; nullptr: none.
-const UnmanagedRule* RuleFor(uid_t uid, const Settings& settings);
+const UnmanagedRule* RuleFor(uid_t uid, const PolicySettings& settings);
 
 // --- How the messages are put together. ---
 

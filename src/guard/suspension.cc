@@ -12,7 +12,7 @@ bool WasRefused(const JobSnapshot& job, base::MonoTime asked) {
   return job.refusal && job.refusal->at >= asked;
 }
 
-base::Millis ReturnAfter(const Settings& settings, unsigned departures) {
+base::Millis ReturnAfter(const PolicySettings& settings, unsigned departures) {
   base::Millis after = settings.return_after;
   for (; departures > 1 && after < settings.return_after_most; --departures) after *= 2;
   return std::min(after, std::max(settings.return_after, settings.return_after_most));
@@ -23,10 +23,10 @@ base::Millis ReturnAfter(const Settings& settings, unsigned departures) {
 void FollowSuspensions(Round& round) {
   for (const auto& job : round.snapshot.jobs) {
     auto& known = round.state.jobs[job.id];
-    if (job.place == Place::kOff) {
+    if (job.residency == Residency::kOff) {
       known.asked_to_leave.reset();
       known.away = true;
-    } else if (job.place == Place::kOnGpu && known.away) {
+    } else if (job.residency == Residency::kOnGpu && known.away) {
       known.away = false;
       known.back_at = round.now;
     }
@@ -34,13 +34,14 @@ void FollowSuspensions(Round& round) {
 }
 
 bool IsGoingOff(const Round& round, const JobSnapshot& job) {
-  if (job.place == Place::kOff) return false;
+  if (job.residency == Residency::kOff) return false;
   const auto known = round.state.jobs.find(job.id);
   if (known != round.state.jobs.end() && known->second.asked_to_leave) {
     const base::MonoTime asked = *known->second.asked_to_leave;
     return !WasRefused(job, asked) && round.now - asked < round.settings.suspend_patience;
   }
-  return job.place == Place::kLeaving && round.now - job.place_since < round.settings.suspend_patience;
+  return job.residency == Residency::kLeaving &&
+         round.now - job.residency_since < round.settings.suspend_patience;
 }
 
 std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot& job, const GpuSnapshot& gpu,
@@ -52,7 +53,7 @@ std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot
                        base::FormatBytes(usage.known), NameOf(gpu));
   const auto& asked = round.state.jobs[job.id].asked_to_leave;
   if (!asked || round.now - *asked >= round.settings.suspend_again) {
-    if (job.place != Place::kLeaving) return std::nullopt;
+    if (job.residency != Residency::kLeaving) return std::nullopt;
     return fmt::format("it was not off the GPU within {}",
                        base::FormatDuration(round.settings.suspend_patience));
   }
@@ -68,7 +69,7 @@ void SuspendJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Ca
   known.asked_to_leave = round.now;
 
   Action action;
-  action.what = What::kSuspend;
+  action.what = ActionKind::kSuspend;
   action.job = job.id;
   action.note_in_log = true;
   action.return_after = ReturnAfter(round.settings, known.departures);

@@ -58,13 +58,13 @@ inline std::string Word(const Action& action) {
   std::string target;
   if (action.job) target = fmt::format(" job {}", action.job->value);
   if (action.process) target = fmt::format(" process {}", action.process->pid);
-  if (action.what == What::kTell) {
+  if (action.what == ActionKind::kTell) {
     if (action.event.job) target = fmt::format(" job {}", action.event.job->value);
     return "tell " + action.event.kind + target;
   }
-  if (action.what == What::kSuspend)
+  if (action.what == ActionKind::kSuspend)
     return fmt::format("suspend{} for {}", target, base::FormatDuration(action.return_after));
-  const std::string verb = action.what == What::kKill ? "kill" : "terminate";
+  const std::string verb = action.what == ActionKind::kKill ? "kill" : "terminate";
   return verb + target + (action.event.kind.empty() ? " again" : " " + action.event.kind);
 }
 

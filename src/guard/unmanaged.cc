@@ -16,7 +16,7 @@ struct UserUse {
   Processes processes;
 };
 
-std::map<uid_t, UserUse> ByUser(const GpuSnapshot& gpu, const Settings& settings) {
+std::map<uid_t, UserUse> ByUser(const GpuSnapshot& gpu, const PolicySettings& settings) {
   std::map<uid_t, UserUse> users;
   for (const auto& process : gpu.processes) {
     if (!process.uid || !IsUnmanaged(process, settings)) continue;
@@ -68,11 +68,11 @@ void Enforce(Round& round, const GpuSnapshot& gpu, uid_t uid, const UserUse& use
 
 }  // namespace
 
-bool IsUnmanaged(const gpu::OwnedProcess& process, const Settings& settings) {
+bool IsUnmanaged(const gpu::OwnedProcess& process, const PolicySettings& settings) {
   return !process.job && process.uid && !IsProtected(process, settings);
 }
 
-const UnmanagedRule* RuleFor(uid_t uid, const Settings& settings) {
+const UnmanagedRule* RuleFor(uid_t uid, const PolicySettings& settings) {
   const UnmanagedRule* everybody = nullptr;
   for (const auto& rule : settings.unmanaged) {
     if (rule.uid == uid) return &rule;

@@ -24,7 +24,7 @@
 
 namespace gpuman::health {
 
-struct Settings {
+struct MonitorSettings {
   base::Millis xid_repeat{60'000};  // the same Xid within this of the last one is counted, and not told again
   base::Millis driver_quiet{30'000};  // the driver has to ask for no recovery for so long to outrank an Xid
   std::set<unsigned> ignored_xids{};  // told of, whatever they are
@@ -72,7 +72,7 @@ struct Verdict {
 
 class Monitor {
  public:
-  explicit Monitor(Settings settings = {}) : settings_(std::move(settings)) {}
+  explicit Monitor(MonitorSettings settings = {}) : settings_(std::move(settings)) {}
 
   Notices On(const Reading& reading, Now now);
   Notices On(const Xid& xid, Now now);
@@ -88,7 +88,7 @@ class Monitor {
   // What an earlier monitor knew. `rebooted`: the machine was started anew since, which ends what a reset
   // ends.
   Notices Restore(std::vector<Fault> faults, bool rebooted, Now now);
-  void SetSettings(Settings settings) { settings_ = std::move(settings); }
+  void SetSettings(MonitorSettings settings) { settings_ = std::move(settings); }
 
  private:
   struct Condition {
@@ -100,7 +100,7 @@ class Monitor {
   template <typename Predicate>
   void ClearThose(Predicate over, const std::string& why, Notices& notices);
 
-  Settings settings_;
+  MonitorSettings settings_;
   Watch watch_;
   std::map<std::string, Fault> faults_;
   std::map<std::string_view, Condition> conditions_;

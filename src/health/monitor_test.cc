@@ -371,7 +371,7 @@ TEST(Health, ProgramsFaultsAreToldOnceAMinute) {
 }
 
 TEST(Health, AnXidThatIsIgnoredBreaksNothing) {
-  Monitor monitor(Settings{.ignored_xids = {62}});
+  Monitor monitor(MonitorSettings{.ignored_xids = {62}});
   EXPECT_THAT(Strike(monitor, 62, 0), ElementsAre("told xid_62"));
   EXPECT_EQ(monitor.verdict(), Verdict{});
 }

@@ -38,9 +38,9 @@ std::optional<Fault> FaultOf(const Json& json) {
                json.at("acknowledged").get<bool>()};
 }
 
-std::optional<Record> RecordOf(const Json& json) {
+std::optional<HealthRecord> RecordOf(const Json& json) {
   if (json.size() != 3 || json.at("v") != kVersion) return std::nullopt;
-  Record record{json.at("boot").get<std::string>(), {}};
+  HealthRecord record{json.at("boot").get<std::string>(), {}};
   for (const auto& each : json.at("faults")) {
     auto fault = FaultOf(each);
     if (!fault) return std::nullopt;
@@ -51,15 +51,15 @@ std::optional<Record> RecordOf(const Json& json) {
 
 }  // namespace
 
-std::string SerializeRecord(const Record& record) {
+std::string SerializeRecord(const HealthRecord& record) {
   Json faults = Json::array();
   for (const auto& fault : record.faults) faults.push_back(ToJson(fault));
   const Json json = {{"v", kVersion}, {"boot", record.boot}, {"faults", std::move(faults)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-base::Result<Record> ParseRecord(std::string_view text) {
-  std::optional<Record> record;
+base::Result<HealthRecord> ParseRecord(std::string_view text) {
+  std::optional<HealthRecord> record;
   try {
     record = RecordOf(Json::parse(text));
   } catch (const Json::exception&) {

@@ -14,15 +14,15 @@
 
 namespace gpuman::health {
 
-struct Record {
+struct HealthRecord {
   std::string boot;  // the kernel's boot id when it was written
   std::vector<Fault> faults;
-  friend bool operator==(const Record&, const Record&) = default;
+  friend bool operator==(const HealthRecord&, const HealthRecord&) = default;
 };
 
-std::string SerializeRecord(const Record& record);
+std::string SerializeRecord(const HealthRecord& record);
 
 // kCorrupt for what SerializeRecord of this version did not write.
-base::Result<Record> ParseRecord(std::string_view text);
+base::Result<HealthRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::health

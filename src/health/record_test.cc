@@ -8,10 +8,11 @@ namespace {
 
 TEST(HealthRecord, ReadsBack) {
   const base::WallTime at{base::Millis(1'795'000'000'123)};
-  const Record record{"6c3f",
-                      {{"xid_119", State::kUnhealthy, Action::kReset, "Xid 119: \xC3\xA4 \"quoted\"", at,
-                        at + base::Millis(5), 3, true},
-                       {"row_remaps", State::kDegraded, Action::kFieldDiagnostics, "", at, at, 1, false}}};
+  const HealthRecord record{
+      "6c3f",
+      {{"xid_119", State::kUnhealthy, Action::kReset, "Xid 119: \xC3\xA4 \"quoted\"", at,
+        at + base::Millis(5), 3, true},
+       {"row_remaps", State::kDegraded, Action::kFieldDiagnostics, "", at, at, 1, false}}};
   const auto back = ParseRecord(SerializeRecord(record));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(*back, record);

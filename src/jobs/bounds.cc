@@ -36,7 +36,7 @@ Result<> CheckExecutable(const std::vector<std::string>& command, const Variable
       return TooLong(fmt::format("the variable {} of the environment", name.substr(0, 40)), size, longest);
     all += size + 1;
   }
-  const std::size_t most = std::max<std::size_t>(kMostExecuted.count, longest);
+  const std::size_t most = std::max<std::size_t>(kMaxExecuted.count, longest);
   if (all > most) return TooLong("the command with its environment", all, most);
   return {};
 }

@@ -13,10 +13,10 @@ namespace gpuman::jobs {
 
 // Of command and environment together, whatever the limit of the stack is: 3/4 of its usual limit of 8 MiB
 // (execve(2), since Linux 4.13).
-inline constexpr base::Bytes kMostExecuted = base::MiB(6);
+inline constexpr base::Bytes kMaxExecuted = base::MiB(6);
 
 // kInvalidArgument, with the numbers, for what no kernel executes: a word of more than 32 pages, or more than
-// kMostExecuted. `page`: bytes. Where the stack's limit is low less is executed, which the job's end tells.
+// kMaxExecuted. `page`: bytes. Where the stack's limit is low less is executed, which the job's end tells.
 base::Result<> CheckExecutable(const std::vector<std::string>& command, const Variables& environment,
                                std::size_t page);
 base::Result<> CheckExecutable(const std::vector<std::string>& command, const Variables& environment);

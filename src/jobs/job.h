@@ -21,8 +21,8 @@
 #include "base/process.h"
 #include "base/units.h"
 #include "jobs/environment.h"
+#include "jobs/queue_spec.h"
 #include "jobs/shared.h"
-#include "jobs/terms.h"
 #include "keeper/spec.h"
 
 namespace gpuman::jobs {
@@ -148,7 +148,7 @@ struct Job {
   // It is what runs in this container: attached, without a process that stands for a keeper (`keeper` is
   // {0, 0}, which no process is).
   std::shared_ptr<const Container> container;  // copies share it; null: none, as of most jobs
-  Shared<Terms> terms;
+  Shared<QueueSpec> queue_spec;
   ArrayTask array;
   JobId redo_of;  // the job that this one does again; 0: none
 
@@ -176,7 +176,7 @@ struct Job {
   std::string suspension;  // how far it is off the GPU, as suspend/record.h writes it; empty: it is not
   int runs = 0;            // commands executed
   int restarts = 0;        // runs after the first, whoever asked for them
-  int attempts = 0;        // of Terms::retries that were used
+  int attempts = 0;        // of QueueSpec::retries that were used
   base::WallTime waiting_since{};            // submitted, or back in the queue
   std::optional<base::WallTime> not_before;  // end of a retry's delay
   base::Millis suspended{0};                 // how long its current or last run was off the GPU

@@ -149,7 +149,7 @@ void KeeperLink::OnReadable() {
       if (!ReadJournal()) return OnGone();
       failures_ = 0;
       if (!stopped_ && !ended_ && callbacks_.on_connected) callbacks_.on_connected();
-    } else if (const auto* record = std::get_if<keeper::Record>(&**message)) {
+    } else if (const auto* record = std::get_if<keeper::JournalRecord>(&**message)) {
       ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record->body);
       callbacks_.on_record(*record);
     } else if (const auto* reply = std::get_if<keeper::Reply>(&**message)) {
@@ -170,7 +170,7 @@ void KeeperLink::OnReply(const keeper::Reply& reply) {
 
 bool KeeperLink::ReadJournal() {
   ended_ = false;
-  const auto read = keeper::EachRecord(job_dir_, [this](const keeper::Record& record) {
+  const auto read = keeper::EachRecord(job_dir_, [this](const keeper::JournalRecord& record) {
     ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record.body);
     if (!stopped_) callbacks_.on_record(record);
   });

@@ -21,7 +21,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
  public:
   struct Callbacks {
     // Every record of the journal, in order, from the first; again after a reconnection (their numbers tell).
-    std::function<void(const keeper::Record&)> on_record;
+    std::function<void(const keeper::JournalRecord&)> on_record;
     // The keeper listens and all it wrote so far was given to on_record.
     std::function<void()> on_connected;
     // The job's directory could not be made, or a keeper not be started, and not because it was killed.
@@ -34,7 +34,8 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   // nobody knows, for the connection or this link ended before the keeper answered. Else: it was refused.
   using Answer = std::function<void(const base::Result<>&)>;
 
-  // Calls what it gets on a worker, when the job's user has a turn; or not, where there is no daemon any more.
+  // Calls what it gets on a worker, when the job's user has a turn; or not, where there is no daemon any
+  // more.
   using Post = std::function<void(std::function<void()>)>;
 
   KeeperLink(boost::asio::io_context& loop, Post to_workers, std::filesystem::path program,

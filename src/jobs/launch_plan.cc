@@ -129,13 +129,13 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.restart = settings.restart;
   spec.restart.mode = job.restart;
   if (job.queued) {
-    const Terms& terms = *job.terms;
-    spec.script = terms.script;
-    spec.time_limit = {terms.time_limit, terms.warn_signal, terms.warn_before};
-    spec.host = {terms.host_memory, terms.cpus};
-    spec.standard_input = terms.standard_input;
-    spec.standard_output = ExpandFile(terms.standard_output, job);
-    spec.standard_error = ExpandFile(terms.standard_error, job);
+    const QueueSpec& queue_spec = *job.queue_spec;
+    spec.script = queue_spec.script;
+    spec.time_limit = {queue_spec.time_limit, queue_spec.warn_signal, queue_spec.warn_before};
+    spec.host = {queue_spec.host_memory, queue_spec.cpus};
+    spec.standard_input = queue_spec.standard_input;
+    spec.standard_output = ExpandFile(queue_spec.standard_output, job);
+    spec.standard_error = ExpandFile(queue_spec.standard_error, job);
   }
   spec.stop_grace = job.grace.value_or(settings.stop_grace);
   return spec;

@@ -157,16 +157,16 @@ TEST(LaunchPlan, ATaskOfAnArrayKnowsWhichItIs) {
               IsSupersetOf({"GPUMAN_ARRAY_JOB_ID=5", "GPUMAN_ARRAY_TASK_ID=2"}));
 }
 
-TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheTerms) {
+TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheQueueSpec) {
   Job job = Queued();
-  Terms terms;
-  terms.time_limit = base::Millis(5000);
-  terms.warn_signal = 10;
-  terms.warn_before = base::Millis(100);
-  terms.host_memory = base::GiB(8);
-  terms.cpus = 4;
-  terms.standard_output = "out-%A_%a-%j-%x-100%%-%q%";
-  job.terms = terms;
+  QueueSpec queue_spec;
+  queue_spec.time_limit = base::Millis(5000);
+  queue_spec.warn_signal = 10;
+  queue_spec.warn_before = base::Millis(100);
+  queue_spec.host_memory = base::GiB(8);
+  queue_spec.cpus = 4;
+  queue_spec.standard_output = "out-%A_%a-%j-%x-100%%-%q%";
+  job.queue_spec = queue_spec;
   const keeper::Spec spec = PlanLaunch(job, OnTwoGpus());
   EXPECT_EQ(spec.time_limit, (keeper::TimeLimit{base::Millis(5000), 10, base::Millis(100)}));
   EXPECT_EQ(spec.standard_output, "out-5_2-7-train-100%-%q%");

@@ -17,7 +17,7 @@ using keeper::Reason;
 constexpr int kStatusNotFound = 127;
 constexpr int kStatusNotExecutable = 126;
 
-// How a keeper words the end of a run that its predecessor did not live to see (keeper/machine.cc).
+// How a keeper words the end of a run that its predecessor did not live to see (keeper/state_machine.cc).
 constexpr std::string_view kKeeperLost = "keeper_lost";
 constexpr std::string_view kMachineRestarted = "machine_restarted";
 
@@ -70,7 +70,7 @@ void ForgetRun(Job& job) {
 }
 
 bool WantsRetry(const Job& job) {
-  const Retries& retries = job.terms->retries;
+  const Retries& retries = job.queue_spec->retries;
   if (job.state != JobState::kFailed || job.stop_wanted || job.attempts >= retries.count) return false;
   const auto& codes = retries.on_exit_codes;
   return codes.empty() ||
@@ -91,7 +91,7 @@ std::string Because(const Job& job) {
   return job.reason.value_or("finished");
 }
 
-void OnRecord(Transition& t, const keeper::Record&, const keeper::KeeperStarted& started) {
+void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::KeeperStarted& started) {
   Job& job = t.job;
   const bool another_boot = !job.boot_id.empty() && job.boot_id != started.boot_id;
   const bool had_one = job.keeper.has_value();
@@ -110,7 +110,7 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::KeeperStarted&
                        another_boot ? "the machine was started again" : "the job's keeper was killed"});
 }
 
-void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunStarted& started) {
+void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::RunStarted& started) {
   Job& job = t.job;
   // An order may have been given before its run was known to have started.
   if (job.state != JobState::kStopping) {
@@ -134,7 +134,7 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunStar
   t.notices.push_back(std::move(notice));
 }
 
-void OnRecord(Transition& t, const keeper::Record&, const keeper::StartFailed& failure) {
+void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::StartFailed& failure) {
   Job& job = t.job;
   // The same run had its RunStarted already when only execve failed.
   if (job.verdict == std::nullopt && job.state == JobState::kRunning) {
@@ -167,7 +167,7 @@ RunAccount AccountOf(const Job& job, base::WallTime ended) {
   RunAccount run;
   run.job = job.id;
   run.user = job.owner->user;
-  run.project = job.terms->project;
+  run.project = job.queue_spec->project;
   run.gpus = job.gpus;
   run.started = *job.started_at;
   run.ended = ended;
@@ -179,7 +179,7 @@ RunAccount AccountOf(const Job& job, base::WallTime ended) {
   return run;
 }
 
-void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunEnded& ended) {
+void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::RunEnded& ended) {
   Job& job = t.job;
   std::optional<Reason> ordered = ended.ordered;
   std::optional<Reason> lost;
@@ -226,14 +226,14 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunEnde
   if (ended.lasted.count() > 0) t.run->ran = std::max(ended.lasted - job.suspended, base::Millis{0});
 }
 
-void OnRecord(Transition& t, const keeper::Record&, const keeper::StopOrdered& stop) {
+void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::StopOrdered& stop) {
   t.job.state = JobState::kStopping;
   if (!t.job.cancel_wanted) Explain(t.job, stop.reason);
 }
 
-void OnRecord(Transition&, const keeper::Record&, const keeper::RestartOrdered&) {}
+void OnRecord(Transition&, const keeper::JournalRecord&, const keeper::RestartOrdered&) {}
 
-void OnRecord(Transition& t, const keeper::Record&, const keeper::RestartScheduled& restart) {
+void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::RestartScheduled& restart) {
   Job& job = t.job;
   job.state = JobState::kStarting;
   if (restart.ordered) Explain(job, *restart.ordered);
@@ -246,9 +246,9 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::RestartSchedul
   job.reason_detail = Because(job) + "; " + when;
 }
 
-void OnRecord(Transition&, const keeper::Record&, const keeper::SettingsChanged&) {}
+void OnRecord(Transition&, const keeper::JournalRecord&, const keeper::SettingsChanged&) {}
 
-void OnRecord(Transition& t, const keeper::Record& record, const keeper::ClockPaused& clock) {
+void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::ClockPaused& clock) {
   Job& job = t.job;
   if (clock.paused && !job.off_since) job.off_since = record.wall;
   if (!clock.paused) BackOnGpu(job, record.wall);
@@ -265,14 +265,14 @@ bool RunsAgain(Transition& t, base::WallTime at) {
   if (!WantsRetry(job)) return false;
   ++job.attempts;
   BackToQueue(job, at);
-  const auto& retries = job.terms->retries;
+  const auto& retries = job.queue_spec->retries;
   if (retries.delay.count() > 0) job.not_before = at + retries.delay;
   job.reason_detail = fmt::format("{}; retry {} of {}", Because(job), job.attempts, retries.count);
   t.notices.push_back({"job_requeued", *job.reason_detail, {{"attempt", job.attempts}}});
   return true;
 }
 
-void OnRecord(Transition& t, const keeper::Record& record, const keeper::JobEnded& ended) {
+void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::JobEnded& ended) {
   Job& job = t.job;
   if (ended.why != "stopped")
     job.state = job.verdict.value_or(JobState::kFailed);

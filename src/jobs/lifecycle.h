@@ -31,7 +31,7 @@ namespace gpuman::jobs {
 
 // A record of the job's journal; one that was applied before changes nothing.
 struct Recorded {
-  keeper::Record record;
+  keeper::JournalRecord record;
 };
 
 // The owner or an administrator asked for the end. `remove`: forget the job once it has ended.

@@ -30,9 +30,9 @@ class Story {
 
   Story& Write(keeper::RecordBody body) {
     ++seq_;
-    return Happen(Recorded{{seq_, At(static_cast<int>(seq_)), base::Millis(0), std::move(body)}});
+    return ApplyEvent(Recorded{{seq_, At(static_cast<int>(seq_)), base::Millis(0), std::move(body)}});
   }
-  Story& Happen(const JobEvent& event) {
+  Story& ApplyEvent(const JobEvent& event) {
     last = Apply(job, event);
     job = last.job;
     for (const Notice& notice : last.notices) kinds += (kinds.empty() ? "" : " ") + notice.kind;
@@ -183,18 +183,18 @@ TEST(Lifecycle, ExhaustedRestartsFailWithTheLastEnd) {
 
 TEST(Lifecycle, AGuardOrderShowsItsReasonAtOnce) {
   Story story;
-  story.KeeperStarts().Runs().Happen(GuardOrdered{kLimit});
+  story.KeeperStarts().Runs().ApplyEvent(GuardOrdered{kLimit});
   EXPECT_EQ(story.job.state, JobState::kStopping);
   EXPECT_EQ(story.job.reason, "memory_limit");
   EXPECT_TRUE(story.last.changed);
-  story.Happen(GuardOrdered{{"device_pressure", ""}});
+  story.ApplyEvent(GuardOrdered{{"device_pressure", ""}});
   EXPECT_EQ(story.job.reason, "memory_limit") << "the first order stays";
   EXPECT_FALSE(story.last.changed);
 }
 
 TEST(Lifecycle, AnOrderHoldsWhenTheKeeperThatHeardItWasKilled) {
   Story story;
-  story.KeeperStarts().Runs().Happen(GuardOrdered{kLimit}).KeeperStarts(51);
+  story.KeeperStarts().Runs().ApplyEvent(GuardOrdered{kLimit}).KeeperStarts(51);
   story.Ends(EndKind::kUnknown, 0, Reason{"keeper_lost", ""}).Over();
   EXPECT_EQ(story.job.state, JobState::kKilled);
   EXPECT_EQ(story.job.reason, "memory_limit");
@@ -203,7 +203,7 @@ TEST(Lifecycle, AnOrderHoldsWhenTheKeeperThatHeardItWasKilled) {
 
 TEST(Lifecycle, AnOrderBeforeTheStartWasKnownIsNotForgotten) {
   Story story;
-  story.KeeperStarts().Happen(StopAsked{{"stopped", "by lab1"}, false}).Runs();
+  story.KeeperStarts().ApplyEvent(StopAsked{{"stopped", "by lab1"}, false}).Runs();
   EXPECT_EQ(story.job.state, JobState::kStopping);
   EXPECT_EQ(story.job.reason, "stopped");
   EXPECT_EQ(story.job.runs, 1);
@@ -225,7 +225,7 @@ TEST(Lifecycle, ALostKeeperAndARebootAreToldApart) {
 
 TEST(Lifecycle, AStopEndsTheJobForGood) {
   Story story;
-  story.KeeperStarts().Runs().Happen(StopAsked{{"stopped", "by lab1"}, false});
+  story.KeeperStarts().Runs().ApplyEvent(StopAsked{{"stopped", "by lab1"}, false});
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
   story.Write(StopOrdered{{"stopped", "by lab1"}})
       .Ends(EndKind::kSignalled, 15, Reason{"stopped", "by lab1"});
@@ -245,7 +245,7 @@ TEST(Lifecycle, AStopWhileWaitingForARestartEndsKilled) {
 
 TEST(Lifecycle, RemovingARunningJobForgetsItOnlyOnceItHasEnded) {
   Story story;
-  story.KeeperStarts().Runs().Happen(StopAsked{{"removed", "by lab1"}, true});
+  story.KeeperStarts().Runs().ApplyEvent(StopAsked{{"removed", "by lab1"}, true});
   EXPECT_TRUE(story.job.remove_when_ended);
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
   story.Ends(EndKind::kSignalled, 9, Reason{"removed", ""});
@@ -258,14 +258,14 @@ TEST(Lifecycle, RemovingARunningJobForgetsItOnlyOnceItHasEnded) {
 
 TEST(Lifecycle, RemovingAnEndedJobForgetsItAtOnce) {
   Story story;
-  story.KeeperStarts().Runs().Ends(EndKind::kExited, 0).Over().Happen(StopAsked{{"removed", ""}, true});
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 0).Over().ApplyEvent(StopAsked{{"removed", ""}, true});
   EXPECT_EQ(story.last.effects, std::vector{Effect::kForget});
   EXPECT_EQ(story.job.state, JobState::kFinished);
 }
 
 TEST(Lifecycle, RestartingALivingJobIsTheKeepersWork) {
   Story story;
-  story.KeeperStarts().Runs().Happen(RestartAsked{{"restart", "by lab1"}, At(9)});
+  story.KeeperStarts().Runs().ApplyEvent(RestartAsked{{"restart", "by lab1"}, At(9)});
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderRestart});
   EXPECT_EQ(story.job.incarnation, 1);
   story.Ends(EndKind::kSignalled, 15, Reason{"restart", "by lab1"});
@@ -277,7 +277,7 @@ TEST(Lifecycle, RestartingALivingJobIsTheKeepersWork) {
 TEST(Lifecycle, RestartingAnEndedJobBeginsANewJournal) {
   Story story;
   story.KeeperStarts().Runs().Ends(EndKind::kExited, 1).Over();
-  story.Happen(RestartAsked{{"restart", "by lab1"}, At(9)});
+  story.ApplyEvent(RestartAsked{{"restart", "by lab1"}, At(9)});
   EXPECT_EQ(story.last.effects, std::vector{Effect::kLaunch});
   EXPECT_EQ(story.job.state, JobState::kStarting);
   EXPECT_EQ(story.job.incarnation, 2);
@@ -301,7 +301,7 @@ TEST(Lifecycle, ARecordReadAgainChangesNothing) {
 
 TEST(Lifecycle, AJobThatCannotBeStartedFails) {
   Story story;
-  story.Happen(CannotStart{"no room for its directory", At(3)});
+  story.ApplyEvent(CannotStart{"no room for its directory", At(3)});
   EXPECT_EQ(story.job.state, JobState::kFailed);
   EXPECT_EQ(story.job.reason, "start_failed");
   EXPECT_EQ(story.job.ended_at, At(3));
@@ -309,13 +309,13 @@ TEST(Lifecycle, AJobThatCannotBeStartedFails) {
 
 Story QueuedJob(Retries retries = {}) {
   Story story;
-  Terms terms;
-  terms.project = "vision";
-  terms.retries = std::move(retries);
+  QueueSpec queue_spec;
+  queue_spec.project = "vision";
+  queue_spec.retries = std::move(retries);
   story.job.queued = true;
   story.job.state = JobState::kQueued;
   story.job.waiting_since = story.job.submitted_at = At(-10);
-  story.job.terms = std::move(terms);
+  story.job.queue_spec = std::move(queue_spec);
   return story;
 }
 
@@ -342,19 +342,19 @@ TEST(Lifecycle, AnAttachedJobEndsWithItsRootAsTheTableSays) {
     story.job.attached = true;
     story.job.state = JobState::kRunning;
     story.job.started_at = At(0);
-    if (row.before) story.Happen(*row.before);
-    story.Happen(RootEnded{row.another_boot, At(9)});
+    if (row.before) story.ApplyEvent(*row.before);
+    story.ApplyEvent(RootEnded{row.another_boot, At(9)});
     EXPECT_EQ(story.job.state, row.state) << row.what;
     EXPECT_EQ(story.job.reason, row.reason) << row.what;
     EXPECT_EQ(story.job.ended_at, At(9)) << row.what;
     ASSERT_TRUE(story.last.run) << row.what;
     EXPECT_EQ(story.last.run->ran, base::Millis(9000)) << row.what;
     EXPECT_EQ(story.last.effects.size(), story.job.remove_when_ended ? 1 : 0) << row.what;
-    story.Happen(RootEnded{false, At(10)});
+    story.ApplyEvent(RootEnded{false, At(10)});
     EXPECT_FALSE(story.last.changed) << "it has ended";
   }
   Story other;
-  other.KeeperStarts().Runs().Happen(RootEnded{false, At(9)});
+  other.KeeperStarts().Runs().ApplyEvent(RootEnded{false, At(9)});
   EXPECT_EQ(other.job.state, JobState::kRunning) << "of a job that gpuman started nothing follows";
 }
 
@@ -385,7 +385,7 @@ TEST(Lifecycle, WhatAWaitingJobDoesStandsInTheTable) {
   for (const Answer& row : table) {
     Story story = QueuedJob();
     story.job.state = row.state;
-    story.Happen(row.event);
+    story.ApplyEvent(row.event);
     EXPECT_EQ(story.job.state, row.then) << row.what;
     EXPECT_EQ(story.last.changed, row.then != row.state) << row.what;
   }
@@ -393,18 +393,18 @@ TEST(Lifecycle, WhatAWaitingJobDoesStandsInTheTable) {
 
 TEST(Lifecycle, AJobStartsOnTheGpusItIsGiven) {
   Story story = QueuedJob();
-  story.Happen(StartOrdered{{"GPU-a", "GPU-b"}});
+  story.ApplyEvent(StartOrdered{{"GPU-a", "GPU-b"}});
   EXPECT_EQ(story.job.gpus, (std::vector<std::string>{"GPU-a", "GPU-b"}));
   EXPECT_EQ(story.last.effects, std::vector{Effect::kLaunch});
 }
 
 TEST(Lifecycle, AJobThatCouldNotBeStartedHasFailedUnlessItWasCancelledMeanwhile) {
   Story failed = QueuedJob(), cancelled = QueuedJob();
-  failed.Happen(StartOrdered{{"GPU-a"}}).Happen(CannotStart{"no room", At(2)});
+  failed.ApplyEvent(StartOrdered{{"GPU-a"}}).ApplyEvent(CannotStart{"no room", At(2)});
   EXPECT_EQ(failed.job.state, JobState::kFailed);
   EXPECT_EQ(failed.job.reason_detail, "no room");
-  cancelled.Happen(StartOrdered{{"GPU-a"}}).Happen(CancelAsked{{"cancelled", "by lab1"}, At(1)});
-  cancelled.Happen(CannotStart{"no room", At(2)});
+  cancelled.ApplyEvent(StartOrdered{{"GPU-a"}}).ApplyEvent(CancelAsked{{"cancelled", "by lab1"}, At(1)});
+  cancelled.ApplyEvent(CannotStart{"no room", At(2)});
   EXPECT_EQ(cancelled.job.state, JobState::kCancelled);
   EXPECT_EQ(cancelled.job.reason_detail, "by lab1");
   EXPECT_EQ(cancelled.kinds, "job_cancelled");
@@ -413,9 +413,9 @@ TEST(Lifecycle, AJobThatCouldNotBeStartedHasFailedUnlessItWasCancelledMeanwhile)
 TEST(Lifecycle, ARunTookWhatItsKeeperMeasuredWhateverTheClockWasSetTo) {
   for (const int hours : {-1, 1}) {
     Story story = QueuedJob();
-    story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs();
+    story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs();
     RunEnded ended{1, EndKind::kExited, 0, false, base::Millis(60'000), {}, {}};
-    story.Happen(Recorded{{3, At(3600 * hours), base::Millis(0), std::move(ended)}});
+    story.ApplyEvent(Recorded{{3, At(3600 * hours), base::Millis(0), std::move(ended)}});
     ASSERT_TRUE(story.last.run);
     EXPECT_EQ(story.last.run->ran, base::Millis(60'000)) << hours;
   }
@@ -423,7 +423,7 @@ TEST(Lifecycle, ARunTookWhatItsKeeperMeasuredWhateverTheClockWasSetTo) {
 
 TEST(Lifecycle, ARunIsAccountedForOnce) {
   Story story = QueuedJob();
-  story.Happen(StartOrdered{{"GPU-a", "GPU-b"}}).KeeperStarts().Runs();
+  story.ApplyEvent(StartOrdered{{"GPU-a", "GPU-b"}}).KeeperStarts().Runs();
   story.Write(keeper::ClockPaused{true}).Write(keeper::ClockPaused{false});  // at 3 and 4 s
   story.Write(RunEnded{1, EndKind::kExited, 3, false, base::Millis(3'000), {}, {}});
   ASSERT_TRUE(story.last.run);
@@ -440,7 +440,7 @@ TEST(Lifecycle, ARunIsAccountedForOnce) {
 
 TEST(Lifecycle, AFailedRunIsRepeatedAsOftenAsWasAskedFor) {
   Story story = QueuedJob({1, base::Millis(5000), {}});
-  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 3).Over();
+  story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 3).Over();
   EXPECT_EQ(story.job.state, JobState::kQueued);
   EXPECT_EQ(story.job.attempts, 1);
   EXPECT_EQ(story.job.not_before, At(4) + base::Millis(5000));
@@ -448,7 +448,7 @@ TEST(Lifecycle, AFailedRunIsRepeatedAsOftenAsWasAskedFor) {
   EXPECT_TRUE(story.job.gpus.empty());
   EXPECT_EQ(story.job.incarnation, 2);
   EXPECT_EQ(story.job.ended_at, std::nullopt);
-  story.Happen(StartOrdered{{"GPU-b"}})
+  story.ApplyEvent(StartOrdered{{"GPU-b"}})
       .NewIncarnation()
       .KeeperStarts(70)
       .Runs()
@@ -463,7 +463,7 @@ TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {
   for (const auto& [code, state] : {std::pair{75, JobState::kQueued}, std::pair{3, JobState::kFailed},
                                     std::pair{0, JobState::kFinished}}) {
     Story story = QueuedJob({2, {}, {75}});
-    story.Happen(StartOrdered{}).KeeperStarts().Runs().Ends(EndKind::kExited, code).Over();
+    story.ApplyEvent(StartOrdered{}).KeeperStarts().Runs().Ends(EndKind::kExited, code).Over();
     EXPECT_EQ(story.job.state, state) << code;
   }
 }
@@ -471,7 +471,11 @@ TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {
 TEST(Lifecycle, WhatSomebodyOrderedIsNotRepeated) {
   for (const Reason& reason : {Reason{"time_limit", ""}, kLimit}) {
     Story story = QueuedJob({2, {}, {}});
-    story.Happen(StartOrdered{}).KeeperStarts().Runs().Ends(EndKind::kSignalled, 15, reason).Over("stopped");
+    story.ApplyEvent(StartOrdered{})
+        .KeeperStarts()
+        .Runs()
+        .Ends(EndKind::kSignalled, 15, reason)
+        .Over("stopped");
     EXPECT_TRUE(IsEnded(story.job)) << reason.word;
   }
 }
@@ -479,7 +483,7 @@ TEST(Lifecycle, WhatSomebodyOrderedIsNotRepeated) {
 TEST(Lifecycle, AJobThatMadeRoomWaitsAgainAndThatCountsForNoRetry) {
   Story story = QueuedJob();
   const Reason preempted{"preempted", "made room for job 9"};
-  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{preempted});
+  story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().ApplyEvent(RequeueAsked{preempted});
   EXPECT_EQ(story.job.state, JobState::kStopping);
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
   story.Write(StopOrdered{preempted}).Ends(EndKind::kSignalled, 15, preempted).Over("stopped");
@@ -490,7 +494,7 @@ TEST(Lifecycle, AJobThatMadeRoomWaitsAgainAndThatCountsForNoRetry) {
 
 TEST(Lifecycle, AJobThatFinishedBeforeItCouldMakeRoomHasFinished) {
   Story story = QueuedJob();
-  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{{"preempted", ""}});
+  story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().ApplyEvent(RequeueAsked{{"preempted", ""}});
   story.Ends(EndKind::kExited, 0).Over();
   EXPECT_EQ(story.job.state, JobState::kFinished);
 }
@@ -498,8 +502,8 @@ TEST(Lifecycle, AJobThatFinishedBeforeItCouldMakeRoomHasFinished) {
 TEST(Lifecycle, ACancelledJobDoesNotWaitAgainWhateverItWasEndedFor) {
   Story story = QueuedJob({5, {}, {}});
   const Reason preempted{"preempted", "made room for job 9"};
-  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{preempted});
-  story.Happen(CancelAsked{{"cancelled", "cancelled by lab1"}, At(9)});
+  story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().ApplyEvent(RequeueAsked{preempted});
+  story.ApplyEvent(CancelAsked{{"cancelled", "cancelled by lab1"}, At(9)});
   story.Write(StopOrdered{preempted}).Ends(EndKind::kSignalled, 15, preempted).Over("stopped");
   EXPECT_EQ(story.job.state, JobState::kCancelled);
   EXPECT_EQ(story.job.reason, "cancelled");
@@ -507,8 +511,8 @@ TEST(Lifecycle, ACancelledJobDoesNotWaitAgainWhateverItWasEndedFor) {
 
 TEST(Lifecycle, RestartingAnEndedJobOfTheQueueLetsItWaitAgain) {
   Story story = QueuedJob();
-  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 1).Over();
-  story.Happen(RestartAsked{{"restart", "by lab1"}, At(9)});
+  story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 1).Over();
+  story.ApplyEvent(RestartAsked{{"restart", "by lab1"}, At(9)});
   EXPECT_EQ(story.job.state, JobState::kQueued);
   EXPECT_TRUE(story.last.effects.empty());
   EXPECT_EQ(story.job.incarnation, 2);
@@ -516,12 +520,12 @@ TEST(Lifecycle, RestartingAnEndedJobOfTheQueueLetsItWaitAgain) {
 
 TEST(Lifecycle, AnEndThatWasOrderedKeepsItsReasonWhereTheRunEndedOnItsWay) {
   Story stopped;
-  stopped.KeeperStarts().Happen(StopAsked{{"stopped", "by lab1"}, false, At(9)});
+  stopped.KeeperStarts().ApplyEvent(StopAsked{{"stopped", "by lab1"}, false, At(9)});
   stopped.Write(StopOrdered{{"stopped", "by lab1"}}).FailsToStart("killed").Over("stopped");
   EXPECT_EQ(stopped.job.state, JobState::kKilled);
   EXPECT_EQ(stopped.job.reason, "stopped");
   Story guarded;
-  guarded.KeeperStarts().Happen(GuardOrdered{{"memory_limit", "600MiB of 512MiB"}});
+  guarded.KeeperStarts().ApplyEvent(GuardOrdered{{"memory_limit", "600MiB of 512MiB"}});
   guarded.FailsToStart("killed").Over("start_failed");
   EXPECT_EQ(guarded.job.state, JobState::kKilled);
   EXPECT_EQ(guarded.job.reason, "memory_limit");
@@ -537,14 +541,14 @@ TEST(Lifecycle, AReasonThatTheKeeperRefusesIsTakenBack) {
   const Job before = story.job;
   ASSERT_EQ(before.state, JobState::kStarting);
   const Reason late{"memory_limit", "600MiB of 512MiB"};
-  story.Happen(GuardOrdered{late});
+  story.ApplyEvent(GuardOrdered{late});
   EXPECT_EQ(story.job.state, JobState::kStopping);
-  story.Happen(GuardRefused{late, before.state, Reason{*before.reason, *before.reason_detail}});
+  story.ApplyEvent(GuardRefused{late, before.state, Reason{*before.reason, *before.reason_detail}});
   EXPECT_EQ(story.job.state, JobState::kStarting);
   EXPECT_EQ(story.job.reason, before.reason);
   EXPECT_EQ(story.job.reason_detail, before.reason_detail);
-  story.Happen(StopAsked{{"stopped", ""}, false, At(9)});
-  story.Happen(GuardRefused{late, before.state, {}});
+  story.ApplyEvent(StopAsked{{"stopped", ""}, false, At(9)});
+  story.ApplyEvent(GuardRefused{late, before.state, {}});
   EXPECT_EQ(story.job.state, JobState::kStopping) << "for another reason";
 }
 

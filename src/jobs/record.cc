@@ -290,48 +290,48 @@ base::Result<Job> FromJson(const JsonMembers& json) {
   return job;
 }
 
-Json TermsToJson(const Terms& terms) {
-  static const Terms kUsual;
+Json QueueSpecToJson(const QueueSpec& queue_spec) {
+  static const QueueSpec kUsual;
   Json json = Json::object();
-  PutUnless(json, "request", terms.request, kUsual.request);
-  PutUnless(json, "script", terms.script, kUsual.script);
-  PutUnless(json, "project", terms.project, kUsual.project);
-  if (terms.retries.count > 0)
-    json["retries"] = {{"count", terms.retries.count},
-                       {"delay_ms", terms.retries.delay.count()},
-                       {"on_exit_codes", terms.retries.on_exit_codes}};
-  if (terms.time_limit) json["time_limit_ms"] = terms.time_limit->count();
-  PutUnless(json, "warn_signal", terms.warn_signal, kUsual.warn_signal);
-  PutUnless(json, "warn_before_ms", terms.warn_before.count(), kUsual.warn_before.count());
-  if (terms.host_memory) json["host_memory"] = terms.host_memory->count;
-  PutUnless(json, "cpus", terms.cpus, kUsual.cpus);
-  PutUnless(json, "stdin", terms.standard_input, kUsual.standard_input);
-  PutUnless(json, "stdout", terms.standard_output, kUsual.standard_output);
-  PutUnless(json, "stderr", terms.standard_error, kUsual.standard_error);
+  PutUnless(json, "request", queue_spec.request, kUsual.request);
+  PutUnless(json, "script", queue_spec.script, kUsual.script);
+  PutUnless(json, "project", queue_spec.project, kUsual.project);
+  if (queue_spec.retries.count > 0)
+    json["retries"] = {{"count", queue_spec.retries.count},
+                       {"delay_ms", queue_spec.retries.delay.count()},
+                       {"on_exit_codes", queue_spec.retries.on_exit_codes}};
+  if (queue_spec.time_limit) json["time_limit_ms"] = queue_spec.time_limit->count();
+  PutUnless(json, "warn_signal", queue_spec.warn_signal, kUsual.warn_signal);
+  PutUnless(json, "warn_before_ms", queue_spec.warn_before.count(), kUsual.warn_before.count());
+  if (queue_spec.host_memory) json["host_memory"] = queue_spec.host_memory->count;
+  PutUnless(json, "cpus", queue_spec.cpus, kUsual.cpus);
+  PutUnless(json, "stdin", queue_spec.standard_input, kUsual.standard_input);
+  PutUnless(json, "stdout", queue_spec.standard_output, kUsual.standard_output);
+  PutUnless(json, "stderr", queue_spec.standard_error, kUsual.standard_error);
   return json;
 }
 
-Terms TermsFromJson(const Json& json) {
-  Terms terms;
-  Get(json, "request", terms.request);
-  Get(json, "script", terms.script);
-  Get(json, "project", terms.project);
+QueueSpec QueueSpecFromJson(const Json& json) {
+  QueueSpec queue_spec;
+  Get(json, "request", queue_spec.request);
+  Get(json, "script", queue_spec.script);
+  Get(json, "project", queue_spec.project);
   if (auto it = json.find("retries"); it != json.end()) {
-    terms.retries.count = base::Checked<int>(it->at("count"));
-    GetMillis(*it, "delay_ms", terms.retries.delay);
-    Get(*it, "on_exit_codes", terms.retries.on_exit_codes);
+    queue_spec.retries.count = base::Checked<int>(it->at("count"));
+    GetMillis(*it, "delay_ms", queue_spec.retries.delay);
+    Get(*it, "on_exit_codes", queue_spec.retries.on_exit_codes);
   }
   if (auto it = json.find("time_limit_ms"); it != json.end())
-    terms.time_limit = base::Millis(base::Checked<std::int64_t>(*it));
-  Get(json, "warn_signal", terms.warn_signal);
-  GetMillis(json, "warn_before_ms", terms.warn_before);
+    queue_spec.time_limit = base::Millis(base::Checked<std::int64_t>(*it));
+  Get(json, "warn_signal", queue_spec.warn_signal);
+  GetMillis(json, "warn_before_ms", queue_spec.warn_before);
   if (auto it = json.find("host_memory"); it != json.end())
-    terms.host_memory = base::Bytes{base::Checked<std::uint64_t>(*it)};
-  Get(json, "cpus", terms.cpus);
-  Get(json, "stdin", terms.standard_input);
-  Get(json, "stdout", terms.standard_output);
-  Get(json, "stderr", terms.standard_error);
-  return terms;
+    queue_spec.host_memory = base::Bytes{base::Checked<std::uint64_t>(*it)};
+  Get(json, "cpus", queue_spec.cpus);
+  Get(json, "stdin", queue_spec.standard_input);
+  Get(json, "stdout", queue_spec.standard_output);
+  Get(json, "stderr", queue_spec.standard_error);
+  return queue_spec;
 }
 
 std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -350,7 +350,7 @@ auto Parsed(std::string_view text, Read&& read) -> base::Result<decltype(read(Js
 std::string SerializeJob(const Job& job) { return Text(ToJson(job)); }
 std::string Serialize(const Environment& environment) { return Text(*environment); }
 std::string Serialize(const ResourceLimits& limits) { return Text(LimitsToJson(limits)); }
-std::string Serialize(const Terms& terms) { return Text(TermsToJson(terms)); }
+std::string Serialize(const QueueSpec& queue_spec) { return Text(QueueSpecToJson(queue_spec)); }
 
 base::Result<Job> ParseJob(std::string_view text) {
   try {
@@ -365,6 +365,6 @@ base::Result<Environment> ParseEnvironment(std::string_view text) {
   return Parsed(text, [](const Json& json) { return Environment(base::Checked<Variables>(json)); });
 }
 base::Result<ResourceLimits> ParseLimits(std::string_view text) { return Parsed(text, LimitsFromJson); }
-base::Result<Terms> ParseTerms(std::string_view text) { return Parsed(text, TermsFromJson); }
+base::Result<QueueSpec> ParseQueueSpec(std::string_view text) { return Parsed(text, QueueSpecFromJson); }
 
 }  // namespace gpuman::jobs

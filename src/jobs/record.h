@@ -11,16 +11,16 @@
 
 namespace gpuman::jobs {
 
-// Without environment, resource limits and terms.
+// Without environment, resource limits and queue spec.
 std::string SerializeJob(const Job& job);
 // Takes those from `text` where an older gpuman wrote them there; else they are left empty.
 base::Result<Job> ParseJob(std::string_view text);
 
 std::string Serialize(const Environment& environment);
 std::string Serialize(const ResourceLimits& limits);
-std::string Serialize(const Terms& terms);
+std::string Serialize(const QueueSpec& queue_spec);
 base::Result<Environment> ParseEnvironment(std::string_view text);
 base::Result<ResourceLimits> ParseLimits(std::string_view text);
-base::Result<Terms> ParseTerms(std::string_view text);
+base::Result<QueueSpec> ParseQueueSpec(std::string_view text);
 
 }  // namespace gpuman::jobs

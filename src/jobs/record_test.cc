@@ -109,19 +109,19 @@ TEST(JobRecord, PartsThatJobsHaveInCommonAreTextsOfTheirOwn) {
   const Job job = Full();
   EXPECT_EQ(*ParseEnvironment(Serialize(job.environment)), job.environment);
   EXPECT_EQ(*ParseLimits(Serialize(*job.resource_limits)), *job.resource_limits);
-  Terms terms;
-  terms.request = R"({"v":1})";
-  terms.project = "p";
-  terms.retries = {3, base::Millis(500), {1, 75}};
-  terms.time_limit = base::Millis(7200);
-  terms.warn_signal = 10;
-  terms.warn_before = base::Millis(60);
-  terms.host_memory = base::GiB(8);
-  terms.cpus = 4;
-  terms.standard_input = "in";
-  terms.standard_output = "out-%j";
-  terms.standard_error = "err";
-  for (const Terms& one : {terms, Terms{}}) EXPECT_EQ(*ParseTerms(Serialize(one)), one);
+  QueueSpec queue_spec;
+  queue_spec.request = R"({"v":1})";
+  queue_spec.project = "p";
+  queue_spec.retries = {3, base::Millis(500), {1, 75}};
+  queue_spec.time_limit = base::Millis(7200);
+  queue_spec.warn_signal = 10;
+  queue_spec.warn_before = base::Millis(60);
+  queue_spec.host_memory = base::GiB(8);
+  queue_spec.cpus = 4;
+  queue_spec.standard_input = "in";
+  queue_spec.standard_output = "out-%j";
+  queue_spec.standard_error = "err";
+  for (const QueueSpec& one : {queue_spec, QueueSpec{}}) EXPECT_EQ(*ParseQueueSpec(Serialize(one)), one);
   for (const char* text : {"", "[", "7"}) {
     EXPECT_FALSE(ParseEnvironment(text)) << text;
     EXPECT_FALSE(ParseLimits(text)) << text;
@@ -154,10 +154,10 @@ TEST(JobRecord, IsCorruptWhereANumberDoesNotFit) {
         R"("memory":{"percent":1e300})"})
     EXPECT_FALSE(job(field)) << field;
   EXPECT_FALSE(ParseJob(R"({"id":1e300,"state":"queued"})"));
-  EXPECT_TRUE(ParseTerms(R"({"retries":{"count":2,"delay_ms":5},"time_limit_ms":7})"));
-  EXPECT_FALSE(ParseTerms(R"({"retries":{"count":4294967296}})"));
-  EXPECT_FALSE(ParseTerms(R"({"retries":{"count":2,"delay_ms":1e300}})"));
-  EXPECT_FALSE(ParseTerms(R"({"time_limit_ms":1e300})"));
+  EXPECT_TRUE(ParseQueueSpec(R"({"retries":{"count":2,"delay_ms":5},"time_limit_ms":7})"));
+  EXPECT_FALSE(ParseQueueSpec(R"({"retries":{"count":4294967296}})"));
+  EXPECT_FALSE(ParseQueueSpec(R"({"retries":{"count":2,"delay_ms":1e300}})"));
+  EXPECT_FALSE(ParseQueueSpec(R"({"time_limit_ms":1e300})"));
   EXPECT_FALSE(ParseLimits("[[7,1,1e300]]"));
 }
 

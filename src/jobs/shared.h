@@ -1,5 +1,5 @@
 // Values that many jobs have in common: immutable, and copies share them. A daemon keeps 100,000 jobs; those
-// of one user mostly have the same environment, limits and terms.
+// of one user mostly have the same environment, limits and queue spec.
 #pragma once
 
 #include <cstddef>

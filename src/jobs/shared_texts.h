@@ -1,5 +1,5 @@
 // The part of the store that keeps what jobs have in common: one row for each different environment, set of
-// limits and terms, which the rows of jobs name. Not thread-safe; throws what SQLiteCpp throws.
+// limits and queue specs, which the rows of jobs name. Not thread-safe; throws what SQLiteCpp throws.
 //
 // Values are known again by where they are in memory (shared.h makes equal ones one), so nothing is compared
 // and a text is made once for many jobs.

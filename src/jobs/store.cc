@@ -270,7 +270,8 @@ class SqliteStore final : public Store {
         shared_->RowOf(job.environment.pointer(), [&] { return Serialize(job.environment); });
     const auto limits =
         shared_->RowOf(job.resource_limits.pointer(), [&] { return Serialize(*job.resource_limits); });
-    const auto terms = shared_->RowOf(job.terms.pointer(), [&] { return Serialize(*job.terms); });
+    const auto queue_spec =
+        shared_->RowOf(job.queue_spec.pointer(), [&] { return Serialize(*job.queue_spec); });
     Run(*put_, [&](auto& s) {
       s.bind(1, job.id.value);
       s.bind(2, job.tag);
@@ -279,7 +280,7 @@ class SqliteStore final : public Store {
       s.bind(5, SerializeJob(job));
       s.bind(6, environment);
       s.bind(7, limits);
-      s.bind(8, terms);
+      s.bind(8, queue_spec);
     });
   }
 

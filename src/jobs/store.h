@@ -27,7 +27,7 @@ namespace gpuman::jobs {
 inline constexpr int kStoreVersion = 3;
 
 // Texts by name ("queue", "quota/user/ann"); what is in them is their owner's business.
-using Settings = std::map<std::string, std::optional<std::string>>;
+using SettingRows = std::map<std::string, std::optional<std::string>>;
 
 struct Batch {
   std::vector<Job> put;                         // inserted or replaced by id
@@ -38,7 +38,7 @@ struct Batch {
   std::optional<std::int64_t> first_event_kept;  // older ones are deleted
   std::vector<RunAccount> runs;
   std::optional<base::WallTime> first_run_kept;  // those that ended before are deleted
-  Settings settings;                             // nullopt: deleted
+  SettingRows settings;                          // nullopt: deleted
   std::vector<OutboxRow> outbox;                 // inserted or replaced by number
   std::vector<std::int64_t> outbox_erase;        // after that; one that is not there is no error
 };
@@ -50,7 +50,7 @@ struct StoreContents {
   std::int64_t last_event_id = 0;
   std::vector<OutboxRow> outbox;  // by number
   std::int64_t last_outbox_number = 0;
-  Settings settings;
+  SettingRows settings;
 };
 
 class Store {

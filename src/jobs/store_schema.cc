@@ -24,7 +24,7 @@ constexpr std::array<const char*, kStoreVersion> kMigrations{
        CREATE TABLE events(id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL, kind TEXT NOT NULL,
                            job INTEGER, tag TEXT, gpu TEXT, message TEXT NOT NULL, data TEXT NOT NULL);
        CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;)",
-    // Environment, limits and terms: rows of `shared`; of jobs from schema 1 they are in the record.
+    // Environment, limits and queue spec: rows of `shared`; of jobs from schema 1 they are in the record.
     R"(ALTER TABLE jobs ADD COLUMN environment INTEGER;
        ALTER TABLE jobs ADD COLUMN limits INTEGER;
        ALTER TABLE jobs ADD COLUMN terms INTEGER;

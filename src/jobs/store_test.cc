@@ -66,9 +66,9 @@ TEST_F(StoreTest, KeepsJobsAndEventsOverAReopening) {
 }
 
 TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
-  Terms terms;
-  terms.request = R"({"v":1})";
-  const Shared<Terms> shared(terms);
+  QueueSpec queue_spec;
+  queue_spec.request = R"({"v":1})";
+  const Shared<QueueSpec> shared(queue_spec);
   const Environment environment = Variables{{"PATH", "/bin"}};
   const auto count = [&] {
     return SQLite::Database(file.string()).execAndGet("SELECT count(*) FROM shared").getInt();
@@ -80,7 +80,7 @@ TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
     for (int i = 1; i <= 100; ++i) {
       Job job = Named(i, "t");
       job.environment = environment;
-      job.terms = shared;
+      job.queue_spec = shared;
       many->push_back(job);
     }
     batch.add = many;
@@ -90,8 +90,8 @@ TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
   auto contents = Opened()->Load(0);
   ASSERT_TRUE(contents);
   ASSERT_EQ(contents->jobs.size(), 100U);
-  EXPECT_EQ(contents->jobs[99].terms->request, terms.request);
-  EXPECT_EQ(contents->jobs[0].terms.pointer(), contents->jobs[99].terms.pointer());
+  EXPECT_EQ(contents->jobs[99].queue_spec->request, queue_spec.request);
+  EXPECT_EQ(contents->jobs[0].queue_spec.pointer(), contents->jobs[99].queue_spec.pointer());
   EXPECT_EQ(contents->jobs[0].environment.pointer(), contents->jobs[99].environment.pointer());
 }
 
@@ -147,7 +147,7 @@ TEST_F(StoreTest, KeepsRunsAndSettings) {
   batch = {};
   batch.settings = {{"queue", std::nullopt}};
   ASSERT_TRUE(store->Write(batch));
-  EXPECT_EQ(store->Load(0)->settings, (Settings{{"quota/user/ann", "[1]"}}));
+  EXPECT_EQ(store->Load(0)->settings, (SettingRows{{"quota/user/ann", "[1]"}}));
 
   const auto between = [&](int since, int until) {
     std::vector<RunAccount> runs;
@@ -584,7 +584,7 @@ TEST(StoreWorker, OfManyJobsThatCannotAllBeWrittenNoneStays) {
     for (const JobId id : batch.erase) there.erase(id);
   }
   EXPECT_TRUE(there.empty());
-  EXPECT_EQ(written.back().settings, (Settings{{KeyOfArrival({{10}, {5009}}), std::nullopt}}));
+  EXPECT_EQ(written.back().settings, (SettingRows{{KeyOfArrival({{10}, {5009}}), std::nullopt}}));
 }
 
 // Has little room.

@@ -26,10 +26,11 @@ base::Bytes SizeOf(const Variables& variables) {
   return {size};
 }
 
-base::Bytes SizeOf(const Terms& terms) {
+base::Bytes SizeOf(const QueueSpec& queue_spec) {
   std::uint64_t size = 0;
-  for (const auto* const text : {&terms.request, &terms.script, &terms.project, &terms.standard_input,
-                                 &terms.standard_output, &terms.standard_error})
+  for (const auto* const text :
+       {&queue_spec.request, &queue_spec.script, &queue_spec.project, &queue_spec.standard_input,
+        &queue_spec.standard_output, &queue_spec.standard_error})
     size += Count(*text);
   return {size};
 }
@@ -37,7 +38,7 @@ base::Bytes SizeOf(const Terms& terms) {
 TextAccount::Entry TextAccount::EntryOf(const Job& job) {
   return {{SizeOf(job.command).count + job.directory->size()},
           job.environment.pointer().get(),
-          job.terms.pointer().get()};
+          job.queue_spec.pointer().get()};
 }
 
 template <typename T>
@@ -59,19 +60,19 @@ void TextAccount::RemoveShared(const void* value) {
 void TextAccount::Add(const Entry& entry) {
   bytes_.count += entry.own.count;
   AddShared(entry.environment);
-  AddShared(entry.terms);
+  AddShared(entry.queue_spec);
 }
 
 void TextAccount::Remove(const Entry& entry) {
   bytes_.count -= entry.own.count;
   RemoveShared(entry.environment);
-  RemoveShared(entry.terms);
+  RemoveShared(entry.queue_spec);
 }
 
 base::Bytes TextAccount::More(const Entry& entry) const {
   std::uint64_t more = entry.own.count;
   if (!shared_.contains(entry.environment)) more += SizeUnlessNull(entry.environment).count;
-  if (!shared_.contains(entry.terms)) more += SizeUnlessNull(entry.terms).count;
+  if (!shared_.contains(entry.queue_spec)) more += SizeUnlessNull(entry.queue_spec).count;
   return {more};
 }
 

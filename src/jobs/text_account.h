@@ -13,7 +13,7 @@ namespace gpuman::jobs {
 // In memory: each text with what holds it.
 base::Bytes SizeOf(const std::vector<std::string>& texts);
 base::Bytes SizeOf(const Variables& variables);
-base::Bytes SizeOf(const Terms& terms);
+base::Bytes SizeOf(const QueueSpec& queue_spec);
 
 class TextAccount {
  public:
@@ -21,7 +21,7 @@ class TextAccount {
   struct Entry {
     base::Bytes own{};
     const Variables* environment = nullptr;
-    const Terms* terms = nullptr;
+    const QueueSpec* queue_spec = nullptr;
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   static Entry EntryOf(const Job& job);

@@ -68,7 +68,7 @@ void ControlServer::SendReplies() {
   }
 }
 
-void ControlServer::Broadcast(const Record& record) {
+void ControlServer::Broadcast(const JournalRecord& record) {
   // May be called from a handler: a connection that fails is only shut here, and taken out by the next Drain.
   for (const auto& connection : connections_)
     if (!SendPacket(connection.fd.get(), record)) ::shutdown(connection.fd.get(), SHUT_RDWR);

@@ -31,7 +31,7 @@ class ControlServer {
   void Drain(const State& state, const Handler& handler);
 
   void SendReplies();
-  void Broadcast(const Record& record);
+  void Broadcast(const JournalRecord& record);
 
  private:
   struct Connection {

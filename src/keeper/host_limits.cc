@@ -152,7 +152,7 @@ std::vector<int> ChooseProcessors(const std::vector<int>& allowed, const std::ma
 }
 
 std::vector<int> ParseProcessors(std::string_view text) {
-  constexpr int kMost = 1 << 16;
+  constexpr int kMax = 1 << 16;
   std::vector<int> processors;
   while (!text.empty()) {
     const auto part = text.substr(0, text.find(','));
@@ -160,7 +160,7 @@ std::vector<int> ParseProcessors(std::string_view text) {
     const auto first = NumberIn(part);
     const auto dash = part.find('-');
     const auto last = dash == std::string_view::npos ? first : NumberIn(part.substr(dash + 1));
-    if (!first || !last || *first > *last || *last >= kMost) return {};
+    if (!first || !last || *first > *last || *last >= kMax) return {};
     for (auto number = *first; number <= *last; ++number) processors.push_back(static_cast<int>(number));
   }
   return processors;

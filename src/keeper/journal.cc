@@ -23,7 +23,7 @@ constexpr std::size_t kLongestLine = 4u << 20;  // far more than a record takes
 
 // The record of one line without its newline, or nullopt when the line cannot be trusted. A record of a kind
 // that only a later version knows is trusted and skipped by the caller: `known` is then false.
-std::optional<Record> DecodeLine(std::string_view line, bool& known) {
+std::optional<JournalRecord> DecodeLine(std::string_view line, bool& known) {
   known = true;
   if (line.size() <= kCrcDigits || line[kCrcDigits] != ' ') return std::nullopt;
   std::uint32_t crc = 0;
@@ -41,7 +41,7 @@ struct Part {
   std::size_t bytes = 0;  // of whole lines that can be trusted
   bool bad = false;       // a whole line follows that cannot
 };
-Part ReadLines(std::string_view text, const std::function<void(Record)>& visit) {
+Part ReadLines(std::string_view text, const std::function<void(JournalRecord)>& visit) {
   Part part;
   for (;;) {
     const auto rest = text.substr(part.bytes);
@@ -74,9 +74,11 @@ bool SaysMore(const std::string& text, UpdateSettings& later) {
   return more;
 }
 
-void ApplyBody(JobHistory& history, const Record&, const KeeperStarted& body) { history.keeper = body; }
+void ApplyBody(JobHistory& history, const JournalRecord&, const KeeperStarted& body) {
+  history.keeper = body;
+}
 
-void ApplyBody(JobHistory& history, const Record& record, const RunStarted& body) {
+void ApplyBody(JobHistory& history, const JournalRecord& record, const RunStarted& body) {
   history.last_run = body.run;
   history.runs += 1;
   history.run_open = true;
@@ -89,7 +91,7 @@ void ApplyBody(JobHistory& history, const Record& record, const RunStarted& body
   history.restart.reset();
 }
 
-void ApplyBody(JobHistory& history, const Record& record, const StartFailed& body) {
+void ApplyBody(JobHistory& history, const JournalRecord& record, const StartFailed& body) {
   if (history.run_open && history.last_run == body.run) history.runs -= 1;
   history.last_run = body.run;
   history.run_open = false;
@@ -101,47 +103,48 @@ void ApplyBody(JobHistory& history, const Record& record, const StartFailed& bod
   history.restart.reset();
 }
 
-void ApplyBody(JobHistory& history, const Record& record, const RunEnded& body) {
+void ApplyBody(JobHistory& history, const JournalRecord& record, const RunEnded& body) {
   history.last_run = body.run;
   history.run_open = false;
   history.ended = body;
   history.ended_at = record.wall;
 }
 
-void ApplyBody(JobHistory& history, const Record&, const StopOrdered& body) { history.stop = body; }
+void ApplyBody(JobHistory& history, const JournalRecord&, const StopOrdered& body) { history.stop = body; }
 
-void ApplyBody(JobHistory& history, const Record&, const RestartOrdered& body) {
+void ApplyBody(JobHistory& history, const JournalRecord&, const RestartOrdered& body) {
   history.restart_ordered = body;
 }
 
-void ApplyBody(JobHistory& history, const Record&, const RestartScheduled& body) {
+void ApplyBody(JobHistory& history, const JournalRecord&, const RestartScheduled& body) {
   history.restart_ordered.reset();
   history.restart = body;
   history.in_a_row = body.in_a_row;
 }
 
 // A run ends with its keeper, and the next one has its whole time.
-void ApplyBody(JobHistory&, const Record&, const ClockPaused&) {}
+void ApplyBody(JobHistory&, const JournalRecord&, const ClockPaused&) {}
 
-void ApplyBody(JobHistory& history, const Record&, const SettingsChanged& body) {
+void ApplyBody(JobHistory& history, const JournalRecord&, const SettingsChanged& body) {
   history.settings.push_back(body.settings);
 }
 
-void ApplyBody(JobHistory& history, const Record&, const JobEnded& body) {
+void ApplyBody(JobHistory& history, const JournalRecord&, const JobEnded& body) {
   history.job_ended = body;
   history.restart.reset();
 }
 
 }  // namespace
 
-std::string EncodeLine(const Record& record) {
+std::string EncodeLine(const JournalRecord& record) {
   const std::string json = SerializeRecord(record);
   return fmt::format("{:08x} {}\n", Crc32c(json), json);
 }
 
 JournalContent ParseJournal(std::string_view text) {
   JournalContent content;
-  const auto part = ReadLines(text, [&](Record record) { content.records.push_back(std::move(record)); });
+  const auto part =
+      ReadLines(text, [&](JournalRecord record) { content.records.push_back(std::move(record)); });
   content.valid_bytes = part.bytes;
   content.torn = part.bytes < text.size();
   return content;
@@ -149,15 +152,16 @@ JournalContent ParseJournal(std::string_view text) {
 
 base::Result<JournalContent> ReadJournal(const std::filesystem::path& job_dir) {
   JournalContent content;
-  GPUMAN_ASSIGN(const auto end,
-                EachRecord(job_dir, [&](Record record) { content.records.push_back(std::move(record)); }));
+  GPUMAN_ASSIGN(const auto end, EachRecord(job_dir, [&](JournalRecord record) {
+                  content.records.push_back(std::move(record));
+                }));
   content.valid_bytes = end.valid_bytes;
   content.torn = end.torn;
   return content;
 }
 
 base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
-                                    const std::function<void(Record)>& visit) {
+                                    const std::function<void(JournalRecord)>& visit) {
   const auto fd = base::OpenFile(job_dir / kJournalFile, O_RDONLY);
   if (!fd && fd.error().code == base::ErrorCode::kNotFound) return JournalEnd{};
   if (!fd) return base::Fail(fd.error());
@@ -181,7 +185,7 @@ base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
   }
 }
 
-std::vector<Record> StillNeeded(const std::vector<Record>& records, std::uint64_t stored) {
+std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records, std::uint64_t stored) {
   std::set<std::uint64_t> needed;
   std::set<std::size_t> kinds;    // of which the last one was seen
   std::set<RunNumber> refused;    // by execve
@@ -210,18 +214,18 @@ std::vector<Record> StillNeeded(const std::vector<Record>& records, std::uint64_
     }
     if (keep) needed.insert(it->seq);
   }
-  std::vector<Record> kept;
+  std::vector<JournalRecord> kept;
   for (const auto& record : records)
     if (needed.contains(record.seq)) kept.push_back(record);
   return kept;
 }
 
-void Apply(JobHistory& history, const Record& record) {
+void Apply(JobHistory& history, const JournalRecord& record) {
   history.last_seq = record.seq;
   std::visit([&](const auto& body) { ApplyBody(history, record, body); }, record.body);
 }
 
-JobHistory Summarize(const std::vector<Record>& records) {
+JobHistory Summarize(const std::vector<JournalRecord>& records) {
   JobHistory history;
   for (const auto& record : records) Apply(history, record);
   return history;

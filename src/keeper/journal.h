@@ -124,23 +124,23 @@ struct JobEnded {
 using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded, StopOrdered, RestartOrdered,
                                 RestartScheduled, SettingsChanged, ClockPaused, JobEnded>;
 
-struct Record {
+struct JournalRecord {
   std::uint64_t seq = 0;  // 1, 2, …; gaps are what is needed no more
   base::WallTime wall;
   base::Millis mono{0};  // CLOCK_MONOTONIC, of the boot of the last KeeperStarted
   RecordBody body;
-  friend bool operator==(const Record&, const Record&) = default;
+  friend bool operator==(const JournalRecord&, const JournalRecord&) = default;
 };
 
 // One line without CRC and newline, and back. Both never throw; unknown fields are ignored.
-std::string SerializeRecord(const Record& record);
-base::Result<Record> ParseRecord(std::string_view json);
+std::string SerializeRecord(const JournalRecord& record);
+base::Result<JournalRecord> ParseRecord(std::string_view json);
 
 // The whole line, "CRC JSON\n".
-std::string EncodeLine(const Record& record);
+std::string EncodeLine(const JournalRecord& record);
 
 struct JournalContent {
-  std::vector<Record> records;
+  std::vector<JournalRecord> records;
   std::size_t valid_bytes = 0;  // length of the part the records came from
   bool torn = false;            // something unreadable follows
 };
@@ -155,11 +155,11 @@ struct JournalEnd {
   bool torn = false;
 };
 base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
-                                    const std::function<void(Record)>& visit);
+                                    const std::function<void(JournalRecord)>& visit);
 
 // What is still needed where everything up to `stored` is in a daemon's store: all that is younger, and of
 // the rest what a later keeper goes on by. Its history is the same, but for the number of runs that are over.
-std::vector<Record> StillNeeded(const std::vector<Record>& records, std::uint64_t stored);
+std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records, std::uint64_t stored);
 
 // The story so far in one value.
 struct JobHistory {
@@ -181,7 +181,7 @@ struct JobHistory {
   std::vector<std::string> settings;              // of every SettingsChanged, in order
   std::optional<JobEnded> job_ended;
 };
-void Apply(JobHistory& history, const Record& record);
-JobHistory Summarize(const std::vector<Record>& records);
+void Apply(JobHistory& history, const JournalRecord& record);
+JobHistory Summarize(const std::vector<JournalRecord>& records);
 
 }  // namespace gpuman::keeper

@@ -13,7 +13,7 @@ namespace {
 using base::Millis;
 
 // One of every kind, a job that was restarted once and stopped.
-std::vector<Record> Story() {
+std::vector<JournalRecord> Story() {
   const std::vector<RecordBody> bodies{
       KeeperStarted{{100, 5000}, "boot", "/sys/fs/cgroup/gpuman/job-1", "key", "0.1"},
       RunStarted{1, {101, 5001}, {"limit CORE could not be set"}},
@@ -35,7 +35,7 @@ std::vector<Record> Story() {
       RunEnded{
           .run = 3, .kind = EndKind::kExited, .code = 3, .lasted = Millis{1}, .usage = {}, .ordered = {}},
       JobEnded{3, "stopped"}};
-  std::vector<Record> records;
+  std::vector<JournalRecord> records;
   for (const auto& body : bodies) {
     const auto seq = records.size() + 1;
     records.push_back(
@@ -44,7 +44,7 @@ std::vector<Record> Story() {
   return records;
 }
 
-std::string TextOf(const std::vector<Record>& records) {
+std::string TextOf(const std::vector<JournalRecord>& records) {
   std::string text;
   for (const auto& record : records) text += EncodeLine(record);
   return text;
@@ -153,8 +153,8 @@ void ExpectSameHistory(const JobHistory& a, const JobHistory& b) {
 }
 
 // Lives of a job, of all kinds of records but in an order that a keeper could write.
-std::vector<Record> AnyStory() {
-  std::vector<Record> records;
+std::vector<JournalRecord> AnyStory() {
+  std::vector<JournalRecord> records;
   const auto add = [&](RecordBody body) {
     const auto seq = records.size() + 1;
     records.push_back({seq, base::WallTime(Millis{1000 * static_cast<std::int64_t>(seq)}),
@@ -193,7 +193,7 @@ RC_GTEST_PROP(Journal, TellsTheSameStoryWithoutWhatIsNotNeeded, ()) {
 }
 
 TEST(Journal, KeepsTheSettingsThatHoldAndTheRunsThatNobodyStored) {
-  std::vector<Record> records;
+  std::vector<JournalRecord> records;
   const auto add = [&](RecordBody body) { records.push_back({records.size() + 1, {}, {}, std::move(body)}); };
   for (RunNumber run = 1; run <= 3; ++run) {
     add(RunStarted{run, {static_cast<pid_t>(run), run}, {}});

@@ -41,12 +41,12 @@ base::Result<> AppendWhole(int fd, std::string_view text) {
 
 }  // namespace
 
-Record Stamp(const base::Clock& clock, std::uint64_t seq, RecordBody body) {
+JournalRecord Stamp(const base::Clock& clock, std::uint64_t seq, RecordBody body) {
   const auto mono = std::chrono::duration_cast<base::Millis>(clock.Mono().time_since_epoch());
-  return Record{seq, clock.Wall(), mono, std::move(body)};
+  return JournalRecord{seq, clock.Wall(), mono, std::move(body)};
 }
 
-base::Result<> WriteRecord(int fd, const Record& record) {
+base::Result<> WriteRecord(int fd, const JournalRecord& record) {
   GPUMAN_TRY(AppendWhole(fd, EncodeLine(record)));
   (void)::fdatasync(fd);
   return {};
@@ -56,7 +56,8 @@ base::Result<JournalWriter> JournalWriter::Open(const std::filesystem::path& job
                                                 const base::Clock& clock, JobHistory& history) {
   GPUMAN_ASSIGN(base::Fd fd, base::OpenFile(job_dir / kJournalFile, O_RDWR | O_CREAT | O_APPEND, 0600));
   history = {};
-  GPUMAN_ASSIGN(const auto end, EachRecord(job_dir, [&](const Record& record) { Apply(history, record); }));
+  GPUMAN_ASSIGN(const auto end,
+                EachRecord(job_dir, [&](const JournalRecord& record) { Apply(history, record); }));
   GPUMAN_TRY(CutTorn(fd.get(), end));
   Reserve(fd.get());
   JournalWriter writer(std::move(fd), clock);
@@ -86,9 +87,10 @@ JournalWriter::Flushed JournalWriter::Flush(bool sync) {
   return flushed;
 }
 
-base::Result<std::optional<Record>> JournalWriter::ReleaseAfterLoss(const std::filesystem::path& job_dir) {
-  Record last;
-  GPUMAN_ASSIGN(const auto end, EachRecord(job_dir, [&](Record record) { last = std::move(record); }));
+base::Result<std::optional<JournalRecord>> JournalWriter::ReleaseAfterLoss(
+    const std::filesystem::path& job_dir) {
+  JournalRecord last;
+  GPUMAN_ASSIGN(const auto end, EachRecord(job_dir, [&](JournalRecord record) { last = std::move(record); }));
   GPUMAN_TRY(CutTorn(fd_.get(), end));
   const bool wrote = last.seq == next_seq_;
   Release(wrote);

@@ -29,7 +29,7 @@ class JournalWriter {
   // Writes what is queued, unless held, and syncs when `sync`. Returns what was written; an error when
   // something could not be and stays queued (Pending).
   struct Flushed {
-    std::vector<Record> written;
+    std::vector<JournalRecord> written;
     base::Result<> result;
   };
   Flushed Flush(bool sync = true);
@@ -39,7 +39,7 @@ class JournalWriter {
   void Hold() { held_ = true; }
   void Release(bool child_wrote);
   // For a child that died without a word: cuts off what it may have torn, and returns the record it wrote.
-  base::Result<std::optional<Record>> ReleaseAfterLoss(const std::filesystem::path& job_dir);
+  base::Result<std::optional<JournalRecord>> ReleaseAfterLoss(const std::filesystem::path& job_dir);
   // Leaves what is StillNeeded of the file, whole at any moment. Not while held: kConflict.
   base::Result<> Shorten(const std::filesystem::path& job_dir, std::uint64_t stored);
   std::uint64_t NextSeq() const { return next_seq_; }
@@ -52,16 +52,16 @@ class JournalWriter {
 
   base::Fd fd_;
   const base::Clock* clock_;
-  std::vector<Record> queue_;
+  std::vector<JournalRecord> queue_;
   std::uint64_t next_seq_ = 1;
   bool held_ = false;
 };
 
 // A record stamped now.
-Record Stamp(const base::Clock& clock, std::uint64_t seq, RecordBody body);
+JournalRecord Stamp(const base::Clock& clock, std::uint64_t seq, RecordBody body);
 
 // Writes one line to an open journal, whole or not at all, and syncs it. Failing to sync is no error: the
 // line is there unless the machine goes down.
-base::Result<> WriteRecord(int fd, const Record& record);
+base::Result<> WriteRecord(int fd, const JournalRecord& record);
 
 }  // namespace gpuman::keeper

@@ -74,7 +74,8 @@ TEST_F(WriterTest, AJournalOfAnyLengthIsReadInPieces) {
   const auto whole = text.size();
   std::ofstream(dir_.path() / "journal") << text << "torn";
   std::uint64_t seen = 0;
-  const auto end = EachRecord(dir_.path(), [&](const Record& record) { ASSERT_EQ(record.seq, ++seen); });
+  const auto end =
+      EachRecord(dir_.path(), [&](const JournalRecord& record) { ASSERT_EQ(record.seq, ++seen); });
   ASSERT_TRUE(end);
   EXPECT_EQ(seen, count);
   EXPECT_EQ(end->valid_bytes, whole);

@@ -24,7 +24,6 @@
 namespace gpuman::keeper {
 namespace {
 
-
 base::Result<base::Fd> TakeSignals() {
   struct sigaction no_stops {};
   no_stops.sa_handler = SIG_DFL;
@@ -74,32 +73,33 @@ base::Result<std::filesystem::path> MakeJobCgroup(const Spec& spec, const std::f
 }
 
 // The cgroup of the job, and with it what the job may have of the host.
-void MakeHome(Post& post) {
-  const HostLimits& limits = post.spec.host;
+void MakeCgroup(KeeperResources& resources) {
+  const HostLimits& limits = resources.spec.host;
   HostHold hold;
-  if (limits.Any() && post.spec.use_cgroup) {
-    const auto own = post.spec.cgroup_parent.empty() ? OwnCgroupDirectory() : post.spec.cgroup_parent;
+  if (limits.Any() && resources.spec.use_cgroup) {
+    const auto own =
+        resources.spec.cgroup_parent.empty() ? OwnCgroupDirectory() : resources.spec.cgroup_parent;
     hold = PlanHostLimits(limits, own, TopCgroupDirectory());
-    post.notes.insert(post.notes.end(), hold.notes.begin(), hold.notes.end());
+    resources.notes.insert(resources.notes.end(), hold.notes.begin(), hold.notes.end());
   }
-  if (post.spec.use_cgroup) {
-    auto cgroup = MakeJobCgroup(post.spec, hold.parent, post.key);
+  if (resources.spec.use_cgroup) {
+    auto cgroup = MakeJobCgroup(resources.spec, hold.parent, resources.key);
     if (cgroup)
-      post.tree.cgroup = std::move(*cgroup);
+      resources.tree.cgroup = std::move(*cgroup);
     else
-      post.notes.push_back("the job has no cgroup: " + cgroup.error().message);
+      resources.notes.push_back("the job has no cgroup: " + cgroup.error().message);
   }
-  const auto& cgroup = post.tree.cgroup;
+  const auto& cgroup = resources.tree.cgroup;
   const base::Result<> without = base::Fail(base::ErrorCode::kNotSupported, "it has no cgroup");
   if (hold.memory) {
     const auto held = cgroup.empty() ? without : LimitMemory(cgroup, limits.memory);
-    post.memory_held = held.has_value();
+    resources.memory_held = held.has_value();
     if (!held)
-      post.notes.push_back(fmt::format("its host memory is not limited to {}: {}",
-                                       base::FormatBytes(*limits.memory), held.error().message));
+      resources.notes.push_back(fmt::format("its host memory is not limited to {}: {}",
+                                            base::FormatBytes(*limits.memory), held.error().message));
   }
   const bool by_cgroup = hold.processors && !cgroup.empty() && LimitProcessors(cgroup, limits.cpus);
-  post.pin_processors = limits.cpus > 0 && !by_cgroup;
+  resources.pin_processors = limits.cpus > 0 && !by_cgroup;
 }
 
 // A machine short of memory is to end the job, not the one who writes down that it ended. The child starts
@@ -111,8 +111,8 @@ void ProtectFromOomKiller(Spec& spec) {
   if (!spec.oom_score_adj) spec.oom_score_adj = std::atoi(before->c_str());
 }
 
-base::Result<Post> TakePost(const std::filesystem::path& job_dir, Spec spec, JournalWriter journal,
-                            const base::Clock& clock) {
+base::Result<KeeperResources> AcquireResources(const std::filesystem::path& job_dir, Spec spec,
+                                               JournalWriter journal, const base::Clock& clock) {
   base::Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.ok()) return base::FailSystem(errno, "making an epoll descriptor");
   GPUMAN_ASSIGN(base::Fd signals, TakeSignals());
@@ -126,20 +126,20 @@ base::Result<Post> TakePost(const std::filesystem::path& job_dir, Spec spec, Jou
   OutputLog log(spec.log, spec.uid, spec.gid, clock);
   if (auto opened = log.Open(); !opened) notes.push_back("output is lost: " + opened.error().message);
   const std::string key = MakeKey();
-  Post post{.job_dir = job_dir,
-            .spec = std::move(spec),
-            .journal = std::move(journal),
-            .log = std::move(log),
-            .control = std::move(control),
-            .tree = {base::SelfId(), {}},
-            .key = key,
-            .epoll = std::move(epoll),
-            .signals = std::move(signals),
-            .output = std::move(output),
-            .output_in = std::move(output_in),
-            .notes = std::move(notes)};
-  MakeHome(post);
-  return post;
+  KeeperResources resources{.job_dir = job_dir,
+                            .spec = std::move(spec),
+                            .journal = std::move(journal),
+                            .log = std::move(log),
+                            .control = std::move(control),
+                            .tree = {base::SelfId(), {}},
+                            .key = key,
+                            .epoll = std::move(epoll),
+                            .signals = std::move(signals),
+                            .output = std::move(output),
+                            .output_in = std::move(output_in),
+                            .notes = std::move(notes)};
+  MakeCgroup(resources);
+  return resources;
 }
 
 }  // namespace
@@ -161,13 +161,14 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Cl
   const bool same_boot = history.keeper && history.keeper->boot_id == boot_id;
   if (same_boot) EndLeftoversOf(*history.keeper, table);
   ProtectFromOomKiller(spec);
-  GPUMAN_ASSIGN(auto post, TakePost(job_dir, std::move(spec), std::move(journal), clock));
-  const auto cgroup = post.tree.cgroup;
-  post.journal.Append(KeeperStarted{post.tree.keeper, boot_id, cgroup, post.key, GPUMAN_VERSION});
+  GPUMAN_ASSIGN(auto resources, AcquireResources(job_dir, std::move(spec), std::move(journal), clock));
+  const auto cgroup = resources.tree.cgroup;
+  resources.journal.Append(
+      KeeperStarted{resources.tree.keeper, boot_id, cgroup, resources.key, GPUMAN_VERSION});
   ready();
   // Synced together with the start of the run.
-  (void)post.journal.Flush(/*sync=*/history.last_run > 0);
-  Supervisor(std::move(post), clock, table).Run(history, same_boot);
+  (void)resources.journal.Flush(/*sync=*/history.last_run > 0);
+  Supervisor(std::move(resources), clock, table).Run(history, same_boot);
   if (!cgroup.empty()) RemoveCgroup(cgroup);
   ::unlink((job_dir / kControlSocket).c_str());
   return 0;

@@ -330,7 +330,7 @@ TEST_F(KeeperTest, TellsANewConnectionWhereItStandsAndThenWhatHappens) {
     auto message = connection->Receive();
     if (!message) break;  // the keeper is gone
     if (*message)
-      if (const auto* record = std::get_if<Record>(&**message)) pushed.push_back(record->seq);
+      if (const auto* record = std::get_if<JournalRecord>(&**message)) pushed.push_back(record->seq);
   }
   EXPECT_EQ(pushed, (std::vector<std::uint64_t>{4, 5, 6}));  // stop, exit, end
 }

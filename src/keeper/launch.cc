@@ -149,7 +149,7 @@ class Child {
     auto file = FindCommand(merged.argv[0], PathOf(environment));
     if (!file) return std::move(file.error());
     const auto self = base::SelfId();
-    const Record record = Stamp(clock_, request_.seq, RunStarted{request_.run, self, notes_});
+    const JournalRecord record = Stamp(clock_, request_.seq, RunStarted{request_.run, self, notes_});
     if (auto written = WriteRecord(request_.journal_fd, record); !written)
       return {"journal", 0, "the start could not be written down: " + written.error().message};
     (void)base::WriteAll(report_fd_, SerializeRecord(record) + "\n");
@@ -172,7 +172,7 @@ class Child {
   }
 
   void Report(const SetupError& error) {
-    const Record record =
+    const JournalRecord record =
         Stamp(clock_, 0, StartFailed{request_.run, error.stage, error.error_number, error.message});
     (void)base::WriteAll(report_fd_, SerializeRecord(record) + "\n");
   }

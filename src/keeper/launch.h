@@ -40,7 +40,7 @@ class Launching {
   // True when the way has ended: `started` set and `failed` not: the command was handed to execve. `failed`
   // set: it was not executed (both: execve refused it). Neither: the child died on the way.
   bool Poll();
-  const std::optional<Record>& started() const { return started_; }
+  const std::optional<JournalRecord>& started() const { return started_; }
   const std::optional<StartFailed>& failed() const { return failed_; }
 
  private:
@@ -50,7 +50,7 @@ class Launching {
   pid_t pid_;
   base::Fd report_;
   std::string buffer_;
-  std::optional<Record> started_;
+  std::optional<JournalRecord> started_;
   std::optional<StartFailed> failed_;
 };
 

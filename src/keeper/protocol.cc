@@ -11,13 +11,13 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 
-constexpr std::array<std::pair<Phase, std::string_view>, 6> kPhases{{
-    {Phase::kLaunching, "launching"},
-    {Phase::kRunning, "running"},
-    {Phase::kStopping, "stopping"},
-    {Phase::kLeftovers, "leftovers"},
-    {Phase::kWaiting, "waiting"},
-    {Phase::kEnded, "ended"},
+constexpr std::array<std::pair<KeeperPhase, std::string_view>, 6> kPhases{{
+    {KeeperPhase::kLaunching, "launching"},
+    {KeeperPhase::kRunning, "running"},
+    {KeeperPhase::kStopping, "stopping"},
+    {KeeperPhase::kLeftovers, "leftovers"},
+    {KeeperPhase::kWaiting, "waiting"},
+    {KeeperPhase::kEnded, "ended"},
 }};
 
 Json MessageToJson(const Hello& hello) {
@@ -49,7 +49,7 @@ base::Result<KeeperMessage> HelloFromJson(Fields& fields) {
   return hello;
 }
 
-Json MessageToJson(const Record& record) {
+Json MessageToJson(const JournalRecord& record) {
   Json json = RecordToJson(record);
   json["m"] = "record";
   return json;
@@ -187,13 +187,13 @@ std::optional<Command> CommandFromJson(Fields& fields, std::string_view word) {
 
 }  // namespace
 
-std::string_view ToString(Phase phase) {
+std::string_view ToString(KeeperPhase phase) {
   for (const auto& [p, word] : kPhases)
     if (p == phase) return word;
   return "ended";
 }
 
-std::optional<Phase> PhaseFromString(std::string_view text) {
+std::optional<KeeperPhase> PhaseFromString(std::string_view text) {
   for (const auto& [phase, word] : kPhases)
     if (word == text) return phase;
   return std::nullopt;

@@ -23,7 +23,7 @@ namespace gpuman::keeper {
 inline constexpr int kProtocolVersion = 1;
 inline constexpr std::size_t kMaxPacket = 64 * 1024;
 
-enum class Phase {
+enum class KeeperPhase {
   kLaunching,  // between fork and execve
   kRunning,
   kStopping,   // an end was ordered; processes still live
@@ -31,8 +31,8 @@ enum class Phase {
   kWaiting,    // for the time of the next restart
   kEnded,
 };
-std::string_view ToString(Phase phase);
-std::optional<Phase> PhaseFromString(std::string_view word);
+std::string_view ToString(KeeperPhase phase);
+std::optional<KeeperPhase> PhaseFromString(std::string_view word);
 
 // First packet of the keeper.
 struct Hello {
@@ -40,7 +40,7 @@ struct Hello {
   std::int64_t job_id = 0;
   base::ProcessId keeper;
   std::filesystem::path cgroup;
-  Phase phase = Phase::kLaunching;
+  KeeperPhase phase = KeeperPhase::kLaunching;
   RunNumber run = 0;
   std::optional<base::ProcessId> process;  // main process of the run
   std::uint64_t last_seq = 0;  // every record up to here is in the journal file; later ones will be sent
@@ -52,7 +52,7 @@ struct Reply {
   std::optional<base::Error> error;
 };
 
-using KeeperMessage = std::variant<Hello, Record, Reply>;
+using KeeperMessage = std::variant<Hello, JournalRecord, Reply>;
 
 // Announces why the run is about to end; send it just before the signal. The first announcement of a run
 // stays. Refused (kConflict) when `run` is not the current one; 0 means whatever runs now. Held in memory:

@@ -44,7 +44,7 @@ TEST(Protocol, KeeperMessagesComeThroughWhole) {
   hello.job_id = 5;
   hello.keeper = {10, 20};
   hello.cgroup = "/sys/fs/cgroup/x";
-  hello.phase = Phase::kWaiting;
+  hello.phase = KeeperPhase::kWaiting;
   hello.run = 2;
   hello.process = base::ProcessId{11, 21};
   hello.last_seq = 8;
@@ -56,8 +56,9 @@ TEST(Protocol, KeeperMessagesComeThroughWhole) {
   EXPECT_EQ(back.last_seq, 8u);
   EXPECT_TRUE(back.shortens);
 
-  const Record record{4, base::WallTime(base::Millis{5}), base::Millis{6}, JobEnded{1, "finished"}};
-  EXPECT_EQ(std::get<Record>(ParseKeeperMessage(SerializeMessage(KeeperMessage(record))).value()), record);
+  const JournalRecord record{4, base::WallTime(base::Millis{5}), base::Millis{6}, JobEnded{1, "finished"}};
+  EXPECT_EQ(std::get<JournalRecord>(ParseKeeperMessage(SerializeMessage(KeeperMessage(record))).value()),
+            record);
 
   const Reply reply{3, base::Error{base::ErrorCode::kConflict, "no", "hint"}};
   const auto answer = std::get<Reply>(ParseKeeperMessage(SerializeMessage(KeeperMessage(reply))).value());
@@ -85,9 +86,9 @@ RC_GTEST_PROP(Protocol, ParsersSurviveAnyPacket, (const std::string& packet)) {
   (void)ParseSettings(packet).has_value();
 }
 
-TEST(Phase, ReadsItsWordsBack) {
-  for (const auto phase : {Phase::kLaunching, Phase::kRunning, Phase::kStopping, Phase::kLeftovers,
-                           Phase::kWaiting, Phase::kEnded})
+TEST(KeeperPhase, ReadsItsWordsBack) {
+  for (const auto phase : {KeeperPhase::kLaunching, KeeperPhase::kRunning, KeeperPhase::kStopping,
+                           KeeperPhase::kLeftovers, KeeperPhase::kWaiting, KeeperPhase::kEnded})
     EXPECT_EQ(PhaseFromString(ToString(phase)), phase);
   EXPECT_FALSE(PhaseFromString("dancing"));
 }

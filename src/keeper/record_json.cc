@@ -159,7 +159,7 @@ bool FromJson(const Json& json, Reason& out) {
 
 Json ToJson(const Reason& reason) { return ReasonToJson(reason); }
 
-Json RecordToJson(const Record& record) {
+Json RecordToJson(const JournalRecord& record) {
   Json json = {{"seq", record.seq},
                {"wall_ms", record.wall.time_since_epoch().count()},
                {"mono_ms", ToJson(record.mono)}};
@@ -172,9 +172,9 @@ Json RecordToJson(const Record& record) {
   return json;
 }
 
-base::Result<Record> RecordFromJson(const Json& json) {
+base::Result<JournalRecord> RecordFromJson(const Json& json) {
   Fields fields(json);
-  Record record;
+  JournalRecord record;
   std::string type;
   base::Millis wall{0};
   fields.Need("seq", record.seq);
@@ -188,9 +188,9 @@ base::Result<Record> RecordFromJson(const Json& json) {
   return record;
 }
 
-std::string SerializeRecord(const Record& record) { return Dump(RecordToJson(record)); }
+std::string SerializeRecord(const JournalRecord& record) { return Dump(RecordToJson(record)); }
 
-base::Result<Record> ParseRecord(std::string_view text) {
+base::Result<JournalRecord> ParseRecord(std::string_view text) {
   GPUMAN_ASSIGN(const Json json, ParseJson(text, "journal record"));
   return RecordFromJson(json);
 }

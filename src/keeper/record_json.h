@@ -10,7 +10,7 @@ namespace gpuman::keeper {
 Json ToJson(const Reason& reason);
 bool FromJson(const Json& json, Reason& out);
 
-Json RecordToJson(const Record& record);
-base::Result<Record> RecordFromJson(const Json& json);
+Json RecordToJson(const JournalRecord& record);
+base::Result<JournalRecord> RecordFromJson(const Json& json);
 
 }  // namespace gpuman::keeper

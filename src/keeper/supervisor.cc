@@ -34,9 +34,9 @@ MainEnd EndFrom(int status, const rusage& usage) {
   return end;
 }
 
-std::vector<int> ProcessorsOf(const Post& post) {
-  if (!post.pin_processors) return {};
-  return FreestProcessors(static_cast<std::size_t>(post.spec.host.cpus), post.spec.job_id);
+std::vector<int> ProcessorsOf(const KeeperResources& resources) {
+  if (!resources.pin_processors) return {};
+  return FreestProcessors(static_cast<std::size_t>(resources.spec.host.cpus), resources.spec.job_id);
 }
 
 pid_t WaitFor(pid_t pid, int& status, rusage& usage) {
@@ -49,24 +49,24 @@ pid_t WaitFor(pid_t pid, int& status, rusage& usage) {
 
 }  // namespace
 
-Supervisor::Supervisor(Post post, const base::Clock& clock, const base::ProcessTable& table)
-    : post_(std::move(post)), clock_(clock), table_(table), machine_(post_.spec) {}
+Supervisor::Supervisor(KeeperResources resources, const base::Clock& clock, const base::ProcessTable& table)
+    : resources_(std::move(resources)), clock_(clock), table_(table), machine_(resources_.spec) {}
 
 void Supervisor::Run(const JobHistory& history, bool same_boot) {
   for (const auto& text : history.settings)
     if (auto settings = ParseSettings(text)) {
       machine_.ApplySettings(*settings);
-      const auto& log = post_.log.settings();
-      post_.log.SetLimits(settings->log_size_limit.value_or(log.size_limit),
-                          settings->log_rotations.value_or(log.rotations));
+      const auto& log = resources_.log.settings();
+      resources_.log.SetLimits(settings->log_size_limit.value_or(log.size_limit),
+                               settings->log_rotations.value_or(log.rotations));
     }
   Perform(machine_.Begin(history, same_boot, clock_.Mono()));
   FlushJournal();
   StartLaunch();
   std::array<epoll_event, 16> events;
-  while (!leaving_ || post_.journal.Pending()) {
+  while (!leaving_ || resources_.journal.Pending()) {
     // What happened is looked up anew each turn: the events themselves do not matter.
-    (void)::epoll_wait(post_.epoll.get(), events.data(), static_cast<int>(events.size()), WaitTime());
+    (void)::epoll_wait(resources_.epoll.get(), events.data(), static_cast<int>(events.size()), WaitTime());
     Turn();
   }
   while (!ReadOutput()) {
@@ -86,7 +86,7 @@ void Supervisor::Turn() {
   if (!ReadOutput()) turn_again_ = true;
   Perform(machine_.OnTime(clock_.Mono()));
   FlushJournal();
-  if (!post_.journal.Pending()) post_.control.SendReplies();
+  if (!resources_.journal.Pending()) resources_.control.SendReplies();
   StartLaunch();
 }
 
@@ -104,14 +104,14 @@ void Supervisor::Perform(const Actions& actions) {
 }
 
 void Supervisor::Perform(const action::Launch& launch) { to_launch_ = launch.run; }
-void Supervisor::Perform(const action::Append& append) { post_.journal.Append(append.body); }
-void Supervisor::Perform(const action::Note& note) { post_.log.Note(note.text); }
+void Supervisor::Perform(const action::Append& append) { resources_.journal.Append(append.body); }
+void Supervisor::Perform(const action::Note& note) { resources_.log.Note(note.text); }
 void Supervisor::Perform(const action::Leave&) { leaving_ = true; }
 
 void Supervisor::Perform(const action::SignalMain& order) {
   if (!machine_.process()) return;
   if (auto sent = base::SendSignal(*machine_.process(), order.signal); !sent)
-    post_.log.Note(
+    resources_.log.Note(
         fmt::format("signal {} did not reach the command: {}", order.signal, sent.error().message));
 }
 
@@ -119,27 +119,27 @@ void Supervisor::Perform(const action::SignalMain& order) {
 // that knows of it.
 void Supervisor::Perform(const action::SignalTree& order) {
   FlushJournal();
-  SignalTree(post_.tree, order.signal, table_);
+  SignalTree(resources_.tree, order.signal, table_);
 }
 
 void Supervisor::Perform(const action::KillTree&) {
   FlushJournal();
-  KillTree(post_.tree, table_);
+  KillTree(resources_.tree, table_);
 }
 
 void Supervisor::FlushJournal() {
-  auto flushed = post_.journal.Flush();
-  for (const auto& record : flushed.written) post_.control.Broadcast(record);
+  auto flushed = resources_.journal.Flush();
+  for (const auto& record : flushed.written) resources_.control.Broadcast(record);
   if (flushed.result) {
     retry_at_.reset();
     return;
   }
-  if (!retry_at_) post_.log.Note("the journal cannot be written: " + flushed.result.error().message);
+  if (!retry_at_) resources_.log.Note("the journal cannot be written: " + flushed.result.error().message);
   retry_at_ = clock_.Mono() + kJournalRetry;
 }
 
 void Supervisor::StartLaunch() {
-  while (to_launch_ && !post_.journal.Pending()) {
+  while (to_launch_ && !resources_.journal.Pending()) {
     const RunNumber run = *std::exchange(to_launch_, std::nullopt);
     // While the journal could not be written there was time for another order.
     if (machine_.stop_ordered()) {
@@ -148,27 +148,27 @@ void Supervisor::StartLaunch() {
       FlushJournal();
       continue;
     }
-    post_.journal.Hold();
+    resources_.journal.Hold();
     HoldMemory();
-    const LaunchRequest request{.spec = post_.spec,
+    const LaunchRequest request{.spec = resources_.spec,
                                 .run = run,
-                                .extra_environment = {fmt::format("{}={}", kKeyVariable, post_.key)},
-                                .cgroup = post_.tree.cgroup,
-                                .processors = ProcessorsOf(post_),
-                                .output_fd = post_.output_in.get(),
-                                .journal_fd = post_.journal.fd(),
-                                .seq = post_.journal.NextSeq(),
-                                .notes = std::exchange(post_.notes, {})};
+                                .extra_environment = {fmt::format("{}={}", kKeyVariable, resources_.key)},
+                                .cgroup = resources_.tree.cgroup,
+                                .processors = ProcessorsOf(resources_),
+                                .output_fd = resources_.output_in.get(),
+                                .journal_fd = resources_.journal.fd(),
+                                .seq = resources_.journal.NextSeq(),
+                                .notes = std::exchange(resources_.notes, {})};
     auto started = Launching::Start(request, clock_);
     if (started) {
       launching_ = std::move(*started);
       epoll_event event{};
       event.events = EPOLLIN;
       event.data.fd = launching_->fd();
-      (void)::epoll_ctl(post_.epoll.get(), EPOLL_CTL_ADD, launching_->fd(), &event);
+      (void)::epoll_ctl(resources_.epoll.get(), EPOLL_CTL_ADD, launching_->fd(), &event);
       return;
     }
-    post_.journal.Release(false);
+    resources_.journal.Release(false);
     Perform(machine_.OnLaunchFailed({run, "fork", 0, started.error().message}, clock_.Mono()));
     FlushJournal();
   }
@@ -180,16 +180,16 @@ void Supervisor::PollLaunch() {
   auto started = way.started();
   auto failed = way.failed();
   if (started || failed) {
-    post_.journal.Release(started.has_value());
+    resources_.journal.Release(started.has_value());
   } else {
     // Killed on the way: it may have written its record all the same.
-    auto found = post_.journal.ReleaseAfterLoss(post_.job_dir);
+    auto found = resources_.journal.ReleaseAfterLoss(resources_.job_dir);
     if (found) started = std::move(*found);
     if (!started) failed = DiedOnTheWay(way.pid());
   }
-  if (started) post_.control.Broadcast(*started);
+  if (started) resources_.control.Broadcast(*started);
   if (auto shortened = ShortenJournal(); !shortened)
-    post_.log.Note("the journal was not shortened: " + shortened.error().message);
+    resources_.log.Note("the journal was not shortened: " + shortened.error().message);
   if (failed) {
     int status = 0;
     rusage usage{};
@@ -221,9 +221,9 @@ base::Result<> Supervisor::OnCommand(const Command& command) {
   if (const auto* signal = std::get_if<SendSignalTo>(&command); signal && !signal->tree && !actions.empty())
     return base::SendSignal(*machine_.process(), signal->signal);
   if (const auto* update = std::get_if<UpdateSettings>(&command)) {
-    const auto& log = post_.log.settings();
-    post_.log.SetLimits(update->log_size_limit.value_or(log.size_limit),
-                        update->log_rotations.value_or(log.rotations));
+    const auto& log = resources_.log.settings();
+    resources_.log.SetLimits(update->log_size_limit.value_or(log.size_limit),
+                             update->log_rotations.value_or(log.rotations));
   }
   Perform(actions);
   return {};
@@ -231,25 +231,25 @@ base::Result<> Supervisor::OnCommand(const Command& command) {
 
 base::Result<> Supervisor::ShortenJournal() {
   if (launching_ || !stored_) return {};
-  return post_.journal.Shorten(post_.job_dir, *std::exchange(stored_, std::nullopt));
+  return resources_.journal.Shorten(resources_.job_dir, *std::exchange(stored_, std::nullopt));
 }
 
 Hello Supervisor::State() const {
   Hello hello;
-  hello.job_id = post_.spec.job_id;
-  hello.keeper = post_.tree.keeper;
-  hello.cgroup = post_.tree.cgroup;
+  hello.job_id = resources_.spec.job_id;
+  hello.keeper = resources_.tree.keeper;
+  hello.cgroup = resources_.tree.cgroup;
   hello.phase = machine_.phase();
   hello.run = machine_.run();
   hello.process = machine_.process();
-  hello.last_seq = post_.journal.LastSeq();
+  hello.last_seq = resources_.journal.LastSeq();
   hello.shortens = true;
   return hello;
 }
 
 void Supervisor::DrainControl() {
-  post_.control.Drain([this] { return State(); },
-                      [this](const Command& command) { return OnCommand(command); });
+  resources_.control.Drain([this] { return State(); },
+                           [this](const Command& command) { return OnCommand(command); });
 }
 
 bool Supervisor::MainHasEnded() const {
@@ -272,16 +272,16 @@ void Supervisor::ReapMain() {
 
 // Also where the run before ended off its GPU, with its limit lifted.
 void Supervisor::HoldMemory() {
-  if (!post_.memory_held) return;
-  (void)LimitMemory(post_.tree.cgroup, post_.spec.host.memory).has_value();
-  memory_kills_ = OutOfMemoryKills(post_.tree.cgroup).value_or(0);
+  if (!resources_.memory_held) return;
+  (void)LimitMemory(resources_.tree.cgroup, resources_.spec.host.memory).has_value();
+  memory_kills_ = OutOfMemoryKills(resources_.tree.cgroup).value_or(0);
 }
 
 // One that went on without the process that the kernel ended, and finished, has finished.
 std::optional<Reason> Supervisor::CauseOf(const MainEnd& end) const {
-  if (!post_.memory_held || (end.kind == EndKind::kExited && end.code == 0)) return std::nullopt;
-  if (OutOfMemoryKills(post_.tree.cgroup).value_or(0) <= memory_kills_) return std::nullopt;
-  return HostMemoryReason(*post_.spec.host.memory, PeakMemory(post_.tree.cgroup));
+  if (!resources_.memory_held || (end.kind == EndKind::kExited && end.code == 0)) return std::nullopt;
+  if (OutOfMemoryKills(resources_.tree.cgroup).value_or(0) <= memory_kills_) return std::nullopt;
+  return HostMemoryReason(*resources_.spec.host.memory, PeakMemory(resources_.tree.cgroup));
 }
 
 bool Supervisor::ReapOthers() {
@@ -303,17 +303,17 @@ bool Supervisor::ReapOthers() {
 
 void Supervisor::DrainSignals() {
   signalfd_siginfo info;
-  while (::read(post_.signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+  while (::read(resources_.signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
     if (info.ssi_signo != SIGCHLD) Perform(machine_.OnShutdown(clock_.Mono()));
 }
 
 bool Supervisor::ReadOutput() {
   std::array<char, 16384> buffer;
   for (int i = 0; i < 64; ++i) {
-    const ssize_t n = ::read(post_.output.get(), buffer.data(), buffer.size());
+    const ssize_t n = ::read(resources_.output.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return true;
-    post_.log.Write(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
+    resources_.log.Write(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
   }
   return false;
 }

@@ -1,5 +1,5 @@
-// The keeper's loop: performs what the machine (machine.h) decides and tells it what happens. One thread; it
-// sleeps in epoll until something happens, so an idle keeper costs no time.
+// The keeper's loop: performs what the machine (state_machine.h) decides and tells it what happens. One
+// thread; it sleeps in epoll until something happens, so an idle keeper costs no time.
 //
 // Order within one turn is what keeps the books right: whether the main process has ended is looked at first,
 // then the control socket is read to its end, and only then the end is handled. A reason announced before a
@@ -21,15 +21,15 @@
 #include "keeper/control_server.h"
 #include "keeper/journal_writer.h"
 #include "keeper/launch.h"
-#include "keeper/machine.h"
 #include "keeper/output_log.h"
 #include "keeper/process_tree.h"
 #include "keeper/spec.h"
+#include "keeper/state_machine.h"
 
 namespace gpuman::keeper {
 
 // What a supervisor is made from; every part is there before the first command is.
-struct Post {
+struct KeeperResources {
   std::filesystem::path job_dir;
   Spec spec;
   JournalWriter journal;
@@ -48,7 +48,7 @@ struct Post {
 
 class Supervisor {
  public:
-  Supervisor(Post post, const base::Clock& clock, const base::ProcessTable& table);
+  Supervisor(KeeperResources resources, const base::Clock& clock, const base::ProcessTable& table);
 
   // Returns when the job has ended, or the keeper was told to leave. `history`: what the journal held.
   void Run(const JobHistory& history, bool same_boot);
@@ -86,10 +86,10 @@ class Supervisor {
   // True when everything written so far has been read.
   bool ReadOutput();
 
-  Post post_;
+  KeeperResources resources_;
   const base::Clock& clock_;
   const base::ProcessTable& table_;
-  Machine machine_;
+  RunStateMachine machine_;
 
   std::optional<Launching> launching_;
   pid_t main_ = 0;  // child that runs the command; 0: none

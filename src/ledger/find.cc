@@ -61,9 +61,9 @@ std::optional<base::Fd> FindInFolders(const std::vector<pid_t>& pids, const std:
 template <typename Look>
 std::invoke_result_t<Look> Patiently(Look look) {
   constexpr std::chrono::milliseconds kPatience{500};
-  constexpr int kMostHeld = 8;
+  constexpr int kMaxHeld = 8;
   static std::atomic<int> held = 0;
-  if (held >= kMostHeld) return {};
+  if (held >= kMaxHeld) return {};
   const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Look>()>>(std::move(look));
   auto answer = task->get_future();
   ++held;

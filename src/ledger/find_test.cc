@@ -23,8 +23,8 @@ constexpr base::JobId kJob{7};
 TEST(FindLedger, ComesFromAProcessThatHasIt) {
   Ledgers before;
   ASSERT_TRUE(before.Create(kJob, {}));
-  const auto seat = before.Join(kJob, base::SelfId());
-  ASSERT_TRUE(seat);
+  const auto joined = before.Join(kJob, base::SelfId());
+  ASSERT_TRUE(joined);
   const std::vector<pid_t> pids{1, ::getpid()};
   auto file = FindLedger(kJob, pids);
   ASSERT_TRUE(file);
@@ -44,9 +44,10 @@ TEST(FindLedger, ComesFromAProcessThatClosedWhatItDidNotOpen) {
   {
     Ledgers before;
     ASSERT_TRUE(before.Create(kJob, {}));
-    const auto seat = before.Join(kJob, base::SelfId());
-    ASSERT_TRUE(seat);
-    mapped = ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, seat->owner.get(), 0);
+    const auto joined = before.Join(kJob, base::SelfId());
+    ASSERT_TRUE(joined);
+    mapped =
+        ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, joined->owner.get(), 0);
     ASSERT_NE(mapped, MAP_FAILED);
   }
   const std::vector<pid_t> pids{::getpid()};

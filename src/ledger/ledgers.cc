@@ -27,9 +27,9 @@ int HexDigit(char c) {
 std::uint64_t Word(const std::optional<base::Bytes>& limit) { return limit ? limit->count : wire::kNoLimit; }
 
 Result<> Validate(std::span<const GpuLimit> limits) {
-  if (limits.size() > wire::kMostGpus)
+  if (limits.size() > wire::kMaxGpus)
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} GPUs; a job has at most {}", limits.size(), wire::kMostGpus));
+                fmt::format("{} GPUs; a job has at most {}", limits.size(), wire::kMaxGpus));
   for (std::size_t i = 0; i < limits.size(); ++i) {
     if (!ParseUuid(limits[i].uuid))
       return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no GPU's UUID", limits[i].uuid));
@@ -42,12 +42,12 @@ Result<> Validate(std::span<const GpuLimit> limits) {
 }
 
 // The index that the UUID has in the ledger; taken for it where it has none yet.
-std::optional<unsigned> Place(wire::Ledger& ledger, std::string_view text) {
+std::optional<unsigned> GpuIndexFor(wire::Ledger& ledger, std::string_view text) {
   const auto uuid = ParseUuid(text);
   if (!uuid) return std::nullopt;
   if (const int found = wire::FindGpu(ledger, uuid->data()); found >= 0) return static_cast<unsigned>(found);
   const unsigned fresh = wire::GpusOf(ledger);
-  if (fresh == wire::kMostGpus) return std::nullopt;
+  if (fresh == wire::kMaxGpus) return std::nullopt;
   wire::Store(ledger.gpu[fresh].limit, wire::kNoLimit);
   wire::Store(ledger.gpu[fresh].soft, wire::kNoLimit);
   wire::Store(ledger.gpu[fresh].room, wire::kNoLimit);
@@ -60,7 +60,7 @@ bool Write(wire::Ledger& ledger, std::span<const GpuLimit> limits) {
   bool room = true;
   std::uint32_t named = 0;
   for (const GpuLimit& limit : limits) {
-    const auto gpu = Place(ledger, limit.uuid);
+    const auto gpu = GpuIndexFor(ledger, limit.uuid);
     if (!gpu) {
       room = false;
       continue;
@@ -84,7 +84,7 @@ std::uint32_t PatienceWord(const Eviction& eviction) {
 }
 
 void Write(wire::Ledger& ledger, const Eviction& eviction) {
-  const auto backing = eviction.possible ? wire::Backing::kEvictable : wire::Backing::kPlain;
+  const auto backing = eviction.possible ? wire::AllocationMode::kEvictable : wire::AllocationMode::kPlain;
   wire::Store(ledger.host_budget, Word(eviction.host_budget));
   wire::Store(ledger.patience_ms, PatienceWord(eviction));
   wire::Store(ledger.backing, static_cast<std::uint32_t>(backing));
@@ -93,7 +93,7 @@ void Write(wire::Ledger& ledger, const Eviction& eviction) {
 bool Says(const wire::Ledger& ledger, const Eviction& eviction) {
   return wire::Load(ledger.host_budget) == Word(eviction.host_budget) &&
          wire::Load(ledger.patience_ms) == PatienceWord(eviction) &&
-         (wire::Load(ledger.backing) == static_cast<std::uint32_t>(wire::Backing::kEvictable)) ==
+         (wire::Load(ledger.backing) == static_cast<std::uint32_t>(wire::AllocationMode::kEvictable)) ==
              eviction.possible;
 }
 
@@ -160,7 +160,7 @@ void Ledgers::SetEviction(JobId job, const Eviction& eviction) {
   Write(*entry.page, entry.eviction);
 }
 
-void Ledgers::SetOutside(JobId job, std::string_view uuid, base::Bytes bytes) {
+void Ledgers::SetUncounted(JobId job, std::string_view uuid, base::Bytes bytes) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
   wire::Ledger& ledger = *found->second.page;
@@ -171,24 +171,24 @@ void Ledgers::SetOutside(JobId job, std::string_view uuid, base::Bytes bytes) {
 
 void Ledgers::Drop(JobId job) { jobs_.erase(job); }
 
-Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
+Result<JoinedSlot> Ledgers::Join(JobId job, base::ProcessId process) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return Fail(ErrorCode::kNotFound, fmt::format("job {} has no ledger", job.value));
   Entry& entry = found->second;
-  Seat seat;
-  GPUMAN_ASSIGN(seat.owner, entry.page.Open());
-  GPUMAN_ASSIGN(seat.file, entry.page.Open());
+  JoinedSlot joined;
+  GPUMAN_ASSIGN(joined.owner, entry.page.Open());
+  GPUMAN_ASSIGN(joined.file, entry.page.Open());
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    if (!wire::LockSlot(seat.owner.get(), slot)) continue;
+    if (!wire::LockSlot(joined.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
     wire::Clear(ledger, slot);  // of a process that has ended
     const auto order = static_cast<std::uint32_t>(entry.joining);
     wire::Store(ledger.slot[slot].order, order);
     wire::Store(ledger.slot[slot].start_time, process.start_time);
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);
-    entry.seats[slot] = {process, order};
-    seat.slot = slot;
-    return seat;
+    entry.members[slot] = {process, order};
+    joined.slot = slot;
+    return joined;
   }
   return Fail(ErrorCode::kExhausted,
               fmt::format("job {} has {} processes that count their memory; there is room for no more",
@@ -196,7 +196,7 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
 }
 
 std::optional<unsigned> Ledgers::SlotOf(const Entry& entry, base::ProcessId process) {
-  for (const auto& [slot, member] : entry.seats) {
+  for (const auto& [slot, member] : entry.members) {
     if (member.process == process && wire::SlotIsLocked(entry.page.descriptor(), slot)) return slot;
   }
   return std::nullopt;
@@ -241,11 +241,11 @@ unsigned Ledgers::Reclaim(JobId job) {
   Entry& entry = found->second;
   unsigned gone = 0;
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    if (!entry.seats.contains(slot)) continue;  // nor is one looked at that nobody has used
+    if (!entry.members.contains(slot)) continue;  // nor is one looked at that nobody has used
     if (!wire::LockSlot(entry.page.descriptor(), slot)) continue;
     wire::Clear(*entry.page, slot);
     wire::UnlockSlot(entry.page.descriptor(), slot);
-    entry.seats.erase(slot);
+    entry.members.erase(slot);
     ++gone;
   }
   return gone;
@@ -296,10 +296,9 @@ bool Ledgers::Intact(JobId job) const {
   const wire::Ledger& ledger = *found->second.page;
   if (wire::Load(ledger.magic) != wire::kMagic || wire::Load(ledger.version) != wire::kVersion ||
       wire::Load(ledger.job) != static_cast<std::uint64_t>(job.value) ||
-      wire::Load(ledger.gpus) > wire::kMostGpus ||
-      !Says(ledger, found->second.eviction))
+      wire::Load(ledger.gpus) > wire::kMaxGpus || !Says(ledger, found->second.eviction))
     return false;
-  for (const auto& [slot, member] : found->second.seats) {
+  for (const auto& [slot, member] : found->second.members) {
     if (wire::SlotIsLocked(found->second.page.descriptor(), slot) &&
         wire::Load(ledger.slot[slot].order) != member.order)
       return false;

@@ -65,17 +65,17 @@ struct Sharing {
 
 // What a process is to do.
 struct Command {
-  wire::What what = wire::What::kRun;
+  wire::OrderKind what = wire::OrderKind::kRun;
   base::Bytes away{};  // kTake: in all, at least
   friend bool operator==(const Command&, const Command&) = default;
 };
 
 // Where a process's memory is. All but `process` and `ordered` is what the process says of itself.
-struct Standing {
+struct SlotStatus {
   base::ProcessId process;
-  wire::Stage stage = wire::Stage::kNone;
+  wire::MemoryStage stage = wire::MemoryStage::kNone;
   bool answered = false;  // the last order was carried out or refused
-  wire::What ordered = wire::What::kRun;
+  wire::OrderKind ordered = wire::OrderKind::kRun;
   wire::Trouble trouble = wire::Trouble::kNone;
   std::uint32_t driver_error = 0;  // CUresult, where the trouble is the driver's
   base::Bytes evictable;           // on the GPU
@@ -93,7 +93,7 @@ struct Standing {
 };
 
 // What a process that joins gets. Whoever holds `owner`, or a mapping made through it, owns the slot.
-struct Seat {
+struct JoinedSlot {
   unsigned slot = 0;
   base::Fd owner;
   base::Fd file;
@@ -119,13 +119,13 @@ class Ledgers {
   void SetEviction(base::JobId job, const Eviction& eviction);
   // Bytes of the job that the driver shows on the GPU beyond what the ledger counts: contexts, modules,
   // processes without the shim. They take from the limit.
-  void SetOutside(base::JobId job, std::string_view uuid, base::Bytes bytes);
+  void SetUncounted(base::JobId job, std::string_view uuid, base::Bytes bytes);
   // Forgets the job. Its processes go on with the last limits.
   void Drop(base::JobId job);
   bool Has(base::JobId job) const { return jobs_.contains(job); }
 
   // A place for a process of the job: kNotFound without a ledger, kExhausted when all are taken.
-  base::Result<Seat> Join(base::JobId job, base::ProcessId process);
+  base::Result<JoinedSlot> Join(base::JobId job, base::ProcessId process);
   // Whether the process counts its memory in this job's ledger now.
   bool Registered(base::JobId job, base::ProcessId process) const;
   // What the process counts on the GPU; nullopt: it does not count its memory in this job's ledger now.
@@ -136,7 +136,7 @@ class Ledgers {
   // job that is refused memory does the same, so nothing waits for this.
   unsigned Reclaim(base::JobId job);
   // Orders a process; anew where the last such order was refused, and nothing where it stands or is being
-  // carried out. Returns at once: StandingsOf tells what comes of it. kNotFound: no such process counts in
+  // carried out. Returns at once: SlotStatusesOf tells what comes of it. kNotFound: no such process counts in
   // the job's ledger; kNotSupported: eviction is not possible in this job.
   base::Result<> Order(base::JobId job, base::ProcessId process, const Command& command);
   // Off its GPU, or back.
@@ -152,7 +152,7 @@ class Ledgers {
   // There may be room for allocations that wait for some: they try again.
   void OfferRoom(base::JobId job);
   // Of each process that counts in the ledger now.
-  std::vector<Standing> StandingsOf(base::JobId job) const;
+  std::vector<SlotStatus> SlotStatusesOf(base::JobId job) const;
   // Managed memory of the job's processes, by the GPU where each has most.
   std::vector<GpuUsage> ManagedOf(base::JobId job) const;
   // Host memory that the job's processes keep for evicted data.
@@ -175,8 +175,8 @@ class Ledgers {
     Page page;
     std::vector<GpuLimit> limits;
     Eviction eviction;
-    std::map<unsigned, Member> seats;       // of processes that may have ended
-    wire::What joining = wire::What::kRun;  // of processes that join
+    std::map<unsigned, Member> members;               // of processes that may have ended
+    wire::OrderKind joining = wire::OrderKind::kRun;  // of processes that join
     Sharing sharing{};
     std::map<unsigned, std::uint64_t> room{};  // by the GPU's index in the ledger; what was set
   };
@@ -193,7 +193,7 @@ class Ledgers {
   static void TakeOver(Entry& entry);
   static void WriteSharing(Entry& entry);
   static void Tell(Entry& entry, unsigned slot, Member& member, const Command& command);
-  Standing Read(const Entry& entry, unsigned slot, const Member& member) const;
+  SlotStatus Read(const Entry& entry, unsigned slot, const Member& member) const;
 
   std::map<base::JobId, Entry> jobs_;
 };

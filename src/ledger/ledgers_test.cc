@@ -62,17 +62,17 @@ TEST(Ledgers, RefuseLimitsThatMakeNoSense) {
 TEST(Ledgers, AProcessHoldsItsSlotByItsMappingAlone) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  ASSERT_TRUE(seat);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  ASSERT_TRUE(joined);
   {
-    const Mapped mapped(seat->owner);
-    EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 4096), wire::Outcome::kDone);
+    const Mapped mapped(joined->owner);
+    EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kDone);
     EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
     EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 0u);
     EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
     auto other = ledgers.Join(kOwnedJob, base::SelfId());
     ASSERT_TRUE(other);
-    EXPECT_NE(other->slot, seat->slot);
+    EXPECT_NE(other->slot, joined->slot);
   }
   EXPECT_FALSE(ledgers.Registered(kOwnedJob, base::SelfId()));
   EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 2u);
@@ -82,11 +82,11 @@ TEST(Ledgers, AProcessHoldsItsSlotByItsMappingAlone) {
 TEST(Ledgers, TakeAsMuchMemoryAsTheyHaveProcesses) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
-  const auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  ASSERT_TRUE(seat);
+  const auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  ASSERT_TRUE(joined);
   ledgers.Reclaim(kOwnedJob);
   struct stat status {};
-  ASSERT_EQ(::fstat(seat->file.get(), &status), 0);
+  ASSERT_EQ(::fstat(joined->file.get(), &status), 0);
   EXPECT_LE(status.st_blocks * 512, 4 * 4096) << "the limits, and a process";
 }
 
@@ -110,9 +110,9 @@ TEST(Ledgers, HaveRoomForAThousandProcessesAndSayWhenItIsGone) {
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
   std::vector<std::unique_ptr<Mapped>> processes;
   for (unsigned i = 0; i < wire::kSlots; ++i) {
-    auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-    ASSERT_TRUE(seat) << i;
-    processes.push_back(std::make_unique<Mapped>(seat->owner));
+    auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+    ASSERT_TRUE(joined) << i;
+    processes.push_back(std::make_unique<Mapped>(joined->owner));
   }
   EXPECT_EQ(ledgers.Join(kOwnedJob, base::SelfId()).error().code, base::ErrorCode::kExhausted);
   processes.pop_back();
@@ -122,13 +122,13 @@ TEST(Ledgers, HaveRoomForAThousandProcessesAndSayWhenItIsGone) {
 TEST(Ledgers, LimitsChangeWhileProcessesRun) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
-  EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 16384), wire::Outcome::kRefused);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 16384), wire::Outcome::kRefused);
   const auto changes = (*mapped).changes;
   ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kFirst, 16384), Limit(kSecond, 4096)}));
   EXPECT_NE((*mapped).changes, changes);
-  EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 16384), wire::Outcome::kDone);
+  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 16384), wire::Outcome::kDone);
   EXPECT_EQ((*mapped).gpu[1].limit, 4096u);
   ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kSecond, 4096)}));
   EXPECT_EQ((*mapped).gpu[0].limit, wire::kNoLimit);
@@ -137,8 +137,8 @@ TEST(Ledgers, LimitsChangeWhileProcessesRun) {
 TEST(Ledgers, NoticeThatAProgramHasOverwrittenTheLedger) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
   EXPECT_TRUE(ledgers.Intact(kOwnedJob));
   (*mapped).gpu[0].limit = 1 << 30;
   EXPECT_FALSE(ledgers.Intact(kOwnedJob));
@@ -152,37 +152,37 @@ TEST(Ledgers, NoticeThatAProgramHasOverwrittenTheLedger) {
 TEST(Ledgers, NobodyCanChangeTheSizeOfTheFile) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  EXPECT_NE(::ftruncate(seat->file.get(), 0), 0);
-  EXPECT_NE(::fcntl(seat->file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  EXPECT_NE(::ftruncate(joined->file.get(), 0), 0);
+  EXPECT_NE(::fcntl(joined->file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
 }
 
 Eviction Possible() { return {true, base::Bytes{1 << 20}, base::Millis{1500}}; }
 
-wire::Slot& SlotOf(const Mapped& mapped, const Seat& seat) { return (*mapped).slot[seat.slot]; }
+wire::Slot& SlotOf(const Mapped& mapped, const JoinedSlot& joined) { return (*mapped).slot[joined.slot]; }
 
 TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
-  wire::Slot& slot = SlotOf(mapped, *seat);
-  EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::Backing::kEvictable));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::AllocationMode::kEvictable));
   EXPECT_EQ((*mapped).host_budget, 1u << 20);
   EXPECT_EQ((*mapped).patience_ms, 1500u);
   EXPECT_EQ(slot.order, 0u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
   EXPECT_EQ(slot.order, 5u);
-  EXPECT_FALSE(ledgers.StandingsOf(kOwnedJob).at(0).answered);
+  EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).answered);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // being carried out
   EXPECT_EQ(slot.order, 5u);
-  slot.stage = static_cast<std::uint32_t>(wire::Stage::kEvicted);
+  slot.stage = static_cast<std::uint32_t>(wire::MemoryStage::kEvicted);
   slot.evicted = 4096;
   slot.answered = 5;
-  const Standing out = ledgers.StandingsOf(kOwnedJob).at(0);
+  const SlotStatus out = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_EQ(out.process, base::SelfId());
-  EXPECT_TRUE(out.answered && out.ordered == wire::What::kLeave);
-  EXPECT_EQ(out.stage, wire::Stage::kEvicted);
+  EXPECT_TRUE(out.answered && out.ordered == wire::OrderKind::kLeave);
+  EXPECT_EQ(out.stage, wire::MemoryStage::kEvicted);
   EXPECT_EQ(out.evicted.count, 4096u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // is out
   EXPECT_EQ(slot.order, 5u);
@@ -193,14 +193,14 @@ TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
 TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
-  wire::Slot& slot = SlotOf(mapped, *seat);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
   slot.error = wire::PackError(wire::Trouble::kDriver, 700);
   slot.answered = 5;
-  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).trouble, wire::Trouble::kDriver);
-  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).driver_error, 700u);
+  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).trouble, wire::Trouble::kDriver);
+  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).driver_error, 700u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
   EXPECT_EQ(slot.order, 9u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
@@ -211,46 +211,46 @@ TEST(Ledgers, WhoJoinsAJobThatIsOrderedOutIsOrderedOutToo) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
   EXPECT_EQ(ledgers.OrderAll(kOwnedJob, true).value(), 0u);
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
-  EXPECT_EQ(SlotOf(mapped, *seat).order, 1u);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  EXPECT_EQ(SlotOf(mapped, *joined).order, 1u);
   EXPECT_EQ(ledgers.OrderAll(kOwnedJob, false).value(), 1u);
-  EXPECT_EQ(SlotOf(mapped, *seat).order, 4u);
+  EXPECT_EQ(SlotOf(mapped, *joined).order, 4u);
 }
 
 TEST(Ledgers, TakePartOfAProcessesMemoryAndHoldWhoJoinsMeanwhile) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
-  wire::Slot& slot = SlotOf(mapped, *seat);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::What::kHold, {}}));
-  EXPECT_EQ(wire::WhatOf(slot.order), wire::What::kHold);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::What::kTake, {4096}}));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::OrderKind::kHold, {}}));
+  EXPECT_EQ(wire::OrderKindOf(slot.order), wire::OrderKind::kHold);
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {4096}}));
   const std::uint32_t order = slot.order;
-  EXPECT_EQ(wire::WhatOf(order), wire::What::kTake);
+  EXPECT_EQ(wire::OrderKindOf(order), wire::OrderKind::kTake);
   EXPECT_EQ(slot.order_bytes, 4096u);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::What::kTake, {4096}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {4096}}));
   EXPECT_EQ(slot.order, order) << "it stands";
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::What::kTake, {8192}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {8192}}));
   EXPECT_NE(slot.order, order) << "more is another order";
   EXPECT_EQ(slot.order_bytes, 8192u);
   auto late = ledgers.Join(kOwnedJob, base::SelfId());
-  EXPECT_EQ(wire::WhatOf(SlotOf(mapped, *late).order), wire::What::kHold);
+  EXPECT_EQ(wire::OrderKindOf(SlotOf(mapped, *late).order), wire::OrderKind::kHold);
 }
 
 TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}, Possible()));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
-  wire::Slot& slot = SlotOf(mapped, *seat);
-  wire::Reserve(*mapped, 0, seat->slot, 65536);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  wire::Reserve(*mapped, 0, joined->slot, 65536);
   slot.activity = static_cast<std::uint32_t>(wire::Activity::kForRoom);
   slot.activity_since = 77;
   slot.wants = 4096;
   slot.completed = 9;
-  const Standing one = ledgers.StandingsOf(kOwnedJob).at(0);
+  const SlotStatus one = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_EQ(one.held.at(0).used.count, 65536u);
   EXPECT_EQ(one.activity, wire::Activity::kForRoom);
   EXPECT_EQ(one.activity_since, 77u);
@@ -272,7 +272,7 @@ TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
 TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   EXPECT_EQ(ledgers.Order(kOwnedJob, base::SelfId(), true).error().code, base::ErrorCode::kNotSupported);
   EXPECT_EQ(ledgers.OrderAll(kOwnedJob, true).error().code, base::ErrorCode::kNotSupported);
   EXPECT_EQ(ledgers.Order({8}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
@@ -284,34 +284,34 @@ TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
   Ledgers ledgers;
   ASSERT_TRUE(
       ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
-  wire::Slot& slot = SlotOf(mapped, *seat);
-  for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, seat->slot, 65536);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, joined->slot, 65536);
   slot.evicted = 4096;
-  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).home, "");
+  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).home, "");
   slot.home = 2;
-  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).home, kSecond);
+  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).home, kSecond);
   EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kFirst)->count, 65536u);
   EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kSecond)->count, 65536u - 4096);
   slot.home = 17;
-  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).home, "");
+  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).home, "");
 }
 
 TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
   EXPECT_TRUE(ledgers.Intact(kOwnedJob));
-  std::memset(static_cast<void*>(&SlotOf(mapped, *seat)), 0xff, sizeof(wire::Slot));
-  const Standing standing = ledgers.StandingsOf(kOwnedJob).at(0);
-  EXPECT_EQ(standing.process, base::SelfId());
-  EXPECT_EQ(standing.stage, wire::Stage::kNone);
-  EXPECT_LE(standing.evicted.count, std::uint64_t{1} << 44);
+  std::memset(static_cast<void*>(&SlotOf(mapped, *joined)), 0xff, sizeof(wire::Slot));
+  const SlotStatus slot = ledgers.SlotStatusesOf(kOwnedJob).at(0);
+  EXPECT_EQ(slot.process, base::SelfId());
+  EXPECT_EQ(slot.stage, wire::MemoryStage::kNone);
+  EXPECT_LE(slot.evicted.count, std::uint64_t{1} << 44);
   EXPECT_FALSE(ledgers.Intact(kOwnedJob));
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));  // repairs the order
-  EXPECT_EQ(SlotOf(mapped, *seat).order, 0u);
+  EXPECT_EQ(SlotOf(mapped, *joined).order, 0u);
   (*mapped).host_budget = 1;
   EXPECT_FALSE(ledgers.Intact(kOwnedJob));
 }
@@ -319,12 +319,13 @@ TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
 TEST(Ledgers, TakesWhatEvictionMayTakeAnewWhileProcessesCount) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
   ledgers.SetEviction(kOwnedJob, {false, base::Bytes{1 << 21}, base::Millis{500}});
   EXPECT_EQ((*mapped).host_budget, 1u << 21);
   EXPECT_EQ((*mapped).patience_ms, 500u);
-  EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::Backing::kEvictable)) << "as it was made";
+  EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::AllocationMode::kEvictable))
+      << "as it was made";
   EXPECT_TRUE(ledgers.Intact(kOwnedJob));
   ledgers.SetEviction({99}, {});
 }
@@ -332,28 +333,29 @@ TEST(Ledgers, TakesWhatEvictionMayTakeAnewWhileProcessesCount) {
 TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   auto before = std::make_unique<Ledgers>();
   ASSERT_TRUE(before->Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = before->Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
+  auto joined = before->Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
   ASSERT_TRUE(before->Order(kOwnedJob, base::SelfId(), true));
-  wire::Reserve(*mapped, wire::kHost, seat->slot, 8192);
+  wire::Reserve(*mapped, wire::kHost, joined->slot, 8192);
   before.reset();
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(seat->file), std::vector{Limit(kFirst, 8192)}, Possible()));
+  ASSERT_TRUE(
+      ledgers.Adopt(kOwnedJob, std::move(joined->file), std::vector{Limit(kFirst, 8192)}, Possible()));
   EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
-  EXPECT_TRUE(ledgers.StandingsOf(kOwnedJob).at(0).ordered == wire::What::kLeave);
+  EXPECT_TRUE(ledgers.SlotStatusesOf(kOwnedJob).at(0).ordered == wire::OrderKind::kLeave);
   EXPECT_EQ(ledgers.HostMemoryOf(kOwnedJob).count, 8192u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
-  EXPECT_EQ(SlotOf(mapped, *seat).order, 8u);
+  EXPECT_EQ(SlotOf(mapped, *joined).order, 8u);
 }
 
 TEST(Ledgers, ANewDaemonThatKnowsNoGpusYetLeavesTheLimitsAsTheyStand) {
   auto before = std::make_unique<Ledgers>();
   ASSERT_TRUE(before->Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = before->Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
+  auto joined = before->Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
   before.reset();
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(seat->file), {}));
+  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(joined->file), {}));
   EXPECT_EQ((*mapped).gpu[0].limit, 8192u);
   EXPECT_TRUE(ledgers.Intact(kOwnedJob));
 }
@@ -361,20 +363,20 @@ TEST(Ledgers, ANewDaemonThatKnowsNoGpusYetLeavesTheLimitsAsTheyStand) {
 TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   auto before = std::make_unique<Ledgers>();
   ASSERT_TRUE(before->Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = before->Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
-  wire::Reserve(*mapped, 0, seat->slot, 4096);
+  auto joined = before->Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Reserve(*mapped, 0, joined->slot, 4096);
   before.reset();
   Ledgers ledgers;
-  EXPECT_FALSE(ledgers.Adopt({8}, base::Fd(::fcntl(seat->file.get(), F_DUPFD_CLOEXEC, 0)), {}));
+  EXPECT_FALSE(ledgers.Adopt({8}, base::Fd(::fcntl(joined->file.get(), F_DUPFD_CLOEXEC, 0)), {}));
   EXPECT_FALSE(ledgers.Adopt(kOwnedJob, base::Fd(::open("/dev/null", O_RDWR)), {}));
   EXPECT_FALSE(ledgers.Adopt(kOwnedJob, base::Fd(::memfd_create("x", 0)), {}));
-  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(seat->file), std::vector{Limit(kFirst, 4096)}));
+  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(joined->file), std::vector{Limit(kFirst, 4096)}));
   EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
   EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kFirst), base::Bytes{4096})
       << "who sits there is known again";
   EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 0u);
-  EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 4096), wire::Outcome::kRefused);
+  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kRefused);
 }
 
 TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {
@@ -382,8 +384,8 @@ TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192), Limit(kSecond, 8192)}));
   EXPECT_TRUE(ledgers.RefusalsOf(kOwnedJob).empty()) << "there was none, or its shim is an older one";
   EXPECT_TRUE(ledgers.RefusalsOf({99}).empty());
-  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(seat->owner);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
   const auto by = static_cast<std::uint32_t>(wire::RefusedBy::kSharing);
   (*mapped).gpu[1].refusal = {3, 4096, 1024, wire::kNoLimit, 77, by, {}};
   const auto refusals = ledgers.RefusalsOf(kOwnedJob);

@@ -28,41 +28,41 @@ base::Error NotEvictable(JobId job) {
   return {ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value)};
 }
 
-Command OutOrBack(bool out) { return {out ? wire::What::kLeave : wire::What::kRun, {}}; }
+Command OutOrBack(bool out) { return {out ? wire::OrderKind::kLeave : wire::OrderKind::kRun, {}}; }
 
 }  // namespace
 
 // A process may have written anything there.
-Standing Ledgers::Read(const Entry& entry, unsigned slot, const Member& member) const {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 44;  // what the ledger can count
+SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member) const {
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 44;  // what the ledger can count
   wire::Ledger& ledger = *entry.page;
   const wire::Slot& place = ledger.slot[slot];
-  Standing standing;
-  standing.process = member.process;
+  SlotStatus status;
+  status.process = member.process;
   // In this order: who answers has told its stage before.
-  standing.answered = wire::Load(place.answered) == member.order;
+  status.answered = wire::Load(place.answered) == member.order;
   const std::uint32_t stage = wire::Load(place.stage), error = wire::Load(place.error);
-  if (stage < wire::kStages) standing.stage = static_cast<wire::Stage>(stage);
-  standing.ordered = wire::WhatOf(member.order);
-  standing.trouble = wire::TroubleOf(error);
-  standing.driver_error = wire::DriverErrorOf(error);
-  standing.evictable.count = std::min(wire::Load(place.evictable), kMost);
-  standing.evicted.count = std::min(wire::Load(place.evicted), kMost);
-  standing.managed.count = std::min(wire::Load(place.managed), kMost);
-  standing.holds_imported = (wire::Load(place.flags) & wire::kHoldsImported) != 0;
+  if (stage < wire::kStages) status.stage = static_cast<wire::MemoryStage>(stage);
+  status.ordered = wire::OrderKindOf(member.order);
+  status.trouble = wire::TroubleOf(error);
+  status.driver_error = wire::DriverErrorOf(error);
+  status.evictable.count = std::min(wire::Load(place.evictable), kMax);
+  status.evicted.count = std::min(wire::Load(place.evicted), kMax);
+  status.managed.count = std::min(wire::Load(place.managed), kMax);
+  status.holds_imported = (wire::Load(place.flags) & wire::kHoldsImported) != 0;
   for (const GpuLimit& limit : entry.limits) {
     const auto uuid = ParseUuid(limit.uuid);
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
     const std::uint64_t bytes = gpu < 0 ? 0 : wire::BytesOf(ledger, static_cast<unsigned>(gpu), slot);
-    if (bytes != 0) standing.held.push_back({limit.uuid, {bytes}});
-    if (gpu >= 0 && wire::Load(place.home) == static_cast<std::uint32_t>(gpu) + 1) standing.home = limit.uuid;
+    if (bytes != 0) status.held.push_back({limit.uuid, {bytes}});
+    if (gpu >= 0 && wire::Load(place.home) == static_cast<std::uint32_t>(gpu) + 1) status.home = limit.uuid;
   }
   const std::uint32_t activity = wire::Load(place.activity);
-  if (activity < wire::kActivities) standing.activity = static_cast<wire::Activity>(activity);
-  standing.activity_since = wire::Load(place.activity_since);
-  standing.wants.count = std::min(wire::Load(place.wants), kMost);
-  standing.completed = wire::Load(place.completed);
-  return standing;
+  if (activity < wire::kActivities) status.activity = static_cast<wire::Activity>(activity);
+  status.activity_since = wire::Load(place.activity_since);
+  status.wants.count = std::min(wire::Load(place.wants), kMax);
+  status.completed = wire::Load(place.completed);
+  return status;
 }
 
 // Who sits in the ledger already, and what it was ordered last.
@@ -75,16 +75,16 @@ void Ledgers::TakeOver(Entry& entry) {
     const auto process = base::IdentityOf(pid);
     if (!process || process->start_time != wire::Load(place.start_time)) continue;
     const std::uint32_t order = wire::Load(place.order);
-    entry.seats[slot] = {*process, order, {wire::Load(place.order_bytes)}};
-    if (wire::WhatOf(order) == wire::What::kLeave) ++out;
+    entry.members[slot] = {*process, order, {wire::Load(place.order_bytes)}};
+    if (wire::OrderKindOf(order) == wire::OrderKind::kLeave) ++out;
   }
-  if (out != 0 && out == entry.seats.size()) entry.joining = wire::What::kLeave;
+  if (out != 0 && out == entry.members.size()) entry.joining = wire::OrderKind::kLeave;
 }
 
 void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const Command& command) {
   wire::Slot& place = entry.page->slot[slot];
-  const bool same = wire::WhatOf(member.order) == command.what &&
-                    (command.what != wire::What::kTake || member.away == command.away);
+  const bool same = wire::OrderKindOf(member.order) == command.what &&
+                    (command.what != wire::OrderKind::kTake || member.away == command.away);
   const bool refused = wire::Load(place.answered) == member.order &&
                        wire::TroubleOf(wire::Load(place.error)) != wire::Trouble::kNone;
   if (!same || refused) {
@@ -114,7 +114,7 @@ Result<> Ledgers::Order(JobId job, base::ProcessId process, const Command& comma
   if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;
   if (!entry.eviction.possible) return tl::unexpected(NotEvictable(job));
-  for (auto& [slot, member] : entry.seats) {
+  for (auto& [slot, member] : entry.members) {
     if (member.process != process || !wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
     Tell(entry, slot, member, command);
     return {};
@@ -132,9 +132,9 @@ Result<unsigned> Ledgers::OrderAll(JobId job, const Command& command) {
   if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;
   if (!entry.eviction.possible) return tl::unexpected(NotEvictable(job));
-  entry.joining = command.what == wire::What::kTake ? wire::What::kHold : command.what;
+  entry.joining = command.what == wire::OrderKind::kTake ? wire::OrderKind::kHold : command.what;
   unsigned told = 0;
-  for (auto& [slot, member] : entry.seats) {
+  for (auto& [slot, member] : entry.members) {
     if (!wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
     Tell(entry, slot, member, command);
     ++told;
@@ -144,15 +144,15 @@ Result<unsigned> Ledgers::OrderAll(JobId job, const Command& command) {
 
 Result<unsigned> Ledgers::OrderAll(JobId job, bool out) { return OrderAll(job, OutOrBack(out)); }
 
-std::vector<Standing> Ledgers::StandingsOf(JobId job) const {
-  std::vector<Standing> standings;
+std::vector<SlotStatus> Ledgers::SlotStatusesOf(JobId job) const {
+  std::vector<SlotStatus> statuses;
   const auto found = jobs_.find(job);
-  if (found == jobs_.end()) return standings;
+  if (found == jobs_.end()) return statuses;
   const Entry& entry = found->second;
-  for (const auto& [slot, member] : entry.seats) {
-    if (wire::SlotIsLocked(entry.page.descriptor(), slot)) standings.push_back(Read(entry, slot, member));
+  for (const auto& [slot, member] : entry.members) {
+    if (wire::SlotIsLocked(entry.page.descriptor(), slot)) statuses.push_back(Read(entry, slot, member));
   }
-  return standings;
+  return statuses;
 }
 
 void Ledgers::SetSharing(JobId job, const Sharing& sharing) {
@@ -165,7 +165,7 @@ void Ledgers::SetSharing(JobId job, const Sharing& sharing) {
   WriteSharing(entry);
   if (same) return;
   // They sleep on their orders.
-  for (auto& [slot, member] : entry.seats) wire::WakeAll(ledger.slot[slot].order);
+  for (auto& [slot, member] : entry.members) wire::WakeAll(ledger.slot[slot].order);
 }
 
 void Ledgers::SetRoom(JobId job, std::string_view uuid, std::optional<base::Bytes> bytes) {
@@ -190,13 +190,13 @@ std::vector<GpuUsage> Ledgers::ManagedOf(JobId job) const {
   std::vector<GpuUsage> managed;
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return managed;
-  for (const auto& [slot, member] : found->second.seats) {
+  for (const auto& [slot, member] : found->second.members) {
     if (wire::Load(found->second.page->slot[slot].managed) == 0) continue;
-    const Standing standing = Read(found->second, slot, member);
-    const auto most = std::max_element(standing.held.begin(), standing.held.end(),
+    const SlotStatus status = Read(found->second, slot, member);
+    const auto most = std::max_element(status.held.begin(), status.held.end(),
                                        [](const auto& a, const auto& b) { return a.used < b.used; });
-    if (most == standing.held.end()) continue;
-    managed.push_back({most->uuid, std::min(standing.managed, most->used)});
+    if (most == status.held.end()) continue;
+    managed.push_back({most->uuid, std::min(status.managed, most->used)});
   }
   return managed;
 }

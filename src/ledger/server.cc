@@ -18,10 +18,10 @@ namespace gpuman::ledger {
 namespace {
 
 using base::Fd;
-using base::GuestSocket;
 using base::Result;
+using base::UntrustedSocket;
 
-constexpr std::size_t kMostOfUser = 2048;     // who says nothing is in nobody else's way; root may have all
+constexpr std::size_t kMaxOfUser = 2048;      // who says nothing is in nobody else's way; root may have all
 constexpr std::chrono::seconds kPatience{5};  // with a process that connects and says nothing
 constexpr std::chrono::seconds kEarlyPatience{15};  // longer than a shim's own
 constexpr std::chrono::milliseconds kPause{50};     // where there is no descriptor for who comes
@@ -51,8 +51,8 @@ Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute,
   GPUMAN_ASSIGN(wakers.retry, MakeTimer());
   wakers.turn = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakers.turn.ok()) return base::FailSystem(errno, "making an event descriptor");
-  for (const int fd : {listening.get(), wakers.pause.get(), wakers.patience.get(), wakers.retry.get(),
-                       wakers.turn.get()})
+  for (const int fd :
+       {listening.get(), wakers.pause.get(), wakers.patience.get(), wakers.retry.get(), wakers.turn.get()})
     if (Watch(poll.get(), EPOLL_CTL_ADD, fd, EPOLLIN) != 0)
       return base::FailSystem(errno, "watching the shims' socket");
   return Server(std::move(listening), std::move(poll), std::move(wakers), ledgers, std::move(attribute),
@@ -90,8 +90,8 @@ void Server::Accept() {
     return;
   }
   in_trouble_ = false;
-  base::PrepareGuest(accepted.get());
-  Admit(GuestSocket(std::move(accepted), closer_));
+  base::PrepareUntrusted(accepted.get());
+  Admit(UntrustedSocket(std::move(accepted), closer_));
 }
 
 // Who waits to be accepted keeps the socket readable: it is not looked at for a moment, instead of all the
@@ -109,7 +109,7 @@ void Server::GoOn() {
   if (std::exchange(paused_, false)) Watch(poll_.get(), EPOLL_CTL_MOD, listening_.get(), EPOLLIN);
 }
 
-void Server::Admit(GuestSocket connection) {
+void Server::Admit(UntrustedSocket connection) {
   const int descriptor = connection.get();
   const auto user = UserOf(descriptor);
   if (!user || !MakeRoomFor(*user)) return connection.HangUp();
@@ -123,15 +123,15 @@ void Server::Admit(GuestSocket connection) {
 // False: the user has enough, or nobody has more than the user would have. Whoever has most loses the one
 // that waits longest.
 bool Server::MakeRoomFor(uid_t user) {
-  if (waiting_.size() + early_.size() < kMostOfUser) return true;
+  if (waiting_.size() + early_.size() < kMaxOfUser) return true;
   std::map<uid_t, std::size_t> counts, silent;
   for (const auto& [number, waiting] : waiting_) {
     ++counts[waiting.user];
     if (!waiting.spoke) ++silent[waiting.user];
   }
   for (const auto& [number, early] : early_) ++counts[early.waiting.user];
-  if (user != 0 && counts[user] >= kMostOfUser) return false;
-  if (waiting_.size() < kMostWaiting) return true;
+  if (user != 0 && counts[user] >= kMaxOfUser) return false;
+  if (waiting_.size() < kMaxWaiting) return true;
   const auto most = std::max_element(silent.begin(), silent.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == silent.end() || most->second <= counts[user]) return false;

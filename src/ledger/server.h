@@ -18,11 +18,11 @@
 #include <string>
 
 #include "base/fd.h"
-#include "base/guest_socket.h"
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "base/turns.h"
+#include "base/untrusted_socket.h"
 #include "ledger/ledgers.h"
 #include "ledger/wire/messages.h"
 
@@ -49,10 +49,11 @@ using OtherVersion = std::function<void(base::JobId job, const Caller& caller, s
 
 // A process that was ordered off its GPU (`out`) or back, and its connection, on which it talks to whoever is
 // to take its memory or to give it (wire/transfer.h).
-using Transfer = std::function<void(base::JobId, base::ProcessId, bool out, base::GuestSocket connection)>;
+using Transfer =
+    std::function<void(base::JobId, base::ProcessId, bool out, base::UntrustedSocket connection)>;
 
-// A process has something to say in its slot (Ledgers::StandingsOf).
-using Bell = std::function<void(base::JobId, base::ProcessId)>;
+// A process has something to say in its slot (Ledgers::SlotStatusesOf).
+using Notify = std::function<void(base::JobId, base::ProcessId)>;
 
 // Processes that come are kept waiting, for the reason given: there are no descriptors left.
 using Trouble = std::function<void(const base::Error&)>;
@@ -69,7 +70,7 @@ class Server {
   // Without one such processes are sent away: they stay where they are.
   void SetTransfer(Transfer transfer) { transfer_ = std::move(transfer); }
 
-  void SetBell(Bell bell) { bell_ = std::move(bell); }
+  void SetNotify(Notify notify) { notify_ = std::move(notify); }
 
   // Called when it begins, once until somebody could come again.
   void SetTrouble(Trouble trouble) { trouble_ = std::move(trouble); }
@@ -84,7 +85,7 @@ class Server {
   void AskAgain(base::JobId job);
 
  private:
-  static constexpr std::size_t kMostWaiting = 4096;
+  static constexpr std::size_t kMaxWaiting = 4096;
   using Clock = std::chrono::steady_clock;
   struct Wakers {
     base::Fd pause;     // then it listens again
@@ -94,7 +95,7 @@ class Server {
   };
   using Number = std::uint64_t;  // of a connection; never used again
   struct Waiting {
-    base::GuestSocket connection;
+    base::UntrustedSocket connection;
     Clock::time_point since;
     std::uint64_t accepted;  // base::TicksNow
     uid_t user;
@@ -121,7 +122,7 @@ class Server {
         attribute_(std::move(attribute)),
         other_version_(std::move(other_version)) {}
   void Accept();
-  void Admit(base::GuestSocket connection);
+  void Admit(base::UntrustedSocket connection);
   void Pause(int reason);
   void GoOn();
   void Queue(int connection);
@@ -147,11 +148,11 @@ class Server {
   Wakers wakers_;
   bool paused_ = false;
   bool in_trouble_ = false;
-  std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // as GuestSocket has it
+  std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // as UntrustedSocket has it
   Ledgers* ledgers_;
   Attribute attribute_;
   Transfer transfer_;
-  Bell bell_;
+  Notify notify_;
   Trouble trouble_;
   OtherVersion other_version_;
   Number last_ = 0;

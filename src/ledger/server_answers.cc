@@ -25,7 +25,7 @@ Caller CallerOf(const base::Peer& peer, const wire::Hello& hello) {
 }
 
 // One message with the descriptors of a seat, or none.
-void Send(int connection, const wire::Welcome& welcome, const Seat* seat) {
+void Send(int connection, const wire::Welcome& welcome, const JoinedSlot* joined) {
   wire::Welcome copy = welcome;
   iovec part{&copy, sizeof copy};
   msghdr message{};
@@ -33,8 +33,8 @@ void Send(int connection, const wire::Welcome& welcome, const Seat* seat) {
   message.msg_iovlen = 1;
   std::array<int, 2> descriptors{};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
-  if (seat != nullptr) {
-    descriptors = {seat->owner.get(), seat->file.get()};
+  if (joined != nullptr) {
+    descriptors = {joined->owner.get(), joined->file.get()};
     message.msg_control = control.data();
     message.msg_controllen = control.size();
     cmsghdr* const header = CMSG_FIRSTHDR(&message);
@@ -75,7 +75,7 @@ void Server::Hear(Waiting waiting, Number number) {
     return waiting.connection.HangUp();
   const auto awaited = Treat(waiting, hello);
   if (!awaited) return;
-  if (early_.size() >= kMostWaiting) return waiting.connection.HangUp();
+  if (early_.size() >= kMaxWaiting) return waiting.connection.HangUp();
   Keep({std::move(waiting), hello, {}}, number, *awaited);
 }
 
@@ -88,7 +88,7 @@ void Server::Keep(Early early, Number number, const Awaited& awaited) {
 }
 
 std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::Hello& hello) {
-  if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic || hello.magic == wire::kBellMagic)
+  if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic || hello.magic == wire::kNotifyMagic)
     return PassOn(waiting, hello);
   std::optional<Awaited> awaited;
   if (hello.magic == wire::kHelloMagic) awaited = Answer(waiting, hello);
@@ -104,8 +104,8 @@ std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hell
   if (found.verdict == Verdict::kNotYet && peer->Lives()) return Awaited{found.job, true};
   if (found.verdict != Verdict::kJob || !ledgers_->Registered(found.job, peer->process()) || !peer->Lives())
     return std::nullopt;
-  if (hello.magic == wire::kBellMagic) {
-    if (bell_) bell_(found.job, peer->process());
+  if (hello.magic == wire::kNotifyMagic) {
+    if (notify_) notify_(found.job, peer->process());
     waiting.connection.HangUp();
   } else if (transfer_) {
     transfer_(found.job, peer->process(), hello.magic == wire::kOutMagic, std::move(waiting.connection));
@@ -163,9 +163,9 @@ std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire
   welcome.magic = wire::kWelcomeMagic;
   welcome.version = wire::kVersion;
   welcome.bytes = sizeof(wire::Ledger);
-  const auto say = [&](wire::Answer answer, const Seat* seat) -> std::optional<Awaited> {
+  const auto say = [&](wire::Answer answer, const JoinedSlot* joined) -> std::optional<Awaited> {
     welcome.answer = answer;
-    Send(connection, welcome, seat);
+    Send(connection, welcome, joined);
     return std::nullopt;
   };
   const auto peer = base::PeerOf(connection, waiting.accepted);
@@ -186,9 +186,9 @@ std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire
     if (other_version_) other_version_(found.job, caller, hello.version);
     return std::nullopt;
   }
-  const auto seat = ledgers_->Join(found.job, caller.process);
-  if (seat) welcome.slot = seat->slot;
-  return say(seat ? wire::Answer::kJoined : wire::Answer::kTryLater, seat ? &*seat : nullptr);
+  const auto joined = ledgers_->Join(found.job, caller.process);
+  if (joined) welcome.slot = joined->slot;
+  return say(joined ? wire::Answer::kJoined : wire::Answer::kTryLater, joined ? &*joined : nullptr);
 }
 
 }  // namespace gpuman::ledger

@@ -168,9 +168,9 @@ TEST_F(ServerTest, AKeyThatDoesNotEndIsCutWhereItsFieldEnds) {
 TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
   const auto hello = GoodHello();
   const std::string_view said(reinterpret_cast<const char*>(&hello), sizeof hello);
-  auto bell = hello;
-  bell.magic = wire::kBellMagic;
-  const std::string_view rung(reinterpret_cast<const char*>(&bell), sizeof bell);
+  auto notify = hello;
+  notify.magic = wire::kNotifyMagic;
+  const std::string_view rung(reinterpret_cast<const char*>(&notify), sizeof notify);
   for (const auto& [first, second] : {std::pair{said, std::string_view()},
                                       {said, said},
                                       {rung, said},
@@ -394,11 +394,11 @@ TEST_F(ServerTest, ABellIsKeptUntilItIsKnownWhoRings) {
   int descriptors = 0;
   ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
   int rung = 0;
-  server_->SetBell([&](base::JobId, base::ProcessId) { ++rung; });
-  auto bell = GoodHello();
-  bell.magic = wire::kBellMagic;
+  server_->SetNotify([&](base::JobId, base::ProcessId) { ++rung; });
+  auto notify = GoodHello();
+  notify.magic = wire::kNotifyMagic;
   const base::Fd fd = Connect();
-  ASSERT_EQ(::send(fd.get(), &bell, sizeof bell, 0), static_cast<ssize_t>(sizeof bell));
+  ASSERT_EQ(::send(fd.get(), &notify, sizeof notify, 0), static_cast<ssize_t>(sizeof notify));
   answer_ = {Verdict::kNotYet, {}};
   pollfd entry{server_->descriptor(), POLLIN, 0};
   for (const int before = asked_; asked_ < before + 2;) {

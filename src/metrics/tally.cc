@@ -30,22 +30,22 @@ std::string_view DirectionOf(std::string_view kind) {
 Owner Tally::Known(const std::optional<Owner>& owner) {
   if (!owner) return {};
   if (owners_.contains(*owner)) return *owner;
-  if (owners_.size() >= kMostOwners) return {"other", "other"};
+  if (owners_.size() >= kMaxOwners) return {"other", "other"};
   owners_.insert(*owner);
   return *owner;
 }
 
-void Tally::On(const Happening& happening) {
-  const std::string_view kind = happening.kind;
-  ++events_[happening.kind];
+void Tally::On(const Event& event) {
+  const std::string_view kind = event.kind;
+  ++events_[event.kind];
   if (kind == "soft_limit" || kind == "hard_limit")
-    ++limit_hits_[{Known(happening.owner), kind == "soft_limit" ? "soft" : "hard"}];
-  if (kind == "job_started" || kind == "job_restarted") ++started_[Known(happening.owner)];
-  if (const auto state = EndOf(kind); !state.empty()) ++ended_[{Known(happening.owner), std::string(state)}];
+    ++limit_hits_[{Known(event.owner), kind == "soft_limit" ? "soft" : "hard"}];
+  if (kind == "job_started" || kind == "job_restarted") ++started_[Known(event.owner)];
+  if (const auto state = EndOf(kind); !state.empty()) ++ended_[{Known(event.owner), std::string(state)}];
   if (const auto direction = DirectionOf(kind); !direction.empty()) ++suspensions_[std::string(direction)];
   if (kind == "job_suspended")
-    suspended_bytes_ += Number(happening.data, "evicted") + Number(happening.data, "checkpointed");
-  if (happening.waited_seconds) waits_.Observe(*happening.waited_seconds);
+    suspended_bytes_ += Number(event.data, "evicted") + Number(event.data, "checkpointed");
+  if (event.waited_seconds) waits_.Observe(*event.waited_seconds);
 }
 
 void Tally::OnXid(const std::string& uuid, unsigned xid) {

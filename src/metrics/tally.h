@@ -1,7 +1,7 @@
 // Counts of what happened since the daemon began. Fed with events; pure.
 //
 // Labels come from a bounded set: kinds and states are words of the program, and of users with their projects
-// the first `kMostOwners` are told apart; those that come later are counted together as "other".
+// the first `kMaxOwners` are told apart; those that come later are counted together as "other".
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Owner {
 };
 
 // An event of the daemon, with what is known of its job.
-struct Happening {
+struct Event {
   std::string kind{};
   std::optional<Owner> owner{};  // of the job; nullopt: it is about none, or one that is gone
   std::map<std::string, std::int64_t> data{};
@@ -30,9 +30,9 @@ struct Happening {
 
 class Tally {
  public:
-  static constexpr std::size_t kMostOwners = 1000;
+  static constexpr std::size_t kMaxOwners = 1000;
 
-  void On(const Happening& happening);
+  void On(const Event& event);
   void OnXid(const std::string& uuid, unsigned xid);
 
   struct Xids {

@@ -55,10 +55,10 @@ TEST(Tally, AddsUpWhatSuspensionsTookOffTheGpus) {
 
 TEST(Tally, CountsUsersBeyondABoundTogether) {
   Tally tally;
-  for (std::size_t i = 0; i < Tally::kMostOwners + 5; ++i)
+  for (std::size_t i = 0; i < Tally::kMaxOwners + 5; ++i)
     tally.On({"job_started", Owner{"user" + std::to_string(i), ""}});
   tally.On({"job_started", Owner{"user0", ""}});
-  EXPECT_EQ(tally.started().size(), Tally::kMostOwners + 1);
+  EXPECT_EQ(tally.started().size(), Tally::kMaxOwners + 1);
   EXPECT_EQ(tally.started().at({"other", "other"}), 5u);
   EXPECT_EQ(tally.started().at({"user0", ""}), 2u);
 }

@@ -15,8 +15,8 @@ namespace {
 
 using base::ErrorCode;
 
-constexpr unsigned kMostOfOneItem = 64;
-constexpr unsigned kMostSlices = 64;
+constexpr unsigned kMaxOfOneItem = 64;
+constexpr unsigned kMaxSlices = 64;
 
 // The number that `text` begins with, when `mark` follows it; both are taken off.
 std::optional<unsigned> TakeNumber(std::string_view& text, std::string_view mark) {
@@ -82,12 +82,12 @@ base::Result<Item> ParseItem(std::string_view text) {
   if (!IsProfileName(rest))
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' names no MIG instance", text),
                       "write 3g.71gb, 2x1g.18gb or 1c.3g.71gb; gpuman mig profiles shows what a GPU has");
-  if (item.count < 1 || item.count > kMostOfOneItem)
+  if (item.count < 1 || item.count > kMaxOfOneItem)
     return base::Fail(ErrorCode::kInvalidArgument,
-                      fmt::format("'{}': the number must be from 1 to {}", text, kMostOfOneItem));
-  if (slices && (*slices < 1 || *slices > kMostSlices))
+                      fmt::format("'{}': the number must be from 1 to {}", text, kMaxOfOneItem));
+  if (slices && (*slices < 1 || *slices > kMaxSlices))
     return base::Fail(ErrorCode::kInvalidArgument,
-                      fmt::format("'{}': a compute instance has from 1 to {} slices", text, kMostSlices));
+                      fmt::format("'{}': a compute instance has from 1 to {} slices", text, kMaxSlices));
   return item;
 }
 

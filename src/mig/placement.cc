@@ -41,10 +41,11 @@ unsigned SizeOf(const Profile& profile) {
 
 class Search {
  public:
-  Search(const Geometry& geometry, std::span<const Seat> taken, std::span<const std::size_t> profiles)
+  Search(const Geometry& geometry, std::span<const PlacedInstance> taken,
+         std::span<const std::size_t> profiles)
       : geometry_(geometry),
         profiles_(profiles),
-        seats_(taken.begin(), taken.end()),
+        placed_(taken.begin(), taken.end()),
         order_(profiles.size()) {
     if (const auto* biggest = Biggest(geometry)) all_ = biggest->engines;
     std::iota(order_.begin(), order_.end(), std::size_t{0});
@@ -55,12 +56,12 @@ class Search {
     });
   }
 
-  std::optional<std::vector<Seat>> Run() {
+  std::optional<std::vector<PlacedInstance>> Run() {
     if (!WithinCounts()) return std::nullopt;
-    const std::size_t first = seats_.size();
+    const std::size_t first = placed_.size();
     if (!Next(0)) return std::nullopt;
-    std::vector<Seat> found(profiles_.size());
-    for (std::size_t i = 0; i < order_.size(); ++i) found[order_[i]] = seats_[first + i];
+    std::vector<PlacedInstance> found(profiles_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) found[order_[i]] = placed_[first + i];
     return found;
   }
 
@@ -72,8 +73,8 @@ class Search {
       used = Sum(used, geometry_[profile].engines);
       return ++counts[profile] <= geometry_[profile].most;
     };
-    for (const auto& seat : seats_)
-      if (!add(seat.profile)) return false;
+    for (const auto& placed : placed_)
+      if (!add(placed.profile)) return false;
     for (const auto profile : profiles_)
       if (!add(profile)) return false;
     return Within(used, all_);
@@ -83,15 +84,15 @@ class Search {
     if (index == order_.size()) return true;
     const std::size_t profile = profiles_[order_[index]];
     const bool is_same = index > 0 && profiles_[order_[index - 1]] == profile;
-    const unsigned after = is_same ? seats_.back().placement.start : 0;
+    const unsigned after = is_same ? placed_.back().placement.start : 0;
     for (const auto& placement : geometry_[profile].placements) {
       if (is_same && placement.start <= after) continue;
-      if (std::any_of(seats_.begin(), seats_.end(),
-                      [&](const Seat& seat) { return Overlap(seat.placement, placement); }))
+      if (std::any_of(placed_.begin(), placed_.end(),
+                      [&](const PlacedInstance& placed) { return Overlap(placed.placement, placement); }))
         continue;
-      seats_.push_back({profile, placement});
+      placed_.push_back({profile, placement});
       if (Next(index + 1)) return true;
-      seats_.pop_back();
+      placed_.pop_back();
     }
     return false;
   }
@@ -99,7 +100,7 @@ class Search {
   const Geometry& geometry_;
   std::span<const std::size_t> profiles_;
   Engines all_;
-  std::vector<Seat> seats_;
+  std::vector<PlacedInstance> placed_;
   std::vector<std::size_t> order_;  // of profiles_, as they are tried
 };
 
@@ -119,8 +120,9 @@ std::string EnginesOver(const Geometry& geometry, std::span<const std::size_t> p
 
 }  // namespace
 
-std::optional<std::vector<Seat>> Place(const Geometry& geometry, std::span<const Seat> taken,
-                                       std::span<const std::size_t> profiles) {
+std::optional<std::vector<PlacedInstance>> FindPlacements(const Geometry& geometry,
+                                                          std::span<const PlacedInstance> taken,
+                                                          std::span<const std::size_t> profiles) {
   return Search(geometry, taken, profiles).Run();
 }
 

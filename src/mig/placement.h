@@ -13,19 +13,21 @@
 
 namespace gpuman::mig {
 
-struct Seat {
+struct PlacedInstance {
   std::size_t profile = 0;  // index into the geometry
   Placement placement;
-  friend auto operator<=>(const Seat&, const Seat&) = default;
+  friend auto operator<=>(const PlacedInstance&, const PlacedInstance&) = default;
 };
 
-// Places for one instance of each of `profiles` (indices, repeated for several), beside `taken`; in the order
-// of `profiles`. nullopt: there are none. Held to: no slice twice, no more of a profile than it says, no more
-// engines than the device has, which is as many as its biggest profile.
-std::optional<std::vector<Seat>> Place(const Geometry& geometry, std::span<const Seat> taken,
-                                       std::span<const std::size_t> profiles);
+// Placements for one instance of each of `profiles` (indices, repeated for several), beside `taken`; in the
+// order of `profiles`. nullopt: there are none. Held to: no slice twice, no more of a profile than it says,
+// no more engines than the device has, which is as many as its biggest profile.
+std::optional<std::vector<PlacedInstance>> FindPlacements(const Geometry& geometry,
+                                                          std::span<const PlacedInstance> taken,
+                                                          std::span<const std::size_t> profiles);
 
-// Why a device without instances does not take these, as a sentence with the figures; for what Place refuses.
+// Why a device without instances does not take these, as a sentence with the figures; for what FindPlacements
+// refuses.
 base::Error WhyNot(const Geometry& geometry, std::span<const std::size_t> profiles);
 
 }  // namespace gpuman::mig

@@ -18,12 +18,12 @@ using sim::MigProfile;
 using testing::HasSubstr;
 
 constexpr unsigned kMemorySlices = 8;
-constexpr std::size_t kMostInstances = 7;
+constexpr std::size_t kMaxInstances = 7;
 
 struct Arrangement {
-  std::vector<unsigned> counts;                      // by profile
-  std::uint32_t taken = 0;                           // bits: slices of the memory
-  std::vector<std::pair<unsigned, unsigned>> seats;  // profile, start
+  std::vector<unsigned> counts;                       // by profile
+  std::uint32_t taken = 0;                            // bits: slices of the memory
+  std::vector<std::pair<unsigned, unsigned>> placed;  // profile, start
 };
 
 bool IsWithin(std::span<const MigProfile> rows, const std::vector<unsigned>& counts) {
@@ -47,9 +47,9 @@ void Walk(std::span<const MigProfile> rows, unsigned slice, Arrangement& now, st
   for (unsigned i = 0; i < rows.size(); ++i) {
     if ((rows[i].starts >> slice & 1) == 0) continue;
     ++now.counts[i];
-    now.seats.emplace_back(i, slice);
+    now.placed.emplace_back(i, slice);
     Walk(rows, slice + rows[i].size, now, all);
-    now.seats.pop_back();
+    now.placed.pop_back();
     --now.counts[i];
   }
 }
@@ -80,13 +80,13 @@ std::vector<unsigned> CountsOf(const std::vector<std::size_t>& chosen, std::size
 }
 
 void ExpectValid(const Geometry& geometry, const std::vector<std::size_t>& chosen,
-                 const std::vector<Seat>& seats) {
-  ASSERT_EQ(seats.size(), chosen.size());
+                 const std::vector<PlacedInstance>& placed) {
+  ASSERT_EQ(placed.size(), chosen.size());
   std::uint32_t taken = 0;
-  for (std::size_t i = 0; i < seats.size(); ++i) {
-    EXPECT_EQ(seats[i].profile, chosen[i]);
-    EXPECT_THAT(geometry[chosen[i]].placements, testing::Contains(seats[i].placement));
-    const std::uint32_t bits = ((1u << seats[i].placement.size) - 1) << seats[i].placement.start;
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    EXPECT_EQ(placed[i].profile, chosen[i]);
+    EXPECT_THAT(geometry[chosen[i]].placements, testing::Contains(placed[i].placement));
+    const std::uint32_t bits = ((1u << placed[i].placement.size) - 1) << placed[i].placement.start;
     EXPECT_EQ(taken & bits, 0u);
     taken |= bits;
   }
@@ -101,13 +101,13 @@ TEST_P(EveryMultiset, IsPlacedExactlyWhereTheTablesHaveAnArrangementOfIt) {
   for (const auto& each : Arrangements(rows)) possible.insert(each.counts);
   std::size_t found = 0, refused = 0;
   std::vector<std::size_t> chosen;
-  EachMultiset(rows.size(), 0, kMostInstances, chosen, [&](const std::vector<std::size_t>& profiles) {
-    const auto seats = Place(geometry, {}, profiles);
-    ASSERT_EQ(seats.has_value(), possible.contains(CountsOf(profiles, rows.size())))
+  EachMultiset(rows.size(), 0, kMaxInstances, chosen, [&](const std::vector<std::size_t>& profiles) {
+    const auto placed = FindPlacements(geometry, {}, profiles);
+    ASSERT_EQ(placed.has_value(), possible.contains(CountsOf(profiles, rows.size())))
         << testing::PrintToString(profiles);
-    ++(seats ? found : refused);
-    if (seats)
-      ExpectValid(geometry, profiles, *seats);
+    ++(placed ? found : refused);
+    if (placed)
+      ExpectValid(geometry, profiles, *placed);
     else
       EXPECT_EQ(WhyNot(geometry, profiles).code, base::ErrorCode::kUnsatisfiable);
   });
@@ -122,21 +122,21 @@ TEST_P(EveryMultiset, IsPlacedBesideWhatIsThereExactlyWhereSomeArrangementHasBot
   // What can be added to each instance at each of its places.
   std::map<std::pair<unsigned, unsigned>, std::set<std::vector<unsigned>>> beside;
   for (const auto& each : Arrangements(rows)) {
-    for (const auto& seat : each.seats) {
+    for (const auto& placed : each.placed) {
       auto counts = each.counts;
-      --counts[seat.first];
-      beside[seat].insert(counts);
+      --counts[placed.first];
+      beside[placed].insert(counts);
     }
   }
   for (const auto& each : beside) {
-    const auto& seat = each.first;
+    const auto& placed = each.first;
     const auto& possible = each.second;
-    const std::vector<Seat> taken = {{seat.first, {seat.second, rows[seat.first].size}}};
+    const std::vector<PlacedInstance> taken = {{placed.first, {placed.second, rows[placed.first].size}}};
     std::vector<std::size_t> chosen;
     EachMultiset(rows.size(), 0, 4, chosen, [&](const std::vector<std::size_t>& profiles) {
-      ASSERT_EQ(Place(geometry, taken, profiles).has_value(),
+      ASSERT_EQ(FindPlacements(geometry, taken, profiles).has_value(),
                 possible.contains(CountsOf(profiles, rows.size())))
-          << rows[seat.first].name << " at " << seat.second << ", " << testing::PrintToString(profiles);
+          << rows[placed.first].name << " at " << placed.second << ", " << testing::PrintToString(profiles);
     });
   }
 }
@@ -154,11 +154,11 @@ TEST(Arrangements, OfAnA100AreTheNineteenThatAreKnown) {
       plain.push_back(row);
   const auto all = Arrangements(plain);
   const auto is_part = [](const Arrangement& a, const Arrangement& b) {
-    return a.seats.size() < b.seats.size() &&
-           std::includes(b.seats.begin(), b.seats.end(), a.seats.begin(), a.seats.end());
+    return a.placed.size() < b.placed.size() &&
+           std::includes(b.placed.begin(), b.placed.end(), a.placed.begin(), a.placed.end());
   };
   std::vector<Arrangement> sorted = all;
-  for (auto& each : sorted) std::sort(each.seats.begin(), each.seats.end());
+  for (auto& each : sorted) std::sort(each.placed.begin(), each.placed.end());
   const auto full = std::count_if(sorted.begin(), sorted.end(), [&](const Arrangement& each) {
     return std::none_of(sorted.begin(), sorted.end(),
                         [&](const Arrangement& other) { return is_part(each, other); });
@@ -168,7 +168,7 @@ TEST(Arrangements, OfAnA100AreTheNineteenThatAreKnown) {
 
 std::string Why(MigKind kind, const std::vector<std::size_t>& profiles) {
   const Geometry geometry = GeometryOf(kind);
-  EXPECT_FALSE(Place(geometry, {}, profiles));
+  EXPECT_FALSE(FindPlacements(geometry, {}, profiles));
   return WhyNot(geometry, profiles).message;
 }
 
@@ -180,7 +180,9 @@ TEST(WhyNot, SaysWhatThereIsTooMuchOf) {
   EXPECT_THAT(Why(MigKind::kA100With40, {5, 0, 0, 0, 0}), HasSubstr("wherever each of them is put"));
 }
 
-TEST(Place, ADeviceWithoutProfilesTakesNothing) { EXPECT_EQ(Place({}, {}, {})->size(), 0u); }
+TEST(FindPlacements, ADeviceWithoutProfilesTakesNothing) {
+  EXPECT_EQ(FindPlacements({}, {}, {})->size(), 0u);
+}
 
 }  // namespace
 }  // namespace gpuman::mig

@@ -21,7 +21,7 @@ constexpr base::Words<StepKind, 6> kKinds{{{StepKind::kDestroyCompute, "destroy_
                                            {StepKind::kCreateCompute, "create_compute"}}};
 
 using Mask = std::uint32_t;
-constexpr std::size_t kMostInstances = 16;  // of a device; the biggest of today takes 7
+constexpr std::size_t kMaxInstances = 16;  // of a device; the biggest of today takes 7
 
 bool IsBusy(const Device& device, const GpuInstance& instance) {
   return std::any_of(device.processes.begin(), device.processes.end(),
@@ -78,7 +78,7 @@ class Planner {
 
   std::optional<Way> Best() {
     std::optional<Way> best;
-    const std::size_t count = std::min(device_.instances.size(), kMostInstances);
+    const std::size_t count = std::min(device_.instances.size(), kMaxInstances);
     for (Mask kept = 0; kept < Mask{1} << count; ++kept) {
       auto way = Try(kept);
       if (way && (!best || way->cost < best->cost)) best = std::move(way);
@@ -102,12 +102,12 @@ class Planner {
   std::optional<Way> Try(Mask mask) const {
     Way way;
     std::vector<bool> matched(wanted_.size());
-    std::vector<Seat> seats;
+    std::vector<PlacedInstance> placed;
     unsigned busy = 0;
     std::size_t compute = 0;
     for (std::size_t i = 0; i < device_.instances.size(); ++i) {
       const auto& instance = device_.instances[i];
-      if (i >= kMostInstances || (mask >> i & 1) == 0) {
+      if (i >= kMaxInstances || (mask >> i & 1) == 0) {
         way.gone.push_back(i);
         busy += IsBusy(device_, instance) ? 1 : 0;
         continue;
@@ -117,7 +117,7 @@ class Planner {
       matched[match->first] = true;
       busy += match->second.busy;
       compute += match->second.gone.size() + match->second.missing.size();
-      seats.push_back({instance.profile, instance.placement});
+      placed.push_back({instance.profile, instance.placement});
       way.kept.emplace_back(i, std::move(match->second));
     }
     std::vector<WantedInstance> rest;
@@ -127,9 +127,9 @@ class Planner {
       rest.push_back(wanted_[i]);
       profiles.push_back(wanted_[i].profile);
     }
-    const auto places = Place(device_.geometry, seats, profiles);
-    if (!places) return std::nullopt;
-    for (std::size_t i = 0; i < rest.size(); ++i) way.made.emplace_back(rest[i], (*places)[i].placement);
+    const auto found = FindPlacements(device_.geometry, placed, profiles);
+    if (!found) return std::nullopt;
+    for (std::size_t i = 0; i < rest.size(); ++i) way.made.emplace_back(rest[i], (*found)[i].placement);
     way.cost = {busy, way.gone.size(), compute};
     return way;
   }

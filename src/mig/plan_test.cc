@@ -239,7 +239,7 @@ TEST(MigPlan, LeadsFromAnythingToAnythingThatFits) {
       for (std::size_t b = a; b < geometry.size(); ++b) {
         const std::vector<std::size_t> profiles = {a, b};
         const auto plan = MakePlan(device, {true, {{geometry[a].name, 0, 1}, {geometry[b].name, 0, 1}}});
-        ASSERT_EQ(plan.has_value(), Place(geometry, {}, profiles).has_value());
+        ASSERT_EQ(plan.has_value(), FindPlacements(geometry, {}, profiles).has_value());
         if (!plan) continue;
         Replay replay(device);
         for (const auto& step : plan->steps) ASSERT_TRUE(replay.Do(step)) << Describe(geometry, step);

@@ -15,7 +15,7 @@ namespace abi = driver::abi;
 using base::ErrorCode;
 
 // Far beyond what any header names; the driver ends the list with NVML_ERROR_INVALID_ARGUMENT.
-constexpr unsigned kMostProfiles = 64;
+constexpr unsigned kMaxProfiles = 64;
 constexpr std::string_view kPrefix = "MIG ";
 
 std::string SpecialOf(unsigned index) {
@@ -78,7 +78,7 @@ base::Result<std::vector<Placement>> ReadPlacements(const driver::Nvml& nvml, dr
 base::Result<Geometry> ReadGeometry(const driver::Nvml& nvml, driver::NvmlDevice device) {
   Geometry geometry;
   GPUMAN_ASSIGN(const auto memory, nvml.Memory(device));
-  for (unsigned index = 0; index < kMostProfiles; ++index) {
+  for (unsigned index = 0; index < kMaxProfiles; ++index) {
     Profile profile;
     const auto status = ReadProfile(nvml, device, index, memory.total, profile);
     if (status == abi::NVML_ERROR_NOT_SUPPORTED) continue;
@@ -192,7 +192,7 @@ base::Result<std::vector<ComputeProfile>> ComputeProfilesOf(const driver::Nvml& 
   const auto function = nvml.calls().nvmlGpuInstanceGetComputeInstanceProfileInfo;
   constexpr const char* kCall = "nvmlGpuInstanceGetComputeInstanceProfileInfo";
   std::vector<ComputeProfile> profiles;
-  for (unsigned index = 0; index < kMostProfiles; ++index) {
+  for (unsigned index = 0; index < kMaxProfiles; ++index) {
     abi::nvmlComputeInstanceProfileInfo_t info{};
     const auto status =
         function == nullptr

@@ -20,7 +20,7 @@ using base::FailSystem;
 using base::Fd;
 using base::Result;
 
-constexpr std::size_t kMostLayout = 64u << 20;
+constexpr std::size_t kMaxLayout = 64u << 20;
 constexpr unsigned kContentBits = 2;
 constexpr std::uint32_t kContentMask = (1u << kContentBits) - 1;
 
@@ -68,7 +68,7 @@ Result<Layout> ReadLayout(int page) {
   struct stat status {};
   // Of memory alone: another file may answer when its owner likes.
   if (::fcntl(page, F_GET_SEALS) < 0 || ::fstat(page, &status) != 0 || status.st_size < 4 ||
-      static_cast<std::size_t>(status.st_size) > kMostLayout)
+      static_cast<std::size_t>(status.st_size) > kMaxLayout)
     return Fail(ErrorCode::kCorrupt, "this is no layout");
   std::string text(static_cast<std::size_t>(status.st_size) - 4, '\0');
   if (::pread(page, text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))

@@ -14,7 +14,7 @@ namespace gpuman::mover {
 
 using base::FailSystem;
 using base::Result;
-using suspend::HelperUser;
+using suspend::MoverUser;
 
 void KeepOthersOut() { ::prctl(PR_SET_DUMPABLE, 0); }
 
@@ -29,7 +29,7 @@ void ResetSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-Result<> Become(const HelperUser& user) {
+Result<> Become(const MoverUser& user) {
   if (::geteuid() != 0) {
     if (::getuid() == user.uid && ::getgid() == user.gid) return {};
     return FailSystem(EPERM, fmt::format("becoming user {} group {}", user.uid, user.gid));

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "suspend/helper.h"
+#include "suspend/mover_options.h"
 
 namespace gpuman::mover {
 
@@ -13,6 +13,6 @@ void ResetSignals();
 // /proc/self is root's then, and nothing of it is needed).
 void KeepOthersOut();
 // Groups, gid, uid, for good, and the others still out.
-base::Result<> Become(const suspend::HelperUser& user);
+base::Result<> Become(const suspend::MoverUser& user);
 
 }  // namespace gpuman::mover

@@ -10,8 +10,8 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-constexpr std::uint32_t kMagic = 0x474d5047;     // "GPMG"
-constexpr std::uint64_t kMostEntries = 1 << 20;  // pieces, or segments
+constexpr std::uint32_t kMagic = 0x474d5047;    // "GPMG"
+constexpr std::uint64_t kMaxEntries = 1 << 20;  // pieces, or segments
 constexpr std::size_t kUuid = 48;
 
 // FNV-1a: a page that was half written is to be noticed, not a page that somebody made.
@@ -103,7 +103,7 @@ Result<Layout> ParseLayout(std::string_view text) {
   if (text.size() < sizeof fixed) return wrong();
   std::memcpy(&fixed, text.data(), sizeof fixed);
   text.remove_prefix(sizeof fixed);
-  if (fixed.magic != kMagic || fixed.pieces > kMostEntries || fixed.segments > kMostEntries ||
+  if (fixed.magic != kMagic || fixed.pieces > kMaxEntries || fixed.segments > kMaxEntries ||
       text.size() != fixed.pieces * sizeof(Piece) + fixed.segments * sizeof(SegmentName) ||
       Checksum(text) != fixed.checksum)
     return wrong();

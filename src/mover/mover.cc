@@ -33,11 +33,11 @@ using suspend::Verb;
 class Turn {
  public:
   explicit Turn(bool lock) : lock_(lock) {
-    while (lock_ && ::flock(suspend::kHelperLock, LOCK_EX) != 0 && errno == EINTR) {
+    while (lock_ && ::flock(suspend::kMoverLock, LOCK_EX) != 0 && errno == EINTR) {
     }
   }
   ~Turn() {
-    if (lock_) ::flock(suspend::kHelperLock, LOCK_UN);
+    if (lock_) ::flock(suspend::kMoverLock, LOCK_UN);
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -47,7 +47,7 @@ class Turn {
 };
 
 bool Send(const Answer& answer, std::span<const int> files = {}) {
-  return SendPacket(suspend::kHelperSocket, suspend::Serialize(answer) + "\n", files);
+  return SendPacket(suspend::kMoverSocket, suspend::Serialize(answer) + "\n", files);
 }
 
 // What is told of a request on its way: not more often than every few milliseconds.
@@ -82,13 +82,13 @@ class Notices {
 
 class Mover {
  public:
-  Mover(const suspend::HelperOptions& options, Operations operations)
+  Mover(const suspend::MoverOptions& options, Operations operations)
       : options_(options), operations_(std::move(operations)), gpus_(operations_.driver()), pool_(gpus_) {}
 
   void Run() {
     std::thread checkpoints([this] { Checkpoint(); });
     std::thread sweeper([this] { Sweep(); });
-    while (auto packet = ReceivePacket(suspend::kHelperSocket)) {
+    while (auto packet = ReceivePacket(suspend::kMoverSocket)) {
       auto request = suspend::ParseRequest(packet->text);
       if (!request)
         Send({.outcome = Outcome::kFailed, .message = request.error().message});
@@ -138,7 +138,7 @@ class Mover {
         if (request.verb == Verb::kLoad || request.verb == Verb::kGive) transfer->Begin(request.room);
         const std::lock_guard lock(mutex_);
         return Work([this, request, transfer, files = std::move(files)]() mutable {
-          Carry(request, *transfer, std::move(files));
+          Perform(request, *transfer, std::move(files));
         });
       }
       default: {
@@ -173,7 +173,7 @@ class Mover {
         queue_.pop_front();
       }
       const Turn turn(options_.lock);
-      Send(operations_.Carry(request));
+      Send(operations_.Perform(request));
     }
   }
 
@@ -184,7 +184,7 @@ class Mover {
     return transfer;
   }
 
-  void Carry(const Request& request, Transfer& transfer, std::vector<base::Fd> files) {
+  void Perform(const Request& request, Transfer& transfer, std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
     Notices notices(request.id);
     ProgressCallbacks tell;
@@ -240,7 +240,7 @@ class Mover {
     }
   }
 
-  const suspend::HelperOptions options_;
+  const suspend::MoverOptions options_;
   const Operations operations_;
   Gpus gpus_;
   FreeList free_list_;
@@ -263,7 +263,7 @@ void RaiseDescriptorLimit() {
 
 }  // namespace
 
-int Run(const suspend::HelperOptions& options) {
+int Run(const suspend::MoverOptions& options) {
   KeepOthersOut();
   ResetSignals();
   RaiseDescriptorLimit();
@@ -274,7 +274,7 @@ int Run(const suspend::HelperOptions& options) {
     }
   }
   Operations operations = Operations::WithDriver();
-  const Answer can = operations.Carry({});
+  const Answer can = operations.Perform({});
   if (!Send(can)) return 1;
   if (!operations.HasDriver()) return 0;
   Mover(options, std::move(operations)).Run();

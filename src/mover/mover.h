@@ -10,11 +10,11 @@
 // host memory then.
 #pragma once
 
-#include "suspend/helper.h"
+#include "suspend/mover_options.h"
 
 namespace gpuman::mover {
 
 // Returns the exit status: 0, or 1 where the user or the socket is wrong.
-int Run(const suspend::HelperOptions& options);
+int Run(const suspend::MoverOptions& options);
 
 }  // namespace gpuman::mover

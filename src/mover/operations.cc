@@ -114,7 +114,7 @@ Answer Operations::Can() const {
   return {.outcome = Outcome::kDone};
 }
 
-Answer Operations::Carry(const Request& request) const {
+Answer Operations::Perform(const Request& request) const {
   const auto begin = std::chrono::steady_clock::now();
   Answer answer = Can();
   if (answer.outcome == Outcome::kDone) {
@@ -188,7 +188,7 @@ Answer Operations::Checkpoint(const Request& request) const {
   if (*state == Saved::kCheckpointed) return {.outcome = Outcome::kDone, .state = *state};
   if (*state == Saved::kBroken)
     return {.state = *state, .message = fmt::format("the driver says that process {} failed", process.pid)};
-  // One that is locked already was left so by a helper that was killed.
+  // One that is locked already was left so by a mover that was killed.
   if (*state == Saved::kRunning) {
     auto locked = Checked(process, [&] { return driver_->LockProcess(process.pid, request.lock_timeout); });
     if (!locked) return LetRunOn(request, locked.error());

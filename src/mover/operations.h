@@ -22,7 +22,7 @@ class Operations {
   bool HasDriver() const { return driver_.has_value(); }
   const driver::CudaDriver& driver() const { return *driver_; }
 
-  suspend::Answer Carry(const suspend::Request& request) const;
+  suspend::Answer Perform(const suspend::Request& request) const;
 
  private:
   suspend::Answer Can() const;

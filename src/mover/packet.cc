@@ -10,7 +10,7 @@ namespace wire = ledger::wire;
 std::optional<Packet> ReceivePacket(int socket) {
   Packet packet;
   packet.text.resize(suspend::kMaxLine);
-  int files[wire::kMostParts];
+  int files[wire::kMaxParts];
   unsigned count = 0;
   const ssize_t got = wire::ReceiveWith(socket, packet.text.data(), packet.text.size(), files, count, -1);
   for (unsigned i = 0; i < count; ++i) packet.files.emplace_back(files[i]);

@@ -26,7 +26,7 @@ void Refuse(int connection, wire::Trouble trouble) {
 Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process) {
   constexpr int kLookEveryMs = 500;
   wire::Reply reply{};
-  int files[wire::kMostParts];
+  int files[wire::kMaxParts];
   unsigned count = 0;
   ssize_t got = -1;
   do {

@@ -78,9 +78,9 @@ class Pool {
 // Runs work(i) for all i below count, on up to eight processors.
 template <typename Work>
 void InParallel(std::size_t count, Work work) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMax = 8;
   const std::size_t threads =
-      std::min({count, kMost, std::size_t{std::max(1u, std::thread::hardware_concurrency())}});
+      std::min({count, kMax, std::size_t{std::max(1u, std::thread::hardware_concurrency())}});
   std::atomic<std::size_t> next{0};
   const auto run = [&] {
     for (std::size_t i; (i = next++) < count;) work(i);

@@ -162,7 +162,7 @@ Result<> Transfer::Receive(int connection, std::optional<int> target, const Prog
   std::vector<Piece> pieces;
   for (bool last = false; !last;) {
     wire::Parts parts{};
-    int numbers[wire::kMostParts];
+    int numbers[wire::kMaxParts];
     unsigned count = 0;
     const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, numbers, count, kPeerMs);
     std::vector<Fd> files;
@@ -204,8 +204,8 @@ Result<> Transfer::Receive(int connection, std::optional<int> target, const Prog
 Result<> Transfer::HandOver(int connection, const Batch& batch) {
   std::vector<int> files{batch.buffer.page()};
   for (const Segment& segment : batch.buffer.segments()) files.push_back(segment.file());
-  for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
-    const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMostParts, files.size() - from));
+  for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
+    const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMaxParts, files.size() - from));
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
     if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs)) return WentBack();
   }
@@ -223,9 +223,9 @@ Answer Transfer::Take(Fd connection, bool whole, const std::string& target, cons
     Refuse(connection.get(), host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
   } else {
     const auto& files = offer.batch->files;
-    for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
+    for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
       std::vector<int> some;
-      for (std::size_t i = from; i < files.size() && i < from + wire::kMostParts; ++i)
+      for (std::size_t i = from; i < files.size() && i < from + wire::kMaxParts; ++i)
         some.push_back(files[i].get());
       tell.holding(some);
     }

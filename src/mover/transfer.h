@@ -85,17 +85,17 @@ class Transfer {
     std::chrono::steady_clock::time_point begun{};
     std::optional<int> read_by{};  // the GPU, beside its own, that can read its memory
   };
-  struct Place {
+  struct PieceRef {
     Batch* batch = nullptr;
     std::size_t piece = 0;
   };
   // Memory of the process's, for what the piece holds.
   struct Own {
-    Place place;
+    PieceRef ref;
     Memory memory;
   };
   // Pieces that are there, in order. What fails ends it.
-  using Deliver = std::function<base::Result<>(std::span<const Place>)>;
+  using Deliver = std::function<base::Result<>(std::span<const PieceRef>)>;
 
   // What a process hands out: until it has given it up, beside what is here of it.
   struct Offer {
@@ -121,13 +121,13 @@ class Transfer {
   base::Result<> Secure(Batch& batch, const ProgressCallbacks& tell, suspend::Answer& answer);
   suspend::Answer LoadAll(const std::string& gpu, const ProgressCallbacks& tell, const Deliver& deliver);
   suspend::Answer MakeReadyFor(int gpu, const ProgressCallbacks& tell);
-  base::Result<> Fill(std::vector<Place> places, int gpu, const ProgressCallbacks& tell,
+  base::Result<> Fill(std::vector<PieceRef> refs, int gpu, const ProgressCallbacks& tell,
                       const Deliver& deliver, suspend::Answer& answer);
   class Needs;
-  base::Result<> Begin(CopyStream& stream, int gpu, const Place& place, Needs& needs);
+  base::Result<> Begin(CopyStream& stream, int gpu, const PieceRef& ref, Needs& needs);
   base::Result<bool> GetRoom(std::uint64_t bytes, bool wait, const ProgressCallbacks& tell,
                              const Deliver& deliver);
-  base::Result<> Send(int connection, std::span<const Place> places, bool last);
+  base::Result<> Send(int connection, std::span<const PieceRef> refs, bool last);
   base::Result<> AskForOwn(int connection);
   base::Result<> FillOwn(int connection, const ProgressCallbacks& tell, suspend::Answer& answer);
   base::Result<> ReceiveOwn(int connection, std::vector<Own>& own);

@@ -55,8 +55,8 @@ Result<bool> Transfer::GetRoom(std::uint64_t bytes, bool wait, const ProgressCal
 // What the places still need, for free_list to wait for it.
 class Transfer::Needs {
  public:
-  Needs(FreeList& free_list, int gpu, std::span<const Place> places) : free_list_(free_list), gpu_(gpu) {
-    for (const auto& [batch, piece] : places) {
+  Needs(FreeList& free_list, int gpu, std::span<const PieceRef> refs) : free_list_(free_list), gpu_(gpu) {
+    for (const auto& [batch, piece] : refs) {
       if (batch->memory[piece]) continue;
       const std::uint64_t bytes = batch->buffer.layout().pieces[piece].bytes;
       ++open_[bytes];
@@ -81,33 +81,33 @@ class Transfer::Needs {
   std::map<std::uint64_t, std::size_t> open_;
 };
 
-Result<> Transfer::Begin(CopyStream& stream, int gpu, const Place& place, Needs& needs) {
-  Batch& batch = *place.batch;
-  const std::uint64_t bytes = batch.buffer.layout().pieces[place.piece].bytes;
-  Memory& memory = batch.memory[place.piece];
+Result<> Transfer::Begin(CopyStream& stream, int gpu, const PieceRef& ref, Needs& needs) {
+  Batch& batch = *ref.batch;
+  const std::uint64_t bytes = batch.buffer.layout().pieces[ref.piece].bytes;
+  Memory& memory = batch.memory[ref.piece];
   batch.files.resize(batch.memory.size());
   if (auto block = needs.Take(bytes)) {
     memory = std::move(block->memory);
-    batch.files[place.piece] = std::move(block->file);
+    batch.files[ref.piece] = std::move(block->file);
   } else {
     auto made = gpus_.Create(gpu, bytes);
     const bool full = !made && made.error().code == ErrorCode::kExhausted;
     if (full && free_list_.Empty()) made = gpus_.Create(gpu, bytes);  // they were of other sizes
     GPUMAN_ASSIGN(memory, std::move(made));
   }
-  return stream.Add(CopiesOf(batch, place.piece, memory));
+  return stream.Add(CopiesOf(batch, ref.piece, memory));
 }
 
 // Memory for each of the places that has none, and its data in it.
-Result<> Transfer::Fill(std::vector<Place> places, int gpu, const ProgressCallbacks& tell,
+Result<> Transfer::Fill(std::vector<PieceRef> refs, int gpu, const ProgressCallbacks& tell,
                         const Deliver& deliver, Answer& answer) {
   GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(gpus_, gpu, Direction::kIn));
-  const auto bytes_of = [](const Place& place) {
-    return place.batch->buffer.layout().pieces[place.piece].bytes;
+  const auto bytes_of = [](const PieceRef& ref) {
+    return ref.batch->buffer.layout().pieces[ref.piece].bytes;
   };
-  std::deque<std::pair<Place, bool>> flying;  // and whether it is being copied
-  Needs needs(free_list_, gpu, places);
-  std::vector<Place> ready;
+  std::deque<std::pair<PieceRef, bool>> flying;  // and whether it is being copied
+  Needs needs(free_list_, gpu, refs);
+  std::vector<PieceRef> ready;
   std::uint64_t ready_bytes = 0;
   const auto flush = [&]() -> Result<> {
     if (ready.empty()) return {};
@@ -116,29 +116,29 @@ Result<> Transfer::Fill(std::vector<Place> places, int gpu, const ProgressCallba
     ready_bytes = 0;
     return {};
   };
-  for (std::size_t next = 0; next < places.size() || !flying.empty();) {
-    while (next < places.size() && flying.size() < kFlying) {
-      const Place& place = places[next];
-      const bool there = static_cast<bool>(place.batch->memory[place.piece]);
+  for (std::size_t next = 0; next < refs.size() || !flying.empty();) {
+    while (next < refs.size() && flying.size() < kFlying) {
+      const PieceRef& ref = refs[next];
+      const bool there = static_cast<bool>(ref.batch->memory[ref.piece]);
       if (!there) {
         if (flying.empty()) GPUMAN_TRY(flush());
-        GPUMAN_ASSIGN(const bool room, GetRoom(bytes_of(place), flying.empty(), tell, deliver));
+        GPUMAN_ASSIGN(const bool room, GetRoom(bytes_of(ref), flying.empty(), tell, deliver));
         if (!room) break;
-        GPUMAN_TRY(Begin(stream, gpu, place, needs));
+        GPUMAN_TRY(Begin(stream, gpu, ref, needs));
       }
-      flying.emplace_back(place, !there);
+      flying.emplace_back(ref, !there);
       ++next;
     }
-    const auto [place, copied] = flying.front();
+    const auto [ref, copied] = flying.front();
     flying.pop_front();
     if (copied) {
       GPUMAN_TRY(stream.Await());
-      answer.bytes.count += bytes_of(place);
-      tell.moved(bytes_of(place), 0);
+      answer.bytes.count += bytes_of(ref);
+      tell.moved(bytes_of(ref), 0);
     }
-    ready.push_back(place);
-    ready_bytes += bytes_of(place);
-    if (ready.size() == wire::kMostParts || ready_bytes >= kBatch) GPUMAN_TRY(flush());
+    ready.push_back(ref);
+    ready_bytes += bytes_of(ref);
+    if (ready.size() == wire::kMaxParts || ready_bytes >= kBatch) GPUMAN_TRY(flush());
   }
   return flush();
 }
@@ -150,7 +150,7 @@ Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tel
   const std::string& home = batches_.front().buffer.layout().gpu;
   if (const auto gpu = NumberOf(wanted); gpu && wanted != home) return MakeReadyFor(*gpu, tell);
   elsewhere_.reset();
-  // Without a wish: where it is loaded already, else where it was.
+  // Without a GPU named: where it is loaded already, else where it was.
   auto target = gpus_.Find(wanted.empty() ? home : wanted);
   for (Batch& batch : batches_) {
     if (auto regained = Regain(batch); !regained) return AnswerOf(regained.error());
@@ -170,14 +170,14 @@ Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tel
   if (std::ranges::any_of(batches_, elsewhere) || !std::ranges::all_of(batches_, stays)) {
     if (auto secured = SecureAll(tell); secured.outcome != Outcome::kDone) return secured;
   }
-  std::vector<Place> places;
+  std::vector<PieceRef> refs;
   for (Batch& batch : batches_) {
     batch.stream.reset();
     batch.memory.resize(batch.buffer.layout().pieces.size());
-    for (std::size_t i = 0; i < batch.memory.size(); ++i) places.push_back({&batch, i});
+    for (std::size_t i = 0; i < batch.memory.size(); ++i) refs.push_back({&batch, i});
   }
   Answer answer{.outcome = Outcome::kDone};
-  const auto filled = Fill(std::move(places), *target, tell, deliver, answer);
+  const auto filled = Fill(std::move(refs), *target, tell, deliver, answer);
   if (!filled) {
     for (Batch& batch : batches_) {
       for (std::size_t i = 0; i < std::min(batch.memory.size(), batch.buffer.whole()); ++i) {
@@ -202,17 +202,17 @@ Answer Transfer::MakeReadyFor(int gpu, const ProgressCallbacks& tell) {
 
 Answer Transfer::Load(const std::string& gpu, const ProgressCallbacks& tell) {
   const std::lock_guard lock(mutex_);
-  const Answer answer = LoadAll(gpu, tell, [](std::span<const Place>) { return Result<>(); });
+  const Answer answer = LoadAll(gpu, tell, [](std::span<const PieceRef>) { return Result<>(); });
   credit_.End();
   return answer;
 }
 
 // Pieces by their descriptors; none: we are still here.
-Result<> Transfer::Send(int connection, std::span<const Place> places, bool last) {
+Result<> Transfer::Send(int connection, std::span<const PieceRef> refs, bool last) {
   wire::Parts parts{wire::kPartsMagic, 0, last ? 1u : 0u, 0, 0, {}};
   std::vector<Fd> made;
-  int files[wire::kMostParts];
-  for (const auto& [batch, i] : places) {
+  int files[wire::kMaxParts];
+  for (const auto& [batch, i] : refs) {
     // What it came by serves again; what was made here is passed on.
     if (i < batch->files.size() && batch->files[i].ok()) {
       files[parts.count] = batch->files[i].get();
@@ -238,8 +238,8 @@ Answer Transfer::Give(Fd connection, const std::string& gpu, const ProgressCallb
   const std::lock_guard lock(mutex_);
   Answer answer{.outcome = Outcome::kDone};
   if (!elsewhere_)
-    answer = LoadAll(gpu, tell, [&](std::span<const Place> places) {
-      return Send(connection.get(), places, /*last=*/false);
+    answer = LoadAll(gpu, tell, [&](std::span<const PieceRef> refs) {
+      return Send(connection.get(), refs, /*last=*/false);
     });
   credit_.End();
   if (answer.outcome != Outcome::kDone) {
@@ -264,14 +264,14 @@ Answer Transfer::Give(Fd connection, const std::string& gpu, const ProgressCallb
 
 // Memory for all pieces that are away, each once, in the order that it comes in.
 Result<> Transfer::ReceiveOwn(int connection, std::vector<Own>& own) {
-  std::map<std::uint64_t, Place> away;
+  std::map<std::uint64_t, PieceRef> away;
   for (Batch& batch : batches_) {
     const auto& pieces = batch.buffer.layout().pieces;
     for (std::size_t i = 0; i < pieces.size(); ++i) away[pieces[i].address] = {&batch, i};
   }
   for (bool last = false; !last;) {
     wire::Parts parts{};
-    int numbers[wire::kMostParts];
+    int numbers[wire::kMaxParts];
     unsigned count = 0;
     const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, numbers, count, kPeerMs);
     std::vector<Fd> files;
@@ -297,12 +297,12 @@ Result<> Transfer::ReceiveOwn(int connection, std::vector<Own>& own) {
 Result<> Transfer::Pour(const std::vector<Own>& own) {
   if (own.empty()) return {};
   GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(gpus_, own.front().memory.gpu(), Direction::kIn));
-  for (const auto& [place, memory] : own) {
-    Batch& batch = *place.batch;
+  for (const auto& [ref, memory] : own) {
+    Batch& batch = *ref.batch;
     if (batch.buffer.content() == Content::kComplete)
-      GPUMAN_TRY(stream.Add(CopiesOf(batch, place.piece, memory)));
+      GPUMAN_TRY(stream.Add(CopiesOf(batch, ref.piece, memory)));
     else
-      GPUMAN_TRY(stream.AddAcross(memory, batch.memory[place.piece]));
+      GPUMAN_TRY(stream.AddAcross(memory, batch.memory[ref.piece]));
   }
   while (stream.waiting() != 0) GPUMAN_TRY(stream.Await());
   return {};
@@ -318,7 +318,7 @@ Result<> Transfer::FillOwn(int connection, const ProgressCallbacks& tell, Answer
   const auto begin = std::chrono::steady_clock::now();
   GPUMAN_TRY(Pour(own));
   answer = {.outcome = Outcome::kDone, .straight = secured.straight};
-  for (const auto& [place, memory] : own) answer.bytes.count += memory.bytes();
+  for (const auto& [ref, memory] : own) answer.bytes.count += memory.bytes();
   answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
   own.clear();  // it is the process's
   return SayDone(connection);

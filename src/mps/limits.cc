@@ -10,7 +10,7 @@ using base::Fail;
 namespace {
 
 // A context alone takes some hundred MiB on most GPUs; below this no client starts.
-constexpr base::Bytes kLeast = base::MiB(64);
+constexpr base::Bytes kMin = base::MiB(64);
 
 }  // namespace
 
@@ -22,11 +22,11 @@ base::Result<> ValidateThreads(double percent) {
 
 base::Result<> Validate(const Limits& limits, base::Bytes whole) {
   if (limits.threads) GPUMAN_TRY(ValidateThreads(*limits.threads));
-  if (!limits.memory || (*limits.memory >= kLeast && *limits.memory <= whole)) return {};
+  if (!limits.memory || (*limits.memory >= kMin && *limits.memory <= whole)) return {};
   return Fail(
       ErrorCode::kInvalidArgument,
       fmt::format("memory: {} is not between {} and what the GPU has, {}", base::FormatBytes(*limits.memory),
-                  base::FormatBytes(kLeast), base::FormatBytes(whole)));
+                  base::FormatBytes(kMin), base::FormatBytes(whole)));
 }
 
 std::string ThreadsWord(double percent) { return fmt::format("{}", percent); }

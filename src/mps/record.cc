@@ -11,10 +11,10 @@ namespace {
 using Json = nlohmann::json;
 constexpr int kVersion = 1;
 
-std::optional<Record> RecordOf(const Json& json) {
+std::optional<GpuRecord> RecordOf(const Json& json) {
   const bool tells_changes = json.contains("changed");
   if (json.size() != (tells_changes ? 8 : 7) || json.at("v") != kVersion) return std::nullopt;
-  Record record;
+  GpuRecord record;
   record.changed = tells_changes && json.at("changed").get<bool>();
   record.control = {base::Checked<pid_t>(json.at("pid")),
                     base::Checked<std::uint64_t>(json.at("start_time"))};
@@ -30,7 +30,7 @@ std::optional<Record> RecordOf(const Json& json) {
 
 }  // namespace
 
-std::string SerializeRecord(const Record& record) {
+std::string SerializeRecord(const GpuRecord& record) {
   Json json = {{"v", kVersion},
                {"pid", record.control.pid},
                {"start_time", record.control.start_time},
@@ -44,8 +44,8 @@ std::string SerializeRecord(const Record& record) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-base::Result<Record> ParseRecord(std::string_view text) {
-  std::optional<Record> record;
+base::Result<GpuRecord> ParseRecord(std::string_view text) {
+  std::optional<GpuRecord> record;
   try {
     record = RecordOf(Json::parse(text));
   } catch (const Json::exception&) {

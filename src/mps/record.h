@@ -16,17 +16,17 @@
 
 namespace gpuman::mps {
 
-struct Record {
+struct GpuRecord {
   base::ProcessId control{};  // pid 0: it is wanted and does not run
   std::string boot{};         // pids mean something within one boot
   Limits limits{};
   bool changed = false;  // the limits were, since it was started: older clients may have others
   base::WallTime since{};
-  friend bool operator==(const Record&, const Record&) = default;
+  friend bool operator==(const GpuRecord&, const GpuRecord&) = default;
 };
 
-std::string SerializeRecord(const Record& record);
+std::string SerializeRecord(const GpuRecord& record);
 // kCorrupt for what SerializeRecord did not write.
-base::Result<Record> ParseRecord(std::string_view text);
+base::Result<GpuRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::mps

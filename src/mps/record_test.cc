@@ -6,7 +6,7 @@ namespace gpuman::mps {
 namespace {
 
 TEST(MpsRecord, ComesBackAsItWasWritten) {
-  Record record{
+  GpuRecord record{
       {4711, 12345}, "boot", {50.0, base::GiB(8)}, false, base::WallTime(base::Millis(1'700'000'000'123))};
   EXPECT_EQ(*ParseRecord(SerializeRecord(record)), record);
   record.limits = {};

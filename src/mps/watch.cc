@@ -23,9 +23,9 @@ Notice Died(const Server& server) {
   return notice;
 }
 
-std::set<pid_t> OutsidersIn(const Look& look) {
-  std::set<pid_t> outsiders(look.on_gpu.begin(), look.on_gpu.end());
-  for (const auto& server : look.servers) {
+std::set<pid_t> OutsidersIn(const Observation& observed) {
+  std::set<pid_t> outsiders(observed.on_gpu.begin(), observed.on_gpu.end());
+  for (const auto& server : observed.servers) {
     outsiders.erase(server.pid);
     for (const auto& client : server.clients) outsiders.erase(client.pid);
   }
@@ -61,25 +61,26 @@ void KeepLimits(const std::vector<Server>& before, bool knows_limits, std::vecto
 
 }  // namespace
 
-std::vector<Notice> Watch::On(const Look& look) {
+std::vector<Notice> Watch::On(const Observation& observed) {
   std::vector<Notice> notices;
   for (const auto& server : std::exchange(gone_, {}))
-    if (!Has(look.servers, server.pid) && !MadeWay(server, look.servers)) notices.push_back(Died(server));
+    if (!Has(observed.servers, server.pid) && !MadeWay(server, observed.servers))
+      notices.push_back(Died(server));
   for (const auto& server : servers_) {
-    if (Has(look.servers, server.pid) || MadeWay(server, look.servers)) continue;
-    if (look.servers.empty())
+    if (Has(observed.servers, server.pid) || MadeWay(server, observed.servers)) continue;
+    if (observed.servers.empty())
       gone_.push_back(server);
     else
       notices.push_back(Died(server));
   }
-  const auto outsiders = OutsidersIn(look);
+  const auto outsiders = OutsidersIn(observed);
   std::set<pid_t> confirmed;
   for (const pid_t pid : outsiders) {
     if (!suspects_.contains(pid)) continue;
     confirmed.insert(pid);
     if (!outside_.contains(pid)) notices.push_back({Notice::Kind::kOutside, pid, {}});
   }
-  auto servers = look.servers;
+  auto servers = observed.servers;
   KeepLimits(servers_, knows_limits_, servers);
   servers_ = std::move(servers);
   knows_limits_ = true;

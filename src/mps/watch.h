@@ -12,7 +12,7 @@
 
 namespace gpuman::mps {
 
-struct Look {
+struct Observation {
   std::vector<Server> servers;
   std::vector<pid_t> on_gpu;  // processes that the driver shows; not newer than `servers`
 };
@@ -29,7 +29,7 @@ class Watch {
  public:
   // A server is told of when it was away twice running, or when its user has another: between a server that
   // makes way for another user's and that one there is a moment without any.
-  std::vector<Notice> On(const Look& look);
+  std::vector<Notice> On(const Observation& observed);
   // The daemon ended or was started: what was seen of it counts no more. `knows_limits`: clients that are
   // there already came under the limits that their server has now.
   void Reset(bool knows_limits = true);
@@ -42,7 +42,7 @@ class Watch {
 
  private:
   std::vector<Server> servers_;
-  std::vector<Server> gone_;  // since the last look; whom they made way for may be on the way
+  std::vector<Server> gone_;  // since the last one; whom they made way for may be on the way
   bool knows_limits_ = true;  // of clients that are seen for the first time
   std::set<pid_t> suspects_;
   std::set<pid_t> outside_;

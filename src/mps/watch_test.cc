@@ -55,12 +55,12 @@ TEST(MpsWatch, AServerInPlaceOfOneOfTheSameUserTellsOfADeath) {
 
 TEST(MpsWatch, AProcessOnTheGpuThatIsNoClientIsToldOnceWhenSeenTwice) {
   Watch watch;
-  const Look look{{Serving(10, 1000, {20})}, {10, 20, 30}};
-  EXPECT_THAT(watch.On(look), IsEmpty());
+  const Observation observed{{Serving(10, 1000, {20})}, {10, 20, 30}};
+  EXPECT_THAT(watch.On(observed), IsEmpty());
   EXPECT_THAT(watch.outside(), IsEmpty());
-  EXPECT_THAT(watch.On(look), ElementsAre(Notice{Kind::kOutside, 30, {}}));
+  EXPECT_THAT(watch.On(observed), ElementsAre(Notice{Kind::kOutside, 30, {}}));
   EXPECT_THAT(watch.outside(), ElementsAre(30));
-  EXPECT_THAT(watch.On(look), IsEmpty());
+  EXPECT_THAT(watch.On(observed), IsEmpty());
 }
 
 TEST(MpsWatch, AProgramThatIsJustJoiningIsNotOutside) {
@@ -88,7 +88,7 @@ TEST(MpsWatch, ADaemonThatBeginsAnewIsNotComparedWithTheOldOne) {
 }
 
 // A server with these limits, and a client with those of its own.
-Look Limited(Limits of_server, Limits of_client) {
+Observation Limited(Limits of_server, Limits of_client) {
   auto server = Serving(10, 1000, {20});
   server.limits = of_server;
   server.clients.front().limits = of_client;
@@ -118,9 +118,9 @@ TEST(MpsWatch, AClientHasTheLowerOfItsOwnLimitsAndItsServers) {
 TEST(MpsWatch, AClientKeepsTheLimitsThatItCameWith) {
   Watch watch;
   watch.On(Limited({50.0, {}}, {}));
-  auto look = Limited({20.0, {}}, {});
-  look.servers.front().clients.push_back({21, 1000, {}, {}});
-  watch.On(look);
+  auto observed = Limited({20.0, {}}, {});
+  observed.servers.front().clients.push_back({21, 1000, {}, {}});
+  watch.On(observed);
   EXPECT_EQ(ClientIn(watch).limits, (Limits{50.0, {}}));
   EXPECT_EQ(watch.servers().at(0).clients.at(1).limits, (Limits{20.0, {}}));
   EXPECT_EQ(watch.servers().at(0).limits, (Limits{20.0, {}}));
@@ -131,9 +131,9 @@ TEST(MpsWatch, OfClientsThatWereThereBeforeTheLimitsAreNotKnownWhereTheyWereChan
   watch.Reset(false);
   watch.On(Limited({20.0, {}}, {}));
   EXPECT_FALSE(ClientIn(watch).limits_known);
-  auto look = Limited({20.0, {}}, {});
-  look.servers.front().clients.push_back({21, 1000, {}, {}});
-  watch.On(look);
+  auto observed = Limited({20.0, {}}, {});
+  observed.servers.front().clients.push_back({21, 1000, {}, {}});
+  watch.On(observed);
   EXPECT_FALSE(ClientIn(watch).limits_known);
   EXPECT_TRUE(watch.servers().at(0).clients.at(1).limits_known) << "it came under those of now";
 }

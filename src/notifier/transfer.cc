@@ -12,7 +12,7 @@
 namespace gpuman::notifier {
 namespace {
 
-constexpr std::size_t kMostOfAnAnswer = 64 * 1024;  // nobody reads it
+constexpr std::size_t kMaxOfAnAnswer = 64 * 1024;  // nobody reads it
 
 template <typename T>
 bool Set(CURL* handle, CURLoption option, T value) {
@@ -81,7 +81,7 @@ bool Transfer::AddHeader(const std::string& line) {
   return longer != nullptr;
 }
 
-bool Transfer::SetUp(const notify::Post& post) {
+bool Transfer::SetUp(const notify::HttpPost& post) {
   for (const auto& text : post.allow)
     if (auto network = notify::ParseNetwork(text)) allowed_.push_back(*network);
   bool fine = AddHeader("Content-Type: application/json") && AddHeader("Expect:") &&
@@ -137,7 +137,7 @@ curl_socket_t Transfer::Open(void* self, curlsocktype, curl_sockaddr* address) {
 std::size_t Transfer::TakeAnswer(char*, std::size_t size, std::size_t count, void* self) {
   auto& me = *static_cast<Transfer*>(self);
   me.taken_ += size * count;
-  return me.taken_ > kMostOfAnAnswer ? 0 : size * count;
+  return me.taken_ > kMaxOfAnAnswer ? 0 : size * count;
 }
 
 std::size_t Transfer::GiveMail(char* data, std::size_t size, std::size_t count, void* self) {
@@ -156,13 +156,13 @@ notify::Report Transfer::ReportOf(CURLcode outcome) const {
   long status = 0;
   ::curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
   attempt.status = static_cast<int>(status);
-  const bool post = std::holds_alternative<notify::Post>(order_.what);
+  const bool post = std::holds_alternative<notify::HttpPost>(order_.what);
   // An answer that is too long, or was cut off, has said what it had to say.
   if (outcome == CURLE_OK || (post && status >= 200 && outcome != CURLE_PEER_FAILED_VERIFICATION)) {
     curl_off_t seconds = 0;
     ::curl_easy_getinfo(handle_, CURLINFO_RETRY_AFTER, &seconds);
-    constexpr curl_off_t kMost = 366LL * 86'400;
-    if (seconds > 0) attempt.retry_after = base::Millis(1000 * std::min(seconds, kMost));
+    constexpr curl_off_t kMax = 366LL * 86'400;
+    if (seconds > 0) attempt.retry_after = base::Millis(1000 * std::min(seconds, kMax));
     return report;
   }
   attempt.problem = problem_[0] != '\0' ? problem_ : ::curl_easy_strerror(outcome);

@@ -32,7 +32,7 @@ class Transfer {
  private:
   explicit Transfer(notify::Order order) : order_(std::move(order)) {}
   bool SetUp();
-  bool SetUp(const notify::Post& post);
+  bool SetUp(const notify::HttpPost& post);
   bool SetUp(const notify::SendMail& mail);
   bool AddHeader(const std::string& line);
   static curl_socket_t Open(void* self, curlsocktype purpose, curl_sockaddr* address);

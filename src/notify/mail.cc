@@ -73,10 +73,11 @@ std::string Date(base::WallTime at) {
                      kMonths[utc.tm_mon], utc.tm_year + 1900, utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
-std::string TextOf(const News& news) {
-  std::string text = fmt::format("Job {} '{}' of {} on {}: {}\r\n", *news.job, OneLine(news.name),
-                                 OneLine(news.user), news.host, news.event);
-  if (!news.message.empty()) text += fmt::format("\r\n{}\r\n", OneLine(news.message));
+std::string TextOf(const Notification& notification) {
+  std::string text =
+      fmt::format("Job {} '{}' of {} on {}: {}\r\n", *notification.job, OneLine(notification.name),
+                  OneLine(notification.user), notification.host, notification.event);
+  if (!notification.message.empty()) text += fmt::format("\r\n{}\r\n", OneLine(notification.message));
   text += kEnd;
   const auto line = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<11}{}\r\n", name, OneLine(value));
@@ -84,15 +85,15 @@ std::string TextOf(const News& news) {
   const auto time = [&](const char* name, const std::optional<base::WallTime>& at) {
     if (at) line(name, base::FormatIso8601(*at));
   };
-  line("state", news.state);
-  if (news.exit_code) line("exit", std::to_string(*news.exit_code));
-  if (news.signal) line("signal", std::to_string(*news.signal));
-  if (!news.project.empty()) line("project", news.project);
-  for (const auto& gpu : news.gpus) line("GPU", gpu);
-  time("submitted", news.submitted);
-  time("started", news.started);
-  time("ended", news.ended);
-  text += fmt::format("\r\ngpuman job show {0}\r\ngpuman job log {0}\r\n", *news.job);
+  line("state", notification.state);
+  if (notification.exit_code) line("exit", std::to_string(*notification.exit_code));
+  if (notification.signal) line("signal", std::to_string(*notification.signal));
+  if (!notification.project.empty()) line("project", notification.project);
+  for (const auto& gpu : notification.gpus) line("GPU", gpu);
+  time("submitted", notification.submitted);
+  time("started", notification.started);
+  time("ended", notification.ended);
+  text += fmt::format("\r\ngpuman job show {0}\r\ngpuman job log {0}\r\n", *notification.job);
   return text;
 }
 
@@ -105,10 +106,11 @@ std::string Folded(const std::string& base64) {
 
 }  // namespace
 
-std::string MailOf(const News& news, const std::string& delivery, const std::string& to) {
-  const std::string subject = fmt::format("[gpuman] {} {}: {}", *news.job,
-                                          Shortened(OneLine(news.name), kLongestName), OneLine(news.event));
-  const std::string text = TextOf(news);
+std::string MailOf(const Notification& notification, const std::string& delivery, const std::string& to) {
+  const std::string subject =
+      fmt::format("[gpuman] {} {}: {}", *notification.job,
+                  Shortened(OneLine(notification.name), kLongestName), OneLine(notification.event));
+  const std::string text = TextOf(notification);
   constexpr std::size_t kLongestLine = 900;  // RFC 5322 has 998
   std::size_t longest = 0, begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
@@ -122,8 +124,8 @@ std::string MailOf(const News& news, const std::string& delivery, const std::str
   };
   header("To", OneLine(to));
   header("Subject", HeaderText(subject));
-  header("Date", Date(news.at));
-  header("Message-ID", fmt::format("<{}@{}>", delivery, OneLine(news.host)));
+  header("Date", Date(notification.at));
+  header("Message-ID", fmt::format("<{}@{}>", delivery, OneLine(notification.host)));
   header("Auto-Submitted", "auto-generated");
   header("Gpuman-Delivery", delivery);
   header("MIME-Version", "1.0");

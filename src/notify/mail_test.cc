@@ -7,18 +7,18 @@
 namespace gpuman::notify {
 namespace {
 
-News Named(const std::string& name) {
-  News news;
-  news.event = "finished";
-  news.message = "finished";
-  news.host = "box";
-  news.at = base::WallTime(base::Millis(1'700'000'000'000));
-  news.job = 7;
-  news.name = name;
-  news.user = "ann";
-  news.state = "finished";
-  news.exit_code = 0;
-  return news;
+Notification Named(const std::string& name) {
+  Notification notification;
+  notification.event = "finished";
+  notification.message = "finished";
+  notification.host = "box";
+  notification.at = base::WallTime(base::Millis(1'700'000'000'000));
+  notification.job = 7;
+  notification.name = name;
+  notification.user = "ann";
+  notification.state = "finished";
+  notification.exit_code = 0;
+  return notification;
 }
 
 std::vector<std::string> HeadersOf(const std::string& mail) {
@@ -82,10 +82,10 @@ TEST(Mail, KeepsLongSubjectsInLinesOfTheLengthThatIsAllowed) {
 TEST(Mail, HasNoHeaderThatAJobWroteIntoIt) {
   for (const char* const name :
        {"x\r\nBcc: everybody@example.org", "x\nBcc: y", "x\r\n\r\nbody", "=?UTF-8?Q?=0D=0ABcc:_y?="}) {
-    News news = Named(name);
-    news.message = std::string("a\r\n.\r\nQUIT\r\n") + name;
-    news.project = name;
-    const auto mail = MailOf(news, "d", "a@b");
+    Notification notification = Named(name);
+    notification.message = std::string("a\r\n.\r\nQUIT\r\n") + name;
+    notification.project = name;
+    const auto mail = MailOf(notification, "d", "a@b");
     EXPECT_EQ(HeadersOf(mail).size(), 9U) << mail;
     EXPECT_EQ(Header(mail, "Bcc"), "none");
     EXPECT_EQ(Header(mail, "Subject").find("=?UTF-8?Q"), std::string::npos);
@@ -94,9 +94,9 @@ TEST(Mail, HasNoHeaderThatAJobWroteIntoIt) {
 }
 
 TEST(Mail, HasNoLineThatIsTooLong) {
-  News news = Named("x");
-  news.message = std::string(5000, 'y');
-  const auto mail = MailOf(news, "d", "a@b");
+  Notification notification = Named("x");
+  notification.message = std::string(5000, 'y');
+  const auto mail = MailOf(notification, "d", "a@b");
   EXPECT_EQ(Header(mail, "Content-Transfer-Encoding"), "base64");
   std::istringstream lines(mail);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 78U);

@@ -99,30 +99,33 @@ bool IsWanted(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-std::string BodyOf(const News& news, const std::string& delivery) {
-  Json json{{"version", 1},        {"delivery", delivery},
-            {"event", news.event}, {"at", base::FormatIso8601(news.at)},
-            {"host", news.host},   {"message", Cut(news.message)}};
-  if (news.state.empty() && !news.gpus.empty()) json["gpu"] = news.gpus.front();
-  if (!news.job) return Dump(json);
-  if (news.state.empty()) {
-    json["job"] = {{"id", *news.job}, {"name", Cut(news.name)}};
+std::string BodyOf(const Notification& notification, const std::string& delivery) {
+  Json json{{"version", 1},
+            {"delivery", delivery},
+            {"event", notification.event},
+            {"at", base::FormatIso8601(notification.at)},
+            {"host", notification.host},
+            {"message", Cut(notification.message)}};
+  if (notification.state.empty() && !notification.gpus.empty()) json["gpu"] = notification.gpus.front();
+  if (!notification.job) return Dump(json);
+  if (notification.state.empty()) {
+    json["job"] = {{"id", *notification.job}, {"name", Cut(notification.name)}};
     return Dump(json);
   }
-  json["job"] = {{"id", *news.job},
-                 {"name", Cut(news.name)},
-                 {"user", news.user},
-                 {"project", news.project.empty() ? Json(nullptr) : Json(Cut(news.project))},
-                 {"state", news.state},
-                 {"reason", OrNull(news.reason)},
-                 {"exit_code", OrNull(news.exit_code)},
-                 {"signal", OrNull(news.signal)},
-                 {"gpus", news.gpus},
-                 {"array_id", OrNull(news.array)},
-                 {"array_task", OrNull(news.task)},
-                 {"submitted_at", TimeOf(news.submitted)},
-                 {"started_at", TimeOf(news.started)},
-                 {"ended_at", TimeOf(news.ended)}};
+  json["job"] = {{"id", *notification.job},
+                 {"name", Cut(notification.name)},
+                 {"user", notification.user},
+                 {"project", notification.project.empty() ? Json(nullptr) : Json(Cut(notification.project))},
+                 {"state", notification.state},
+                 {"reason", OrNull(notification.reason)},
+                 {"exit_code", OrNull(notification.exit_code)},
+                 {"signal", OrNull(notification.signal)},
+                 {"gpus", notification.gpus},
+                 {"array_id", OrNull(notification.array)},
+                 {"array_task", OrNull(notification.task)},
+                 {"submitted_at", TimeOf(notification.submitted)},
+                 {"started_at", TimeOf(notification.started)},
+                 {"ended_at", TimeOf(notification.ended)}};
   return Dump(json);
 }
 

@@ -47,7 +47,7 @@ std::optional<std::string_view> WordOf(std::string_view notice);
 bool IsWanted(const std::vector<std::string>& words, std::string_view word);
 
 // What there is to tell. Strings may hold anything: they come from users.
-struct News {
+struct Notification {
   std::string event;
   std::string message;  // a sentence
   std::string host;     // this machine's name
@@ -67,10 +67,10 @@ struct News {
 };
 
 // The body of a webhook: one JSON object, docs/notifications.md describes it. At most some KiB long.
-std::string BodyOf(const News& news, const std::string& delivery);
+std::string BodyOf(const Notification& notification, const std::string& delivery);
 
 // A mail (RFC 5322) with CRLF at the ends of its lines, in ASCII, but for its header From, which whoever
-// sends it puts in front. Nothing in `news` can add a header or end one. Of news of a job.
-std::string MailOf(const News& news, const std::string& delivery, const std::string& to);
+// sends it puts in front. Nothing in `notification` can add a header or end one. Of notification of a job.
+std::string MailOf(const Notification& notification, const std::string& delivery, const std::string& to);
 
 }  // namespace gpuman::notify

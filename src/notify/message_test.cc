@@ -66,20 +66,20 @@ TEST(Message, OfAnotherVersionOrDamagedIsNotRead) {
   EXPECT_FALSE(ParseMessage(1, "[]"));
 }
 
-News OfAJob() {
-  News news;
-  news.event = "failed";
-  news.message = "ended with exit status 3";
-  news.host = "box";
-  news.at = base::WallTime(base::Millis(1'700'000'000'000));
-  news.job = 7;
-  news.name = "train";
-  news.user = "ann";
-  news.state = "failed";
-  news.exit_code = 3;
-  news.gpus = {"GPU-a"};
-  news.submitted = news.at;
-  return news;
+Notification OfAJob() {
+  Notification notification;
+  notification.event = "failed";
+  notification.message = "ended with exit status 3";
+  notification.host = "box";
+  notification.at = base::WallTime(base::Millis(1'700'000'000'000));
+  notification.job = 7;
+  notification.name = "train";
+  notification.user = "ann";
+  notification.state = "failed";
+  notification.exit_code = 3;
+  notification.gpus = {"GPU-a"};
+  notification.submitted = notification.at;
+  return notification;
 }
 
 TEST(Body, SaysWhatHappenedToWhichJob) {
@@ -95,24 +95,24 @@ TEST(Body, SaysWhatHappenedToWhichJob) {
 }
 
 TEST(Body, OfAnEventHasWhatTheEventHas) {
-  News news;
-  news.event = "gpu_lost";
-  news.gpus = {"GPU-a"};
-  auto body = nlohmann::json::parse(BodyOf(news, "x"));
+  Notification notification;
+  notification.event = "gpu_lost";
+  notification.gpus = {"GPU-a"};
+  auto body = nlohmann::json::parse(BodyOf(notification, "x"));
   EXPECT_EQ(body["gpu"], "GPU-a");
   EXPECT_FALSE(body.contains("job"));
-  news.job = 3;
-  news.name = "train";
-  body = nlohmann::json::parse(BodyOf(news, "x"));
+  notification.job = 3;
+  notification.name = "train";
+  body = nlohmann::json::parse(BodyOf(notification, "x"));
   EXPECT_EQ(body["job"], (nlohmann::json{{"id", 3}, {"name", "train"}}));
 }
 
 TEST(Body, IsShortAndValidWhateverTheJobIsCalled) {
-  News news = OfAJob();
-  news.message = std::string(100'000, 'x');
-  news.name = "\xff\xfe\"\n";
-  for (int i = 0; i < 5000; ++i) news.project += "\xc3\xa4";
-  const std::string text = BodyOf(news, "id");
+  Notification notification = OfAJob();
+  notification.message = std::string(100'000, 'x');
+  notification.name = "\xff\xfe\"\n";
+  for (int i = 0; i < 5000; ++i) notification.project += "\xc3\xa4";
+  const std::string text = BodyOf(notification, "id");
   EXPECT_LT(text.size(), 8192U);
   EXPECT_TRUE(nlohmann::json::accept(text));
   EXPECT_EQ(text.find('\n'), std::string::npos);

@@ -7,8 +7,8 @@
 namespace gpuman::notify {
 namespace {
 
-constexpr std::size_t kUsersWorth = 10;    // all users together, of one user's room
-constexpr std::size_t kMostFailed = 1000;  // kept to be looked at
+constexpr std::size_t kUsersWorth = 10;   // all users together, of one user's room
+constexpr std::size_t kMaxFailed = 1000;  // kept to be looked at
 
 }  // namespace
 
@@ -90,42 +90,42 @@ void Outbox::Leave(const Message& message) {
   if (--user->second == 0) of_user_.erase(user);
 }
 
-std::optional<Outbox::Settled> Outbox::Settle(std::int64_t number, const Attempt& attempt,
-                                              base::WallTime now) {
+std::optional<Outbox::AttemptResult> Outbox::RecordAttempt(std::int64_t number, const Attempt& attempt,
+                                                           base::WallTime now) {
   if (in_flight_.erase(number) == 0) return std::nullopt;
   const auto it = entries_.find(number);
   Message& message = it->second.message;
-  Settled settled;
-  settled.verdict = Judge(message, attempt);
+  AttemptResult result;
+  result.verdict = Judge(message, attempt);
   ++message.attempts;
   message.problem = ProblemOf(message, attempt);
   const auto seed = std::hash<std::string>()(message.delivery);
   message.next = now + DelayOf(settings_.retry, message.attempts, seed, attempt.retry_after);
-  if (settled.verdict == Verdict::kAgain && now - message.made >= settings_.retry.give_up)
-    settled.verdict = Verdict::kGivenUp;
-  if (settled.verdict != Verdict::kAgain) Leave(message);
-  message.failed = settled.verdict == Verdict::kGivenUp;
+  if (result.verdict == Verdict::kRetry && now - message.made >= settings_.retry.give_up)
+    result.verdict = Verdict::kGivenUp;
+  if (result.verdict != Verdict::kRetry) Leave(message);
+  message.failed = result.verdict == Verdict::kGivenUp;
   // How long a failed one is kept counts from its end.
   if (message.failed) {
     message.next = now;
     failed_.insert(number);
   }
-  settled.message = message;
-  if (settled.verdict == Verdict::kDelivered) {
+  result.message = message;
+  if (result.verdict == Verdict::kDelivered) {
     if (message.job)
       if (auto job = of_job_.find(*message.job);
           job != of_job_.end() && job->second.erase(number) > 0 && job->second.empty())
         of_job_.erase(job);
     entries_.erase(it);
   }
-  return settled;
+  return result;
 }
 
 std::vector<std::int64_t> Outbox::Prune(base::WallTime now) {
   std::vector<std::int64_t> gone;
   std::size_t left = failed_.size();
   for (const std::int64_t number : failed_) {
-    if (left > kMostFailed || entries_.at(number).message.next + settings_.keep_failed <= now) {
+    if (left > kMaxFailed || entries_.at(number).message.next + settings_.keep_failed <= now) {
       gone.push_back(number);
       --left;
     }

@@ -40,12 +40,12 @@ class Outbox {
   // When to ask again; nullopt: not before something else happens.
   std::optional<base::WallTime> NextDue(base::WallTime now) const;
 
-  struct Settled {
+  struct AttemptResult {
     Message message;
     Verdict verdict = Verdict::kDelivered;
   };
   // nullopt: it is not in flight. What was not delivered is to be stored anew.
-  std::optional<Settled> Settle(std::int64_t number, const Attempt& attempt, base::WallTime now);
+  std::optional<AttemptResult> RecordAttempt(std::int64_t number, const Attempt& attempt, base::WallTime now);
 
   // Forgets failed messages that are old or too many, and says which.
   std::vector<std::int64_t> Prune(base::WallTime now);

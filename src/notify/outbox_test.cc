@@ -58,14 +58,14 @@ TEST_F(OutboxTest, KeepsTheOrderForEachReceiver) {
   outbox.Add(Made(2, "ann", "x"), true);
   outbox.Add(Made(3, "bob", "x"), true);
   EXPECT_THAT(Due(0), ElementsAre(1, 3));
-  ASSERT_EQ(outbox.Settle(1, down, At(0))->verdict, Verdict::kAgain);
+  ASSERT_EQ(outbox.RecordAttempt(1, down, At(0))->verdict, Verdict::kRetry);
   EXPECT_THAT(Due(100), IsEmpty());  // 2 waits for 1
   const auto next = outbox.NextDue(At(100));
   ASSERT_TRUE(next);
   EXPECT_GT(*next, At(100));
   EXPECT_LE(*next, At(1000));
   EXPECT_THAT(Due(1000), ElementsAre(1));
-  EXPECT_EQ(outbox.Settle(1, fine, At(1001))->verdict, Verdict::kDelivered);
+  EXPECT_EQ(outbox.RecordAttempt(1, fine, At(1001))->verdict, Verdict::kDelivered);
   EXPECT_THAT(Due(1001), ElementsAre(2));
 }
 
@@ -81,7 +81,7 @@ TEST_F(OutboxTest, GivesNoUserMoreThanHalf) {
   for (int i = 1; i <= 3; ++i) outbox.Add(Made(i, "ann", "x" + std::to_string(i)), true);
   outbox.Add(Made(4, "bob", "y"), true);
   EXPECT_THAT(Due(0), ElementsAre(1, 2, 4));
-  outbox.Settle(1, fine, At(0));
+  outbox.RecordAttempt(1, fine, At(0));
   EXPECT_THAT(Due(0), ElementsAre(3));
 }
 
@@ -93,7 +93,7 @@ TEST_F(OutboxTest, KnowsWhenItIsFull) {
   EXPECT_FALSE(outbox.HasRoom("ann"));
   EXPECT_TRUE(outbox.HasRoom("bob"));
   Due(0);
-  outbox.Settle(1, fine, At(0));
+  outbox.RecordAttempt(1, fine, At(0));
   EXPECT_TRUE(outbox.HasRoom("ann"));
   for (int i = 10; i < 38; ++i) outbox.Add(Made(i, "u" + std::to_string(i), "x"), true);
   EXPECT_FALSE(outbox.HasRoom("carol"));  // ten users' worth
@@ -103,20 +103,20 @@ TEST_F(OutboxTest, GivesUpWhatIsFinalAndWhatIsOld) {
   outbox.Add(Made(1, "ann", "x"), true);
   outbox.Add(Made(2, "ann", "x"), true);
   EXPECT_THAT(Due(0), ElementsAre(1));
-  const auto first = outbox.Settle(1, gone, At(5));
+  const auto first = outbox.RecordAttempt(1, gone, At(5));
   EXPECT_EQ(first->verdict, Verdict::kGivenUp);
   EXPECT_TRUE(first->message.failed);
   EXPECT_EQ(first->message.problem, "the receiver answered 410");
   EXPECT_THAT(Due(5), ElementsAre(2));
-  EXPECT_EQ(outbox.Settle(2, down, At(60'000))->verdict, Verdict::kGivenUp);
-  EXPECT_FALSE(outbox.Settle(2, down, At(60'000)));
+  EXPECT_EQ(outbox.RecordAttempt(2, down, At(60'000))->verdict, Verdict::kGivenUp);
+  EXPECT_FALSE(outbox.RecordAttempt(2, down, At(60'000)));
   EXPECT_FALSE(outbox.NextDue(At(60'000)));
 }
 
 TEST_F(OutboxTest, KeepsWhatFailedForAWhile) {
   outbox.Add(Made(1, "ann", "x"), true);
   Due(0);
-  outbox.Settle(1, gone, At(0));
+  outbox.RecordAttempt(1, gone, At(0));
   ASSERT_EQ(outbox.OfJob(101).size(), 1U);
   EXPECT_TRUE(outbox.OfJob(101)[0]->failed);
   EXPECT_THAT(outbox.Prune(At(9'999)), IsEmpty());
@@ -128,7 +128,7 @@ TEST_F(OutboxTest, KeepsWhatFailedForAWhile) {
 TEST_F(OutboxTest, GoesOnWhereItWasAfterARestart) {
   outbox.Add(Made(1, "ann", "x"), true);
   Due(0);
-  const Message failed_once = outbox.Settle(1, down, At(0))->message;
+  const Message failed_once = outbox.RecordAttempt(1, down, At(0))->message;
   Outbox again{Settings()};
   again.Add(*ParseMessage(1, SerializeMessage(failed_once)), true);
   EXPECT_THAT(again.TakeDue(At(1)), IsEmpty());

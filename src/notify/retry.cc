@@ -29,9 +29,9 @@ Verdict Judge(const Message& message, const Attempt& attempt) {
   if (Succeeded(message, attempt)) return Verdict::kDelivered;
   if (attempt.hopeless) return Verdict::kGivenUp;
   const int status = attempt.status;
-  if (message.channel == Channel::kMail) return status >= 500 ? Verdict::kGivenUp : Verdict::kAgain;
+  if (message.channel == Channel::kMail) return status >= 500 ? Verdict::kGivenUp : Verdict::kRetry;
   const bool again = status == 0 || status >= 500 || status == kRequestTimeout || status == kTooManyRequests;
-  return again ? Verdict::kAgain : Verdict::kGivenUp;
+  return again ? Verdict::kRetry : Verdict::kGivenUp;
 }
 
 std::string ProblemOf(const Message& message, const Attempt& attempt) {
@@ -44,9 +44,9 @@ std::string ProblemOf(const Message& message, const Attempt& attempt) {
 
 base::Millis DelayOf(const RetrySettings& settings, int attempts, std::uint64_t seed,
                      const std::optional<base::Millis>& retry_after) {
-  constexpr int kMostDoublings = 40;
+  constexpr int kMaxDoublings = 40;
   base::Millis delay = std::min(settings.first, settings.longest);
-  for (int i = 1; i < std::min(attempts, kMostDoublings) && delay < settings.longest; ++i)
+  for (int i = 1; i < std::min(attempts, kMaxDoublings) && delay < settings.longest; ++i)
     delay = std::min(2 * delay, settings.longest);
   const auto fifth = static_cast<std::uint64_t>(delay.count()) / 5;
   if (fifth > 0) delay -= base::Millis(Mixed(seed ^ static_cast<std::uint64_t>(attempts)) % fifth);

@@ -20,7 +20,7 @@ struct Attempt {
   std::optional<base::Millis> retry_after{};  // as the receiver says
 };
 
-enum class Verdict { kDelivered, kAgain, kGivenUp };
+enum class Verdict { kDelivered, kRetry, kGivenUp };
 
 // HTTP: 2xx is delivered; 408, 429 and 5xx are tried again, as is everything without an answer; other answers
 // are final (redirects are not followed). SMTP: 5yz is final, 4yz is tried again (RFC 5321, 4.2.1).

@@ -18,23 +18,23 @@ TEST(Judge, OfAWebhook) {
   const std::pair<int, Verdict> table[] = {
       {200, Verdict::kDelivered}, {204, Verdict::kDelivered}, {301, Verdict::kGivenUp},
       {302, Verdict::kGivenUp},   {400, Verdict::kGivenUp},   {404, Verdict::kGivenUp},
-      {408, Verdict::kAgain},     {410, Verdict::kGivenUp},   {429, Verdict::kAgain},
-      {500, Verdict::kAgain},     {503, Verdict::kAgain},     {0, Verdict::kAgain},
+      {408, Verdict::kRetry},     {410, Verdict::kGivenUp},   {429, Verdict::kRetry},
+      {500, Verdict::kRetry},     {503, Verdict::kRetry},     {0, Verdict::kRetry},
   };
   for (const auto& [status, verdict] : table) {
     EXPECT_EQ(Judge(webhook, {status, "", false, {}}), verdict) << status;
     EXPECT_EQ(ProblemOf(webhook, {status, "", false, {}}).empty(), verdict == Verdict::kDelivered);
   }
-  EXPECT_EQ(Judge(webhook, {0, "connection refused", false, {}}), Verdict::kAgain);
+  EXPECT_EQ(Judge(webhook, {0, "connection refused", false, {}}), Verdict::kRetry);
   EXPECT_EQ(Judge(webhook, {0, "10.0.0.1 is an address of a private network", true, {}}), Verdict::kGivenUp);
 }
 
 TEST(Judge, OfAMail) {
   const Message mail = To(Channel::kMail);
   EXPECT_EQ(Judge(mail, {250, "", false, {}}), Verdict::kDelivered);
-  EXPECT_EQ(Judge(mail, {451, "greylisted", false, {}}), Verdict::kAgain);
+  EXPECT_EQ(Judge(mail, {451, "greylisted", false, {}}), Verdict::kRetry);
   EXPECT_EQ(Judge(mail, {550, "no such mailbox", false, {}}), Verdict::kGivenUp);
-  EXPECT_EQ(Judge(mail, {0, "timed out", false, {}}), Verdict::kAgain);
+  EXPECT_EQ(Judge(mail, {0, "timed out", false, {}}), Verdict::kRetry);
 }
 
 constexpr RetrySettings kSettings{base::Millis(1000), base::Millis(60'000), base::Millis(0)};

@@ -38,7 +38,7 @@ struct Smtp {
   std::filesystem::path password_file;
 };
 
-struct Settings {
+struct DeliverySettings {
   std::vector<std::string> webhooks;  // of the administrators
   std::vector<std::string> events;    // kinds that these are told
   std::filesystem::path secret_file;  // signs what is posted; empty: only what `secrets` has

@@ -15,7 +15,7 @@ std::string Line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json ToJson(const Post& post) {
+Json ToJson(const HttpPost& post) {
   return {{"url", post.url},       {"delivery", post.delivery}, {"event", post.event}, {"body", post.body},
           {"secret", post.secret}, {"allow", post.allow},       {"proxy", post.proxy}};
 }
@@ -28,7 +28,7 @@ Json ToJson(const SendMail& mail) {
 
 std::string TextAt(const Json& json, const char* name) { return json.at(name).get<std::string>(); }
 
-Post PostFrom(const Json& json) {
+HttpPost PostFrom(const Json& json) {
   return {TextAt(json, "url"),  TextAt(json, "delivery"), TextAt(json, "event"),
           TextAt(json, "body"), TextAt(json, "secret"),   json.at("allow").get<std::vector<std::string>>(),
           TextAt(json, "proxy")};
@@ -65,7 +65,7 @@ std::string Serialize(const Order& order) {
             {"timeout_ms", order.timeout.count()},
             {"agent", order.agent},
             {"ca_file", order.ca_file}};
-  const bool post = std::holds_alternative<Post>(order.what);
+  const bool post = std::holds_alternative<HttpPost>(order.what);
   json[post ? "post" : "mail"] = std::visit([](const auto& what) { return ToJson(what); }, order.what);
   return Line(json);
 }

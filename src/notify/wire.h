@@ -21,7 +21,7 @@ namespace gpuman::notify {
 inline constexpr int kNotifierSocket = 0;
 inline constexpr std::size_t kLongestLine = 256 * 1024;
 
-struct Post {
+struct HttpPost {
   std::string url;
   std::string delivery, event;  // headers
   std::string body;
@@ -44,7 +44,7 @@ struct Order {
   base::Millis timeout{10'000};
   std::string agent;    // how the sender names itself
   std::string ca_file;  // empty: the system's
-  std::variant<Post, SendMail> what;
+  std::variant<HttpPost, SendMail> what;
 };
 
 struct Report {

@@ -11,7 +11,7 @@ TEST(Wire, CarriesOrders) {
   order.timeout = base::Millis(1500);
   order.agent = "gpuman/1";
   order.ca_file = "/ca";
-  order.what = Post{"http://x/", "d", "failed", "{\n}", "s", {"10.0.0.0/8"}, "http://p:1"};
+  order.what = HttpPost{"http://x/", "d", "failed", "{\n}", "s", {"10.0.0.0/8"}, "http://p:1"};
   const std::string line = Serialize(order);
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   const auto read = ParseOrder(line);
@@ -20,7 +20,7 @@ TEST(Wire, CarriesOrders) {
   EXPECT_EQ(read->timeout, base::Millis(1500));
   EXPECT_EQ(read->agent, "gpuman/1");
   EXPECT_EQ(read->ca_file, "/ca");
-  const auto& post = std::get<Post>(read->what);
+  const auto& post = std::get<HttpPost>(read->what);
   EXPECT_EQ(post.url, "http://x/");
   EXPECT_EQ(post.body, "{\n}");
   EXPECT_EQ(post.secret, "s");

@@ -84,20 +84,22 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
   const auto no = [&](std::string why) {
     return Fail(ErrorCode::kConflict,
                 fmt::format("job {} cannot go to GPU {} now: {}", job.id.value, NumberOf(info), why),
-                job.phase == Phase::kSuspended ? "without --gpu it comes back by itself when its turn comes"
-                                               : "`gpuman info` shows who has which GPU");
+                job.phase == RunningPhase::kSuspended
+                    ? "without --gpu it comes back by itself when its turn comes"
+                    : "`gpuman info` shows who has which GPU");
   };
   if (job.gpus.count() != 1) return no(fmt::format("it has {} GPUs, not one", job.gpus.count()));
-  if (job.phase == Phase::kSuspended && Tally(snapshot).Refuses(job) != Reason::kStarts)
+  if (job.phase == RunningPhase::kSuspended && Tally(snapshot).Refuses(job) != Reason::kStarts)
     return no("the quota of its user or project allows it no GPU beside the others");
   const Room room(snapshot, now);
-  Wish wish{.need = snapshot.needs[job.need], .user = job.user, .job = job.id, .host_counted = true};
-  wish.need.gpus = 1;
-  wish.need.exact = false;
-  wish.need.possible = GpuSet().set(gpu);
-  wish.end = room.EndOf(job);
-  if (room.Find(wish)) return {};
-  switch (room.WhyNot(wish)) {
+  PlacementRequest request{
+      .need = snapshot.needs[job.need], .user = job.user, .job = job.id, .host_counted = true};
+  request.need.gpus = 1;
+  request.need.exact = false;
+  request.need.possible = GpuSet().set(gpu);
+  request.end = room.EndOf(job);
+  if (room.Find(request)) return {};
+  switch (room.WhyNot(request)) {
     case Reason::kReservation:
       return no("it is reserved for others while the job may run");
     case Reason::kUnmanaged:

@@ -18,7 +18,7 @@ std::string Answer(Lab& lab, JobId job, std::size_t gpu) {
   return may.error().message;
 }
 
-void Suspended(RunningJob& job) { job.phase = Phase::kSuspended; }
+void Suspended(RunningJob& job) { job.phase = RunningPhase::kSuspended; }
 
 TEST(QueuePlaces, ASuspendedJobComesBackToAGpuThatNobodyHas) {
   Lab lab(2);

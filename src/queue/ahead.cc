@@ -8,38 +8,38 @@ namespace gpuman::queue {
 namespace {
 
 // A preemptible job is no obstacle for one that may preempt it.
-bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const Wish& wish) {
+bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const PlacementRequest& request) {
   const Snapshot& snapshot = room.snapshot();
-  if (holder.running == kNone || wish.need.preemptible || !snapshot.settings.preempt) return false;
+  if (holder.running == kNone || request.need.preemptible || !snapshot.settings.preempt) return false;
   const Running& job = snapshot.running[holder.running];
   return snapshot.needs[job.need].preemptible &&
-         ranks.Of(room.now(), job.member, job.need, job.priority) > wish.rank;
+         ranks.Of(room.now(), job.member, job.need, job.priority) > request.rank;
 }
 
 // When so much of this GPU is free that the job can be there.
-WallTime FreeAt(const Room& room, const Ranks& ranks, std::size_t gpu, const Wish& wish) {
+WallTime FreeAt(const Room& room, const Ranks& ranks, std::size_t gpu, const PlacementRequest& request) {
   const Slot& slot = room.slots()[gpu];
   std::vector<std::pair<WallTime, base::Bytes>> ends;
   WallTime last = room.now();
   base::Bytes held;
   for (const Holder& holder : slot.holders) {
-    const WallTime end = Yields(room, ranks, holder, wish) ? room.now() : holder.end;
-    if (!holder.share || !wish.need.share) last = std::max(last, end);
+    const WallTime end = Yields(room, ranks, holder, request) ? room.now() : holder.end;
+    if (!holder.share || !request.need.share) last = std::max(last, end);
     if (!holder.share) continue;
     ends.emplace_back(end, holder.memory);
     held += holder.memory;
   }
-  if (!wish.need.share) return last;
+  if (!request.need.share) return last;
   const Gpu& info = room.snapshot().gpus[gpu];
   const base::Bytes whole = info.memory - info.foreign;
   std::sort(ends.begin(), ends.end());
   WallTime at = last;
   for (const auto& [end, memory] : ends) {
-    if (held + wish.need.memory <= whole) break;
+    if (held + request.need.memory <= whole) break;
     at = std::max(at, end);
     held = held - memory;
   }
-  return held + wish.need.memory <= whole ? at : kNever;
+  return held + request.need.memory <= whole ? at : kNever;
 }
 
 struct Timed {
@@ -48,13 +48,14 @@ struct Timed {
 };
 
 // Everything that could make the difference: a GPU gets free, a reservation ends, host memory gets free.
-std::vector<WallTime> Moments(const Room& room, const Wish& wish, const std::vector<Timed>& gpus) {
+std::vector<WallTime> Moments(const Room& room, const PlacementRequest& request,
+                              const std::vector<Timed>& gpus) {
   std::vector<WallTime> moments{room.now()};
   for (const Timed& each : gpus)
     if (each.at != kNever) moments.push_back(each.at);
   for (const Reservation& each : room.snapshot().reservations)
     if (each.end > room.now()) moments.push_back(each.end);
-  if (!wish.host_counted && (wish.need.host_memory.count > 0 || wish.need.cpus > 0))
+  if (!request.host_counted && (request.need.host_memory.count > 0 || request.need.cpus > 0))
     for (const Running& job : room.snapshot().running)
       if (const WallTime end = room.EndOf(job); end != kNever) moments.push_back(end);
   std::sort(moments.begin(), moments.end());
@@ -62,39 +63,39 @@ std::vector<WallTime> Moments(const Room& room, const Wish& wish, const std::vec
   return moments;
 }
 
-bool HostSuffices(const Room& room, const Wish& wish, WallTime time) {
-  if (wish.host_counted || (wish.need.host_memory.count == 0 && wish.need.cpus == 0)) return true;
+bool HostSuffices(const Room& room, const PlacementRequest& request, WallTime time) {
+  if (request.host_counted || (request.need.host_memory.count == 0 && request.need.cpus == 0)) return true;
   const Host host = room.HostAt(time);
-  return wish.need.host_memory <= host.memory.value_or(wish.need.host_memory) &&
-         wish.need.cpus <= host.cpus.value_or(wish.need.cpus);
+  return request.need.host_memory <= host.memory.value_or(request.need.host_memory) &&
+         request.need.cpus <= host.cpus.value_or(request.need.cpus);
 }
 
 }  // namespace
 
-std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const Wish& wish) {
-  const auto count = static_cast<std::size_t>(wish.need.gpus);
+std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const PlacementRequest& request) {
+  const auto count = static_cast<std::size_t>(request.need.gpus);
   std::vector<Timed> gpus;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu)
-    if (wish.need.possible.test(gpu) && room.IsUsable(gpu, wish.need))
-      gpus.push_back({FreeAt(room, ranks, gpu, wish), gpu});
+    if (request.need.possible.test(gpu) && room.IsUsable(gpu, request.need))
+      gpus.push_back({FreeAt(room, ranks, gpu, request), gpu});
   if (gpus.size() < count) return std::nullopt;
   std::stable_sort(gpus.begin(), gpus.end(), [](const Timed& a, const Timed& b) { return a.at > b.at; });
 
-  const Millis limit = wish.need.time_limit;
-  for (const WallTime moment : Moments(room, wish, gpus)) {
-    if (!HostSuffices(room, wish, moment)) continue;
+  const Millis limit = request.need.time_limit;
+  for (const WallTime moment : Moments(room, request, gpus)) {
+    if (!HostSuffices(room, request, moment)) continue;
     Ahead ahead{moment, {}};
     const WallTime end = limit.count() > 0 ? moment + limit : kNever;
     for (const Timed& each : gpus)
       if (each.at <= moment && ahead.gpus.count() < count &&
-          room.IsUnreserved(each.gpu, wish.user, moment, end))
+          room.IsUnreserved(each.gpu, request.user, moment, end))
         ahead.gpus.set(each.gpu);
     if (ahead.gpus.count() == count) return ahead;
   }
   // Whose end is unknown is waited for; those that are free soonest are the ones to keep.
   Ahead ahead;
   for (auto each = gpus.rbegin(); each != gpus.rend() && ahead.gpus.count() < count; ++each)
-    if (room.IsUnreserved(each->gpu, wish.user, room.now(), kNever)) ahead.gpus.set(each->gpu);
+    if (room.IsUnreserved(each->gpu, request.user, room.now(), kNever)) ahead.gpus.set(each->gpu);
   if (ahead.gpus.count() < count) return std::nullopt;
   return ahead;
 }

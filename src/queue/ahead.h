@@ -15,6 +15,6 @@ struct Ahead {
 
 // From the time limits of who runs and from reservations. Of the GPUs that are free by then those that are
 // busy longest, so that the others can be used meanwhile. nullopt: not with the GPUs that can be used today.
-std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const Wish& wish);
+std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const PlacementRequest& request);
 
 }  // namespace gpuman::queue

@@ -84,8 +84,8 @@ bool IsOfModel(const Gpu& gpu, std::string_view model) {
 }
 
 void Book::SetGpus(std::vector<Gpu> gpus, std::vector<Link> links) {
-  if (gpus.size() > kMostGpus) {
-    gpus.resize(kMostGpus);
+  if (gpus.size() > kMaxGpus) {
+    gpus.resize(kMaxGpus);
     links.clear();
   }
   const std::vector<Gpu> before = std::exchange(snapshot_.gpus, std::move(gpus));
@@ -135,7 +135,7 @@ void Book::PutWaiting(const WaitingJob& job, const Request& request) {
               .retries = job.not_before > request.begin.value_or(WallTime::min()),
               .auto_cancel = request.depends.auto_cancel};
   SetCommon(row, common);
-  places_[job.id.value] = {false, static_cast<Index>(snapshot_.waiting.size())};
+  rows_[job.id.value] = {false, static_cast<Index>(snapshot_.waiting.size())};
   CountQueued(row, 1);
   snapshot_.waiting.push_back(row);
 }
@@ -154,16 +154,16 @@ void Book::PutRunning(const RunningJob& job, const Request& request) {
               .ran = job.ran_before,
               .since = job.since};
   SetCommon(row, common);
-  places_[job.id.value] = {true, static_cast<Index>(snapshot_.running.size())};
+  rows_[job.id.value] = {true, static_cast<Index>(snapshot_.running.size())};
   snapshot_.running.push_back(row);
   clocks_.push_back({job.ran_before, job.on_since});
 }
 
 void Book::Erase(JobId id) {
-  const auto at = places_.find(id.value);
-  if (at == places_.end()) return;
-  const Place place = at->second;
-  places_.erase(at);
+  const auto at = rows_.find(id.value);
+  if (at == rows_.end()) return;
+  const RowRef place = at->second;
+  rows_.erase(at);
   if (place.runs)
     EraseRunning(place.row);
   else
@@ -174,7 +174,7 @@ void Book::EraseWaiting(Index row) {
   const Waiting old = snapshot_.waiting[row];
   snapshot_.waiting[row] = snapshot_.waiting.back();
   snapshot_.waiting.pop_back();
-  if (row < snapshot_.waiting.size()) places_[snapshot_.waiting[row].id.value].row = row;
+  if (row < snapshot_.waiting.size()) rows_[snapshot_.waiting[row].id.value].row = row;
   CountQueued(old, -1);
   Release({old.need, old.user, old.project, old.member, old.array, old.group});
 }
@@ -185,13 +185,13 @@ void Book::EraseRunning(Index row) {
   snapshot_.running.pop_back();
   clocks_[row] = clocks_.back();
   clocks_.pop_back();
-  if (row < snapshot_.running.size()) places_[snapshot_.running[row].id.value].row = row;
+  if (row < snapshot_.running.size()) rows_[snapshot_.running[row].id.value].row = row;
   Release({old.need, old.user, old.project, old.member, old.array, old.group});
 }
 
 void Book::SetDependency(JobId id, DependencyState state) {
-  const auto at = places_.find(id.value);
-  if (at != places_.end() && !at->second.runs) snapshot_.waiting[at->second.row].dependency = state;
+  const auto at = rows_.find(id.value);
+  if (at != rows_.end() && !at->second.runs) snapshot_.waiting[at->second.row].dependency = state;
 }
 
 const Snapshot& Book::View(base::MonoTime now) {
@@ -206,14 +206,14 @@ const Snapshot& Book::View(base::MonoTime now) {
 }
 
 std::optional<Index> Book::RowOfWaiting(JobId id) const {
-  const auto at = places_.find(id.value);
-  if (at == places_.end() || at->second.runs) return std::nullopt;
+  const auto at = rows_.find(id.value);
+  if (at == rows_.end() || at->second.runs) return std::nullopt;
   return at->second.row;
 }
 
 std::optional<Index> Book::RowOfRunning(JobId id) const {
-  const auto at = places_.find(id.value);
-  if (at == places_.end() || !at->second.runs) return std::nullopt;
+  const auto at = rows_.find(id.value);
+  if (at == rows_.end() || !at->second.runs) return std::nullopt;
   return at->second.row;
 }
 

@@ -28,7 +28,7 @@ struct WaitingJob {
 struct RunningJob {
   JobId id{};
   std::string_view user{};
-  Phase phase = Phase::kRunning;
+  RunningPhase phase = RunningPhase::kRunning;
   bool suspendable = false;
   bool movable = false;
   bool wants_back = false;
@@ -53,10 +53,10 @@ enum class AccountKind : std::uint8_t { kUser, kProject };
 
 class Book {
  public:
-  void SetSettings(const Settings& settings) { snapshot_.settings = settings; }
+  void SetSettings(const SchedulingSettings& settings) { snapshot_.settings = settings; }
   void SetPaused(bool paused) { snapshot_.paused = paused; }
   void SetHost(const Host& host) { snapshot_.host = host; }
-  // `links` as in Snapshot. At most kMostGpus; more are not used. All needs are looked at again.
+  // `links` as in Snapshot. At most kMaxGpus; more are not used. All needs are looked at again.
   void SetGpus(std::vector<Gpu> gpus, std::vector<Link> links = {});
   // What changes often: of a GPU that SetGpus named.
   void SetForeign(std::string_view uuid, base::Bytes foreign, bool unmanaged, std::string holder);
@@ -101,7 +101,7 @@ class Book {
 
  private:
   // Where a job's row is.
-  struct Place {
+  struct RowRef {
     bool runs = false;
     Index row = 0;
   };
@@ -151,7 +151,7 @@ class Book {
   void EraseRunning(Index row);
 
   Snapshot snapshot_{};
-  std::unordered_map<std::int64_t, Place> places_{};
+  std::unordered_map<std::int64_t, RowRef> rows_{};
   std::vector<RunClock> clocks_{};  // of Snapshot::running
   std::vector<Origin> origins_{};   // of Snapshot::needs
   std::unordered_multimap<std::size_t, Index> needs_by_hash_{};

@@ -38,8 +38,8 @@ std::string QuotaText(std::string_view kind, const Account& account, const Held&
 }
 
 std::string ListOf(const Dependencies& depends) {
-  constexpr std::size_t kMost = 4;
-  const auto wish = [](DependencyKind kind) {
+  constexpr std::size_t kMax = 4;
+  const auto wanted = [](DependencyKind kind) {
     return kind == DependencyKind::kAfterOk      ? "finish"
            : kind == DependencyKind::kAfterNotOk ? "fail"
            : kind == DependencyKind::kAfterAny   ? "end"
@@ -47,10 +47,10 @@ std::string ListOf(const Dependencies& depends) {
   };
   const std::string_view word = depends.mode == DependencyMode::kAny ? " or " : " and ";
   const auto& list = depends.list;
-  const std::size_t shown = list.size() > kMost ? kMost - 1 : list.size();
+  const std::size_t shown = list.size() > kMax ? kMax - 1 : list.size();
   std::string text;
   for (std::size_t i = 0; i < shown; ++i)
-    text += fmt::format("{}job {} to {}", i == 0 ? "" : word, list[i].job.value, wish(list[i].kind));
+    text += fmt::format("{}job {} to {}", i == 0 ? "" : word, list[i].job.value, wanted(list[i].kind));
   if (shown < list.size()) text += fmt::format("{}{} more", word, list.size() - shown);
   return text;
 }
@@ -84,8 +84,8 @@ Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, c
       tally_(snapshot) {
   for (const Start& start : plan.starts) {
     const Waiting& job = snapshot.waiting[start.waiting];
-    Wish wish{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
-    room_.Take(wish, start.gpus);
+    PlacementRequest request{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
+    room_.Take(request, start.gpus);
     tally_.Start(job);
   }
   host_ = room_.HostAt(now);
@@ -114,7 +114,7 @@ std::string Explainer::OutOfUse(const Need& need) const {
 
 std::string Explainer::Resources(const Waiting& job) const {
   const Need& need = snapshot_.needs[job.need];
-  const Wish wish{.need = need, .user = job.user, .job = job.id};
+  const PlacementRequest request{.need = need, .user = job.user, .job = job.id};
   if (need.host_memory > host_.memory.value_or(need.host_memory))
     return fmt::format("wants {} of the machine's memory; {} is free", base::FormatBytes(need.host_memory),
                        base::FormatBytes(*host_.memory));
@@ -126,7 +126,7 @@ std::string Explainer::Resources(const Waiting& job) const {
   if (need.exact && need.possible.count() < wanted)
     return fmt::format("wants {}; {} of them {} not here now", Describe(need), wanted - need.possible.count(),
                        wanted - need.possible.count() == 1 ? "is" : "are");
-  const GpuSet fitting = room_.Fitting(wish, {.claims = false, .reservations = false});
+  const GpuSet fitting = room_.Fitting(request, {.claims = false, .reservations = false});
   return fmt::format("wants {}; {} of {} can be used now", Describe(need), fitting.count(),
                      Count(need.possible.count(), "GPU"));
 }

@@ -100,12 +100,12 @@ class Forecasting {
 
   void Runs(const Running& job) {
     const Need& need = snapshot_.needs[job.need];
-    const bool leaving = job.phase == Phase::kLeaving;
+    const bool leaving = job.phase == RunningPhase::kLeaving;
     const Moment end = leaving
                            ? Moment{now_}
                            : Moment{now_ + std::max(Millis(0), LengthOf(need) - job.ran), IsPresumed(need)};
     Count(job, need, end);
-    if (job.phase == Phase::kSuspended) return;
+    if (job.phase == RunningPhase::kSuspended) return;
     ForEach(job.gpus, [&](std::size_t gpu) { Occupy(gpu, need, {now_}, end); });
   }
 

@@ -1,9 +1,9 @@
 // When waiting jobs will probably start. Pure; thread-safe.
 //
 // Jobs are put one after the other, in the order of a pass, onto the GPUs that are free for them first; each
-// is taken to run for its time limit, one without for Settings::presumed. What nobody knows is left out: jobs
-// that end earlier, gaps that shorter ones fill, jobs that come later and go in front. So estimates are
-// mostly late, seldom early. Quotas and throttles count as the moment when enough of what they count will
+// is taken to run for its time limit, one without for SchedulingSettings::presumed. What nobody knows is left
+// out: jobs that end earlier, gaps that shorter ones fill, jobs that come later and go in front. So estimates
+// are mostly late, seldom early. Quotas and throttles count as the moment when enough of what they count will
 // have ended.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace gpuman::queue {
 
 struct Estimates {
   std::vector<WallTime> starts;
-  // By place as well: the start rests on Settings::presumed, so on a job that has no time limit.
+  // By place as well: the start rests on SchedulingSettings::presumed, so on a job that has no time limit.
   std::vector<bool> presumed;
 };
 

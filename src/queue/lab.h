@@ -75,7 +75,7 @@ struct Lab {
   std::string Why(JobId job) { return Explainer(View(), plan, now, dependents).Of(*book.RowOfWaiting(job)); }
 
   std::vector<Gpu> machine{};
-  Settings settings{};
+  SchedulingSettings settings{};
   Book book{};
   Dependents dependents{};
   Plan plan{};

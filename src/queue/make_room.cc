@@ -14,16 +14,16 @@ struct Ground {
 };
 
 template <typename MayGo>
-Ground Survey(const Room& room, std::size_t gpu, const Wish& wish, MayGo may_go) {
+Ground Survey(const Room& room, std::size_t gpu, const PlacementRequest& request, MayGo may_go) {
   const Gpu& info = room.snapshot().gpus[gpu];
   Ground ground{.free = info.memory - info.foreign};
   for (const Holder& holder : room.slots()[gpu].holders) {
     if (holder.leaving) continue;
-    if (holder.share && wish.need.share) ground.free = ground.free - holder.memory;
+    if (holder.share && request.need.share) ground.free = ground.free - holder.memory;
     if (holder.running != kNone && may_go(room.snapshot().running[holder.running]))
       ground.may_go.push_back(holder.running);
     else
-      ground.blocked |= !holder.share || !wish.need.share;
+      ground.blocked |= !holder.share || !request.need.share;
   }
   return ground;
 }
@@ -34,27 +34,28 @@ base::Bytes MemoryOf(const Room& room, Index running) {
 
 // Who of them has to go, in their order, so that the job fits; nullopt: it does not even then. An exclusive
 // one needs all to go, a shared one enough of them.
-std::optional<std::vector<Index>> WhoGoes(const Room& room, const Wish& wish, const Ground& ground) {
+std::optional<std::vector<Index>> WhoGoes(const Room& room, const PlacementRequest& request,
+                                          const Ground& ground) {
   if (ground.blocked) return std::nullopt;
   std::vector<Index> going;
   base::Bytes free = ground.free;
-  const base::Bytes wanted = std::max(wish.need.memory, wish.need.free_memory);
+  const base::Bytes wanted = std::max(request.need.memory, request.need.free_memory);
   for (const Index each : ground.may_go) {
     const bool shared = room.snapshot().needs[room.snapshot().running[each].need].share;
-    if (wish.need.share && shared && free >= wanted) continue;
+    if (request.need.share && shared && free >= wanted) continue;
     going.push_back(each);
-    if (wish.need.share && shared) free += MemoryOf(room, each);
+    if (request.need.share && shared) free += MemoryOf(room, each);
   }
-  if (wish.need.share ? free < wanted : free < wish.need.free_memory) return std::nullopt;
+  if (request.need.share ? free < wanted : free < request.need.free_memory) return std::nullopt;
   return going;
 }
 
-bool IsCandidate(const Room& room, std::size_t gpu, const Wish& wish) {
-  return wish.need.possible.test(gpu) && room.IsUsable(gpu, wish.need) && room.MayHold(gpu, wish);
+bool IsCandidate(const Room& room, std::size_t gpu, const PlacementRequest& request) {
+  return request.need.possible.test(gpu) && room.IsUsable(gpu, request.need) && room.MayHold(gpu, request);
 }
 
 bool HasSettled(const Room& room, const Running& job) {
-  return job.phase == Phase::kRunning && job.settled >= room.snapshot().settings.preempt_after;
+  return job.phase == RunningPhase::kRunning && job.settled >= room.snapshot().settings.preempt_after;
 }
 
 double CostOf(const Running& job) {
@@ -63,83 +64,86 @@ double CostOf(const Running& job) {
 }
 
 // Where a job that has to go from `gpu` would go.
-Wish Elsewhere(const Room& room, Index running, std::size_t gpu, const GpuSet& kept) {
+PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, const GpuSet& kept) {
   const Running& job = room.snapshot().running[running];
-  Wish wish{
+  PlacementRequest request{
       .need = room.snapshot().needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
-  wish.end = room.EndOf(job);
-  wish.host_counted = true;
-  wish.need.possible &= ~kept;
-  wish.need.possible.reset(gpu);
-  return wish;
+  request.end = room.EndOf(job);
+  request.host_counted = true;
+  request.need.possible &= ~kept;
+  request.need.possible.reset(gpu);
+  return request;
 }
 
-// Puts who is in the way of `wish` on `gpu` elsewhere, in `trial`.
-bool MoveAway(Room& trial, const Wish& wish, std::size_t gpu, const GpuSet& kept, Making& making) {
-  Ground ground = Survey(trial, gpu, wish, [&](const Running& job) {
+// Puts who is in the way of `request` on `gpu` elsewhere, in `trial`.
+bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, const GpuSet& kept,
+              RoomPlan& plan) {
+  Ground ground = Survey(trial, gpu, request, [&](const Running& job) {
     return job.movable && job.gpus.count() == 1 && HasSettled(trial, job);
   });
   const auto& running = trial.snapshot().running;
   std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
     return std::tuple(MemoryOf(trial, a), running[a].id) < std::tuple(MemoryOf(trial, b), running[b].id);
   });
-  const auto going = WhoGoes(trial, wish, ground);
+  const auto going = WhoGoes(trial, request, ground);
   if (!going) return false;
   if (!going->empty() && !trial.Find(Elsewhere(trial, going->back(), gpu, kept)))
     return false;  // copies cost more
   Room tried = trial;
   std::vector<std::pair<Index, GpuSet>> moves;
   for (const Index each : *going) {
-    const Wish elsewhere = Elsewhere(tried, each, gpu, kept);
+    const PlacementRequest elsewhere = Elsewhere(tried, each, gpu, kept);
     const auto to = tried.Find(elsewhere);
     if (!to) return false;
     tried.Take(elsewhere, *to);
     tried.Dismiss(each);
     moves.emplace_back(each, *to);
   }
-  making.moves.insert(making.moves.end(), moves.begin(), moves.end());
-  making.gpus.set(gpu);
+  plan.moves.insert(plan.moves.end(), moves.begin(), moves.end());
+  plan.gpus.set(gpu);
   trial = std::move(tried);
   return true;
 }
 
 }  // namespace
 
-std::optional<Making> MakeRoomByMoving(const Room& room, const Wish& wish) {
-  if (!room.snapshot().settings.move || !room.HostFits(wish) || wish.need.gpus == 0) return std::nullopt;
-  const auto count = static_cast<std::size_t>(wish.need.gpus);
-  Making making{.gpus = room.Fitting(wish)};
-  GpuSet kept = making.gpus;
-  if (wish.need.exact) kept |= wish.need.possible;
+std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementRequest& request) {
+  if (!room.snapshot().settings.move || !room.HostFits(request) || request.need.gpus == 0)
+    return std::nullopt;
+  const auto count = static_cast<std::size_t>(request.need.gpus);
+  RoomPlan plan{.gpus = room.Fitting(request)};
+  GpuSet kept = plan.gpus;
+  if (request.need.exact) kept |= request.need.possible;
   std::vector<std::pair<std::size_t, std::size_t>> candidates;  // by who is on it
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu)
-    if (!making.gpus.test(gpu) && IsCandidate(room, gpu, wish))
+    if (!plan.gpus.test(gpu) && IsCandidate(room, gpu, request))
       candidates.emplace_back(room.slots()[gpu].holders.size(), gpu);
   std::sort(candidates.begin(), candidates.end());
   Room trial = room;
   for (const auto& [holders, gpu] : candidates) {
-    if (making.gpus.count() >= count) break;
-    if (MoveAway(trial, wish, gpu, kept, making)) kept.set(gpu);
+    if (plan.gpus.count() >= count) break;
+    if (MoveAway(trial, request, gpu, kept, plan)) kept.set(gpu);
   }
-  if (making.gpus.count() < count || making.moves.empty()) return std::nullopt;
-  return making;
+  if (plan.gpus.count() < count || plan.moves.empty()) return std::nullopt;
+  return plan;
 }
 
-std::optional<Making> MakeRoomByPreempting(const Room& room, const Ranks& ranks, const Wish& wish,
-                                           WallTime& again) {
+std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
+                                             const PlacementRequest& request, WallTime& again) {
   const Snapshot& snapshot = room.snapshot();
-  if (!room.HostFits(wish) || wish.need.gpus == 0) return std::nullopt;
+  if (!room.HostFits(request) || request.need.gpus == 0) return std::nullopt;
   const auto yields = [&](const Running& job) {
-    const bool urgent = job.priority < wish.priority ||
-                        (!wish.need.preemptible && room.now() >= wish.since + snapshot.settings.preempt_wait);
+    const bool urgent =
+        job.priority < request.priority ||
+        (!request.need.preemptible && room.now() >= request.since + snapshot.settings.preempt_wait);
     return snapshot.settings.preempt && snapshot.needs[job.need].preemptible && urgent &&
-           job.phase == Phase::kRunning &&
-           ranks.Of(room.now(), job.member, job.need, job.priority) > wish.rank;
+           job.phase == RunningPhase::kRunning &&
+           ranks.Of(room.now(), job.member, job.need, job.priority) > request.rank;
   };
   std::vector<std::pair<std::size_t, std::vector<Index>>> candidates;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu) {
-    if (!IsCandidate(room, gpu, wish)) continue;
-    Ground ground = Survey(room, gpu, wish, [&](const Running& job) {
+    if (!IsCandidate(room, gpu, request)) continue;
+    Ground ground = Survey(room, gpu, request, [&](const Running& job) {
       if (!yields(job)) return false;
       if (!HasSettled(room, job))
         again = std::min(again, room.now() + snapshot.settings.preempt_after - job.settled);
@@ -150,27 +154,27 @@ std::optional<Making> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
       return std::tuple(!x.suspendable, x.priority, x.settled, -x.id.value) <
              std::tuple(!y.suspendable, y.priority, y.settled, -y.id.value);
     });
-    if (auto going = WhoGoes(room, wish, ground)) candidates.emplace_back(gpu, std::move(*going));
+    if (auto going = WhoGoes(room, request, ground)) candidates.emplace_back(gpu, std::move(*going));
   }
-  Making making;
-  while (making.gpus.count() < static_cast<std::size_t>(wish.need.gpus)) {
+  RoomPlan plan;
+  while (plan.gpus.count() < static_cast<std::size_t>(request.need.gpus)) {
     auto best = candidates.end();
     double least = 0;
     for (auto each = candidates.begin(); each != candidates.end(); ++each) {
       double cost = 0;
       for (const Index job : each->second)
-        if (std::find(making.preempts.begin(), making.preempts.end(), job) == making.preempts.end())
+        if (std::find(plan.preempts.begin(), plan.preempts.end(), job) == plan.preempts.end())
           cost += CostOf(snapshot.running[job]);
       if (best == candidates.end() || cost < least) std::tie(best, least) = std::pair(each, cost);
     }
     if (best == candidates.end()) return std::nullopt;
-    making.gpus.set(best->first);
+    plan.gpus.set(best->first);
     for (const Index job : best->second)
-      if (std::find(making.preempts.begin(), making.preempts.end(), job) == making.preempts.end())
-        making.preempts.push_back(job);
+      if (std::find(plan.preempts.begin(), plan.preempts.end(), job) == plan.preempts.end())
+        plan.preempts.push_back(job);
     candidates.erase(best);
   }
-  return making;
+  return plan;
 }
 
 }  // namespace gpuman::queue

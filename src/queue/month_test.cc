@@ -29,9 +29,9 @@ Plan Greedy(const Snapshot& snapshot, WallTime now, bool by_priority) {
   Plan plan;
   for (const Index each : order) {
     const Waiting& job = snapshot.waiting[each];
-    const Wish wish{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
-    if (const auto gpus = room.Find(wish)) {
-      room.Take(wish, *gpus);
+    const PlacementRequest request{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
+    if (const auto gpus = room.Find(request)) {
+      room.Take(request, *gpus);
       plan.starts.push_back({job.id, each, *gpus});
     }
   }

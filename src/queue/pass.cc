@@ -26,7 +26,7 @@ class Passing {
     plan_.verdicts.resize(snapshot.waiting.size());
     attempts_ = snapshot.paused ? 0 : snapshot.settings.attempts;
     can_yield_ = std::any_of(snapshot.running.begin(), snapshot.running.end(), [&](const Running& job) {
-      return job.movable || job.phase == Phase::kLeaving || job.phase == Phase::kMoving ||
+      return job.movable || job.phase == RunningPhase::kLeaving || job.phase == RunningPhase::kMoving ||
              snapshot.needs[job.need].preemptible;
     });
   }
@@ -86,7 +86,7 @@ class Passing {
     }
     for (std::uint32_t i = 0; i < snapshot_.running.size(); ++i) {
       const Running& job = snapshot_.running[i];
-      if (job.phase == Phase::kSuspended && job.wants_back)
+      if (job.phase == RunningPhase::kSuspended && job.wants_back)
         ranked.push_back({ranks_.Of(job.since, job.member, job.need, job.priority),
                           static_cast<std::uint32_t>(snapshot_.waiting.size()) + i, kNone});
     }
@@ -109,7 +109,7 @@ class Passing {
   void ClearReserved() {
     for (std::size_t i = 0; i < snapshot_.running.size(); ++i) {
       const Running& job = snapshot_.running[i];
-      if (!snapshot_.settings.preempt || job.phase != Phase::kRunning ||
+      if (!snapshot_.settings.preempt || job.phase != RunningPhase::kRunning ||
           !snapshot_.needs[job.need].preemptible)
         continue;
       for (std::size_t gpu = 0; gpu < snapshot_.gpus.size(); ++gpu) {
@@ -149,29 +149,29 @@ class Passing {
   }
 
   void Start(Index waiting, const Waiting& job) {
-    const Wish wish = WishOf(job);
+    const PlacementRequest request = PlacementRequestOf(job);
     const bool alike = !room_.IsPrivileged(job.user);  // what is said to it is said to all with its need
-    if (alike && !MayAttempt(job.need)) refused_[job.need] = refusals_.Of(wish);
+    if (alike && !MayAttempt(job.need)) refused_[job.need] = refusals_.Of(request);
     if (alike && refused_[job.need] != Reason::kStarts && !MayAttempt(job.need))
       return Waits(waiting, refused_[job.need]);
-    if (const auto gpus = room_.Find(wish)) {
+    if (const auto gpus = room_.Find(request)) {
       plan_.starts.push_back({job.id, waiting, *gpus});
-      room_.Take(wish, *gpus);
+      room_.Take(request, *gpus);
       tally_.Start(job);
       plan_.verdicts[waiting].start = now_;
       return;
     }
-    if (MakesRoom(wish, job.need)) {
+    if (MakesRoom(request, job.need)) {
       tally_.Start(job);
       plan_.verdicts[waiting].start = now_;
       return Waits(waiting, Reason::kMakingRoom);
     }
-    const Reason reason = room_.WhyNot(wish);
+    const Reason reason = room_.WhyNot(request);
     if (alike) {
       refused_[job.need] = reason;
-      refusals_.Add(wish, reason);
+      refusals_.Add(request, reason);
     }
-    plan_.verdicts[waiting].start = KeepFor(wish);
+    plan_.verdicts[waiting].start = KeepFor(request);
     Waits(waiting, reason);
   }
 
@@ -179,33 +179,34 @@ class Passing {
   void ConsiderSuspended(Index running) {
     const Running& job = snapshot_.running[running];
     if (snapshot_.paused || tally_.Refuses(job) != Reason::kStarts) return;
-    Wish wish = WishOf(job);
-    if (wish.need.time_limit.count() > 0) wish.end = room_.EndOf(job);
-    wish.host_counted = wish.resumes = true;
+    PlacementRequest request = PlacementRequestOf(job);
+    if (request.need.time_limit.count() > 0) request.end = room_.EndOf(job);
+    request.host_counted = request.resumes = true;
     if (!job.movable) {
-      wish.need.possible = job.gpus;
-      wish.need.exact = true;
+      request.need.possible = job.gpus;
+      request.need.exact = true;
     }
-    if (const auto gpus = room_.Find(wish)) {
+    if (const auto gpus = room_.Find(request)) {
       plan_.resumes.push_back({job.id, *gpus});
-      room_.Take(wish, *gpus);
+      room_.Take(request, *gpus);
       tally_.Resume(job);
-    } else if (MakesRoom(wish, kNone)) {
+    } else if (MakesRoom(request, kNone)) {
       tally_.Resume(job);
     } else {
-      KeepFor(wish);
+      KeepFor(request);
     }
   }
 
   // Of a waiting or a running job.
   template <typename Job>
-  Wish WishOf(const Job& job) const {
-    Wish wish{.need = snapshot_.needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
-    wish.since = job.since;
-    if constexpr (requires { job.begin; }) wish.since = std::max(job.since, job.begin);
-    wish.rank = ranks_.Of(wish.since, job.member, job.need, job.priority);
-    if (wish.need.time_limit.count() > 0) wish.end = now_ + wish.need.time_limit;
-    return wish;
+  PlacementRequest PlacementRequestOf(const Job& job) const {
+    PlacementRequest request{
+        .need = snapshot_.needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
+    request.since = job.since;
+    if constexpr (requires { job.begin; }) request.since = std::max(job.since, job.begin);
+    request.rank = ranks_.Of(request.since, job.member, job.need, job.priority);
+    if (request.need.time_limit.count() > 0) request.end = now_ + request.need.time_limit;
+    return request;
   }
 
   bool MayAttempt(Index need) const {
@@ -213,54 +214,54 @@ class Passing {
   }
 
   // By moving jobs, or by preempting them; true: its GPUs are its own as soon as those have left.
-  bool MakesRoom(const Wish& wish, Index need) {
+  bool MakesRoom(const PlacementRequest& request, Index need) {
     if (!MayAttempt(need)) return false;
     --attempts_;
     WallTime again = kNever;
-    auto making = MakeRoomByMoving(room_, wish);
-    if (!making) making = MakeRoomByPreempting(room_, ranks_, wish, again);
-    if (!making) {
-      if (!wish.need.preemptible) WakeAt(wish.since + snapshot_.settings.preempt_wait);
+    auto plan = MakeRoomByMoving(room_, request);
+    if (!plan) plan = MakeRoomByPreempting(room_, ranks_, request, again);
+    if (!plan) {
+      if (!request.need.preemptible) WakeAt(request.since + snapshot_.settings.preempt_wait);
       if (need != kNone) attempted_[need] = true;
       WakeAt(again);
       return false;
     }
-    for (const auto& [running, to] : making->moves) {
+    for (const auto& [running, to] : plan->moves) {
       const Running& job = snapshot_.running[running];
-      plan_.moves.push_back({job.id, job.gpus, to, wish.job});
-      Wish moved = WishOf(job);
+      plan_.moves.push_back({job.id, job.gpus, to, request.job});
+      PlacementRequest moved = PlacementRequestOf(job);
       moved.end = room_.EndOf(job);
       moved.host_counted = true;
       room_.Take(moved, to);
       room_.Dismiss(running);
     }
-    for (const Index running : making->preempts) Preempted(running, wish.job);
-    room_.Take(wish, making->gpus);
+    for (const Index running : plan->preempts) Preempted(running, request.job);
+    room_.Take(request, plan->gpus);
     return true;
   }
 
   // GPUs are kept for the first that the machine has no room for. Returns when it can start, where that is
   // known.
-  WallTime KeepFor(const Wish& wish) {
+  WallTime KeepFor(const PlacementRequest& request) {
     if (kept_) return kNever;
-    const auto ahead = Earliest(room_, ranks_, wish);
+    const auto ahead = Earliest(room_, ranks_, request);
     if (!ahead) return kNever;
     kept_ = true;
-    if (const WallTime keep = KeptFrom(wish, *ahead); now_ < keep) {
+    if (const WallTime keep = KeptFrom(request, *ahead); now_ < keep) {
       WakeAt(keep);
       return kNever;
     }
-    room_.Claim(wish, ahead->gpus, ahead->at == kNever ? now_ + snapshot_.settings.slack : ahead->at);
+    room_.Claim(request, ahead->gpus, ahead->at == kNever ? now_ + snapshot_.settings.slack : ahead->at);
     return ahead->at;
   }
 
   // When its patience ends: the sooner, the less the others have to wait for it.
-  WallTime KeptFrom(const Wish& wish, const Ahead& ahead) const {
-    const WallTime last = wish.since + snapshot_.settings.patience;
+  WallTime KeptFrom(const PlacementRequest& request, const Ahead& ahead) const {
+    const WallTime last = request.since + snapshot_.settings.patience;
     const double ratio = snapshot_.settings.keep_ratio;
     if (ahead.at == kNever || ratio == 0) return last;
-    const double waits = static_cast<double>((ahead.at - wish.since).count());
-    return std::min(last, wish.since + Millis(static_cast<std::int64_t>(waits * ratio / (1 + ratio))));
+    const double waits = static_cast<double>((ahead.at - request.since).count());
+    return std::min(last, request.since + Millis(static_cast<std::int64_t>(waits * ratio / (1 + ratio))));
   }
 
   void WakeAtRelief(const Waiting& job) {

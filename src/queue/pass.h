@@ -5,12 +5,12 @@
 //   3. In that order each starts if quotas, throttles, reservations and the machine allow (room.h,
 //      placement.h).
 //   4. Where the machine has no room, others make it by moving or by leaving (make_room.h), for at most
-//      Settings::attempts jobs a pass.
-//   5. For the first that still has none (EASY backfill), when it has waited for Settings::patience or is
-//      nearly there (Settings::keep_ratio), the GPUs that will be free for it first are kept from then on
-//      (ahead.h). Who comes after it starts there only
-//      if its time limit ends before, or if it can be made to leave: a wide job never waits for a stream of
-//      small ones.
+//      SchedulingSettings::attempts jobs a pass.
+//   5. For the first that still has none (EASY backfill), when it has waited for SchedulingSettings::patience
+//   or is
+//      nearly there (SchedulingSettings::keep_ratio), the GPUs that will be free for it first are kept from
+//      then on (ahead.h). Who comes after it starts there only if its time limit ends before, or if it can be
+//      made to leave: a wide job never waits for a stream of small ones.
 //
 // O(waiting + running * gpus), and one radix sort; 100,000 waiting and 1,000 running jobs take a few
 // milliseconds (bench/queue_pass.cc). Estimates cost more and are made when somebody asks (forecast.h), as

@@ -143,14 +143,14 @@ TEST(QueuePassRoom, PreemptibleJobsLeaveForOthersAndTheRoomIsKept) {
   EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
 
   // While it leaves nobody else is asked to.
-  lab.book.PutRunning({.id = victim, .user = "bob", .phase = Phase::kLeaving, .gpus = {Lab::Uuid(1)}},
+  lab.book.PutRunning({.id = victim, .user = "bob", .phase = RunningPhase::kLeaving, .gpus = {Lab::Uuid(1)}},
                       Preemptible(Lab::Gpus(1)));
   plan = lab.Decide();
   EXPECT_TRUE(plan.preempts.empty());
   EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
 
   lab.book.PutRunning(
-      {.id = victim, .user = "bob", .phase = Phase::kSuspended, .wants_back = true, .since = kStart},
+      {.id = victim, .user = "bob", .phase = RunningPhase::kSuspended, .wants_back = true, .since = kStart},
       Preemptible(Lab::Gpus(1)));
   plan = lab.Decide();
   EXPECT_EQ(Text(plan.starts), "3:1");
@@ -249,7 +249,7 @@ TEST(QueuePassRoom, PreemptibleJobsFillWhatIsKeptForOthers) {
 TEST(QueuePassRoom, ASuspendedJobComesBackWhenThereIsRoom) {
   Lab lab(2);
   const auto off = [](RunningJob& job) {
-    job.phase = Phase::kSuspended;
+    job.phase = RunningPhase::kSuspended;
     job.wants_back = true;
     job.on_since.reset();
     job.since = kStart - 10min;

@@ -73,7 +73,7 @@ GpuSet Choose(const Snapshot& snapshot, std::vector<Candidate> candidates, std::
   const auto order = [&](const Candidate& each) -> std::uint64_t {
     if (choice != Choice::kRandom) return snapshot.gpus[each.gpu].index;
     return Scatter(snapshot.settings.seed ^
-                   Scatter(static_cast<std::uint64_t>(job.value) * kMostGpus + each.gpu));
+                   Scatter(static_cast<std::uint64_t>(job.value) * kMaxGpus + each.gpu));
   };
   const auto key = [&](const Candidate& each) {
     const base::Bytes left = share ? each.free : base::Bytes{};

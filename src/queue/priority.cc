@@ -9,7 +9,7 @@ namespace gpuman::queue {
 namespace {
 
 constexpr double kFloorSeconds = 3600;
-constexpr std::size_t kFew = 1000;  // below, comparing is quicker than counting
+constexpr std::size_t kCountingFrom = 1000;  // below, comparing is quicker than counting
 
 JobId IdOf(const Snapshot& snapshot, std::uint32_t entry) {
   const std::size_t waiting = snapshot.waiting.size();
@@ -75,7 +75,7 @@ struct Use {
 };
 
 Use UsedBy(const Snapshot& snapshot, WallTime now) {
-  const Settings& settings = snapshot.settings;
+  const SchedulingSettings& settings = snapshot.settings;
   std::vector<Usage> usage;
   usage.reserve(snapshot.members.size());
   for (const Member& member : snapshot.members) usage.push_back(member.usage);
@@ -154,7 +154,7 @@ FairShares FairSharesOf(const Snapshot& snapshot, WallTime now) {
 }
 
 Ranks::Ranks(const Snapshot& snapshot, WallTime now) : step_(snapshot.settings.priority_step.count()) {
-  const Settings& settings = snapshot.settings;
+  const SchedulingSettings& settings = snapshot.settings;
   const auto fair_share = static_cast<double>(settings.fair_share.count());
   for (const FairShare& fair : FairSharesOf(snapshot, now).members)
     of_member_.push_back(static_cast<std::int64_t>(fair_share * fair.factor));
@@ -173,7 +173,7 @@ void Sort(const Snapshot& snapshot, std::vector<Ranked>& ranked) {
   std::int64_t first = INT64_MAX;
   for (const Ranked& each : ranked) first = std::min(first, each.rank);
   for (Ranked& each : ranked) each.rank -= first;
-  if (ranked.size() < kFew)
+  if (ranked.size() < kCountingFrom)
     std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });
   else
     RadixSort(ranked);

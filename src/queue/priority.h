@@ -6,12 +6,12 @@
 //   rank = waiting since - (priority - 128) * priority_step - fair_share * f
 //                        - short_job * 2^(-limit / short_scale)
 //
-// limit is Settings::unlimited_as for a job without one. f says how much of their share its user and its
-// project used lately: 2^(-use / share), 1 for nothing, 1/2 for just the share, towards 0 for more. It is the
-// mean of the project's among the projects and the user's among those of the project; the user's alone where
-// no project has shares. All advantages are bounded and waiting is not: a job is overtaken only by
-// those that come within 255 * priority_step + fair_share + short_job after it, so it becomes the first some
-// day whatever else is submitted.
+// limit is SchedulingSettings::unlimited_as for a job without one. f says how much of their share its user
+// and its project used lately: 2^(-use / share), 1 for nothing, 1/2 for just the share, towards 0 for more.
+// It is the mean of the project's among the projects and the user's among those of the project; the user's
+// alone where no project has shares. All advantages are bounded and waiting is not: a job is overtaken only
+// by those that come within 255 * priority_step + fair_share + short_job after it, so it becomes the first
+// some day whatever else is submitted.
 #pragma once
 
 #include <vector>

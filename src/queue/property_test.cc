@@ -87,9 +87,9 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
   for (const Running& job : snapshot.running) {
     const Need& need = snapshot.needs[job.need];
     host += need.host_memory;
-    if (job.phase != Phase::kSuspended && job.phase != Phase::kLeaving) add(need, job.gpus);
+    if (job.phase != RunningPhase::kSuspended && job.phase != RunningPhase::kLeaving) add(need, job.gpus);
     // A GPU that is still being left is not handed out.
-    if (job.phase == Phase::kLeaving)
+    if (job.phase == RunningPhase::kLeaving)
       for (const Start& start : plan.starts)
         RC_ASSERT((start.gpus & job.gpus).none() ||
                   (need.share && snapshot.needs[snapshot.waiting[start.waiting].need].share));
@@ -143,7 +143,7 @@ void CheckReservation(const Snapshot& snapshot, const Plan& plan, WallTime now) 
     if (!snapshot.needs[job.need].preemptible || snapshot.users[job.user].name == "cat" ||
         now < kReservedFrom)
       continue;
-    if (job.phase != Phase::kRunning || !(job.gpus.test(4) || job.gpus.test(5))) continue;
+    if (job.phase != RunningPhase::kRunning || !(job.gpus.test(4) || job.gpus.test(5))) continue;
     RC_ASSERT(std::any_of(plan.preempts.begin(), plan.preempts.end(),
                           [&](const Preempt& each) { return each.job == job.id; }));
   }
@@ -247,7 +247,7 @@ TEST(QueueProperties, AWideJobNeverStarves) {
     world.Submit(wide);
     world.Run(kStart + 24h * 7);
     ASSERT_TRUE(world.jobs().back().started) << limited;
-    const Settings usual;
+    const SchedulingSettings usual;
     const Millis bound = usual.fair_share + usual.short_job + usual.patience + 1h;
     EXPECT_LT(*world.jobs().back().started - wide.submit, bound);
   }

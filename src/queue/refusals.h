@@ -12,17 +12,17 @@ namespace gpuman::queue {
 // look at the GPUs. A few are enough where needs differ little.
 class Refusals {
  public:
-  void Add(const Wish& wish, Reason reason) {
-    if (refused_.size() < kMost)
-      refused_.emplace_back(wish, reason);
+  void Add(const PlacementRequest& request, Reason reason) {
+    if (refused_.size() < kMax)
+      refused_.emplace_back(request, reason);
     else
-      refused_[next_++ % kMost] = {wish, reason};
+      refused_[next_++ % kMax] = {request, reason};
   }
   // kStarts: it may be worth a look.
-  Reason Of(const Wish& wish) const {
-    const auto covers = [&](const Wish& refused) {
-      const Need &less = refused.need, &more = wish.need;
-      return less.gpus <= more.gpus && refused.end <= wish.end && less.share == more.share &&
+  Reason Of(const PlacementRequest& request) const {
+    const auto covers = [&](const PlacementRequest& refused) {
+      const Need &less = refused.need, &more = request.need;
+      return less.gpus <= more.gpus && refused.end <= request.end && less.share == more.share &&
              less.preemptible >= more.preemptible && (more.possible & ~less.possible).none() &&
              less.memory <= more.memory && less.free_memory <= more.free_memory &&
              less.host_memory <= more.host_memory && less.cpus <= more.cpus;
@@ -33,8 +33,8 @@ class Refusals {
   }
 
  private:
-  static constexpr std::size_t kMost = 16;
-  std::vector<std::pair<Wish, Reason>> refused_{};
+  static constexpr std::size_t kMax = 16;
+  std::vector<std::pair<PlacementRequest, Reason>> refused_{};
   std::size_t next_ = 0;
 };
 

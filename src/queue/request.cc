@@ -30,7 +30,7 @@ constexpr base::Words<NotifyOn, 8> kEvents{{{NotifyOn::kStarted, "started"},
 
 // Ten years: sums of waiting times and lengths stay far from overflow.
 constexpr Millis kLongest = std::chrono::hours(24 * 366 * 10);
-constexpr int kMostCount = 1'000'000;
+constexpr int kMaxCount = 1'000'000;
 
 base::Result<> Refuse(std::string_view field, std::string_view what) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("{} {}", field, what));
@@ -110,15 +110,15 @@ base::Result<> Validate(const Request& request) {
   GPUMAN_TRY(CheckTimes(request));
   GPUMAN_TRY(CheckTexts(request));
   GPUMAN_TRY(CheckRange("priority", request.priority, kLowestPriority, kHighestPriority));
-  GPUMAN_TRY(CheckRange("cpus", request.cpus, 0, kMostCount));
-  GPUMAN_TRY(CheckRange("group.limit", request.group.limit, 0, kMostCount));
+  GPUMAN_TRY(CheckRange("cpus", request.cpus, 0, kMaxCount));
+  GPUMAN_TRY(CheckRange("group.limit", request.group.limit, 0, kMaxCount));
   if (request.group.name.empty() != (request.group.limit == 0))
     return Refuse("group", "needs a name and a limit");
-  GPUMAN_TRY(CheckRange("retries.count", request.retries.count, 0, kMostCount));
+  GPUMAN_TRY(CheckRange("retries.count", request.retries.count, 0, kMaxCount));
   for (const int code : request.retries.on_exit_codes)
     GPUMAN_TRY(CheckRange("retries.on_exit_codes", code, 0, 255));
   if (request.array) {
-    GPUMAN_TRY(CheckRange("array.limit", request.array->limit, 0, kMostCount));
+    GPUMAN_TRY(CheckRange("array.limit", request.array->limit, 0, kMaxCount));
     GPUMAN_TRY(CheckRange("array.task", request.array->task, 0, INT32_MAX));
     GPUMAN_TRY(CheckRange("array.array", request.array->array.value, 1, INT64_MAX));
   }

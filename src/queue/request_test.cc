@@ -54,8 +54,8 @@ TEST(QueueRequest, WhatNoMachineCouldRunIsRefusedWithTheField) {
 }
 
 TEST(QueueSettings, BoundsAreHeldAndNamed) {
-  EXPECT_TRUE(Validate(Settings{}));
-  Settings settings;
+  EXPECT_TRUE(Validate(SchedulingSettings{}));
+  SchedulingSettings settings;
   settings.half_life = Millis(0);
   EXPECT_NE(Validate(settings).error().message.find("queue.half_life"), std::string::npos);
   settings = {};

@@ -43,10 +43,10 @@ Room::Room(const Snapshot& snapshot, WallTime now)
     const Running& job = snapshot.running[i];
     const Need& need = snapshot.needs[job.need];
     Subtract(host_, need);
-    if (job.phase == Phase::kSuspended) continue;
+    if (job.phase == RunningPhase::kSuspended) continue;
     const WallTime end = EndOf(job);
     ForEach(job.gpus, [&](std::size_t gpu) {
-      const bool leaving = job.phase == Phase::kLeaving || job.leaving.test(gpu);
+      const bool leaving = job.phase == RunningPhase::kLeaving || job.leaving.test(gpu);
       Hold(gpu, {static_cast<Index>(i), leaving ? now : end, need.memory, need.share, leaving});
     });
   }
@@ -91,60 +91,66 @@ bool Room::IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to)
                       });
 }
 
-bool Room::MayHold(std::size_t gpu, const Wish& wish, const Bars& bars) const {
+bool Room::MayHold(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
   const Slot& slot = slots_[gpu];
   const bool leaves =
-      wish.need.preemptible && snapshot_->settings.preempt;  // when somebody else's time comes
-  if (bars.claims && !wish.resumes && wish.end > slot.claimed && (!leaves || slot.claimed_firmly) &&
-      !(wish.need.share && wish.need.memory <= slot.spare))
+      request.need.preemptible && snapshot_->settings.preempt;  // when somebody else's time comes
+  if (constraints.claims && !request.resumes && request.end > slot.claimed &&
+      (!leaves || slot.claimed_firmly) && !(request.need.share && request.need.memory <= slot.spare))
     return false;
-  if (!bars.reservations) return true;
-  const WallTime end = leaves ? now_ + Millis(1) : wish.end;
-  if (!privileged_[wish.user]) return end <= reserved_[gpu];
-  return IsUnreserved(gpu, wish.user, now_, end);
+  if (!constraints.reservations) return true;
+  const WallTime end = leaves ? now_ + Millis(1) : request.end;
+  if (!privileged_[request.user]) return end <= reserved_[gpu];
+  return IsUnreserved(gpu, request.user, now_, end);
 }
 
-bool Room::Fits(std::size_t gpu, const Wish& wish, const Bars& bars) const {
+bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
   const Slot& slot = slots_[gpu];
-  if (wish.need.free_memory > slot.free || (wish.need.share && wish.need.memory > slot.free)) return false;
-  const bool managed = !slot.unmanaged || (wish.need.share && snapshot_->settings.share_unmanaged);
-  if ((bars.closed && !slot.open) || (bars.unmanaged && !managed)) return false;
-  return MayHold(gpu, wish, bars);
+  if (request.need.free_memory > slot.free || (request.need.share && request.need.memory > slot.free))
+    return false;
+  const bool managed = !slot.unmanaged || (request.need.share && snapshot_->settings.share_unmanaged);
+  if ((constraints.closed && !slot.open) || (constraints.unmanaged && !managed)) return false;
+  return MayHold(gpu, request, constraints);
 }
 
-GpuSet Room::Fitting(const Wish& wish, const Bars& bars) const {
+GpuSet Room::Fitting(const PlacementRequest& request, const Constraints& constraints) const {
   GpuSet fitting;
-  ForEach((wish.need.share ? partly_ : empty_) & wish.need.possible, [&](std::size_t gpu) {
-    if (Fits(gpu, wish, bars)) fitting.set(gpu);
+  ForEach((request.need.share ? partly_ : empty_) & request.need.possible, [&](std::size_t gpu) {
+    if (Fits(gpu, request, constraints)) fitting.set(gpu);
   });
   return fitting;
 }
 
-bool Room::HostFits(const Wish& wish) const {
-  if (wish.host_counted || !HasHost(wish.need)) return true;
-  return IsWithin(wish.need, host_) && (wish.end <= host_claimed_ || IsWithin(wish.need, host_spare_));
+bool Room::HostFits(const PlacementRequest& request) const {
+  if (request.host_counted || !HasHost(request.need)) return true;
+  return IsWithin(request.need, host_) &&
+         (request.end <= host_claimed_ || IsWithin(request.need, host_spare_));
 }
 
-std::optional<GpuSet> Room::Find(const Wish& wish) const {
-  if (!HostFits(wish)) return std::nullopt;
-  const auto count = static_cast<std::size_t>(wish.need.gpus);
+std::optional<GpuSet> Room::Find(const PlacementRequest& request) const {
+  if (!HostFits(request)) return std::nullopt;
+  const auto count = static_cast<std::size_t>(request.need.gpus);
   if (count == 0) return GpuSet{};
-  if (((wish.need.share ? sharable_ : idle_) & wish.need.possible).count() < count) return std::nullopt;
-  if (wish.need.share && wish.need.memory > most_free_) return std::nullopt;
-  const GpuSet fitting = Fitting(wish);
+  if (((request.need.share ? sharable_ : idle_) & request.need.possible).count() < count) return std::nullopt;
+  if (request.need.share && request.need.memory > most_free_) return std::nullopt;
+  const GpuSet fitting = Fitting(request);
   if (fitting.count() < count) return std::nullopt;
   std::vector<Candidate> candidates;
   ForEach(fitting, [&](std::size_t gpu) {
     candidates.push_back({gpu, !slots_[gpu].holders.empty(), slots_[gpu].free, slots_[gpu].claimed});
   });
-  return Choose(*snapshot_, std::move(candidates), count, wish.need.share, wish.job);
+  return Choose(*snapshot_, std::move(candidates), count, request.need.share, request.job);
 }
 
-Reason Room::WhyNot(const Wish& wish) const {
-  const auto count = static_cast<std::size_t>(wish.need.gpus);
-  const auto would = [&](const Bars& bars) { return Fitting(wish, bars).count() >= count; };
-  if (((wish.need.share ? partly_ : empty_) & wish.need.possible).count() < count) return Reason::kResources;
-  if (!wish.host_counted && HasHost(wish.need) && !IsWithin(wish.need, host_)) return Reason::kResources;
+Reason Room::WhyNot(const PlacementRequest& request) const {
+  const auto count = static_cast<std::size_t>(request.need.gpus);
+  const auto would = [&](const Constraints& constraints) {
+    return Fitting(request, constraints).count() >= count;
+  };
+  if (((request.need.share ? partly_ : empty_) & request.need.possible).count() < count)
+    return Reason::kResources;
+  if (!request.host_counted && HasHost(request.need) && !IsWithin(request.need, host_))
+    return Reason::kResources;
   if (would({.claims = false})) return Reason::kPriority;
   if (would({.claims = false, .reservations = false})) return Reason::kReservation;
   if (would({.claims = false, .reservations = false, .unmanaged = false})) return Reason::kUnmanaged;
@@ -153,16 +159,16 @@ Reason Room::WhyNot(const Wish& wish) const {
   return Reason::kResources;
 }
 
-void Room::Take(const Wish& wish, const GpuSet& gpus) {
-  if (!wish.host_counted) {
-    Subtract(host_, wish.need);
-    if (wish.end > host_claimed_) Subtract(host_spare_, wish.need);
-    host_holders_.push_back({wish.end, wish.need.host_memory, wish.need.cpus});
+void Room::Take(const PlacementRequest& request, const GpuSet& gpus) {
+  if (!request.host_counted) {
+    Subtract(host_, request.need);
+    if (request.end > host_claimed_) Subtract(host_spare_, request.need);
+    host_holders_.push_back({request.end, request.need.host_memory, request.need.cpus});
   }
   ForEach(gpus, [&](std::size_t gpu) {
     Slot& slot = slots_[gpu];
-    Hold(gpu, {kNone, wish.end, wish.need.memory, wish.need.share, false});
-    if (wish.end > slot.claimed) slot.spare = slot.spare - wish.need.memory;
+    Hold(gpu, {kNone, request.end, request.need.memory, request.need.share, false});
+    if (request.end > slot.claimed) slot.spare = slot.spare - request.need.memory;
   });
   FindMostFree();
 }
@@ -181,28 +187,28 @@ void Room::Dismiss(Index running) {
       }
 }
 
-void Room::Claim(const Wish& wish, const GpuSet& gpus, WallTime from) {
+void Room::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from) {
   ForEach(gpus, [&](std::size_t gpu) {
     Slot& slot = slots_[gpu];
     slot.claimed = from;
-    slot.claimed_firmly = wish.need.preemptible || !snapshot_->settings.preempt;
+    slot.claimed_firmly = request.need.preemptible || !snapshot_->settings.preempt;
     slot.spare = {};
-    if (!wish.need.share) return;
-    slot.spare = snapshot_->gpus[gpu].memory - snapshot_->gpus[gpu].foreign - wish.need.memory;
+    if (!request.need.share) return;
+    slot.spare = snapshot_->gpus[gpu].memory - snapshot_->gpus[gpu].foreign - request.need.memory;
     for (const Holder& holder : slot.holders)
       if (holder.end > from) slot.spare = slot.spare - holder.memory;
   });
-  if (wish.host_counted || !HasHost(wish.need)) return;
+  if (request.host_counted || !HasHost(request.need)) return;
   host_claimed_ = from;
   host_spare_ = HostAt(from);
-  Subtract(host_spare_, wish.need);
+  Subtract(host_spare_, request.need);
 }
 
 Host Room::HostAt(WallTime time) const {
   Host host = snapshot_->host;
   for (const Running& job : snapshot_->running) {
     const Need& need = snapshot_->needs[job.need];
-    if (HasHost(need) && job.phase != Phase::kLeaving && EndOf(job) > time) Subtract(host, need);
+    if (HasHost(need) && job.phase != RunningPhase::kLeaving && EndOf(job) > time) Subtract(host, need);
   }
   for (const HostHolder& holder : host_holders_)
     if (holder.end > time) Subtract(host, Need{.host_memory = holder.memory, .cpus = holder.cpus});

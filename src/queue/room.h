@@ -14,7 +14,7 @@
 namespace gpuman::queue {
 
 // A job that wants to run.
-struct Wish {
+struct PlacementRequest {
   Need need{};
   Index user = 0;
   JobId job{};
@@ -48,8 +48,8 @@ struct Slot {
   bool claimed_firmly = false;  // also against preemptible jobs
 };
 
-// What stands in a wish's way; all of it counts, unless somebody asks what would be without some.
-struct Bars {
+// What stands in a request's way; all of it counts, unless somebody asks what would be without some.
+struct Constraints {
   bool claims = true;
   bool reservations = true;
   bool unmanaged = true;
@@ -61,22 +61,22 @@ class Room {
   Room(const Snapshot& snapshot, WallTime now);
 
   // The GPUs for it to start on now; nullopt: there is no room.
-  std::optional<GpuSet> Find(const Wish& wish) const;
+  std::optional<GpuSet> Find(const PlacementRequest& request) const;
   // The GPUs that would do for it now, however few.
-  GpuSet Fitting(const Wish& wish, const Bars& bars = {}) const;
-  bool HostFits(const Wish& wish) const;
+  GpuSet Fitting(const PlacementRequest& request, const Constraints& constraints = {}) const;
+  bool HostFits(const PlacementRequest& request) const;
   // kUnmanaged, kUnavailable, kReservation, kPriority (kept for others), or kResources. For what Find()
   // refuses.
-  Reason WhyNot(const Wish& wish) const;
+  Reason WhyNot(const PlacementRequest& request) const;
 
-  void Take(const Wish& wish, const GpuSet& gpus);
+  void Take(const PlacementRequest& request, const GpuSet& gpus);
   // The running job is told to leave its GPUs in this pass. What it has is not free before it has left.
   void Dismiss(Index running);
   // Keeps `gpus` and its share of the host from `from` on.
-  void Claim(const Wish& wish, const GpuSet& gpus, WallTime from);
+  void Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from);
 
   // Whether it may hold this GPU until its end, as far as claims and other users' reservations go.
-  bool MayHold(std::size_t gpu, const Wish& wish, const Bars& bars = {}) const;
+  bool MayHold(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints = {}) const;
   // No other user's reservation of the GPU lies between.
   bool IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to) const;
   // Open, and not in use by others for this kind of job.
@@ -97,7 +97,7 @@ class Room {
     int cpus;
   };
 
-  bool Fits(std::size_t gpu, const Wish& wish, const Bars& bars) const;
+  bool Fits(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const;
   void Hold(std::size_t gpu, const Holder& holder);
   void FindMostFree();
 

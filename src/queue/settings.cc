@@ -14,19 +14,19 @@ using base::Millis;
 constexpr base::Words<Choice, 3> kChoices{
     {{Choice::kSequential, "sequential"}, {Choice::kRandom, "random"}, {Choice::kTopology, "topology"}}};
 
-constexpr Millis kMost = std::chrono::hours(24 * 366);
-constexpr std::uint32_t kMostRatio = 1000;
+constexpr Millis kMax = std::chrono::hours(24 * 366);
+constexpr std::uint32_t kMaxRatio = 1000;
 
 base::Result<> CheckSpan(std::string_view name, Millis value, Millis least) {
-  if (value >= least && value <= kMost) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} must be from {} to {}", name, base::FormatDuration(least),
-                          base::FormatDuration(kMost)));
+  if (value >= least && value <= kMax) return {};
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{} must be from {} to {}", name, base::FormatDuration(least), base::FormatDuration(kMax)));
 }
 
 }  // namespace
 
-base::Result<> Validate(const Settings& settings) {
+base::Result<> Validate(const SchedulingSettings& settings) {
   GPUMAN_TRY(CheckSpan("queue.priority_step", settings.priority_step, Millis(0)));
   GPUMAN_TRY(CheckSpan("queue.fair_share", settings.fair_share, Millis(0)));
   GPUMAN_TRY(CheckSpan("queue.short_job", settings.short_job, Millis(0)));
@@ -40,7 +40,7 @@ base::Result<> Validate(const Settings& settings) {
   GPUMAN_TRY(CheckSpan("queue.preempt_after", settings.preempt_after, Millis(0)));
   if (!(settings.memory_weight >= 0 && settings.memory_weight <= 1))
     return Fail(ErrorCode::kInvalidArgument, "queue.memory_weight must be from 0 to 1");
-  if (settings.keep_ratio > kMostRatio)
+  if (settings.keep_ratio > kMaxRatio)
     return Fail(ErrorCode::kInvalidArgument, "queue.keep_ratio must be from 0 to 1000");
   if (settings.attempts < 0 || settings.attempts > 1000)
     return Fail(ErrorCode::kInvalidArgument, "queue.attempts must be from 0 to 1000");

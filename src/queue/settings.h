@@ -14,7 +14,7 @@ namespace gpuman::queue {
 // connections among each other.
 enum class Choice : std::uint8_t { kSequential, kRandom, kTopology };
 
-struct Settings {
+struct SchedulingSettings {
   Choice choice = Choice::kSequential;
   std::uint64_t seed = 1;  // of kRandom
 
@@ -42,11 +42,11 @@ struct Settings {
   bool move = true;
   bool share_unmanaged = false;  // shared jobs may have what is free on a GPU with foreign processes
   int attempts = 8;              // jobs for which a pass looks for room by moves and preemption
-  friend bool operator==(const Settings&, const Settings&) = default;
+  friend bool operator==(const SchedulingSettings&, const SchedulingSettings&) = default;
 };
 
 // kInvalidArgument with the name of the setting and what it may be.
-base::Result<> Validate(const Settings& settings);
+base::Result<> Validate(const SchedulingSettings& settings);
 
 // "sequential", "random", "topology".
 std::string_view ToString(Choice choice);

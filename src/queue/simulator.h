@@ -36,7 +36,7 @@ class Simulator {
 
   Simulator(std::size_t gpus, Policy policy) : lab_(gpus), policy_(std::move(policy)) { lab_.settings = {}; }
 
-  Settings& settings() { return lab_.settings; }
+  SchedulingSettings& settings() { return lab_.settings; }
   Book& book() { return lab_.book; }
   const std::vector<SimulatedJob>& jobs() const { return jobs_; }
   std::size_t passes() const { return passes_; }
@@ -119,13 +119,13 @@ class Simulator {
     ForEach(state.gpus, [&](std::size_t gpu) { row.gpus.push_back(Lab::Uuid(gpu)); });
     ForEach(state.leaving, [&](std::size_t gpu) { row.leaving.push_back(Lab::Uuid(gpu)); });
     if (state.state == State::kSuspended) {
-      row.phase = Phase::kSuspended;
+      row.phase = RunningPhase::kSuspended;
       row.wants_back = true;
       row.since = state.since;
     } else {
-      row.phase = state.state == State::kLeaving  ? Phase::kLeaving
-                  : state.state == State::kMoving ? Phase::kMoving
-                                                  : Phase::kRunning;
+      row.phase = state.state == State::kLeaving  ? RunningPhase::kLeaving
+                  : state.state == State::kMoving ? RunningPhase::kMoving
+                                                  : RunningPhase::kRunning;
       if (state.state != State::kLeaving) row.on_since = Mono(state.since);
     }
     lab_.book.PutRunning(row, what.request);

@@ -121,7 +121,7 @@ struct alignas(64) Waiting {
   bool auto_cancel = true;
 };
 
-enum class Phase : std::uint8_t {
+enum class RunningPhase : std::uint8_t {
   kRunning,    // on its GPUs, or on the way there
   kLeaving,    // ends, or is on its way off the GPU: what it has is free soon
   kMoving,     // on its way from `leaving` to the rest of `gpus`
@@ -138,7 +138,7 @@ struct Running {
   Index array = kNone;
   Index group = kNone;
   std::int16_t priority = kUsualPriority;
-  Phase phase = Phase::kRunning;
+  RunningPhase phase = RunningPhase::kRunning;
   bool suspendable = false;  // the driver can take it off the GPU and back
   bool movable = false;      // and back on another one
   bool wants_back = false;   // suspended, and to be resumed when there is room: not one that a user suspended
@@ -165,7 +165,7 @@ struct Host {
 };
 
 struct Snapshot {
-  Settings settings{};
+  SchedulingSettings settings{};
   bool paused = false;  // nothing starts
   std::vector<Gpu> gpus{};
   std::vector<Link> links{};  // gpus.size() squared, row by row; empty: not known

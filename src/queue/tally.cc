@@ -32,7 +32,8 @@ Tally::Tally(const Snapshot& snapshot)
   for (const Account& user : snapshot.users) limited_users_.push_back(user.quota != Quota{});
   for (const Account& project : snapshot.projects) limited_projects_.push_back(project.quota != Quota{});
   for (const Running& job : snapshot.running) {
-    Add(job.user, job.project, HeldBy(snapshot.needs[job.need], job.ran, job.phase == Phase::kSuspended));
+    Add(job.user, job.project,
+        HeldBy(snapshot.needs[job.need], job.ran, job.phase == RunningPhase::kSuspended));
     if (job.array != kNone) ++arrays_[job.array];
     if (job.group != kNone) ++groups_[job.group];
   }

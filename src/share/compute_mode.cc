@@ -2,7 +2,8 @@
 
 namespace gpuman::share {
 
-void ComputeChoice::Update(const std::set<TenantId>& working, const Settings& settings, base::MonoTime now) {
+void ComputeChoice::Update(const std::set<TenantId>& working, const SchedulerSettings& settings,
+                           base::MonoTime now) {
   if (settings.compute != Compute::kAuto) {
     phase_ = Phase::kNone;
     exclusive_ = settings.compute == Compute::kExclusive;

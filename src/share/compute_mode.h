@@ -18,7 +18,7 @@ namespace gpuman::share {
 class ComputeChoice {
  public:
   // `working`: the tenants that have work and share a GPU; fewer than two need no choice.
-  void Update(const std::set<TenantId>& working, const Settings& settings, base::MonoTime now);
+  void Update(const std::set<TenantId>& working, const SchedulerSettings& settings, base::MonoTime now);
   void Add(TenantId tenant, std::uint64_t completed);
 
   bool IsExclusive() const { return exclusive_; }

@@ -21,7 +21,7 @@ class ShareCompute : public testing::Test {
     Update();
   }
 
-  Settings settings_;
+  SchedulerSettings settings_;
   std::set<TenantId> working_{kA, kB};
   base::MonoTime now_{1h};
   ComputeChoice choice_;

@@ -133,7 +133,7 @@ struct WeightIs {
   int priority = 0;
 };
 struct SettingsChanged {
-  Settings settings;
+  SchedulerSettings settings;
 };
 // What tenants may have of the GPU together. A GPU that was never told of has room for everything.
 struct CapacityChanged {

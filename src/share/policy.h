@@ -22,7 +22,7 @@
 namespace gpuman::share {
 
 struct Circumstances {
-  const Settings& settings;
+  const SchedulerSettings& settings;
   const MovingMeter& meter;
   base::MonoTime now;
 };

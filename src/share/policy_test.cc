@@ -30,7 +30,7 @@ class SharePolicy : public testing::Test {
     return when == base::MonoTime::max() ? Span::max() : when - kNow;
   }
 
-  Settings settings_;
+  SchedulerSettings settings_;
   MovingMeter meter_;
   Tenant holder_, waiter_;
 };

@@ -33,7 +33,7 @@ Span PagingTime(base::Bytes managed) {
   return FromSeconds(std::min(static_cast<double>(managed.count) / kPaging, 1e6));
 }
 
-Span QuantumFor(Span hand_over, const Settings& settings) {
+Span QuantumFor(Span hand_over, const SchedulerSettings& settings) {
   const double wished = Seconds(hand_over) / settings.overhead_target;
   return std::clamp(FromSeconds(std::min(wished, 1e8)), Span(settings.quantum_min),
                     std::max(Span(settings.quantum_min), Span(settings.quantum_max)));

@@ -26,6 +26,6 @@ class MovingMeter {
 Span PagingTime(base::Bytes managed);
 
 // Moving time over the target, within the bounds of the settings.
-Span QuantumFor(Span hand_over, const Settings& settings);
+Span QuantumFor(Span hand_over, const SchedulerSettings& settings);
 
 }  // namespace gpuman::share

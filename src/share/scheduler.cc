@@ -5,7 +5,7 @@
 
 namespace gpuman::share {
 
-Span WaitBound(const Settings& settings, const std::vector<double>& weights, Span hand_over) {
+Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over) {
   if (weights.empty()) return {};
   const double least = *std::min_element(weights.begin(), weights.end());
   const Span quantum = std::max(Span(settings.quantum_max), Span(settings.compute_quantum));
@@ -219,8 +219,8 @@ void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
 // Most failures are of a moment: a mover that died, host memory that others gave up just then.
 Span Scheduler::RetryAfter(unsigned failures) const {
   constexpr Span kFirst = std::chrono::milliseconds(500);
-  constexpr unsigned kMostDoublings = 20;
-  return std::min(Span(settings_.retry), kFirst * (1u << std::min(failures, kMostDoublings)));
+  constexpr unsigned kMaxDoublings = 20;
+  return std::min(Span(settings_.retry), kFirst * (1u << std::min(failures, kMaxDoublings)));
 }
 
 void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {

@@ -49,12 +49,12 @@ namespace gpuman::share {
 // How long one of a domain can wait at most under kFair, where a hand-over takes at most `hand_over`:
 // each other one can use what it was behind, at most its credit and a turn of the slowest weight twice, and
 // then a turn. Generous; `weights` are all of the domain's.
-Span WaitBound(const Settings& settings, const std::vector<double>& weights, Span hand_over);
+Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over);
 
 // Thread-compatible. The edge carries actions out in order.
 class Scheduler {
  public:
-  explicit Scheduler(Settings settings) : settings_(std::move(settings)) {}
+  explicit Scheduler(SchedulerSettings settings) : settings_(std::move(settings)) {}
 
   // Unknown tenants, and answers to orders that are not the last, are ignored.
   Actions On(const Event& event, base::MonoTime now);
@@ -63,7 +63,7 @@ class Scheduler {
   std::optional<base::MonoTime> Deadline() const;
 
   Snapshot View(base::MonoTime now) const;
-  const Settings& settings() const { return settings_; }
+  const SchedulerSettings& settings() const { return settings_; }
   // Somebody has to wait, or will: activity has to be told. False: nobody needs to look for idleness.
   bool IsContended(const std::string& gpu) const;
   // What it was denied it still cannot have.
@@ -151,11 +151,11 @@ class Scheduler {
   static bool MayRun(const Tenant& tenant);
 
   // --- scheduler_move.cc: what has to be done for that
-  void Carry(Domain& domain, base::MonoTime now);
+  void IssueOrders(Domain& domain, base::MonoTime now);
   void SendOff(const Domain& domain, base::MonoTime now);
   void MakeRoom(const Domain& domain);
   bool EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes);
-  void BringBack(Domain& domain);
+  void OrderReturns(Domain& domain);
   void GrantRoom(const Domain& domain);
   void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);
   bool HasRoomToPage(const Domain& domain, const Tenant& tenant) const;
@@ -171,7 +171,7 @@ class Scheduler {
   void Report(TenantId tenant, std::string kind, std::string message,
               std::map<std::string, std::int64_t> data = {});
 
-  Settings settings_;
+  SchedulerSettings settings_;
   Capacities capacities_;
   std::map<TenantId, Tenant> tenants_;
   std::vector<Domain> domains_;          // of tenants_, as it is

@@ -85,7 +85,7 @@ class ShareScheduler : public testing::Test {
   }
 
   base::MonoTime now_{1h};
-  Scheduler scheduler_{Settings{}};
+  Scheduler scheduler_{SchedulerSettings{}};
   std::vector<Action> said_;
 };
 

@@ -47,7 +47,7 @@ TEST_F(ManagedMemory, ATurnWithManagedMemoryIsAsLongAsItsPagingIsWorth) {
   const auto begin = now_;
   JoinManaged(kB, GiB(10), Gate::kClosed);
   Tick();
-  const Span turn = QuantumFor(PagingTime(GiB(10)), Settings{});
+  const Span turn = QuantumFor(PagingTime(GiB(10)), SchedulerSettings{});
   EXPECT_GT(turn, 20s);
   EXPECT_EQ(now_ - begin, turn) << "nothing was measured yet";
   CloseNow(kA);

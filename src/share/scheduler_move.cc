@@ -26,10 +26,10 @@ std::set<std::string> GpusOf(const Domain& domain) {
 
 }  // namespace
 
-void Scheduler::Carry(Domain& domain, base::MonoTime now) {
+void Scheduler::IssueOrders(Domain& domain, base::MonoTime now) {
   SendOff(domain, now);
   MakeRoom(domain);
-  BringBack(domain);
+  OrderReturns(domain);
   GrantRoom(domain);
   OpenReady(domain, now);
   for (Tenant* tenant : domain.tenants)
@@ -117,7 +117,7 @@ bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
 }
 
 // Of what is away to the byte: a Bring that is granted less waits for ever.
-void Scheduler::BringBack(Domain& domain) {
+void Scheduler::OrderReturns(Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->member || tenant->gate != Gate::kClosed || tenant->bring != 0 || tenant->IsEvicting() ||
         !tenant->HasAway() || tenant->moved)

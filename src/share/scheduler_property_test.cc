@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kModelBus = 20e9;
 
-Settings SettingsOf(std::mt19937_64& random) {
+SchedulerSettings SettingsOf(std::mt19937_64& random) {
   const auto below = [&random](std::uint64_t most) { return random() % most; };
-  Settings settings;
+  SchedulerSettings settings;
   settings.policy = below(2) == 0 ? Policy::kFair : static_cast<Policy>(below(3));
   settings.quantum_min = base::Millis(200 + below(2000));
   settings.quantum_max = settings.quantum_min + base::Millis(below(8000));
@@ -27,7 +27,7 @@ Settings SettingsOf(std::mt19937_64& random) {
 
 class RandomWorld : public World {
  public:
-  RandomWorld(std::uint64_t seed, bool trouble, Settings settings, base::Bytes gpu = base::GiB(16))
+  RandomWorld(std::uint64_t seed, bool trouble, SchedulerSettings settings, base::Bytes gpu = base::GiB(16))
       : World(std::move(settings), {{"a", gpu}, {"b", gpu}}, kModelBus),
         random_(seed),
         trouble_(trouble),
@@ -56,7 +56,7 @@ class RandomWorld : public World {
     Start(std::move(program));
   }
 
-  void Happen() {
+  void RandomEvent() {
     if (jobs_.empty() || (Below(3) == 0 && Alive() < 6)) return StartAny();
     switch (Below(trouble_ ? 8 : 2)) {
       case 0:
@@ -75,7 +75,7 @@ class RandomWorld : public World {
         return SetCapacity(gpu, base::GiB(12 + Below(8)));
       }
       default: {
-        Settings settings = scheduler_.settings();
+        SchedulerSettings settings = scheduler_.settings();
         settings.policy = static_cast<Policy>(Below(3));
         settings.pause = Below(2) == 0;
         settings.compute = static_cast<Compute>(Below(3));
@@ -93,7 +93,7 @@ class RandomWorld : public World {
   void Calm() {
     trouble_ = false;
     for (const char* gpu : {"a", "b"}) SetCapacity(gpu, base::GiB(17));
-    Settings settings = scheduler_.settings();
+    SchedulerSettings settings = scheduler_.settings();
     settings.pause = false;
     if (settings.policy == Policy::kPriority) settings.policy = Policy::kFair;
     Feed(event::SettingsChanged{settings});
@@ -154,7 +154,7 @@ std::string Live(std::uint64_t seed, bool trouble) {
   std::mt19937_64 random(seed);
   RandomWorld world(seed, trouble, SettingsOf(random));
   for (int i = 0; i < 40 && !testing::Test::HasFailure(); ++i) {
-    world.Happen();
+    world.RandomEvent();
     world.RunFor(world.Time(4000));
   }
   // Who is closed does get its turn. Retries and late answers of before have passed by the first wait.
@@ -194,7 +194,7 @@ TEST(ShareProperty, NobodyWaitsForLongerThanTheBound) {
   for (std::uint64_t seed = 1; seed <= 8 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    Settings settings = SettingsOf(random);
+    SchedulerSettings settings = SettingsOf(random);
     settings.policy = Policy::kFair;
     RandomWorld world(seed, false, settings);
     for (int i = 0; i < 5; ++i) world.StartAny();
@@ -212,7 +212,7 @@ TEST(ShareProperty, TenThousandHandOversLoseNothing) {
   for (std::uint64_t seed = 100; hand_overs < 10'000 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    Settings settings = SettingsOf(random);
+    SchedulerSettings settings = SettingsOf(random);
     settings.quantum_min = settings.quantum_max = 100ms;
     RandomWorld world(seed, /*trouble=*/seed % 2 == 0, settings, base::GiB(1));
     for (int i = 0; i < 5; ++i) world.StartAny();

@@ -55,7 +55,7 @@ TEST_F(ShareScheduler, AHolderThatIdlesGivesTheRestOfItsTurnAway) {
   Pass(10ms);
   Is(kA, Activity::kIdle);
   Tick();
-  EXPECT_EQ(now_ - base::MonoTime{1h}, 10ms + Span(Settings{}.idle));
+  EXPECT_EQ(now_ - base::MonoTime{1h}, 10ms + Span(SchedulerSettings{}.idle));
   EXPECT_EQ(One<action::Close>().tenant, kA);
 }
 
@@ -94,7 +94,7 @@ TEST_F(ShareScheduler, AHolderThatDoesNotYieldIsToldOfAndThenHandledAsSet) {
   Pass(60s);
   Is(kB, Activity::kWaiting);
   const auto close = One<action::Close>();
-  EXPECT_EQ(close.deadline, now_ + Settings{}.yield_limit);
+  EXPECT_EQ(close.deadline, now_ + SchedulerSettings{}.yield_limit);
   Tick();
   EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
   EXPECT_EQ(One<action::Open>().tenant, kA) << "it runs on until then";
@@ -173,11 +173,11 @@ TEST_F(ShareScheduler, WhoseMemoryCannotLeaveRunsOnAndTheOtherTriesAgainSoonAndT
   Tell(event::Tick{});
   for (int i = 0; i < 6; ++i) {
     fail();
-    Pass(Settings{}.retry);
+    Pass(SchedulerSettings{}.retry);
     Tell(event::Tick{});
   }
   fail();
-  Pass(Settings{}.retry - 1ms);
+  Pass(SchedulerSettings{}.retry - 1ms);
   Tell(event::Tick{});
   EXPECT_TRUE(Said<action::Close>().empty());
   Pass(1ms);
@@ -200,7 +200,7 @@ TEST_F(ShareScheduler, OneThatHadLessToGiveIsAskedAgainAndToldOfOnlyWhereThatGoe
     Has(kA, GiB(10));
     Has(kB, {}, GiB(10));
     Said<action::Open>();
-    Pass(Settings{}.retry);
+    Pass(SchedulerSettings{}.retry);
     Tell(event::Tick{});
   }
   EXPECT_EQ(told, 1u);

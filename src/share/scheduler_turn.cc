@@ -45,7 +45,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
     const bool settled = IsSettled(domain);
     if (settled) FinishHandOver(domain, state, now);
     if (settled || !IsPossible(domain)) Decide(domain, state, now);
-    Carry(domain, now);
+    IssueOrders(domain, now);
     if (!state.began || !IsSettled(domain)) break;
   }
   const bool in_turns = settings_.compute != Compute::kConcurrent && domain.tenants.size() > 1;

@@ -207,7 +207,7 @@ TEST_F(DoesNotAnswer, OneThatKeepsAnotherUsersJobWaitingIsTakenOffByForce) {
   EXPECT_TRUE(Said<action::Escalate>().empty()) << "only for a moment, so far";
   StopB();
   Tick();
-  EXPECT_EQ(now_, since + Settings{}.answer_limit);
+  EXPECT_EQ(now_, since + SchedulerSettings{}.answer_limit);
   EXPECT_EQ(One<action::Escalate>(),
             (action::Escalate{kA, OnNoYield::kSuspend, true, "process 7 is stopped"}));
   Said<action::Close>();
@@ -249,7 +249,7 @@ TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
   EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
   EXPECT_EQ(One<action::StopBring>().tenant, kB);
   EXPECT_TRUE(Said<action::Open>().empty()) << "it would not run";
-  Pass(Settings{}.answer_limit);
+  Pass(SchedulerSettings{}.answer_limit);
   Tell(event::Tick{});
   EXPECT_TRUE(One<action::Escalate>().forced);
 }

@@ -49,7 +49,7 @@ base::Result<> Within(std::string_view name, base::Millis value, base::Millis le
 
 }  // namespace
 
-base::Result<> Validate(const Settings& settings) {
+base::Result<> Validate(const SchedulerSettings& settings) {
   using base::Millis;
   constexpr Millis kHour{3'600'000}, kDay = 24 * kHour;
   GPUMAN_TRY(Within("share.quantum_min", settings.quantum_min, Millis(10), kDay));
@@ -67,7 +67,7 @@ base::Result<> Validate(const Settings& settings) {
   return {};
 }
 
-base::Bytes CapacityOf(const Settings& settings, const std::string& gpu, base::Bytes whole) {
+base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu, base::Bytes whole) {
   const auto own = settings.capacity_of.find(gpu);
   if (own != settings.capacity_of.end()) return std::min(own->second.Of(whole), whole);
   return settings.capacity ? std::min(settings.capacity->Of(whole), whole) : whole;

@@ -22,7 +22,7 @@ enum class Memory { kAuto, kVmm, kManaged };
 // A holder whose work does not come to rest within yield_limit, or whose processes do not answer.
 enum class OnNoYield { kWait, kSuspend, kEnd };
 
-struct Settings {
+struct SchedulerSettings {
   Policy policy = Policy::kFair;
   // A turn that others wait for lasts moving time / overhead_target, within these bounds.
   base::Millis quantum_min{1000};
@@ -45,14 +45,14 @@ struct Settings {
   OnNoYield on_no_answer = OnNoYield::kSuspend;
   base::Millis answer_limit{30'000};
   base::Millis retry{30'000};  // at most, after moves that failed
-  friend bool operator==(const Settings&, const Settings&) = default;
+  friend bool operator==(const SchedulerSettings&, const SchedulerSettings&) = default;
 };
 
 // kInvalidArgument with the name of the setting and what it may be.
-base::Result<> Validate(const Settings& settings);
+base::Result<> Validate(const SchedulerSettings& settings);
 
 // Of a GPU of `whole` bytes; never more than that.
-base::Bytes CapacityOf(const Settings& settings, const std::string& gpu, base::Bytes whole);
+base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu, base::Bytes whole);
 
 // "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",
 // "end".

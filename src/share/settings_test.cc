@@ -17,24 +17,24 @@ TEST(ShareSettings, AsTheyAreFromTheStartAreValid) { EXPECT_TRUE(Validate({})); 
 TEST(ShareSettings, EachIsHeldToItsBoundsAndNamed) {
   const struct {
     const char* name;
-    std::function<void(Settings&)> spoil;
+    std::function<void(SchedulerSettings&)> spoil;
   } wrong[] = {
-      {"share.quantum_min", [](Settings& s) { s.quantum_min = Millis(9); }},
-      {"share.quantum_min", [](Settings& s) { s.quantum_min = Millis(86'400'001); }},
-      {"share.quantum_max", [](Settings& s) { s.quantum_max = s.quantum_min - Millis(1); }},
-      {"share.quantum_max", [](Settings& s) { s.quantum_max = Millis(86'400'001); }},
-      {"share.idle", [](Settings& s) { s.idle = Millis(1); }},
-      {"share.compute_quantum", [](Settings& s) { s.compute_quantum = Millis(9); }},
-      {"share.compute_trial", [](Settings& s) { s.compute_trial = Millis(999); }},
-      {"share.compute_again", [](Settings& s) { s.compute_again = s.compute_trial - Millis(1); }},
-      {"share.yield_limit", [](Settings& s) { s.yield_limit = Millis(99); }},
-      {"share.retry", [](Settings& s) { s.retry = Millis(99); }},
-      {"share.overhead_target", [](Settings& s) { s.overhead_target = 0.0009; }},
-      {"share.overhead_target", [](Settings& s) { s.overhead_target = 0.51; }},
-      {"share.overhead_target", [](Settings& s) { s.overhead_target = std::nan(""); }},
+      {"share.quantum_min", [](SchedulerSettings& s) { s.quantum_min = Millis(9); }},
+      {"share.quantum_min", [](SchedulerSettings& s) { s.quantum_min = Millis(86'400'001); }},
+      {"share.quantum_max", [](SchedulerSettings& s) { s.quantum_max = s.quantum_min - Millis(1); }},
+      {"share.quantum_max", [](SchedulerSettings& s) { s.quantum_max = Millis(86'400'001); }},
+      {"share.idle", [](SchedulerSettings& s) { s.idle = Millis(1); }},
+      {"share.compute_quantum", [](SchedulerSettings& s) { s.compute_quantum = Millis(9); }},
+      {"share.compute_trial", [](SchedulerSettings& s) { s.compute_trial = Millis(999); }},
+      {"share.compute_again", [](SchedulerSettings& s) { s.compute_again = s.compute_trial - Millis(1); }},
+      {"share.yield_limit", [](SchedulerSettings& s) { s.yield_limit = Millis(99); }},
+      {"share.retry", [](SchedulerSettings& s) { s.retry = Millis(99); }},
+      {"share.overhead_target", [](SchedulerSettings& s) { s.overhead_target = 0.0009; }},
+      {"share.overhead_target", [](SchedulerSettings& s) { s.overhead_target = 0.51; }},
+      {"share.overhead_target", [](SchedulerSettings& s) { s.overhead_target = std::nan(""); }},
   };
   for (const auto& one : wrong) {
-    Settings settings;
+    SchedulerSettings settings;
     one.spoil(settings);
     const auto valid = Validate(settings);
     ASSERT_FALSE(valid) << one.name;
@@ -50,7 +50,7 @@ TEST(ShareSettings, TheBoundsThemselvesAreAllowed) {
 
 TEST(ShareSettings, TheCapacityOfAGpuIsItsOwnOrElseThatOfAllAndNeverMoreThanItHas) {
   EXPECT_EQ(CapacityOf({}, "a", GiB(16)), GiB(16));
-  Settings settings;
+  SchedulerSettings settings;
   settings.capacity = base::ParseSize("50%").value();
   settings.capacity_of["b"] = base::ParseSize("4GiB").value();
   settings.capacity_of["c"] = base::ParseSize("40GiB").value();

@@ -52,7 +52,7 @@ class World {
     bool Computes() const { return alive && open && !gap && wanted.empty(); }
   };
 
-  World(Settings settings, std::map<std::string, base::Bytes> gpus, double bytes_per_second)
+  World(SchedulerSettings settings, std::map<std::string, base::Bytes> gpus, double bytes_per_second)
       : scheduler_(std::move(settings)), capacities_(std::move(gpus)), rate_(bytes_per_second) {
     for (const auto& [gpu, bytes] : capacities_) Feed(event::CapacityChanged{gpu, bytes});
   }

@@ -18,19 +18,19 @@ namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 using wire::Activity;
 
-// With how much of a bell's ring the daemon is waited for: not at all.
+// How long a notification waits for the daemon: not at all.
 constexpr int kAtOnce = 0;
 constexpr std::uint64_t kLookEveryMs = 1000;
 
 bool Joined(const ProcessState& state) {
-  return state.phase.load(std::memory_order_acquire) == Phase::kJoined;
+  return state.join_state.load(std::memory_order_acquire) == JoinState::kJoined;
 }
 
-void Ring() {
+void NotifyDaemon() {
   const NoCancellation whole;
   const int before = errno;
-  const int bell = CallDaemon(wire::kBellMagic, kAtOnce);
-  if (bell >= 0) ::close(bell);
+  const int connection = CallDaemon(wire::kNotifyMagic, kAtOnce);
+  if (connection >= 0) ::close(connection);
   errno = before;
 }
 
@@ -38,7 +38,7 @@ void Ring() {
 template <typename Change>
 void Tell(ProcessState& state, Change change) {
   Watch& watch = state.watch;
-  bool rings = false;
+  bool notifies = false;
   {
     const Locked lock(watch.mutex);
     change(watch);
@@ -52,11 +52,11 @@ void Tell(ProcessState& state, Change change) {
     if (wire::Load(slot.activity) != static_cast<std::uint32_t>(now)) {
       wire::Store(slot.activity_since, now == watch.own ? watch.own_since : NowNs());
       wire::Store(slot.activity, static_cast<std::uint32_t>(now));
-      rings = wire::Load(state.ledger->watched_ms) != 0;
+      notifies = wire::Load(state.ledger->watched_ms) != 0;
     }
-    rings = rings || wants_more;
+    notifies = notifies || wants_more;
   }
-  if (rings) Ring();
+  if (notifies) NotifyDaemon();
 }
 
 bool Waits(Watch& watch) {
@@ -143,8 +143,8 @@ std::uint32_t OffersOf(ProcessState& state) { return Joined(state) ? wire::Load(
 bool AwaitRoom(ProcessState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
   const std::uint32_t patience = Joined(state) ? wire::Load(state.ledger->room_patience_ms) : 0;
   // A program may overwrite what its ledger says: nothing that the daemon writes is so long.
-  constexpr std::uint32_t kMostMs = 3'600'000;
-  if (patience == 0 || patience > kMostMs || !MayExitGate() || IsDenied(state, bytes, false)) return false;
+  constexpr std::uint32_t kMaxMs = 3'600'000;
+  if (patience == 0 || patience > kMaxMs || !MayExitGate() || IsDenied(state, bytes, false)) return false;
   if (wait.began == 0) wait.began = NowNs();
   const int before = errno;
   Tell(state, [&](Watch& watch) {

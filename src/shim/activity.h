@@ -1,5 +1,5 @@
 // What the program is doing, told to the daemon in the slot: it decides by that who has the GPU. Every change
-// is followed by a ring at the daemon's socket where the job is watched, or something waits for room.
+// is followed by a notification to the daemon's socket where the job is watched, or something waits for room.
 #pragma once
 
 #include <pthread.h>

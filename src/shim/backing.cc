@@ -29,7 +29,7 @@ bool DevicesWithVirtualMemory(int& devices) {
   auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
   auto* const reaches = GPUMAN_REAL(cuDeviceCanAccessPeer);
   if (count_devices == nullptr || count_devices(&devices) != CUDA_SUCCESS || devices < 1 ||
-      devices > kMostDevices)
+      devices > kMaxDevices)
     return false;
   for (int device = 0; device < devices; ++device) {
     if (!HasVirtualMemory(device)) return false;
@@ -50,18 +50,18 @@ std::uint64_t Evictable(const ProcessState& state) {
 }
 
 // For who holds the books.
-void Forget(ProcessState& state, const Backing& backing, std::uint64_t bytes) {
-  if (backing.kept == Backing::kStuck || backing.stays) state.stuck -= bytes;
-  if (backing.kept != Backing::kOwn) state.imported -= bytes;
+void Forget(ProcessState& state, const PieceBacking& backing, std::uint64_t bytes) {
+  if (backing.kept == PieceBacking::kStuck || backing.stays) state.stuck -= bytes;
+  if (backing.kept != PieceBacking::kOwn) state.imported -= bytes;
 }
 
 }  // namespace
 
 CUresult GiveAccess(const Region& region) {
   auto* const set = GPUMAN_REAL(cuMemSetAccess);
-  CUmemAccessDesc access[kMostDevices];
+  CUmemAccessDesc access[kMaxDevices];
   std::size_t count = 0;
-  for (int device = 0; device < kMostDevices; ++device) {
+  for (int device = 0; device < kMaxDevices; ++device) {
     const bool writes = (region.writers & DeviceBit(device)) != 0;
     if (!writes && (region.readers & DeviceBit(device)) == 0) continue;
     access[count].location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
@@ -74,10 +74,10 @@ CUresult GiveAccess(const Region& region) {
 std::uint64_t UnmapPiece(ProcessState& state, const Piece& piece) {
   auto* const unmap = GPUMAN_REAL(cuMemUnmap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
-  Backing backing{};
+  PieceBacking backing{};
   {
     const Locked lock(state.books);
-    const Backing* const known = state.handles.Find(piece.address);
+    const PieceBacking* const known = state.handles.Find(piece.address);
     if (known == nullptr) return 0;
     backing = *known;
   }
@@ -92,14 +92,14 @@ std::uint64_t UnmapPiece(ProcessState& state, const Piece& piece) {
 }
 
 void TellImported(ProcessState& state) {
-  if (state.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  if (state.join_state.load(std::memory_order_acquire) != JoinState::kJoined) return;
   const Locked lock(state.books);
   const bool any = state.imported != 0 || state.foreign != 0 || wire::Load(state.ipc.exports) != 0;
   wire::Store(state.ledger->slot[state.slot].flags, any ? wire::kHoldsImported : 0);
 }
 
 void TellEvictable(ProcessState& state) {
-  if (state.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  if (state.join_state.load(std::memory_order_acquire) != JoinState::kJoined) return;
   const std::uint32_t home = wire::Load(state.home);
   const int gpu = home != 0 ? LedgerGpuOf(state, static_cast<int>(home) - 1) : -1;
   {
@@ -114,10 +114,10 @@ bool IsBacked(ProcessState& state) {
   std::uint32_t known = wire::Load(state.backing);
   if (known == kNotKnown) {
     // A daemon that is away will want it of a program that it gave the variable.
-    const bool joined = state.phase.load(std::memory_order_acquire) == Phase::kJoined;
+    const bool joined = state.join_state.load(std::memory_order_acquire) == JoinState::kJoined;
     const bool evictable =
         MayBeEvicted() && (!joined || wire::Load(state.ledger->backing) ==
-                                          static_cast<std::uint32_t>(wire::Backing::kEvictable));
+                                          static_cast<std::uint32_t>(wire::AllocationMode::kEvictable));
     int devices = 0;
     known = evictable && !WantsManaged() && DevicesWithVirtualMemory(devices) ? kYes : kNo;
     state.visible = devices;
@@ -150,7 +150,7 @@ void GiveReach(ProcessState& state, std::uint64_t address) {
 }
 
 void ReachFrom(ProcessState& state, int device) {
-  if (device < 0 || device >= kMostDevices) return;
+  if (device < 0 || device >= kMaxDevices) return;
   {
     const Locked lock(state.books);
     if ((state.reach & DeviceBit(device)) != 0) return;
@@ -172,7 +172,7 @@ void ReachFrom(ProcessState& state, int device) {
   }
 }
 
-CUresult MapRegion(ProcessState& state, const Region& region, Backing::Mark mark) {
+CUresult MapRegion(ProcessState& state, const Region& region, PieceBacking::Mark mark) {
   auto* const create = GPUMAN_REAL(cuMemCreate);
   auto* const map = GPUMAN_REAL(cuMemMap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
@@ -192,11 +192,11 @@ CUresult MapRegion(ProcessState& state, const Region& region, Backing::Mark mark
     CUresult result = create(&handle, piece.bytes, &prop, 0);
     if (result != CUDA_SUCCESS) return result;
     result = map(piece.address, piece.bytes, 0, handle, 0);
-    Backing* entry = nullptr;
+    PieceBacking* entry = nullptr;
     if (result == CUDA_SUCCESS) {
       const Locked lock(state.books);
       entry = state.handles.Insert(piece.address);
-      if (entry != nullptr) *entry = {handle, Backing::kOwn, mark};
+      if (entry != nullptr) *entry = {handle, PieceBacking::kOwn, mark};
     }
     if (entry != nullptr) continue;
     if (auto* const unmap = GPUMAN_REAL(cuMemUnmap); result == CUDA_SUCCESS && unmap != nullptr)
@@ -235,9 +235,9 @@ std::uint64_t BytesEvictable(ProcessState& state) {
 void PinRegion(ProcessState& state, const Region& region) {
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
-    Backing* const known = state.handles.Find(piece.address);
+    PieceBacking* const known = state.handles.Find(piece.address);
     if (known == nullptr || known->stays) continue;
-    if (known->kept != Backing::kStuck) state.stuck += piece.bytes;
+    if (known->kept != PieceBacking::kStuck) state.stuck += piece.bytes;
     known->stays = true;
   }
 }

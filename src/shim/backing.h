@@ -11,7 +11,7 @@
 namespace gpuman::shim {
 
 // Smaller allocations share slabs of this size.
-inline constexpr std::uint64_t kLeastBacked = Slabs::kBytes;
+inline constexpr std::uint64_t kMinBacked = Slabs::kBytes;
 
 // Whether memory is backed here: the job is one that can be evicted, and the process sees one device, or
 // several that reach each other.
@@ -51,7 +51,7 @@ void OpenSegments(ProcessState& state, unsigned pool, std::uint64_t readers, std
 // Puts memory behind the pieces of the region that have none, and marks them so. What was done stays where it
 // fails.
 driver::abi::CUresult MapRegion(ProcessState& state, const Region& region,
-                                Backing::Mark mark = Backing::kNone);
+                                PieceBacking::Mark mark = PieceBacking::kNone);
 // Lets the devices use them that may.
 driver::abi::CUresult GiveAccess(const Region& region);
 // The same for those with contexts, of the region that begins there.
@@ -77,15 +77,15 @@ void UnmarkAll(ProcessState& state);
 // of is marked no more.
 void LearnAccess(ProcessState& state);
 // Takes the memory away from the pieces so marked; returns how many bytes.
-std::uint64_t UnmapMarked(ProcessState& state, Backing::Mark mark);
+std::uint64_t UnmapMarked(ProcessState& state, PieceBacking::Mark mark);
 // Calls function(piece) for each of the pieces so marked, while it says true. False: it said false.
 template <typename Function>
-bool ForEachMarked(ProcessState& state, Backing::Mark mark, Function function) {
+bool ForEachMarked(ProcessState& state, PieceBacking::Mark mark, Function function) {
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
     const Region region = state.regions.at(i);
     for (unsigned p = 0; p < PiecesOf(region); ++p) {
       const Piece piece = PieceOf(region, p);
-      const Backing* const known = state.handles.Find(piece.address);
+      const PieceBacking* const known = state.handles.Find(piece.address);
       if (known != nullptr && known->mark == mark && !function(piece)) return false;
     }
   }

@@ -21,12 +21,12 @@ CUresult WaitForContext(std::uint64_t context) {
 CUresult WaitForWork(ProcessState& state, std::uint64_t context) {
   const CUresult result = WaitForContext(context);
   if (state.visible == 1 || result != CUDA_SUCCESS) return result;
-  std::uint64_t others[kMostDevices];
+  std::uint64_t others[kMaxDevices];
   unsigned count = 0;
   {
     const Locked lock(state.contexts);
     state.context.ForEach([&](std::uint64_t other, const Context&) {
-      if (other != context && count < kMostDevices) others[count++] = other;
+      if (other != context && count < kMaxDevices) others[count++] = other;
     });
   }
   for (unsigned i = 0; i < count; ++i) WaitForContext(others[i]);
@@ -35,12 +35,12 @@ CUresult WaitForWork(ProcessState& state, std::uint64_t context) {
 
 // Memory of a pool goes with no context.
 CUresult WaitForAllWork(ProcessState& state) {
-  std::uint64_t contexts[kMostDevices];
+  std::uint64_t contexts[kMaxDevices];
   unsigned count = 0;
   {
     const Locked lock(state.contexts);
     state.context.ForEach([&](std::uint64_t context, const Context&) {
-      if (count < kMostDevices) contexts[count++] = context;
+      if (count < kMaxDevices) contexts[count++] = context;
     });
   }
   CUresult result = CUDA_SUCCESS;
@@ -146,7 +146,7 @@ CUresult FreeSmall(ProcessState& state, const Found& found) {
 }  // namespace
 
 CUresult AllocateBacked(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
-  if (bytes < kLeastBacked) return AllocateSmall(state, where, pointer, bytes);
+  if (bytes < kMinBacked) return AllocateSmall(state, where, pointer, bytes);
   return MakeRegion(state, where, bytes, [&](const Region& region) {
     *pointer = region.address;
     return true;

@@ -15,8 +15,9 @@ template <typename Function>
 void ForEachThatCanLeave(ProcessState& state, const Region& region, Function function) {
   for (unsigned p = 0; p < PiecesOf(region); ++p) {
     const Piece piece = PieceOf(region, p);
-    Backing* const known = state.handles.Find(piece.address);
-    if (known != nullptr && known->kept != Backing::kStuck && !known->stays && known->mark != Backing::kGoing)
+    PieceBacking* const known = state.handles.Find(piece.address);
+    if (known != nullptr && known->kept != PieceBacking::kStuck && !known->stays &&
+        known->mark != PieceBacking::kGoing)
       function(piece, *known);
   }
 }
@@ -27,7 +28,8 @@ std::uint64_t BytesUpTo(ProcessState& state, std::uint64_t born) {
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
     const Region& region = state.regions.at(i);
     if (region.born > born) continue;
-    ForEachThatCanLeave(state, region, [&](const Piece& piece, const Backing&) { bytes += piece.bytes; });
+    ForEachThatCanLeave(state, region,
+                        [&](const Piece& piece, const PieceBacking&) { bytes += piece.bytes; });
   }
   return bytes;
 }
@@ -50,9 +52,9 @@ std::uint64_t MarkGoing(ProcessState& state, std::uint64_t bytes) {
     for (std::size_t i = 0; i < state.regions.size(); ++i) {
       const Region& region = state.regions.at(i);
       if (last ? region.born != high : region.born >= high) continue;
-      ForEachThatCanLeave(state, region, [&](const Piece& piece, Backing& backing) {
+      ForEachThatCanLeave(state, region, [&](const Piece& piece, PieceBacking& backing) {
         if (marked >= bytes) return;
-        backing.mark = Backing::kGoing;
+        backing.mark = PieceBacking::kGoing;
         marked += piece.bytes;
       });
     }
@@ -62,12 +64,12 @@ std::uint64_t MarkGoing(ProcessState& state, std::uint64_t bytes) {
 
 void UnmarkAll(ProcessState& state) {
   const Locked lock(state.books);
-  state.handles.ForEach([](std::uint64_t, Backing& backing) { backing.mark = Backing::kNone; });
+  state.handles.ForEach([](std::uint64_t, PieceBacking& backing) { backing.mark = PieceBacking::kNone; });
 }
 
 void LearnAccess(ProcessState& state) {
   auto* const ask = GPUMAN_REAL(cuMemGetAccess);
-  ForEachMarked(state, Backing::kGoing, [&](const Piece& piece) {
+  ForEachMarked(state, PieceBacking::kGoing, [&](const Piece& piece) {
     {
       const Locked lock(state.books);
       const Region* const region = state.regions.Find(piece.address);
@@ -85,13 +87,13 @@ void LearnAccess(ProcessState& state) {
     const Locked lock(state.books);
     if (told)
       state.regions.SetAccess(piece.address, readers, writers);
-    else if (Backing* const known = state.handles.Find(piece.address))
-      known->mark = Backing::kNone;
+    else if (PieceBacking* const known = state.handles.Find(piece.address))
+      known->mark = PieceBacking::kNone;
     return true;
   });
 }
 
-std::uint64_t UnmapMarked(ProcessState& state, Backing::Mark mark) {
+std::uint64_t UnmapMarked(ProcessState& state, PieceBacking::Mark mark) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
     const Region region = state.regions.at(i);
@@ -100,7 +102,7 @@ std::uint64_t UnmapMarked(ProcessState& state, Backing::Mark mark) {
       bool marked = false;
       {
         const Locked lock(state.books);
-        const Backing* const known = state.handles.Find(piece.address);
+        const PieceBacking* const known = state.handles.Find(piece.address);
         marked = known != nullptr && known->mark == mark;
       }
       if (marked) bytes += UnmapPiece(state, piece);
@@ -110,11 +112,11 @@ std::uint64_t UnmapMarked(ProcessState& state, Backing::Mark mark) {
 }
 
 int DescriptorOf(ProcessState& state, const Piece& piece, CUresult& result) {
-  Backing backing{};
+  PieceBacking backing{};
   {
     const Locked lock(state.books);
-    const Backing* const known = state.handles.Find(piece.address);
-    if (known == nullptr || known->kept == Backing::kStuck) return -1;
+    const PieceBacking* const known = state.handles.Find(piece.address);
+    if (known == nullptr || known->kept == PieceBacking::kStuck) return -1;
     backing = *known;
   }
   if (backing.kept > 0) {
@@ -122,9 +124,9 @@ int DescriptorOf(ProcessState& state, const Piece& piece, CUresult& result) {
     const int lent = DuplicateDescriptor(state, backing.kept);
     if (lent >= 0) return lent;
     const Locked lock(state.books);
-    if (Backing* const known = state.handles.Find(piece.address)) {
-      known->kept = Backing::kStuck;
-      known->mark = Backing::kNone;
+    if (PieceBacking* const known = state.handles.Find(piece.address)) {
+      known->kept = PieceBacking::kStuck;
+      known->mark = PieceBacking::kNone;
       state.stuck += piece.bytes;
     }
     return -1;
@@ -167,13 +169,13 @@ CUresult AdoptPiece(ProcessState& state, const Piece& piece, int descriptor) {
   }
   const int kept = PutDescriptor(state, descriptor);
   const Locked lock(state.books);
-  Backing* const entry = state.handles.Insert(piece.address);
+  PieceBacking* const entry = state.handles.Insert(piece.address);
   if (entry == nullptr) {
     if (auto* const unmap = GPUMAN_REAL(cuMemUnmap)) unmap(piece.address, piece.bytes);
     release(handle);
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
-  *entry = {handle, kept > 0 ? kept : Backing::kUnkept, Backing::kFresh};
+  *entry = {handle, kept > 0 ? kept : PieceBacking::kUnkept, PieceBacking::kFresh};
   state.imported += piece.bytes;
   return CUDA_SUCCESS;
 }
@@ -185,8 +187,8 @@ CUresult GiveAccessToFresh(ProcessState& state) {
     {
       const Locked lock(state.books);
       for (unsigned p = 0; p < PiecesOf(region) && !fresh; ++p) {
-        const Backing* const known = state.handles.Find(PieceOf(region, p).address);
-        fresh = known != nullptr && known->mark == Backing::kFresh;
+        const PieceBacking* const known = state.handles.Find(PieceOf(region, p).address);
+        fresh = known != nullptr && known->mark == PieceBacking::kFresh;
       }
     }
     const CUresult result = fresh ? GiveAccess(region) : CUDA_SUCCESS;
@@ -201,11 +203,11 @@ void SettleAdopted(ProcessState& state) {
     const Region& region = state.regions.at(r);
     for (unsigned i = 0; i < PiecesOf(region); ++i) {
       const Piece piece = PieceOf(region, i);
-      Backing* const known = state.handles.Find(piece.address);
+      PieceBacking* const known = state.handles.Find(piece.address);
       if (known == nullptr) continue;
-      known->mark = Backing::kNone;
-      if (known->kept != Backing::kUnkept) continue;
-      known->kept = Backing::kStuck;
+      known->mark = PieceBacking::kNone;
+      if (known->kept != PieceBacking::kUnkept) continue;
+      known->kept = PieceBacking::kStuck;
       state.stuck += piece.bytes;
     }
   }

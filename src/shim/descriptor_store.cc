@@ -30,7 +30,7 @@ KeptFile left_end{-1, 0, 0};
 
 int Receive() {
   char byte = 0;
-  int descriptors[wire::kMostParts];
+  int descriptors[wire::kMaxParts];
   unsigned count = 0;
   if (wire::ReceiveWith(kSocket, &byte, 1, descriptors, count, kWaitMs) != 1 || count == 0) return -1;
   return descriptors[0];
@@ -211,7 +211,7 @@ int DuplicateDescriptor(ProcessState& state, int number) {
   const Locked lock(descriptor_store.mutex);
   if (number < 0 || !Open(descriptor_store) || Ask(descriptor_store, kDuplicate, number) < 0) return -1;
   char byte = 0;
-  int descriptors[wire::kMostParts];
+  int descriptors[wire::kMaxParts];
   unsigned count = 0;
   // The program may have closed it, and opened a socket of its own, meanwhile.
   const bool got =

@@ -87,7 +87,7 @@ Drained DrainContexts(ProcessState& state, const RestLimit& limit, CUresult& res
   {
     const Locked lock(state.contexts);
     state.context.ForEach([&](std::uint64_t context, const Context&) {
-      if (drain.contexts < Drain::kMostContexts)
+      if (drain.contexts < Drain::kMaxContexts)
         drain.context[drain.contexts++] = context;
       else
         all = false;

@@ -14,12 +14,12 @@ struct ProcessState;
 class RestLimit;
 
 struct Drain {
-  static constexpr unsigned kMostContexts = 64;
+  static constexpr unsigned kMaxContexts = 64;
   bool started;
   std::uint32_t asked, done;  // futex words; the thread is at work where they differ
   std::uint32_t result;       // CUresult
   unsigned contexts;
-  std::uint64_t context[kMostContexts];
+  std::uint64_t context[kMaxContexts];
 };
 
 enum class Drained { kYes, kTooLong, kFailed };

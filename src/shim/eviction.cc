@@ -81,7 +81,7 @@ struct Message {
   wire::Parts parts{};
   wire::Reply reply{};
   unsigned count = 0;
-  int descriptor[wire::kMostParts];
+  int descriptor[wire::kMaxParts];
 };
 
 Ended Refused(const wire::Reply& reply) {
@@ -124,9 +124,9 @@ Trouble CloseOutsideCaptures(ProcessState& state, const RestLimit& limit) {
 }
 
 // The pieces so marked, which are so many bytes.
-Ended Offer(ProcessState& state, const Connection& mover, Backing::Mark mark, std::uint64_t total) {
+Ended Offer(ProcessState& state, const Connection& mover, PieceBacking::Mark mark, std::uint64_t total) {
   wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
-  int descriptors[wire::kMostParts];
+  int descriptors[wire::kMaxParts];
   Ended ended{};
   const auto send = [&] {
     const bool sent = mover.Send(parts, descriptors);
@@ -136,7 +136,7 @@ Ended Offer(ProcessState& state, const Connection& mover, Backing::Mark mark, st
     return sent;
   };
   const bool all = ForEachMarked(state, mark, [&](const Piece& piece) {
-    if (mark == Backing::kGoing && IsEnding(state)) {
+    if (mark == PieceBacking::kGoing && IsEnding(state)) {
       ended = AtItsEnd();
       return false;
     }
@@ -170,7 +170,7 @@ Ended AwaitHostMemory(ProcessState& state, const Connection& mover) {
     if (!ReceiveAtRest(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
     if (message.reply.error != 0) return Refused(message.reply);
     for (unsigned i = 0; i < message.count; ++i) {
-      const int number = state.segments < wire::kMostSegments ? PutDescriptor(state, message.Take(i)) : -1;
+      const int number = state.segments < wire::kMaxSegments ? PutDescriptor(state, message.Take(i)) : -1;
       if (number < 0) return {Trouble::kDescriptors};
       state.segment[state.segments++] = number;
     }
@@ -180,7 +180,7 @@ Ended AwaitHostMemory(ProcessState& state, const Connection& mover) {
 
 // Puts the parts of a message behind their addresses.
 CUresult Map(ProcessState& state, Message& message) {
-  for (unsigned i = 0; i < message.parts.count && i < wire::kMostParts; ++i) {
+  for (unsigned i = 0; i < message.parts.count && i < wire::kMaxParts; ++i) {
     const CUresult result =
         AdoptPiece(state, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
     if (result != CUDA_SUCCESS) return result;
@@ -216,15 +216,15 @@ Ended Adopt(ProcessState& state, const Connection& mover, CUresult& result) {
 
 // Memory of the process's own, which the mover fills.
 Ended MakeOwn(ProcessState& state, const Connection& mover) {
-  UnmapMarked(state, Backing::kFresh);
+  UnmapMarked(state, PieceBacking::kFresh);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
   if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
   Ended ended = AwaitDone(state, mover);  // what the mover made is gone
   for (std::size_t i = 0; i < state.regions.size() && ended.ok(); ++i) {
-    const CUresult result = MapRegion(state, state.regions.at(i), Backing::kFresh);
+    const CUresult result = MapRegion(state, state.regions.at(i), PieceBacking::kFresh);
     if (result != CUDA_SUCCESS) ended = Failed(result);
   }
-  if (ended.ok()) ended = Offer(state, mover, Backing::kFresh, BytesAway(state));
+  if (ended.ok()) ended = Offer(state, mover, PieceBacking::kFresh, BytesAway(state));
   return ended.ok() ? AwaitDone(state, mover) : ended;
 }
 
@@ -273,14 +273,14 @@ Ended HandOutMarked(ProcessState& state, std::uint64_t bytes) {
   const Connection mover(wire::kOutMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
   const unsigned segments = state.segments;
-  Ended ended = Offer(state, mover, Backing::kGoing, bytes);
+  Ended ended = Offer(state, mover, PieceBacking::kGoing, bytes);
   if (ended.ok()) ended = AwaitHostMemory(state, mover);
   if (ended.ok() && IsEnding(state)) ended = AtItsEnd();
   if (!ended.ok()) {
     DiscardSegments(state, segments);
     return ended;
   }
-  const std::uint64_t gone = UnmapMarked(state, Backing::kGoing);
+  const std::uint64_t gone = UnmapMarked(state, PieceBacking::kGoing);
   {
     const Locked lock(state.books);
     state.away += gone;
@@ -339,7 +339,7 @@ Ended FetchBack(ProcessState& state) {
     if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS)
       return {Trouble::kDriver, health, true};
     if (!ended.ok()) {
-      UnmapMarked(state, Backing::kFresh);
+      UnmapMarked(state, PieceBacking::kFresh);
       return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? Ended{Trouble::kNoRoom, ended.driver} : ended;
     }
     SettleAdopted(state);

@@ -131,7 +131,9 @@ std::uint64_t NowNs() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-bool RestLimit::IsWithdrawn() const { return ledger::wire::WhatOf(Load(order_)) == ledger::wire::What::kRun; }
+bool RestLimit::IsWithdrawn() const {
+  return ledger::wire::OrderKindOf(Load(order_)) == ledger::wire::OrderKind::kRun;
+}
 
 bool MayBeEvicted() {
   enum : int { kUnknown, kYes, kNo };
@@ -175,14 +177,14 @@ GateExit::~GateExit() {
 }
 
 std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
-  constexpr std::uint32_t kMostCalls = UINT32_MAX / kOneCall;
+  constexpr std::uint32_t kMaxCalls = UINT32_MAX / kOneCall;
   std::uint64_t calls = 0;
   in_flight = false;
   const Locked lock(gate.registry);
   ForEachPassenger(gate, [&](ThreadSlot& one) {
     const std::uint32_t word = Load(one.in_flight);
     in_flight = in_flight || (word & kDepthMask) != 0;
-    calls += (word / kOneCall - one.seen) & kMostCalls;
+    calls += (word / kOneCall - one.seen) & kMaxCalls;
     one.seen = word / kOneCall;
   });
   return calls;

@@ -82,7 +82,7 @@ CUresult DestroyContext(CUcontext context, Destroy destroy) {
 template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) {
   const HookScope scope;
-  if (!scope || device < 0 || device >= kMostDevices) return release();
+  if (!scope || device < 0 || device >= kMaxDevices) return release();
   const Locked lock((*scope).contexts);
   const CUresult result = release();
   std::uint64_t& primary = (*scope).primary[device];

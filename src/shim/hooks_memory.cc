@@ -47,8 +47,8 @@ CUresult BackedOr(ProcessState* state, const Where& where, CUdeviceptr* pointer,
   if (state == nullptr || bytes == 0) return plain();
   const bool capturing = __atomic_load_n(&state->captures, __ATOMIC_SEQ_CST) != 0;
   if (IsBackedOn(*state, where.device))
-    return bytes >= kLeastBacked || !capturing ? AllocateBacked(*state, where, pointer, bytes) : plain();
-  managed = bytes >= kLeastBacked && IsManaged(*state, where.device);
+    return bytes >= kMinBacked || !capturing ? AllocateBacked(*state, where, pointer, bytes) : plain();
+  managed = bytes >= kMinBacked && IsManaged(*state, where.device);
   return managed ? AllocateManaged(*state, where, pointer, bytes) : plain();
 }
 

@@ -26,14 +26,14 @@ CUresult OfferPieces(ProcessState& state, const Region& region, std::uint64_t nu
   const unsigned pieces = PiecesOf(region);
   CUresult result = CUDA_SUCCESS;
   for (unsigned next = 0; next < pieces && result == CUDA_SUCCESS;) {
-    int descriptors[wire::kMostParts];
+    int descriptors[wire::kMaxParts];
     unsigned count = 0;
-    for (; next < pieces && count < wire::kMostParts; ++next) {
+    for (; next < pieces && count < wire::kMaxParts; ++next) {
       descriptors[count] = DescriptorOf(state, PieceOf(region, next), result);
       if (descriptors[count] < 0) break;
       ++count;
     }
-    const bool whole = next == pieces || count == wire::kMostParts;
+    const bool whole = next == pieces || count == wire::kMaxParts;
     if (!whole && result == CUDA_SUCCESS) result = CUDA_ERROR_OPERATING_SYSTEM;
     if (whole && !talk.Offer(number, descriptors, count, next == pieces))
       result = CUDA_ERROR_OPERATING_SYSTEM;

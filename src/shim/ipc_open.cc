@@ -21,7 +21,7 @@ namespace {
 namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 46;
 
 // Which of the devices that the process sees; below 0: none of them.
 int DeviceWith(const std::uint8_t (&uuid)[16]) {
@@ -30,7 +30,7 @@ int DeviceWith(const std::uint8_t (&uuid)[16]) {
   int devices = 0;
   CUuuid one{};
   if (count_devices == nullptr || ask == nullptr || count_devices(&devices) != CUDA_SUCCESS) return -1;
-  for (int device = 0; device < devices && device < kMostDevices; ++device) {
+  for (int device = 0; device < devices && device < kMaxDevices; ++device) {
     if (ask(&one, device) == CUDA_SUCCESS && std::memcmp(one.bytes, uuid, sizeof uuid) == 0) return device;
   }
   return -1;
@@ -69,7 +69,7 @@ CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mappe
   IpcTalk talk(handle.exporter);
   CUresult result = talk.Ask(handle.number) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   for (bool last = false; result == CUDA_SUCCESS && !last;) {
-    int descriptors[wire::kMostParts];
+    int descriptors[wire::kMaxParts];
     unsigned count = 0;
     if (!talk.Next(descriptors, count, last)) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; ++i) {
@@ -172,7 +172,7 @@ bool OpenShared(ProcessState& state, CUdeviceptr* pointer, const CUipcMemHandle&
   std::memcpy(&shared, &handle, sizeof shared);
   if (shared.magic != SharedHandle::kMagic) return false;
   const bool good = pointer != nullptr && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS && shared.number != 0 &&
-                    shared.bytes != 0 && shared.bytes <= kMostBytes && shared.offset < shared.bytes;
+                    shared.bytes != 0 && shared.bytes <= kMaxBytes && shared.offset < shared.bytes;
   result = good ? Open(state, pointer, shared) : CUDA_ERROR_INVALID_VALUE;
   return true;
 }

@@ -24,7 +24,7 @@ constexpr std::uint32_t kMagic = 0x494d5047;  // "GPMI"
 constexpr int kPatienceMs = 10'000;
 constexpr int kPatienceWithClientsMs = 1'000;  // the process waits for its server when it frees
 constexpr int kBacklog = 256;
-constexpr unsigned kMostPieces = 1u << 16;
+constexpr unsigned kMaxPieces = 1u << 16;
 
 // Both ways; descriptors come with it.
 struct Message {
@@ -50,7 +50,7 @@ class Holdings {
     bool held = entry != nullptr;
     for (unsigned i = 0; i < count; ++i) {
       int* const place =
-          held && entry->count < kMostPieces ? pieces_.Insert(Key(number, entry->count)) : nullptr;
+          held && entry->count < kMaxPieces ? pieces_.Insert(Key(number, entry->count)) : nullptr;
       held = place != nullptr;
       if (held) {
         *place = descriptors[i];
@@ -85,7 +85,7 @@ class Holdings {
     unsigned count;
     bool complete;
   };
-  static std::uint64_t Key(std::uint64_t number, unsigned piece) { return number * kMostPieces + piece; }
+  static std::uint64_t Key(std::uint64_t number, unsigned piece) { return number * kMaxPieces + piece; }
 
   Table<Export> exports_;
   Table<int> pieces_;
@@ -99,9 +99,9 @@ void Answer(int connection, bool yes) {
 void HandOut(Holdings& holdings, int connection, std::uint64_t number) {
   const unsigned count = holdings.CountOf(number);
   if (count == 0) return Answer(connection, false);
-  int descriptors[wire::kMostParts];
+  int descriptors[wire::kMaxParts];
   for (unsigned sent = 0; sent < count;) {
-    const unsigned some = count - sent < wire::kMostParts ? count - sent : wire::kMostParts;
+    const unsigned some = count - sent < wire::kMaxParts ? count - sent : wire::kMaxParts;
     for (unsigned i = 0; i < some; ++i) descriptors[i] = holdings.At(number, sent + i);
     sent += some;
     const Message message{kMagic, 1, number, some, sent == count ? 1u : 0u};
@@ -117,7 +117,7 @@ void Hear(Holdings& holdings, int connection) {
   if (!own && peer.uid != ::geteuid()) return;
   for (;;) {
     Message message{};
-    int descriptors[wire::kMostParts];
+    int descriptors[wire::kMaxParts];
     unsigned count = 0;
     const ssize_t got = wire::ReceiveWith(connection, &message, sizeof message, descriptors, count,
                                           own ? kPatienceMs : kPatienceWithClientsMs);
@@ -198,7 +198,7 @@ bool IpcTalk::Say(std::uint32_t verb, std::uint64_t number, const int* descripto
 
 bool IpcTalk::Done() {
   Message message{};
-  int descriptors[wire::kMostParts];
+  int descriptors[wire::kMaxParts];
   unsigned count = 0;
   const ssize_t got = wire::ReceiveWith(socket_, &message, sizeof message, descriptors, count, kPatienceMs);
   for (unsigned i = 0; i < count; ++i) ::close(descriptors[i]);

@@ -38,7 +38,7 @@ class IpcTalk {
   // The process's own: nobody may have them any more, and they are closed.
   bool Withdraw(std::uint64_t number);
 
-  // Another's: asks for an export, then gets its descriptors, up to kMostParts at a time, for who closes
+  // Another's: asks for an export, then gets its descriptors, up to kMaxParts at a time, for who closes
   // them.
   bool Ask(std::uint64_t number);
   bool Next(int* descriptors, unsigned& count, bool& last);

@@ -97,7 +97,7 @@ wire::Hello MakeHello(std::uint32_t magic) {
 }
 
 bool Receive(int socket, wire::Welcome& welcome, Descriptor& owner, Descriptor& file) {
-  int files[wire::kMostParts];
+  int files[wire::kMaxParts];
   unsigned count = 0;
   const ssize_t got = wire::ReceiveWith(socket, &welcome, sizeof welcome, files, count, 0);
   owner.Set(count > 0 ? files[0] : -1);
@@ -106,7 +106,8 @@ bool Receive(int socket, wire::Welcome& welcome, Descriptor& owner, Descriptor& 
   return got == static_cast<ssize_t>(sizeof welcome) && welcome.magic == wire::kWelcomeMagic;
 }
 
-bool Enter(const wire::Welcome& welcome, const Descriptor& owner, const Descriptor& file, Place& place) {
+bool Enter(const wire::Welcome& welcome, const Descriptor& owner, const Descriptor& file,
+           JoinedLedger& joined) {
   if (welcome.version != wire::kVersion || welcome.slot >= wire::kSlots ||
       welcome.bytes != sizeof(wire::Ledger) || owner.get() < 0 ||
       ::lseek(owner.get(), 0, SEEK_END) != static_cast<off_t>(sizeof(wire::Ledger)))
@@ -118,10 +119,10 @@ bool Enter(const wire::Welcome& welcome, const Descriptor& owner, const Descript
     ::munmap(at, sizeof(wire::Ledger));
     return false;
   }
-  place.ledger = static_cast<wire::Ledger*>(at);
-  place.slot = welcome.slot;
-  place.file = ::fcntl(file.get(), F_DUPFD_CLOEXEC, kLowestKept);
-  if (place.file < 0) place.file = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 3);
+  joined.ledger = static_cast<wire::Ledger*>(at);
+  joined.slot = welcome.slot;
+  joined.file = ::fcntl(file.get(), F_DUPFD_CLOEXEC, kLowestKept);
+  if (joined.file < 0) joined.file = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 3);
   return true;
 }
 
@@ -145,7 +146,7 @@ struct Ends {
   std::int64_t answer;
 };
 
-Reply Ask(const char* path, Path kind, Place& place, const Ends& ends) {
+Reply Ask(const char* path, Path kind, JoinedLedger& joined, const Ends& ends) {
   const Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0 || !Connect(socket.get(), path, ends.connect)) return Reply::kNoDaemon;
   if (kind == Path::kUsual && !IsTrusted(socket.get())) return Reply::kNoDaemon;
@@ -159,7 +160,7 @@ Reply Ask(const char* path, Path kind, Place& place, const Ends& ends) {
   if (!Receive(socket.get(), welcome, owner, file)) return Reply::kNoDaemon;
   switch (welcome.answer) {
     case wire::Answer::kJoined:
-      return Enter(welcome, owner, file, place) ? Reply::kJoined : Reply::kNoDaemon;
+      return Enter(welcome, owner, file, joined) ? Reply::kJoined : Reply::kNoDaemon;
     case wire::Answer::kNoJob:
     case wire::Answer::kOtherVersion:
       return Reply::kNoJob;
@@ -187,14 +188,14 @@ int CallDaemon(std::uint32_t magic, int patience_ms) {
   return connection;
 }
 
-Reply AskForLedger(Place& place, Patience patience) {
+Reply AskForLedger(JoinedLedger& joined, Patience patience) {
   const NoCancellation whole;
   ReadEnvironment();
   const std::int64_t now = wire::MonotonicMs();
   const Ends ends{now + patience.connect_ms, now + patience.connect_ms + patience.answer_ms};
   bool answered = false, own_is_away = false;
-  const auto joined = [&](const char* path, Path kind) {
-    const Reply reply = Ask(path, kind, place, ends);
+  const auto joins = [&](const char* path, Path kind) {
+    const Reply reply = Ask(path, kind, joined, ends);
     if (reply == Reply::kJoined) RememberDaemon(path, kind);
     answered = answered || reply == Reply::kNoJob;
     own_is_away = own_is_away || (kind == Path::kGiven && reply == Reply::kNoDaemon);
@@ -202,16 +203,16 @@ Reply AskForLedger(Place& place, Patience patience) {
   };
   char path[sizeof sockaddr_un::sun_path + 32];
   const auto user = static_cast<unsigned>(::geteuid());
-  if (said.socket[0] != '\0' && joined(said.socket, Path::kGiven)) return Reply::kJoined;
-  if (joined("/run/gpuman/shim.sock", Path::kUsual)) return Reply::kJoined;
+  if (said.socket[0] != '\0' && joins(said.socket, Path::kGiven)) return Reply::kJoined;
+  if (joins("/run/gpuman/shim.sock", Path::kUsual)) return Reply::kJoined;
   if (said.runtime[0] == '/') {
     std::snprintf(path, sizeof path, "%s/gpuman/%s", said.runtime, wire::kSocketName);
-    if (joined(path, Path::kUsual)) return Reply::kJoined;
+    if (joins(path, Path::kUsual)) return Reply::kJoined;
   }
   std::snprintf(path, sizeof path, "/run/user/%u/gpuman/%s", user, wire::kSocketName);
-  if (joined(path, Path::kUsual)) return Reply::kJoined;
+  if (joins(path, Path::kUsual)) return Reply::kJoined;
   std::snprintf(path, sizeof path, "/tmp/gpuman-%u/%s", user, wire::kSocketName);
-  if (joined(path, Path::kUsual)) return Reply::kJoined;
+  if (joins(path, Path::kUsual)) return Reply::kJoined;
   return answered && !own_is_away ? Reply::kNoJob : Reply::kNoDaemon;
 }
 

@@ -13,7 +13,7 @@ enum class Reply {
   kNoDaemon  // nobody answered
 };
 
-struct Place {
+struct JoinedLedger {
   ledger::wire::Ledger* ledger;
   unsigned slot;
   int file;
@@ -29,7 +29,7 @@ struct Patience {
 // (transfer.h); -1: there is none, or it does not take the connection within so many milliseconds.
 int CallDaemon(std::uint32_t magic, int patience_ms);
 
-// Asks each daemon there may be. Leaves one descriptor open, in `place`.
-Reply AskForLedger(Place& place, Patience patience);
+// Asks each daemon there may be. Leaves one descriptor open, in `joined`.
+Reply AskForLedger(JoinedLedger& joined, Patience patience);
 
 }  // namespace gpuman::shim

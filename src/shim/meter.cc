@@ -47,7 +47,7 @@ void FollowChanges(ProcessState& state) {
 }
 
 Device* Known(ProcessState& state, int ordinal) {
-  if (ordinal < 0 || ordinal >= kMostDevices) return nullptr;
+  if (ordinal < 0 || ordinal >= kMaxDevices) return nullptr;
   Device& device = state.devices[ordinal];
   if (__atomic_load_n(&device.known, __ATOMIC_ACQUIRE)) return &device;
   CUuuid uuid{};
@@ -98,11 +98,11 @@ ReportedMemory Tell(ProcessState& state, bool in_ledger, unsigned gpu) {
 
 }  // namespace
 
-void Join(ProcessState& state, const Place& place) {
+void Join(ProcessState& state, const JoinedLedger& joined) {
   const Locked lock(state.meter);
-  state.file = Keep(place.file);
-  state.slot = place.slot;
-  state.ledger = place.ledger;
+  state.file = Keep(joined.file);
+  state.slot = joined.slot;
+  state.ledger = joined.ledger;
   for (Device& device : state.devices) FindInLedger(state, device);
 }
 

@@ -12,7 +12,7 @@
 namespace gpuman::shim {
 
 // The ledger is there: what was counted until now counts in it, whatever the limit.
-void Join(ProcessState& state, const Place& place);
+void Join(ProcessState& state, const JoinedLedger& joined);
 
 // Where an allocation goes.
 struct Where {

@@ -14,20 +14,20 @@ namespace {
 namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-enum class Wish : int { kUnknown, kAuto, kVmm, kManaged, kOversubscribe };
+enum class PlainMemoryMode : int { kUnknown, kAuto, kVmm, kManaged, kOversubscribe };
 
-Wish Wished() {
-  static int known = static_cast<int>(Wish::kUnknown);
-  Wish wish = static_cast<Wish>(__atomic_load_n(&known, __ATOMIC_RELAXED));
-  if (wish != Wish::kUnknown) return wish;
+PlainMemoryMode ChosenMode() {
+  static int known = static_cast<int>(PlainMemoryMode::kUnknown);
+  PlainMemoryMode mode = static_cast<PlainMemoryMode>(__atomic_load_n(&known, __ATOMIC_RELAXED));
+  if (mode != PlainMemoryMode::kUnknown) return mode;
   const char* const says = std::getenv(wire::kMemoryVariable);
   const auto is = [says](const char* word) { return says != nullptr && std::strcmp(says, word) == 0; };
-  wish = is("oversubscribe") ? Wish::kOversubscribe
-         : is("managed")     ? Wish::kManaged
-         : is("vmm")         ? Wish::kVmm
-                             : Wish::kAuto;
-  __atomic_store_n(&known, static_cast<int>(wish), __ATOMIC_RELAXED);
-  return wish;
+  mode = is("oversubscribe") ? PlainMemoryMode::kOversubscribe
+         : is("managed")     ? PlainMemoryMode::kManaged
+         : is("vmm")         ? PlainMemoryMode::kVmm
+                             : PlainMemoryMode::kAuto;
+  __atomic_store_n(&known, static_cast<int>(mode), __ATOMIC_RELAXED);
+  return mode;
 }
 
 bool Has(int device, CUdevice_attribute attribute) {
@@ -40,7 +40,7 @@ bool IsPagedOn(int device) {
   if (!Has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)) return false;
   if (WantsManaged()) return true;
   // A job that shares, on a device whose memory nobody else can move.
-  return Wished() == Wish::kAuto && MayBeEvicted() &&
+  return ChosenMode() == PlainMemoryMode::kAuto && MayBeEvicted() &&
          !(Has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
            Has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED));
 }
@@ -53,13 +53,15 @@ bool IsWithinDevice(ProcessState& state, int device) {
 
 }  // namespace
 
-bool WantsManaged() { return Wished() == Wish::kManaged || Wished() == Wish::kOversubscribe; }
+bool WantsManaged() {
+  return ChosenMode() == PlainMemoryMode::kManaged || ChosenMode() == PlainMemoryMode::kOversubscribe;
+}
 
-bool MayExceedDevice() { return Wished() == Wish::kOversubscribe; }
+bool MayExceedDevice() { return ChosenMode() == PlainMemoryMode::kOversubscribe; }
 
 bool IsManaged(ProcessState& state, int device) {
   enum : std::uint32_t { kNotKnown, kYes, kNo };
-  if (device < 0 || device >= kMostDevices || Wished() == Wish::kVmm) return false;
+  if (device < 0 || device >= kMaxDevices || ChosenMode() == PlainMemoryMode::kVmm) return false;
   std::uint32_t known = wire::Load(state.paged[device]);
   if (known == kNotKnown) {
     known = IsPagedOn(device) ? kYes : kNo;
@@ -76,7 +78,7 @@ CUresult AllocateManaged(ProcessState& state, const Where& where, CUdeviceptr* p
 }
 
 void TellManaged(ProcessState& state) {
-  if (state.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  if (state.join_state.load(std::memory_order_acquire) != JoinState::kJoined) return;
   const Locked lock(state.books);
   wire::Store(state.ledger->slot[state.slot].managed, state.allocations.managed());
 }

@@ -29,7 +29,7 @@ void Trim(CUmemoryPool pool) {
   if (auto* const trim = GPUMAN_REAL(cuMemPoolTrimTo)) trim(pool, 0);
 }
 
-bool IsCounted(int device) { return device >= 0 && device < kMostDevices; }
+bool IsCounted(int device) { return device >= 0 && device < kMaxDevices; }
 
 bool IsNearLimit(ProcessState& state, int device) {
   const ReportedMemory told = ReportedMemoryOf(state, device);
@@ -73,7 +73,7 @@ Relaxed::~Relaxed() {
 
 void RefreshPools(ProcessState& state) {
   const Relaxed relaxed;
-  std::uint64_t gone[kMostDevices] = {};
+  std::uint64_t gone[kMaxDevices] = {};
   state.pool.ForEach([&](std::uint64_t number, Pool& pool) {
     if (!IsCounted(pool.device)) return;
     std::uint64_t has = 0;
@@ -84,7 +84,7 @@ void RefreshPools(ProcessState& state) {
       Charge(state, pool.device, has - pool.held);
     pool.held = has;
   });
-  for (int device = 0; device < kMostDevices; ++device) {
+  for (int device = 0; device < kMaxDevices; ++device) {
     if (gone[device] != 0) CameBack(state, device, gone[device]);
     std::uint64_t& spare = state.spare[device];
     if (spare == 0 || HeldOn(state, device) != 0) continue;
@@ -186,7 +186,7 @@ int DeviceOfPool(ProcessState& state, CUmemoryPool pool, int of_stream) {
   auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
   const Relaxed relaxed;
   CUmemoryPool its = nullptr;
-  for (int device = 0; ask != nullptr && device < kMostDevices && ask(&its, device) == CUDA_SUCCESS; ++device)
+  for (int device = 0; ask != nullptr && device < kMaxDevices && ask(&its, device) == CUDA_SUCCESS; ++device)
     if (its == pool) return device;
   return of_stream;
 }

@@ -18,7 +18,7 @@ constexpr Patience kPatience{.connect_ms = 500, .answer_ms = 10'000};
 constexpr std::uint64_t kFirstPause = 1'000'000'000;
 // Where the others' turns hang on what it has.
 constexpr std::uint64_t kPauseOfShared = 250'000'000;
-constexpr unsigned kMostDoublings = 6;  // at most a minute between two tries
+constexpr unsigned kMaxDoublings = 6;  // at most a minute between two tries
 
 ProcessState* memory;
 // The descriptor that a process leaves to a child of its fork, which does not know of it.
@@ -31,18 +31,18 @@ void CloseLeftFile() {
 
 void Try(ProcessState& state) {
   CloseLeftFile();
-  Place place{nullptr, 0, -1};
-  const Reply reply = AskForLedger(place, kPatience);
+  JoinedLedger joined{nullptr, 0, -1};
+  const Reply reply = AskForLedger(joined, kPatience);
   if (reply == Reply::kJoined) {
-    left_file = Keep(place.file);
-    Join(state, place);
-    state.phase.store(Phase::kJoined, std::memory_order_release);
+    left_file = Keep(joined.file);
+    Join(state, joined);
+    state.join_state.store(JoinState::kJoined, std::memory_order_release);
     TellImported(state);
     TellManaged(state);
     return;
   }
-  if (reply == Reply::kNoJob) return state.phase.store(Phase::kNever, std::memory_order_release);
-  const unsigned doublings = state.tries < kMostDoublings ? state.tries : kMostDoublings;
+  if (reply == Reply::kNoJob) return state.join_state.store(JoinState::kNever, std::memory_order_release);
+  const unsigned doublings = state.tries < kMaxDoublings ? state.tries : kMaxDoublings;
   ++state.tries;
   const std::uint64_t pause = MayBeEvicted() ? kPauseOfShared : kFirstPause << doublings;
   __atomic_store_n(&state.next_try, NowNs() + pause, __ATOMIC_RELEASE);
@@ -58,7 +58,7 @@ void TryWhenDue(ProcessState& state) {
   } else {
     ::pthread_mutex_lock(&state.join);
   }
-  if (state.phase == Phase::kAlone && state.next_try == due) Try(state);
+  if (state.join_state == JoinState::kAlone && state.next_try == due) Try(state);
   ::pthread_mutex_unlock(&state.join);
 }
 
@@ -84,14 +84,14 @@ ProcessState* UnjoinedState() {
 ProcessState* JoinedState() {
   ProcessState* const state = UnjoinedState();
   if (state == nullptr) return nullptr;
-  Phase phase = state->phase.load(std::memory_order_acquire);
+  JoinState join_state = state->join_state.load(std::memory_order_acquire);
   // Once there is a service thread it asks, and the program's threads never wait for that.
-  if (__builtin_expect(phase == Phase::kAlone, 0) &&
+  if (__builtin_expect(join_state == JoinState::kAlone, 0) &&
       __atomic_load_n(&state->service_thread.started, __ATOMIC_ACQUIRE) == 0) {
     TryWhenDue(*state);
-    phase = state->phase.load(std::memory_order_acquire);
+    join_state = state->join_state.load(std::memory_order_acquire);
   }
-  return phase == Phase::kNever ? nullptr : state;
+  return join_state == JoinState::kNever ? nullptr : state;
 }
 
 }  // namespace gpuman::shim

@@ -71,7 +71,7 @@ struct Context {
 // What is behind a piece of a region. `kept`: the descriptor in the descriptor store that it came by, above
 // 0. What came and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it
 // is freed. So is what others can reach (`stays`).
-struct Backing {
+struct PieceBacking {
   static constexpr int kOwn = 0, kStuck = -1, kUnkept = -2;
   enum Mark : std::uint32_t { kNone, kGoing, kFresh };  // chosen to leave; has just come
   std::uint64_t handle;
@@ -80,7 +80,7 @@ struct Backing {
   bool stays = false;
 };
 
-enum class Phase : std::uint32_t {
+enum class JoinState : std::uint32_t {
   kAlone,   // no daemon has answered yet: counts, without a limit
   kJoined,  // counts in the ledger
   kNever    // no job of any daemon: does nothing
@@ -88,7 +88,7 @@ enum class Phase : std::uint32_t {
 
 struct ProcessState {
   // Joining (join.cc).
-  std::atomic<Phase> phase;
+  std::atomic<JoinState> join_state;
   std::uint32_t tries;
   std::uint64_t next_try;  // CLOCK_MONOTONIC, ns; atomic
   pthread_mutex_t join;
@@ -99,7 +99,7 @@ struct ProcessState {
   unsigned slot;
   KeptFile file;          // of the ledger, for reclaiming
   std::uint32_t changes;  // of the ledger, seen last
-  Device devices[kMostDevices];
+  Device devices[kMaxDevices];
 
   // What costs what (account/).
   pthread_mutex_t books;
@@ -110,34 +110,34 @@ struct ProcessState {
   // Kept in step with the driver.
   pthread_mutex_t pools;
   Table<Pool> pool;
-  std::uint64_t spare[kMostDevices];   // counted, for a pool that grows at the limit
-  std::uint64_t ending[kMostDevices];  // of pools that were destroyed while work went on
-  bool pools_used;                     // atomic
+  std::uint64_t spare[kMaxDevices];   // counted, for a pool that grows at the limit
+  std::uint64_t ending[kMaxDevices];  // of pools that were destroyed while work went on
+  bool pools_used;                    // atomic
   StreamMemory streams;
   pthread_mutex_t contexts;
   Table<Context> context;
-  std::uint64_t primary[kMostDevices];
+  std::uint64_t primary[kMaxDevices];
 
   // Of what plain memory is made (paging.cc), by device. Atomic; 0: not known yet, 1: managed memory, 2: not.
-  std::uint32_t paged[kMostDevices];
+  std::uint32_t paged[kMaxDevices];
 
   // What can leave the device (backing.cc), and how it leaves and comes back (service_thread.cc).
   Gate gate;
-  Regions regions;            // for books
-  Table<Backing> handles;     // for books: of the regions' pieces that are on the device, by address
-  Slabs slabs;                // for books: of regions
-  MadeMemory made;            // for books: the program's own, with regions and without
-  std::uint64_t stuck;        // for books: bytes of those that cannot leave it
-  std::uint64_t imported;     // for books: bytes of those that came from another process
-  std::uint64_t foreign;      // for books: memory that the program imported itself, how many
-  std::uint64_t away;         // for books: bytes of pieces that are in host memory instead
-  std::uint64_t births;       // for books: allocations so far
-  std::uint32_t backing;      // atomic; 0: not known yet, 1: regions are made, 2: none are
-  int visible;                // devices that the process sees; known with `backing`
-  std::uint32_t home;         // atomic; 1 + the one of several whose memory can leave; 0: none yet
-  std::uint64_t reach;        // for books: the devices with contexts, a bit each
-  std::uint32_t captures;     // atomic; streams that capture
-  pthread_mutex_t capturing;  // held where a capture begins, and where one would be spoilt; after contexts
+  Regions regions;              // for books
+  Table<PieceBacking> handles;  // for books: of the regions' pieces that are on the device, by address
+  Slabs slabs;                  // for books: of regions
+  MadeMemory made;              // for books: the program's own, with regions and without
+  std::uint64_t stuck;          // for books: bytes of those that cannot leave it
+  std::uint64_t imported;       // for books: bytes of those that came from another process
+  std::uint64_t foreign;        // for books: memory that the program imported itself, how many
+  std::uint64_t away;           // for books: bytes of pieces that are in host memory instead
+  std::uint64_t births;         // for books: allocations so far
+  std::uint32_t backing;        // atomic; 0: not known yet, 1: regions are made, 2: none are
+  int visible;                  // devices that the process sees; known with `backing`
+  std::uint32_t home;           // atomic; 1 + the one of several whose memory can leave; 0: none yet
+  std::uint64_t reach;          // for books: the devices with contexts, a bit each
+  std::uint32_t captures;       // atomic; streams that capture
+  pthread_mutex_t capturing;    // held where a capture begins, and where one would be spoilt; after contexts
   Watch watch;
   Drain drain;
   ServiceThread service_thread;
@@ -145,7 +145,7 @@ struct ProcessState {
   Ipc ipc;
   IpcServer ipc_server;
   unsigned segments;  // of host memory that has the data that is away; the service thread's own
-  int segment[ledger::wire::kMostSegments];  // in the descriptor store
+  int segment[ledger::wire::kMaxSegments];  // in the descriptor store
 };
 
 // The state of this process as it is, joined or not; null where there can be none.

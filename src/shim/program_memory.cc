@@ -14,7 +14,7 @@ bool CanLeave(ProcessState& state, const CUmemAllocationProp& prop, unsigned lon
   constexpr std::uint32_t kPassable = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return flags == 0 && prop.type == CU_MEM_ALLOCATION_TYPE_PINNED &&
          prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE && prop.location.id >= 0 &&
-         prop.location.id < kMostDevices && (prop.requestedHandleTypes & ~kPassable) == 0 &&
+         prop.location.id < kMaxDevices && (prop.requestedHandleTypes & ~kPassable) == 0 &&
          prop.win32HandleMetaData == nullptr && prop.allocFlags.compressionType == 0 &&
          prop.allocFlags.usage == 0 && IsBackedOn(state, prop.location.id);
 }
@@ -29,24 +29,24 @@ Region RegionOf(std::uint64_t token, const Made& made) {
 
 // A region stands for the memory from now on.
 void Offer(ProcessState& state, std::uint64_t token, Made& made) {
-  Backing* const backing = state.handles.Insert(made.address);
+  PieceBacking* const backing = state.handles.Insert(made.address);
   if (backing == nullptr) return;
-  *backing = {made.handle, made.kept, Backing::kNone};
+  *backing = {made.handle, made.kept, PieceBacking::kNone};
   made.region = state.regions.Add(RegionOf(token, made));
-  Backing ignored{};
+  PieceBacking ignored{};
   if (!made.region) state.handles.Take(made.address, ignored);
 }
 
 void Recall(ProcessState& state, Made& made) {
   Region region{};
-  Backing backing{};
+  PieceBacking backing{};
   state.regions.Take(made.address, region);
   made.region = false;
   made.handle = 0;
   if (state.handles.Take(made.address, backing)) {
     made.handle = backing.handle;
     made.kept = backing.kept;
-    if (made.kept == Backing::kStuck) state.stuck -= made.bytes;
+    if (made.kept == PieceBacking::kStuck) state.stuck -= made.bytes;
   } else {
     // Only a process that its driver has failed goes on while it is away.
     state.away -= made.bytes < state.away ? made.bytes : state.away;
@@ -57,7 +57,7 @@ void Settle(ProcessState& state, std::uint64_t token) {
   Made* const made = state.made.Find(token);
   if (made == nullptr) return;
   const bool leaves = !made->stays && made->mappings == 1 && made->whole && made->handle != 0 &&
-                      made->kept != Backing::kStuck;
+                      made->kept != PieceBacking::kStuck;
   if (!made->region && leaves) Offer(state, token, *made);
   if (made->region && !leaves) Recall(state, *made);
 }
@@ -67,7 +67,7 @@ void End(ProcessState& state, const Made& made) {
   auto* const release = GPUMAN_REAL(cuMemRelease);
   if (made.handle != 0 && release != nullptr) release(made.handle);
   if (made.kept > 0) CloseDescriptor(state, made.kept);
-  if (made.kept == Backing::kOwn) return;
+  if (made.kept == PieceBacking::kOwn) return;
   const Locked lock(state.books);
   state.imported -= made.bytes;
 }
@@ -88,7 +88,7 @@ CUresult CreateForProgram(ProcessState& state, ProgramHandle* handle, std::size_
   StartServiceThread(state);
   const Locked lock(state.books);
   const ProgramHandle token = state.made.Add({.handle = made,
-                                              .kept = Backing::kOwn,
+                                              .kept = PieceBacking::kOwn,
                                               .device = prop.location.id,
                                               .bytes = size,
                                               .born = ++state.births,
@@ -105,11 +105,11 @@ CUresult CreateForProgram(ProcessState& state, ProgramHandle* handle, std::size_
 }
 
 Held HeldBy(ProcessState& state, ProgramHandle handle) {
-  if (!MadeMemory::IsToken(handle)) return {handle, Backing::kOwn, UINT32_MAX, 0, false};
+  if (!MadeMemory::IsToken(handle)) return {handle, PieceBacking::kOwn, UINT32_MAX, 0, false};
   const Locked lock(state.books);
   const Made* const made = state.made.Held(handle);
-  if (made == nullptr) return {0, Backing::kOwn, 0, 0, true};
-  const Backing* const backing = made->region ? state.handles.Find(made->address) : nullptr;
+  if (made == nullptr) return {0, PieceBacking::kOwn, 0, 0, true};
+  const PieceBacking* const backing = made->region ? state.handles.Find(made->address) : nullptr;
   return {backing != nullptr ? backing->handle : made->handle,
           backing != nullptr ? backing->kept : made->kept, made->types, made->direct, true};
 }

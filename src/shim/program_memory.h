@@ -21,7 +21,7 @@ driver::abi::CUresult CreateForProgram(ProcessState& state, ProgramHandle* handl
 // gone.
 struct Held {
   ProgramHandle handle;
-  int kept;             // as Backing's
+  int kept;             // as PieceBacking's
   std::uint32_t types;  // by which it may be exported
   unsigned char direct;
   bool token;

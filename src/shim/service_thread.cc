@@ -17,7 +17,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using wire::Stage;
+using wire::MemoryStage;
 using wire::Trouble;
 
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the service thread
@@ -47,7 +47,7 @@ class Attending {
   [[noreturn]] void Run() {
     OpenDescriptorStore(state_);
     TellEvictable(state_);
-    Tell(Stage::kOnGpu);
+    Tell(MemoryStage::kOnGpu);
     std::uint32_t done = wire::Load(slot_.answered);
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
@@ -64,7 +64,7 @@ class Attending {
   }
 
  private:
-  void Tell(Stage stage) { wire::Store(slot_.stage, static_cast<std::uint32_t>(stage)); }
+  void Tell(MemoryStage stage) { wire::Store(slot_.stage, static_cast<std::uint32_t>(stage)); }
   void Tell(const Ended& ended) {
     wire::Store(slot_.error, wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver)));
   }
@@ -90,8 +90,8 @@ class Attending {
 
   void Obey(std::uint32_t order) {
     Tell(Ended{});
-    const wire::What what = wire::WhatOf(order);
-    if (what == wire::What::kRun)
+    const wire::OrderKind what = wire::OrderKindOf(order);
+    if (what == wire::OrderKind::kRun)
       Run(state_.service_thread.shut);
     else
       Hold(what, state_.service_thread.shut);
@@ -102,7 +102,7 @@ class Attending {
   void Run(bool& shut) {
     Ended ended{};
     if (shut) {
-      Tell(Stage::kRestoring);
+      Tell(MemoryStage::kRestoring);
       ended = FetchBack(state_);
       shut = !ended.ok() && !ended.failed;
       TellMemory();
@@ -113,26 +113,28 @@ class Attending {
       }
     }
     Tell(ended);
-    Tell(ended.failed ? Stage::kFailed : shut ? away_ : Stage::kOnGpu);  // the page may have been overwritten
+    Tell(ended.failed ? MemoryStage::kFailed
+         : shut       ? away_
+                      : MemoryStage::kOnGpu);  // the page may have been overwritten
   }
 
-  void Hold(wire::What what, bool& shut) {
+  void Hold(wire::OrderKind what, bool& shut) {
     const bool was_shut = shut;
     Ended ended{};
     if (!shut) {
-      Tell(Stage::kEvicting);
+      Tell(MemoryStage::kEvicting);
       ended = IsEnding(state_) ? Ended{Trouble::kBusy} : Shut(state_, LimitOfProgram());
       shut = ended.ok();
     }
     const std::uint64_t away = BytesAway(state_), wanted = wire::Load(slot_.order_bytes);
-    const std::uint64_t bytes = what == wire::What::kLeave                   ? kEverything
-                                : what == wire::What::kTake && wanted > away ? wanted - away
-                                                                             : 0;
+    const std::uint64_t bytes = what == wire::OrderKind::kLeave                   ? kEverything
+                                : what == wire::OrderKind::kTake && wanted > away ? wanted - away
+                                                                                  : 0;
     if (ended.ok() && bytes != 0) {
-      Tell(Stage::kEvicting);
+      Tell(MemoryStage::kEvicting);
       ended = HandOut(state_, bytes);
     }
-    if (ended.ok()) away_ = what == wire::What::kLeave ? Stage::kEvicted : Stage::kHeld;
+    if (ended.ok()) away_ = what == wire::OrderKind::kLeave ? MemoryStage::kEvicted : MemoryStage::kHeld;
     if (!ended.ok() && shut && !was_shut) {
       shut = false;
       OpenGate(state_);
@@ -140,25 +142,25 @@ class Attending {
     if (shut && !was_shut) TellActivity(state_, wire::Activity::kIdle, NowNs());
     TellMemory();
     Tell(ended);
-    Tell(shut ? away_ : Stage::kOnGpu);
+    Tell(shut ? away_ : MemoryStage::kOnGpu);
   }
 
   ProcessState& state_;
   wire::Slot& slot_;
-  Stage away_ = Stage::kHeld;  // what it is while the gate is shut
+  MemoryStage away_ = MemoryStage::kHeld;  // what it is while the gate is shut
 };
 
 bool Joined(const ProcessState& state) {
-  return state.phase.load(std::memory_order_acquire) == Phase::kJoined;
+  return state.join_state.load(std::memory_order_acquire) == JoinState::kJoined;
 }
 
 bool IsEvictable(const ProcessState& state) {
-  return wire::Load(state.ledger->backing) == static_cast<std::uint32_t>(wire::Backing::kEvictable);
+  return wire::Load(state.ledger->backing) == static_cast<std::uint32_t>(wire::AllocationMode::kEvictable);
 }
 
 // A daemon that was away when the program began: it may not allocate again.
 void AwaitDaemon(ProcessState& state) {
-  while (state.phase.load(std::memory_order_acquire) == Phase::kAlone) {
+  while (state.join_state.load(std::memory_order_acquire) == JoinState::kAlone) {
     const std::uint64_t due = __atomic_load_n(&state.next_try, __ATOMIC_ACQUIRE), now = NowNs();
     if (now < due) {
       const timespec time{static_cast<time_t>((due - now) / 1'000'000'000),

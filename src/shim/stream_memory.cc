@@ -32,7 +32,7 @@ class Trial {
 
   bool Take(StreamPool& pool, std::uint64_t& address) const {
     if (!pool.blocks.Take(request_.bytes, key_, request_.where.context, address)) return false;
-    Given(pool);
+    NoteUse(pool);
     return true;
   }
 
@@ -44,7 +44,7 @@ class Trial {
     if (found == 0 || wait == nullptr || wait(request_.stream, EventOf(behind), 0) != CUDA_SUCCESS)
       return false;
     pool.blocks.TakeAfter(found, request_.bytes, request_.where.context, address);
-    Given(pool);
+    NoteUse(pool);
     return address != 0;
   }
 
@@ -75,7 +75,7 @@ class Trial {
     return result;
   }
 
-  static void Given(StreamPool& pool) {
+  static void NoteUse(StreamPool& pool) {
     if (pool.blocks.used() > pool.used_high) pool.used_high = pool.blocks.used();
   }
 

@@ -85,7 +85,7 @@ void OpenPoolTo(ProcessState& state, CUmemoryPool handle, const CUmemAccessDesc*
   for (std::size_t i = 0; i < count; ++i) {
     const CUmemLocation& where = access[i].location;
     if (where.type != CU_MEM_LOCATION_TYPE_DEVICE || where.id == pool->device || where.id < 0 ||
-        where.id >= kMostDevices || access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        where.id >= kMaxDevices || access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
       continue;
     readers |= DeviceBit(where.id);
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) writers |= DeviceBit(where.id);
@@ -193,7 +193,7 @@ Behind TakeEvent(ProcessState& state, std::uint64_t context) {
 
 void PutEvent(ProcessState& state, const Behind& behind) {
   StreamMemory& streams = state.streams;
-  if (streams.events < StreamMemory::kMostEvents) {
+  if (streams.events < StreamMemory::kMaxEvents) {
     streams.event[streams.events++] = behind;
     return;
   }

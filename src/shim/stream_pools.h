@@ -23,9 +23,9 @@ struct StreamPool {
 };
 
 struct StreamMemory {
-  static constexpr unsigned kMostPools = 32, kMostEvents = 256;
-  StreamPool pool[kMostPools];  // a region has the index + 1
-  Behind event[kMostEvents];    // the shim's own that are of no use just now
+  static constexpr unsigned kMaxPools = 32, kMaxEvents = 256;
+  StreamPool pool[kMaxPools];  // a region has the index + 1
+  Behind event[kMaxEvents];    // the shim's own that are of no use just now
   unsigned events;
   std::uint32_t any;  // atomic; a pool has had memory of the shim's
 };

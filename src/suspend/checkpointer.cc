@@ -28,7 +28,7 @@ Checkpointer::Checkpointer(asio::io_context& loop, asio::thread_pool& workers, C
       self_(std::make_shared<Checkpointer*>(this)) {}
 
 Checkpointer::~Checkpointer() {
-  for (auto& [user, helper] : helpers_) helper.link->Stop();
+  for (auto& [user, mover] : movers_) mover.link->Stop();
 }
 
 void Checkpointer::Soon(std::function<void(Checkpointer&)> what) {
@@ -37,22 +37,22 @@ void Checkpointer::Soon(std::function<void(Checkpointer&)> what) {
   });
 }
 
-void Checkpointer::Ask(const HelperUser& user, Request request, Done done) {
+void Checkpointer::Ask(const MoverUser& user, Request request, Done done) {
   const std::uint64_t id = request.id = next_id_++;
   requests_.emplace(id, Pending{.user = user, .request = std::move(request), .done = std::move(done)});
   Soon([user](Checkpointer& me) { me.Admit(user); });
 }
 
 // What the user has asked for and is not in the turn yet: that begins when a mover can make the call.
-void Checkpointer::Admit(const HelperUser& user) {
+void Checkpointer::Admit(const MoverUser& user) {
   std::vector<std::uint64_t> asked;
   for (const auto& [id, pending] : requests_)
     if (pending.user == user && pending.at == Pending::At::kHere) asked.push_back(id);
   if (asked.empty()) return;
-  Helper& helper = HelperOf(user);
-  helper.idle->cancel();
-  if (!helper.ready) return;
-  const auto cannot = helper.cannot;
+  Mover& mover = MoverOf(user);
+  mover.idle->cancel();
+  if (!mover.ready) return;
+  const auto cannot = mover.cannot;
   for (const auto id : asked) {
     const auto found = requests_.find(id);
     if (found == requests_.end()) continue;
@@ -66,10 +66,10 @@ void Checkpointer::Admit(const HelperUser& user) {
   Pump();
 }
 
-std::set<pid_t> Checkpointer::IdleHelperPids() const {
+std::set<pid_t> Checkpointer::IdleMoverPids() const {
   std::set<pid_t> pids;
-  for (const auto& [user, helper] : helpers_)
-    if (const auto pid = HelperPid(user); pid && IsIdle(user)) pids.insert(*pid);
+  for (const auto& [user, mover] : movers_)
+    if (const auto pid = MoverPid(user); pid && IsIdle(user)) pids.insert(*pid);
   return pids;
 }
 
@@ -88,7 +88,7 @@ void Checkpointer::Pump() {
 
 void Checkpointer::Send(std::uint64_t id) {
   Pending& pending = requests_.at(id);
-  const HelperUser& user = pending.user;
+  const MoverUser& user = pending.user;
   pending.at = Pending::At::kSent;
   const base::Millis limit = options_.request_limit + pending.request.lock_timeout;
   pending.limit = std::make_unique<asio::steady_timer>(loop_, limit);
@@ -96,51 +96,51 @@ void Checkpointer::Send(std::uint64_t id) {
     const auto self = weak.lock();
     // It may have been answered in the same round of the loop.
     if (error || !self || !(*self)->requests_.contains(id)) return;
-    const HelperUser whose = (*self)->requests_.at(id).user;
+    const MoverUser whose = (*self)->requests_.at(id).user;
     (*self)->OnGone(whose, {base::ErrorCode::kTimeout, fmt::format("gpuman-mover did not answer within {}",
                                                                    base::FormatDuration(limit))});
   });
-  helpers_.at(user).link->Send(pending.request);
+  movers_.at(user).link->Send(pending.request);
 }
 
-void Checkpointer::Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes) {
+void Checkpointer::Prepare(const MoverUser& user, const std::string& gpu, base::Bytes bytes) {
   Demand& demand = demands_[user];
   const bool last = demand.wanted.count > 0 && bytes.count == 0;
   demand.gpu = gpu;
   demand.wanted = bytes;
-  if (bytes.count == 0 && !helpers_.contains(user)) return;
+  if (bytes.count == 0 && !movers_.contains(user)) return;
   if (last) StopWhenIdle(user);
-  if (HelperOf(user).ready) SendDemand(user);
+  if (MoverOf(user).ready) SendDemand(user);
 }
 
 // What it says it has ready counts as far as it was asked for.
-base::Bytes Checkpointer::Prepared(const HelperUser& user) const {
+base::Bytes Checkpointer::Prepared(const MoverUser& user) const {
   const auto found = demands_.find(user);
-  if (found == demands_.end() || !helpers_.contains(user)) return {};
+  if (found == demands_.end() || !movers_.contains(user)) return {};
   return std::min(found->second.ready, found->second.wanted);
 }
 
-void Checkpointer::SendDemand(const HelperUser& user) {
+void Checkpointer::SendDemand(const MoverUser& user) {
   Demand& demand = demands_[user];
-  Helper& helper = helpers_.at(user);
-  helper.has_moved = helper.has_moved || demand.wanted.count > 0;
-  helper.link->Send({.id = kNobodyWaits, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
+  Mover& mover = movers_.at(user);
+  mover.has_moved = mover.has_moved || demand.wanted.count > 0;
+  mover.link->Send({.id = kNobodyWaits, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
 }
 
-void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files) {
-  Helper& helper = helpers_.at(user);
-  if (!helper.ready) {
+void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::vector<base::Fd> files) {
+  Mover& mover = movers_.at(user);
+  if (!mover.ready) {
     if (answer.outcome == Outcome::kDone || answer.outcome == Outcome::kUnsupported) {
-      helper.ready = true;
-      helper.start->cancel();
-      if (answer.outcome != Outcome::kDone) helper.cannot = answer;
+      mover.ready = true;
+      mover.start->cancel();
+      if (answer.outcome != Outcome::kDone) mover.cannot = answer;
       SendDemand(user);
       SendTransfers(user);
       return Admit(user);
     }
-    helper.link->Stop();
+    mover.link->Stop();
     CountDeath(user);
-    helpers_.erase(user);
+    movers_.erase(user);
     FailTransfers(user, answer);
     return FailRequests(user, answer);
   }
@@ -182,7 +182,7 @@ void Checkpointer::FinishRequest(std::uint64_t id, Answer answer) {
   finished.done(answer);
 }
 
-void Checkpointer::FailRequests(const HelperUser& user, const Answer& answer) {
+void Checkpointer::FailRequests(const MoverUser& user, const Answer& answer) {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, pending] : requests_)
     if (pending.user == user) ids.push_back(id);
@@ -202,7 +202,7 @@ void Checkpointer::ForgetDead() {
   }
 }
 
-void Checkpointer::Forget(const HelperUser& user, const base::ProcessId& process) {
+void Checkpointer::Forget(const MoverUser& user, const base::ProcessId& process) {
   const auto held = held_.find(process);
   for (const auto& [id, transfer] : transfers_) {
     if (transfer.request.process != process) continue;
@@ -210,8 +210,8 @@ void Checkpointer::Forget(const HelperUser& user, const base::ProcessId& process
     return;
   }
   if (held != held_.end()) LetGo(held);
-  if (const auto helper = helpers_.find(user); helper != helpers_.end() && helper->second.ready)
-    helper->second.link->Send({.id = kNobodyWaits, .verb = Verb::kForget, .process = process});
+  if (const auto mover = movers_.find(user); mover != movers_.end() && mover->second.ready)
+    mover->second.link->Send({.id = kNobodyWaits, .verb = Verb::kForget, .process = process});
 }
 
 }  // namespace gpuman::suspend

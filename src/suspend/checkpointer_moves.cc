@@ -16,12 +16,12 @@ void Checkpointer::SetLimit(Transfer& transfer, std::uint64_t id) {
   transfer.limit->async_wait([weak = std::weak_ptr(self_), id](const boost::system::error_code& error) {
     const auto self = weak.lock();
     if (error || !self || !(*self)->transfers_.contains(id)) return;
-    const HelperUser whose = (*self)->transfers_.at(id).user;
+    const MoverUser whose = (*self)->transfers_.at(id).user;
     (*self)->OnGone(whose, {base::ErrorCode::kTimeout, "gpuman-mover did not answer in time"});
   });
 }
 
-void Checkpointer::Move(const HelperUser& user, Request request, base::GuestSocket connection, Done done,
+void Checkpointer::Move(const MoverUser& user, Request request, base::UntrustedSocket connection, Done done,
                         Progress progress) {
   request.id = next_id_++;
   const std::uint64_t id = request.id;
@@ -44,13 +44,13 @@ void Checkpointer::Move(const HelperUser& user, Request request, base::GuestSock
   asio::post(loop_, [weak = std::weak_ptr(self_), user] {
     const auto self = weak.lock();
     if (!self) return;
-    Helper& helper = (*self)->HelperOf(user);
-    helper.idle->cancel();
-    if (helper.ready) (*self)->SendTransfers(user);
+    Mover& mover = (*self)->MoverOf(user);
+    mover.idle->cancel();
+    if (mover.ready) (*self)->SendTransfers(user);
   });
 }
 
-bool Checkpointer::HasRoomFor(const HelperUser& user, const base::ProcessId& process) const {
+bool Checkpointer::HasRoomFor(const MoverUser& user, const base::ProcessId& process) const {
   std::size_t of_process = 0, of_party = 0;
   for (const auto& [id, transfer] : transfers_) {
     if (transfer.request.verb != Verb::kTake && transfer.request.verb != Verb::kGive) continue;
@@ -67,33 +67,33 @@ std::size_t Checkpointer::HeldBy(const Party& party) const {
   return count;
 }
 
-void Checkpointer::Grant(const HelperUser& user, base::ProcessId process, base::Bytes bytes) {
+void Checkpointer::Grant(const MoverUser& user, base::ProcessId process, base::Bytes bytes) {
   // Not sent yet: it goes with the request.
   for (auto& [id, transfer] : transfers_) {
     if (transfer.sent || transfer.request.process != process || !transfer.request.room) continue;
     *transfer.request.room += bytes;
     return;
   }
-  const auto helper = helpers_.find(user);
-  if (helper != helpers_.end() && helper->second.ready)
-    helper->second.link->Send({.verb = Verb::kGrant, .process = process, .bytes = bytes});
+  const auto mover = movers_.find(user);
+  if (mover != movers_.end() && mover->second.ready)
+    mover->second.link->Send({.verb = Verb::kGrant, .process = process, .bytes = bytes});
 }
 
-void Checkpointer::SendTransfers(const HelperUser& user) {
-  const auto helper = helpers_.find(user);
-  if (helper == helpers_.end()) return;
-  HelperLink& link = *helper->second.link;
+void Checkpointer::SendTransfers(const MoverUser& user) {
+  const auto mover = movers_.find(user);
+  if (mover == movers_.end()) return;
+  MoverLink& link = *mover->second.link;
   for (auto& [id, transfer] : transfers_) {
     if (transfer.sent || transfer.user != user) continue;
     transfer.sent = true;
-    helper->second.has_moved = true;
+    mover->second.has_moved = true;
     const auto held = held_.find(transfer.request.process);
     // Whatever another mover is asked first, these are what it needs to go on.
     if (held != held_.end() && held->second.by != link.pid()) {
       std::vector<int> files;
       for (const auto& file : held->second.files) files.push_back(file.get());
-      for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMostParts) {
-        const auto count = std::min<std::size_t>(ledger::wire::kMostParts, files.size() - from);
+      for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMaxParts) {
+        const auto count = std::min<std::size_t>(ledger::wire::kMaxParts, files.size() - from);
         link.Send({.id = id,
                    .verb = Verb::kHold,
                    .process = transfer.request.process,
@@ -121,7 +121,7 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
     Held& held = held_[process];
     if (held.take > id) return;  // of an offer that the process went back on
     if (held.take != id)
-      held = {transfer.user, helpers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
+      held = {transfer.user, movers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
     // Then the mover and the process alone have it.
     held.too_many = held.too_many || HeldBy(PartyOf(transfer.user)) + files.size() > options_.most_held;
     if (held.too_many) {
@@ -181,7 +181,7 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
 }
 
 // Those that were sent may have been carried out.
-void Checkpointer::FailTransfers(const HelperUser& user, const Answer& answer) {
+void Checkpointer::FailTransfers(const MoverUser& user, const Answer& answer) {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, transfer] : transfers_)
     if (transfer.user == user) ids.push_back(id);

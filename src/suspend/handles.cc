@@ -10,7 +10,7 @@
 namespace gpuman::suspend {
 namespace {
 
-constexpr std::size_t kMostPassed = 253;  // SCM_MAX_FD: the kernel passes no more with one message
+constexpr std::size_t kMaxPassed = 253;  // SCM_MAX_FD: the kernel passes no more with one message
 
 }  // namespace
 
@@ -23,7 +23,7 @@ bool CanBeDeviceMemory(int descriptor) {
 }
 
 ssize_t ReceiveAll(int socket, void* data, std::size_t size, std::vector<base::Fd>& files) {
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostPassed * sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxPassed * sizeof(int))];
   iovec part{data, size};
   msghdr message{};
   message.msg_iov = &part;

@@ -17,13 +17,14 @@ using base::Fail;
 using base::Result;
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<Phase, const char*>, 7> kPhases{{{Phase::kRunning, "running"},
-                                                                {Phase::kSuspending, "suspending"},
-                                                                {Phase::kSuspended, "suspended"},
-                                                                {Phase::kResuming, "resuming"},
-                                                                {Phase::kUndoing, "undoing"},
-                                                                {Phase::kRetreating, "retreating"},
-                                                                {Phase::kEnded, "ended"}}};
+constexpr std::array<std::pair<SuspensionPhase, const char*>, 7> kPhases{
+    {{SuspensionPhase::kRunning, "running"},
+     {SuspensionPhase::kSuspending, "suspending"},
+     {SuspensionPhase::kSuspended, "suspended"},
+     {SuspensionPhase::kResuming, "resuming"},
+     {SuspensionPhase::kUndoing, "undoing"},
+     {SuspensionPhase::kRetreating, "retreating"},
+     {SuspensionPhase::kEnded, "ended"}}};
 
 bool Take(const Json& object, const char* name, std::string& out) {
   const auto it = object.find(name);
@@ -32,7 +33,7 @@ bool Take(const Json& object, const char* name, std::string& out) {
   return true;
 }
 
-bool TakePhase(const Json& object, Phase& out) {
+bool TakePhase(const Json& object, SuspensionPhase& out) {
   std::string word;
   if (!Take(object, "phase", word)) return false;
   for (const auto& [phase, known] : kPhases) {
@@ -81,30 +82,30 @@ bool TakeAbsence(const Json& object, std::optional<Absence>& out) {
 
 }  // namespace
 
-std::string_view ToString(Phase phase) {
+std::string_view ToString(SuspensionPhase phase) {
   for (const auto& [known, word] : kPhases)
     if (known == phase) return word;
   return "?";
 }
 
-std::string_view JobStateOf(Phase phase) {
+std::string_view JobStateOf(SuspensionPhase phase) {
   switch (phase) {
-    case Phase::kSuspended:
-    case Phase::kResuming:
-    case Phase::kRetreating:
+    case SuspensionPhase::kSuspended:
+    case SuspensionPhase::kResuming:
+    case SuspensionPhase::kRetreating:
       return "suspended";
     default:
       return "running";
   }
 }
 
-std::string ReturnsTo(const Record& record, const base::ProcessId& process) {
+std::string ReturnsTo(const SuspensionRecord& record, const base::ProcessId& process) {
   if (record.target) return *record.target;
   const auto held = record.held.find(process);
   return held == record.held.end() || held->second.size() != 1 ? "" : held->second.begin()->first;
 }
 
-std::string SerializeRecord(const Record& record) {
+std::string SerializeRecord(const SuspensionRecord& record) {
   Json held = Json::array();
   for (const auto& [process, gpus] : record.held) {
     Json bytes = Json::object();
@@ -124,9 +125,9 @@ std::string SerializeRecord(const Record& record) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<Record> ParseRecord(std::string_view text) {
+Result<SuspensionRecord> ParseRecord(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  Record record;
+  SuspensionRecord record;
   const auto wants = json.is_object() ? json.find("wants_gpu") : json.end();
   if (!json.is_object() || wants == json.end() || !wants->is_boolean() || !TakePhase(json, record.phase) ||
       !Take(json, "reason", record.reason) || !Take(json, "detail", record.detail) ||

@@ -16,7 +16,7 @@
 namespace gpuman::suspend {
 
 // Where a job is between the GPU and the host's memory. At rest: kRunning, kSuspended, kEnded.
-enum class Phase {
+enum class SuspensionPhase {
   kRunning,
   kSuspending,  // on the way out, because somebody asked
   kSuspended,
@@ -26,11 +26,11 @@ enum class Phase {
   kEnded,
 };
 
-std::string_view ToString(Phase phase);
+std::string_view ToString(SuspensionPhase phase);
 
 // Of the contract's job states: `suspended` from kSuspended until it runs again, else `running`. (Those of a
 // job that ends are the daemon's business.)
-std::string_view JobStateOf(Phase phase);
+std::string_view JobStateOf(SuspensionPhase phase);
 
 using BytesByGpu = std::map<std::string, base::Bytes>;  // by UUID
 
@@ -41,8 +41,8 @@ struct Absence {
   friend bool operator==(const Absence&, const Absence&) = default;
 };
 
-struct Record {
-  Phase phase = Phase::kRunning;
+struct SuspensionRecord {
+  SuspensionPhase phase = SuspensionPhase::kRunning;
   bool wants_gpu = true;              // the end that was asked for: on a GPU, or off it
   std::optional<std::string> target;  // the GPU to come back on; none: where it was
   std::optional<Absence> absence{};   // until somebody asks for something else
@@ -50,14 +50,14 @@ struct Record {
   std::string detail;                 // and the sentence, with the numbers
   // What each process held on its GPUs when it was taken off. Room for this has to be there for its return.
   std::map<base::ProcessId, BytesByGpu> held;
-  friend bool operator==(const Record&, const Record&) = default;
+  friend bool operator==(const SuspensionRecord&, const SuspensionRecord&) = default;
 };
 
 // The GPU, by UUID, that the process comes back on; empty: several, or none is known.
-std::string ReturnsTo(const Record& record, const base::ProcessId& process);
+std::string ReturnsTo(const SuspensionRecord& record, const base::ProcessId& process);
 
-std::string SerializeRecord(const Record& record);
+std::string SerializeRecord(const SuspensionRecord& record);
 // kCorrupt for what was not written by SerializeRecord.
-base::Result<Record> ParseRecord(std::string_view text);
+base::Result<SuspensionRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::suspend

@@ -6,9 +6,9 @@ namespace gpuman::suspend {
 namespace {
 
 TEST(SuspendRecord, ReadsTheSameAsWritten) {
-  Record record;
+  SuspensionRecord record;
   EXPECT_EQ(ParseRecord(SerializeRecord(record)).value(), record);
-  record.phase = Phase::kRetreating;
+  record.phase = SuspensionPhase::kRetreating;
   record.wants_gpu = false;
   record.target = "GPU-b";
   record.reason = "device_pressure";
@@ -38,7 +38,7 @@ TEST(SuspendRecord, RefusesWhatItDidNotWrite) {
 
 TEST(SuspendRecord, AProcessReturnsToTheTargetOrWhereItWas) {
   const base::ProcessId one{11, 1100}, several{12, 1200}, none{13, 1300};
-  Record record;
+  SuspensionRecord record;
   record.held = {{one, {{"b", base::GiB(1)}}}, {several, {{"a", base::GiB(1)}, {"b", base::GiB(1)}}}};
   EXPECT_EQ(ReturnsTo(record, one), "b");
   EXPECT_EQ(ReturnsTo(record, several), "");
@@ -48,12 +48,12 @@ TEST(SuspendRecord, AProcessReturnsToTheTargetOrWhereItWas) {
 }
 
 TEST(SuspendRecord, AJobIsSuspendedFromItsDepartureUntilItRunsAgain) {
-  EXPECT_EQ(JobStateOf(Phase::kRunning), "running");
-  EXPECT_EQ(JobStateOf(Phase::kSuspending), "running");
-  EXPECT_EQ(JobStateOf(Phase::kUndoing), "running");
-  EXPECT_EQ(JobStateOf(Phase::kSuspended), "suspended");
-  EXPECT_EQ(JobStateOf(Phase::kResuming), "suspended");
-  EXPECT_EQ(JobStateOf(Phase::kRetreating), "suspended");
+  EXPECT_EQ(JobStateOf(SuspensionPhase::kRunning), "running");
+  EXPECT_EQ(JobStateOf(SuspensionPhase::kSuspending), "running");
+  EXPECT_EQ(JobStateOf(SuspensionPhase::kUndoing), "running");
+  EXPECT_EQ(JobStateOf(SuspensionPhase::kSuspended), "suspended");
+  EXPECT_EQ(JobStateOf(SuspensionPhase::kResuming), "suspended");
+  EXPECT_EQ(JobStateOf(SuspensionPhase::kRetreating), "suspended");
 }
 
 }  // namespace

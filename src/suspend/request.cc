@@ -57,12 +57,12 @@ std::string_view WordOf(const Table& table, Value value) {
   return "?";
 }
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;  // what a ledger can count
-constexpr std::size_t kMostMessage = 1'000;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 44;  // what a ledger can count
+constexpr std::size_t kMaxMessage = 1'000;
 
 // It goes into records and events, and to terminals.
 std::string Shown(std::string_view message) {
-  std::size_t end = std::min(message.size(), kMostMessage);
+  std::size_t end = std::min(message.size(), kMaxMessage);
   while (end < message.size() && end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;
   std::string shown(message.substr(0, end));
   for (char& c : shown)
@@ -226,7 +226,7 @@ Result<Answer> ParseAnswer(std::string_view line) {
   answer.state = *state;
   if (json.contains("bytes")) {
     const auto bytes = IntegerOf<std::uint64_t>(json, "bytes");
-    if (!bytes || *bytes > kMostBytes) return Wrong("bytes");
+    if (!bytes || *bytes > kMaxBytes) return Wrong("bytes");
     answer.bytes = {*bytes};
   }
   if (json.contains("milliseconds")) {

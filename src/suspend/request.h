@@ -82,7 +82,7 @@ enum class Outcome {
   kTaken,    // of a kTake that is to be whole: the process has given it up
   kMoving,   // so many bytes more have left the GPU, or have come to it; every 20 s at least
   // The last word again:
-  kLost,  // it may have been done or not: the helper died or took too long, or the driver cannot say
+  kLost,  // it may have been done or not: the mover died or took too long, or the driver cannot say
 };
 
 // The driver's word on a process.

@@ -1,4 +1,4 @@
-// Whatever a helper of some user writes, and whatever stands in the store, reading it returns; what is
+// Whatever a mover of some user writes, and whatever stands in the store, reading it returns; what is
 // accepted reads the same once written.
 #include <cstdint>
 #include <cstdlib>

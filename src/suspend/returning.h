@@ -16,7 +16,7 @@ struct Candidate {
   base::JobId job;
   int priority = 128;          // higher is more important
   base::MonoTime since{};      // when its return was asked for
-  BytesByGpu needs{};          // Machine::Needs
+  BytesByGpu needs{};          // SuspensionStateMachine::Needs
   base::Millis room_lasts{0};  // there has to have been room for so long without a break
 };
 

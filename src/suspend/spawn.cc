@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/spawn_setup.h"
-#include "suspend/helper_link.h"
+#include "suspend/mover_link.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -20,7 +20,7 @@ using base::FailSystem;
 using base::Result;
 
 // What of the daemon's environment is a user's business: how programs and libraries are found. Not
-// CUDA_VISIBLE_DEVICES: the helper speaks of every GPU of the machine, or of the instance that it is for. Not
+// CUDA_VISIBLE_DEVICES: the mover speaks of every GPU of the machine, or of the instance that it is for. Not
 // LD_PRELOAD.
 bool IsPassedOn(std::string_view entry) {
   const std::string_view name = entry.substr(0, entry.find('='));
@@ -28,7 +28,7 @@ bool IsPassedOn(std::string_view entry) {
          name.ends_with("SAN_OPTIONS");
 }
 
-std::vector<std::string> Words(const HelperProgram& program, const HelperUser& user) {
+std::vector<std::string> Words(const MoverProgram& program, const MoverUser& user) {
   std::vector<std::string> words{program.path.string()};
   if (::geteuid() == 0 && (user.uid != 0 || user.gid != ::getegid())) {
     words.insert(words.end(),
@@ -44,7 +44,7 @@ std::vector<std::string> Words(const HelperProgram& program, const HelperUser& u
 
 // Above the numbers that the child takes, so that one dup2 does not close what another needs.
 Result<base::Fd> Lifted(base::Fd fd) {
-  base::Fd lifted(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kHelperLock + 1));
+  base::Fd lifted(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kMoverLock + 1));
   if (!lifted.ok()) return FailSystem(errno, "duplicating a descriptor");
   return lifted;
 }
@@ -70,7 +70,7 @@ std::string LockNameOf(const Party& party) {
                              : fmt::format("checkpoint-{}-{:016x}.lock", party.uid, HashOf(party.trust));
 }
 
-Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser& user) {
+Result<SpawnedMover> SpawnMover(const MoverProgram& program, const MoverUser& user) {
   if (::geteuid() != 0 && ::geteuid() != user.uid)
     return base::Fail(
         base::ErrorCode::kPermissionDenied,
@@ -78,12 +78,12 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return FailSystem(errno, "making a socket for gpuman-mover");
-  SpawnedHelper helper;
-  helper.socket = base::Fd(pair[0]);
+  SpawnedMover mover;
+  mover.socket = base::Fd(pair[0]);
   GPUMAN_ASSIGN(const base::Fd theirs, Lifted(base::Fd(pair[1])));
   base::Fd lock;
   if (!program.locks.empty()) {
-    // A description of its own for each helper: they exclude one another.
+    // A description of its own for each mover: they exclude one another.
     const auto file = program.locks / LockNameOf(PartyOf(user));
     GPUMAN_ASSIGN(base::Fd opened, base::OpenFile(file, O_RDWR | O_CREAT, 0600));
     GPUMAN_ASSIGN(lock, Lifted(std::move(opened)));
@@ -95,14 +95,14 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
   const auto argv = Pointers(words);
   const auto envp = Pointers(environment);
   base::SpawnSetup setup;
-  setup.Give(theirs.get(), kHelperSocket);
+  setup.Give(theirs.get(), kMoverSocket);
   setup.GiveNull(1, O_WRONLY);
   setup.GiveNull(2, O_WRONLY);
-  if (lock.ok()) setup.Give(lock.get(), kHelperLock);
-  setup.CloseFrom(lock.ok() ? kHelperLock + 1 : kHelperLock);
-  GPUMAN_ASSIGN(helper.pid, setup.Start(program.path.c_str(), argv.data(), envp.data()));
-  GPUMAN_ASSIGN(helper.process, base::WatchChild(helper.pid));
-  return helper;
+  if (lock.ok()) setup.Give(lock.get(), kMoverLock);
+  setup.CloseFrom(lock.ok() ? kMoverLock + 1 : kMoverLock);
+  GPUMAN_ASSIGN(mover.pid, setup.Start(program.path.c_str(), argv.data(), envp.data()));
+  GPUMAN_ASSIGN(mover.process, base::WatchChild(mover.pid));
+  return mover;
 }
 
 }  // namespace gpuman::suspend

@@ -69,10 +69,10 @@ std::optional<base::MonoTime> Turns::Deadline() const {
 }
 
 base::Millis RestartDelay(int deaths) {
-  constexpr int kForgiven = 3, kMostDoublings = 5;
+  constexpr int kForgiven = 3, kMaxDoublings = 5;
   constexpr base::Millis kFirst{250};
   if (deaths <= kForgiven) return base::Millis(0);
-  return kFirst * (1 << std::min(deaths - kForgiven - 1, kMostDoublings));
+  return kFirst * (1 << std::min(deaths - kForgiven - 1, kMaxDoublings));
 }
 
 }  // namespace gpuman::suspend

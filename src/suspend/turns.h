@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
-#include "suspend/helper.h"
+#include "suspend/mover_options.h"
 
 namespace gpuman::suspend {
 

@@ -60,7 +60,7 @@ patience = "1s"
     def setUp(self):
         self.attackers = self.sharing(ATTACKER, "attackers")
         self.neighbours = self.sharing(NEIGHBOUR, "neighbours")
-        until("both take part", lambda: all(self.standing(job) for job in (self.attackers, self.neighbours)))
+        until("both take part", lambda: all(self.tenant(job) for job in (self.attackers, self.neighbours)))
         self.goes_on("neighbours")
         self.goes_on("attackers")
 
@@ -72,21 +72,21 @@ patience = "1s"
     def share(self, **settings):
         return self.request("PUT", "/v1/share", settings).json()
 
-    def standing(self, job):
+    def tenant(self, job):
         return next((one for gpu in self.request("GET", "/v1/share").json()["gpus"] for one in gpu["jobs"] if one["id"] == job), None)
 
     def goes_on(self, tag, more=0.05):
-        had = (self.standing(self.job(tag)["id"]) or {"had_turn": 0})["had_turn"]
-        until(f"{tag} has had a longer turn", lambda: (one := self.standing(self.job(tag)["id"])) and one["had_turn"] >= had + more)
+        had = (self.tenant(self.job(tag)["id"]) or {"had_turn": 0})["had_turn"]
+        until(f"{tag} has had a longer turn", lambda: (one := self.tenant(self.job(tag)["id"])) and one["had_turn"] >= had + more)
 
     def is_let_go_on(self):
         """By its user: again where that came while it was being taken off, after which it is stopped as it was before."""
         until("it goes on", lambda: self.signal(self.pid(), signal.SIGCONT) or
-              (self.job(self.attackers)["state"] == "running" and not self.stands() and self.standing(self.attackers)["gate"] == "open"))
+              (self.job(self.attackers)["state"] == "running" and not self.stands() and self.tenant(self.attackers)["gate"] == "open"))
 
     def runs(self, tag):
         """Where nobody else wants the GPU no turns are counted: its gate is open, and `ends_right` sees what it did."""
-        until(f"{tag} runs", lambda: (one := self.standing(self.job(tag)["id"])) and one["gate"] == "open")
+        until(f"{tag} runs", lambda: (one := self.tenant(self.job(tag)["id"])) and one["gate"] == "open")
 
     def pid(self):
         return self.job(self.attackers)["pid"]
@@ -97,11 +97,11 @@ patience = "1s"
     def stop_it(self, gate):
         """By its own user, where its gate is like this."""
         def stopped():
-            if self.standing(self.attackers)["gate"] != gate:
+            if self.tenant(self.attackers)["gate"] != gate:
                 return False
             self.signal(self.pid(), signal.SIGSTOP)
             until("it stands", self.stands)
-            if self.standing(self.attackers)["gate"] == gate:
+            if self.tenant(self.attackers)["gate"] == gate:
                 return True
             self.signal(self.pid(), signal.SIGCONT)
             return False
@@ -114,10 +114,10 @@ patience = "1s"
         def outcome():
             if self.job(self.attackers)["state"] != "running" or self.job(self.neighbours)["reason"] == "share_wait":
                 return "at work"
-            return (self.standing(self.attackers) or {}).get("gate") == "closed" and "behind its gate"
+            return (self.tenant(self.attackers) or {}).get("gate") == "closed" and "behind its gate"
 
         def stopped():
-            if self.standing(self.attackers)["gate"] != "open":
+            if self.tenant(self.attackers)["gate"] != "open":
                 return False
             stop()
             until("it stands", self.stands)

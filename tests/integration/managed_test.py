@@ -134,7 +134,7 @@ class Managed(ManagedCase):
         managed = {job["tag"]: job["memory"]["managed"] for job in self.gpu()["jobs"]}
         self.assertEqual(managed["small"], 0)
         self.finishes_with_its_data(large)
-        until("the other has the GPU", lambda: self.standing(small)["gate"] == "open")
+        until("the other has the GPU", lambda: self.tenant(small)["gate"] == "open")
 
     def test_the_daemon_dies_and_comes_back(self):
         jobs = [self.busy("one", iterations=0), self.busy("other", iterations=20)]

@@ -69,13 +69,13 @@ class TurnsCase(ManyCase, Meets):
     """Two GPUs, each with room for the contexts of two processes and the memory of one."""
     gpus, more = 2, 'yield_limit = "200ms"\nretry = "100ms"\n[suspend]\npatience = "1s"\n'
 
-    def standing(self, job):
+    def tenant(self, job):
         return next((one for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job), None)
 
     def waits_for(self, job, obstacle):
         """It says for whom, wherever one looks."""
         until("it waits for one that does not yield",
-              lambda: (one := self.standing(job)) and one["waits_for"] == "yield" and one)
+              lambda: (one := self.tenant(job)) and one["waits_for"] == "yield" and one)
         view = until("and so does its job", lambda: (one := self.job(job))["reason"] == "share_wait" and one)
         self.assertRegex(view["reason_detail"], rf"waits for the place of job {obstacle} .*which does not yield: .*come to rest")
         self.assertRegex(self.m.run("share", "status").stdout, rf"job {obstacle} does not yield: ")
@@ -125,7 +125,7 @@ class TakingTurns(TurnsCase):
         meeting = self.meeting("meeting", share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
-        until("the other is there", lambda: self.standing(plain))
+        until("the other is there", lambda: self.tenant(plain))
         for _ in range(2):
             self.suspension_fails_and_it_goes_on("meeting", meeting)
             until("its gates are open", lambda: set(self.gates(meeting).values()) == {"open"})
@@ -151,7 +151,7 @@ class TakingTurns(TurnsCase):
             until("its gate is asked for", lambda: "closing" in self.gates(meeting).values())
             self.m.stop_daemon(signal.SIGKILL)
             self.m.start_daemon()
-            until("it takes part again", lambda: self.standing(meeting))
+            until("it takes part again", lambda: self.tenant(meeting))
             self.goes_on("meeting")
         self.ends_with_its_data("meeting")
         self.ends_right([plain])

@@ -62,7 +62,7 @@ idle = "20ms"
         gpus = self.share()["gpus"]
         return gpus[0] if gpus else {"hand_overs": 0, "jobs": [], "contended": False, "capacity": None, "demand": 0}
 
-    def standing(self, job):
+    def tenant(self, job):
         return next((one for one in self.gpu()["jobs"] if one["id"] == job), None)
 
     def hand_overs(self):
@@ -128,7 +128,7 @@ class TakingTurns(ShareCase):
 
     def test_who_is_denied_much_may_have_less(self):
         neighbour = self.busy("neighbour", iterations=0)
-        until("it has memory", lambda: (one := self.standing(neighbour)) and one["memory"]["resident"] >= 8 * MIB)
+        until("it has memory", lambda: (one := self.tenant(neighbour)) and one["memory"]["resident"] >= 8 * MIB)
         self.start("greedy", f"{sys.executable} {EVICT_PROBE} takes_less 64", gpus=["0"], share=True)
         self.assertEqual(self.wait("greedy")["state"], "finished", self.log("greedy"))
         self.assertEqual(json.loads(self.log("greedy").splitlines()[-1])["got"], 8, "what fits in its turn")
@@ -159,7 +159,7 @@ class TakingTurns(ShareCase):
 
     def test_only_what_is_needed_leaves(self):
         big = self.busy("big", iterations=0)
-        until("it has it", lambda: (one := self.standing(big)) and one["memory"]["resident"] >= 8 * MIB)
+        until("it has it", lambda: (one := self.tenant(big)) and one["memory"]["resident"] >= 8 * MIB)
         small = self.busy("small", "4MiB", iterations=8)
         self.finishes_with_its_data(small)
         gpu = self.gpu()
@@ -172,11 +172,11 @@ class TakingTurns(ShareCase):
         self.addCleanup(self.share, capacity="222MiB")
         jobs = {weight: self.busy(f"w{weight}", iterations=0, weight=weight) for weight in (1, 2, 4)}
         until("all have had a turn", lambda: all(
-            (one := self.standing(job)) and one["had_turn"] > 0.2 for job in jobs.values()))
-        start = {weight: self.standing(job)["had_turn"] for weight, job in jobs.items()}
+            (one := self.tenant(job)) and one["had_turn"] > 0.2 for job in jobs.values()))
+        start = {weight: self.tenant(job)["had_turn"] for weight, job in jobs.items()}
         for _ in range(3):
             self.takes_turns(10)
-        had = {weight: self.standing(job)["had_turn"] - start[weight] for weight, job in jobs.items()}
+        had = {weight: self.tenant(job)["had_turn"] - start[weight] for weight, job in jobs.items()}
         self.assertLess(had[1], had[2])
         self.assertLess(had[2], had[4])
 
@@ -206,8 +206,8 @@ class WhatMayHappen(ShareCase):
                 one, other = self.a_pair(8)
 
                 def there():
-                    standing = self.standing(one)
-                    return not standing or standing["gate"] == gate
+                    tenant = self.tenant(one)
+                    return not tenant or tenant["gate"] == gate
 
                 deadline = time.monotonic() + 5  # closing is short
                 while not there() and time.monotonic() < deadline:
@@ -243,7 +243,7 @@ class WhatMayHappen(ShareCase):
         for _ in range(2):
             answer = self.request("POST", f"/v1/jobs/{one}/suspend")
             self.assertEqual((answer.status, answer.json()["state"]), (200, "suspended"), answer.body)
-            until("the other has the GPU alone", lambda: self.standing(other)["gate"] == "open")
+            until("the other has the GPU alone", lambda: self.tenant(other)["gate"] == "open")
             back = self.request("POST", f"/v1/jobs/{one}/resume")
             self.assertEqual((back.status, back.json().get("state")), (200, "running"), back.body)
             self.takes_turns(3)

@@ -31,7 +31,7 @@ class TroubleCase(ManyCase):
         return jobs
 
     def both_take_part(self, jobs):
-        until("both take part", lambda: all(self.standing(job) for job in jobs))
+        until("both take part", lambda: all(self.tenant(job) for job in jobs))
         self.takes_turns(2)
 
     def told(self, kind, job):
@@ -105,12 +105,12 @@ class DoesNotAnswer(TroubleCase):
     def stop_where(self, jobs, gate):
         """Stops one whose gate is like this; which one."""
         def stopped():
-            job = next((job for job in jobs if self.standing(job)["gate"] == gate), None)
+            job = next((job for job in jobs if self.tenant(job)["gate"] == gate), None)
             if not job:
                 return None
             os.kill(pid := self.pid(job), signal.SIGSTOP)
             until("it stands", lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T")
-            if self.standing(job)["gate"] == gate:
+            if self.tenant(job)["gate"] == gate:
                 return job
             os.kill(pid, signal.SIGCONT)  # it was faster
         return until(f"one whose gate is {gate}", stopped)
@@ -132,7 +132,7 @@ class DoesNotAnswer(TroubleCase):
             seen = self.kinds().count("share_not_yielded")
             other = next(job for job in jobs if job != stopped)
             # It was at rest, or it stood at its gate: then it gets its turn, and does not give it back.
-            until("the other runs, or it is told of", lambda: self.standing(other)["gate"] == "open" or
+            until("the other runs, or it is told of", lambda: self.tenant(other)["gate"] == "open" or
                   self.kinds().count("share_not_yielded") > seen)
             os.kill(self.pid(stopped), signal.SIGCONT)
             self.takes_turns(6)
@@ -144,7 +144,7 @@ class DoesNotAnswer(TroubleCase):
         stopped = self.stop_where(jobs, "open")
         self.assertEqual(self.wait(stopped)["reason"], "share_not_yielded")
         jobs.remove(stopped)
-        until("the other runs alone", lambda: self.standing(jobs[0])["gate"] == "open")
+        until("the other runs alone", lambda: self.tenant(jobs[0])["gate"] == "open")
         self.ends_right(jobs)
 
 
@@ -166,8 +166,8 @@ class FullHost(TroubleCase):
                 self.host_memory(size)
                 before = self.kinds().count("share_move_failed")
                 until("a move failed", lambda: self.kinds().count("share_move_failed") > before)
-                until("one of them runs on", lambda: [j for j in jobs if self.standing(j)["gate"] == "open"])
-                away = sum(self.standing(job)["memory"]["away"] for job in jobs)
+                until("one of them runs on", lambda: [j for j in jobs if self.tenant(j)["gate"] == "open"])
+                away = sum(self.tenant(job)["memory"]["away"] for job in jobs)
                 self.assertLessEqual(away, 2 * MIB)
                 self.host_memory("1GiB")
                 self.takes_turns(6)

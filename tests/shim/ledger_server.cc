@@ -27,7 +27,7 @@
 #include "ledger/ledgers.h"
 #include "ledger/server.h"
 #include "mover/packet.h"
-#include "suspend/helper_link.h"
+#include "suspend/mover_link.h"
 #include "suspend/request.h"
 
 namespace gpuman::ledger {
@@ -47,7 +47,7 @@ class TestMover {
  public:
   explicit TestMover(std::string program) : program_(std::move(program)) {}
 
-  void PassOn(base::ProcessId process, bool out, base::GuestSocket connection) {
+  void PassOn(base::ProcessId process, bool out, base::UntrustedSocket connection) {
     if (!Start()) return;
     const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
     suspend::Request request{.id = ++last_, .verb = verb, .process = process};
@@ -100,7 +100,7 @@ class TestMover {
     if (socket_.ok() && ::kill(started_.pid, 0) == 0 && ::waitpid(started_.pid, nullptr, WNOHANG) == 0)
       return true;
     End();
-    auto started = suspend::SpawnHelper({program_, {}}, {::geteuid(), ::getegid(), {}});
+    auto started = suspend::SpawnMover({program_, {}}, {::geteuid(), ::getegid(), {}});
     if (!started) return false;
     started_ = std::move(*started);
     socket_ = std::move(started_.socket);
@@ -128,7 +128,7 @@ class TestMover {
   }
 
   const std::string program_;
-  suspend::SpawnedHelper started_;
+  suspend::SpawnedMover started_;
   base::Fd socket_;
   std::map<std::uint64_t, std::pair<suspend::Verb, base::ProcessId>> asked_;
   std::uint64_t last_ = 0;
@@ -155,11 +155,11 @@ class Test {
       mover_.emplace(options_.mover);
       if (!mover_->Start()) return base::Fail(base::ErrorCode::kUnavailable, "the mover does not start");
       server.SetTransfer(
-          [this](base::JobId, base::ProcessId process, bool out, base::GuestSocket connection) {
+          [this](base::JobId, base::ProcessId process, bool out, base::UntrustedSocket connection) {
             mover_->PassOn(process, out, std::move(connection));
           });
     }
-    server.SetBell([this](base::JobId, base::ProcessId) { ++bells_; });
+    server.SetNotify([this](base::JobId, base::ProcessId) { ++bells_; });
     Say("ready");
     std::string buffer;
     for (;;) {
@@ -186,9 +186,9 @@ class Test {
   }
 
   static Command CommandOf(const std::string& what, std::uint64_t bytes) {
-    if (what == "hold") return {wire::What::kHold, {}};
-    if (what == "take") return {wire::What::kTake, {bytes}};
-    return {what == "0" ? wire::What::kRun : wire::What::kLeave, {}};
+    if (what == "hold") return {wire::OrderKind::kHold, {}};
+    if (what == "take") return {wire::OrderKind::kTake, {bytes}};
+    return {what == "0" ? wire::OrderKind::kRun : wire::OrderKind::kLeave, {}};
   }
 
   std::string Order(const std::string& whom, const Command& command) {
@@ -204,7 +204,7 @@ class Test {
 
   bool Answered(const std::string& whom) const {
     const auto process = whom == "all" ? std::nullopt : Find(whom);
-    for (const Standing& one : ledgers_.StandingsOf(options_.job)) {
+    for (const SlotStatus& one : ledgers_.SlotStatusesOf(options_.job)) {
       if ((whom == "all" || (process && one.process == *process)) && !one.answered) return false;
     }
     return true;
@@ -225,7 +225,7 @@ class Test {
 
   std::string Stages() const {
     std::string text;
-    for (const Standing& one : ledgers_.StandingsOf(options_.job)) {
+    for (const SlotStatus& one : ledgers_.SlotStatusesOf(options_.job)) {
       const std::uint64_t held = one.held.empty() ? 0 : one.held.front().used.count;
       text += fmt::format(
           R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
@@ -251,7 +251,7 @@ class Test {
       const auto set = ledgers_.SetLimits(options_.job, options_.gpus);
       Say(set ? "ok" : set.error().message);
     } else if (command == "outside") {
-      ledgers_.SetOutside(options_.job, uuid, {number});
+      ledgers_.SetUncounted(options_.job, uuid, {number});
       Say("ok");
     } else if (command == "used") {
       words >> uuid;

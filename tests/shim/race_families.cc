@@ -69,7 +69,7 @@ Result<> Taker::Close() {
 }
 
 Result<std::uint64_t> Taker::TakeManaged(std::uint64_t bytes) {
-  if (managed.fetch_add(bytes) + bytes > kMostManaged) {
+  if (managed.fetch_add(bytes) + bytes > kMaxManaged) {
     managed -= bytes;
     return base::Fail(base::ErrorCode::kExhausted, "enough of managed memory");
   }

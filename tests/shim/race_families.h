@@ -33,7 +33,7 @@ class Taker {
   base::Result<> Close();
   // kExhausted: no room. Managed memory is asked for in small pieces, and this many bytes of it at a time
   // at most in the whole process: a driver that has to page for it can hang the device.
-  static constexpr std::uint64_t kMostManaged = std::uint64_t{256} << 20;
+  static constexpr std::uint64_t kMaxManaged = std::uint64_t{256} << 20;
   base::Result<Block> Take(Family family, std::uint64_t bytes);
   base::Result<> Give(const Block& block);
 

@@ -1,4 +1,4 @@
-// Real processes leave the (simulated) device and come back, by the real helper.
+// Real processes leave the (simulated) device and come back, by the real mover.
 #include "fixture.h"
 
 namespace gpuman::suspend {

@@ -76,7 +76,7 @@ class CheckpointerFixture : public ::testing::Test {
   boost::asio::io_context loop;
   boost::asio::thread_pool workers{2};
   CheckpointerOptions options;
-  HelperUser user{::geteuid(), ::getegid(), {}};
+  MoverUser user{::geteuid(), ::getegid(), {}};
   std::unique_ptr<Checkpointer> checkpointer;
   std::unique_ptr<driver::Nvml> nvml;
 };

@@ -34,11 +34,11 @@ void PassLingering(const Answer& answer, const std::filesystem::path& until) {
 
 void TellOfMany(std::uint64_t id) {
   const base::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
-  int numbers[ledger::wire::kMostParts];
+  int numbers[ledger::wire::kMaxParts];
   for (int& number : numbers) number = memory.get();
   const std::string line = Serialize(Answer{.id = id, .outcome = Outcome::kHolding});
   for (int i = 0; i < 32; ++i)
-    (void)ledger::wire::SendWith(kSocket, line.data(), line.size(), numbers, ledger::wire::kMostParts,
+    (void)ledger::wire::SendWith(kSocket, line.data(), line.size(), numbers, ledger::wire::kMaxParts,
                                  kForEver);
 }
 
@@ -51,7 +51,7 @@ int RunForgedMover(int argc, char** argv) {
   if (!Say({.outcome = Outcome::kDone})) return 1;
   for (;;) {
     std::string text(kMaxLine, '\0');
-    int numbers[ledger::wire::kMostParts];
+    int numbers[ledger::wire::kMaxParts];
     unsigned count = 0;
     const auto got = ledger::wire::ReceiveWith(kSocket, text.data(), text.size(), numbers, count, kForEver);
     if (got <= 0) return 0;

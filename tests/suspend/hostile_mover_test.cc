@@ -23,7 +23,7 @@ class HostileMoverTest : public CheckpointerFixture {
     options.turns.alone = base::Millis(50);
   }
   void TearDown() override {
-    for (const pid_t pid : Get().HelperPids()) ::kill(pid, SIGKILL);
+    for (const pid_t pid : Get().MoverPids()) ::kill(pid, SIGKILL);
     std::ofstream(dir.path() / "over") << "\n";
     CheckpointerFixture::TearDown();
   }
@@ -31,7 +31,7 @@ class HostileMoverTest : public CheckpointerFixture {
   static std::string Self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
   // Ada's movers are this script, whose standard input is the socket; all others answer every request.
   void OfAda(const std::string& text) {
-    options.program.path = dir.path() / "helper";
+    options.program.path = dir.path() / "mover";
     std::ofstream(options.program.path) << "#!/bin/sh\nif [ \"$CUDA_VISIBLE_DEVICES\" = ada ]; then\n"
                                         << text << "\nfi\nexec " << Self() << " --forge honest -\n";
     std::filesystem::permissions(options.program.path, std::filesystem::perms::owner_all);
@@ -41,7 +41,7 @@ class HostileMoverTest : public CheckpointerFixture {
   }
   static constexpr const char* kHello = R"(echo '{"id":0,"outcome":"done","state":"unknown"}' >&0)";
 
-  std::shared_ptr<Asked> AskOf(const HelperUser& whose) {
+  std::shared_ptr<Asked> AskOf(const MoverUser& whose) {
     user = whose;
     return Post({.verb = Verb::kState, .process = base::SelfId()});
   }
@@ -60,13 +60,13 @@ class HostileMoverTest : public CheckpointerFixture {
     return static_cast<std::size_t>(std::distance(begin(all), end(all)));
   }
 
-  HelperUser ada = user, bob = user;
+  MoverUser ada = user, bob = user;
 };
 
 TEST_F(HostileMoverTest, OneThatStandsStillInItsTurnKeepsOthersWaitingForTheTurnAlone) {
   OfAda(std::string(kHello) + "\nexec sleep 1000");
   const auto asked = AskOf(ada);
-  ASSERT_TRUE(Until([&] { return Get().HelperPid(ada).has_value(); }));
+  ASSERT_TRUE(Until([&] { return Get().MoverPid(ada).has_value(); }));
   OthersAreAnswered(asked);
 }
 
@@ -92,12 +92,12 @@ TEST_F(HostileMoverTest, TheLimitOfOneEndsItsRequestsAlone) {
   OfAda(std::string(kHello) + "\nexec sleep 1000");
   const auto asked = AskOf(ada);
   EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
-  const auto pid = Get().HelperPid(bob);
+  const auto pid = Get().MoverPid(bob);
   const Answer answer = Wait(asked);
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("did not answer within"));
   EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
-  EXPECT_EQ(Get().HelperPid(bob), pid);
+  EXPECT_EQ(Get().MoverPid(bob), pid);
 }
 
 TEST_F(HostileMoverTest, OneThatDiesBeforeEachTurnIsGivenUp) {
@@ -147,7 +147,7 @@ class HostileTransferTest : public HostileMoverTest {
     taken->ours = base::Fd(pair[0]);
     Get().Move(
         ada, {.verb = Verb::kTake, .process = base::SelfId(), .whole = true},
-        base::GuestSocket(base::Fd(pair[1]), std::make_shared<base::Closer>()),
+        base::UntrustedSocket(base::Fd(pair[1]), std::make_shared<base::Closer>()),
         [taken](const Answer& answer) { taken->asked->answer = answer; },
         [taken](const Answer& notice) { taken->moving = taken->moving || notice.bytes.count == 1; });
     return taken;

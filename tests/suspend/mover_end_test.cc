@@ -14,7 +14,7 @@
 #include "gpus_fixture.h"
 #include "ledger/wire/transfer.h"
 #include "mover/packet.h"
-#include "suspend/helper_link.h"
+#include "suspend/mover_link.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
@@ -66,15 +66,15 @@ struct Connection {
 
 class MoverEndTest : public GpusTest {
  protected:
-  suspend::SpawnedHelper Start() {
+  suspend::SpawnedMover Start() {
     const auto program = std::filesystem::path(std::getenv("GPUMAN_BUILD_DIR")) / "bin/gpuman-mover";
-    auto started = suspend::SpawnHelper({program, {}}, {::geteuid(), ::getegid(), {}});
+    auto started = suspend::SpawnMover({program, {}}, {::geteuid(), ::getegid(), {}});
     EXPECT_TRUE(started) << started.error().message;
     EXPECT_TRUE(ReceivePacket(started->socket.get())) << "its greeting";
     return std::move(*started);
   }
 
-  static void Ask(const suspend::SpawnedHelper& mover, const Request& request, const Fd& connection) {
+  static void Ask(const suspend::SpawnedMover& mover, const Request& request, const Fd& connection) {
     const int file = connection.get();
     ASSERT_TRUE(SendPacket(mover.socket.get(), suspend::Serialize(request), std::span(&file, 1)));
   }
@@ -93,7 +93,7 @@ class MoverEndTest : public GpusTest {
     ASSERT_TRUE(wire::SendWith(connection.get(), &parts, sizeof parts, &exported, 1, kPatience));
     wire::Reply reply{};
     for (bool last = false; !last; last = reply.last != 0) {
-      int files[wire::kMostParts];
+      int files[wire::kMaxParts];
       unsigned count = 0;
       ASSERT_EQ(wire::ReceiveWith(connection.get(), &reply, sizeof reply, files, count, kPatience),
                 static_cast<ssize_t>(sizeof reply));
@@ -109,7 +109,7 @@ class MoverEndTest : public GpusTest {
     std::vector<Memory> back;
     wire::Parts parts{};
     for (bool last = false; !last; last = parts.last != 0) {
-      int files[wire::kMostParts];
+      int files[wire::kMaxParts];
       unsigned count = 0;
       ASSERT_EQ(wire::ReceiveWith(connection.get(), &parts, sizeof parts, files, count, kPatience),
                 static_cast<ssize_t>(sizeof parts))
@@ -141,12 +141,12 @@ TEST_F(MoverEndTest, WhatItTakesAsTheDaemonEndsIsWholeInHostMemory) {
     SCOPED_TRACE(testing::Message() << "round " << int{round});
     Connection out, back;
     {
-      suspend::SpawnedHelper mover = Start();
+      suspend::SpawnedMover mover = Start();
       Ask(mover, {.id = 1, .verb = Verb::kTake, .process = self, .gpu = gpus->UuidOf(1).value()}, out.theirs);
       out.theirs.Close();
     }
     ASSERT_NO_FATAL_FAILURE(HandOut(out.ours, round));
-    const suspend::SpawnedHelper next = Start();
+    const suspend::SpawnedMover next = Start();
     Ask(next, {.id = 1, .verb = Verb::kGive, .process = self}, back.theirs);
     back.theirs.Close();
     ASSERT_NO_FATAL_FAILURE(TakeBack(back.ours, round));

@@ -35,10 +35,10 @@ class MovingTest : public CheckpointerFixture {
     abi::CUcontext context = nullptr;
     Must(cuda->calls().cuDevicePrimaryCtxRetain(&context, 0));
     Must(cuda->calls().cuCtxSetCurrent(context));
-    Must(cuda->calls().cuMemAddressReserve(&base, kMost * kPiece, 0, 0, 0));
+    Must(cuda->calls().cuMemAddressReserve(&base, kMax * kPiece, 0, 0, 0));
   }
   static void Must(abi::CUresult result) { ASSERT_EQ(result, abi::CUDA_SUCCESS); }
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMax = 64;
 
   std::vector<std::uint8_t> Pattern(std::size_t piece) const {
     std::vector<std::uint8_t> bytes(kPiece);
@@ -92,7 +92,7 @@ class MovingTest : public CheckpointerFixture {
     auto moved = std::make_shared<Moved>();
     request.process = base::SelfId();
     Get().Move(
-        user, std::move(request), base::GuestSocket(std::move(theirs), std::make_shared<base::Closer>()),
+        user, std::move(request), base::UntrustedSocket(std::move(theirs), std::make_shared<base::Closer>()),
         [moved](const Answer& answer) { moved->asked->answer = answer; },
         [moved](const Answer& notice) {
           moved->taken = moved->taken || notice.outcome == Outcome::kTaken;
@@ -134,7 +134,7 @@ class MovingTest : public CheckpointerFixture {
   bool Keep(int socket) {
     for (;;) {
       wire::Reply reply{};
-      int files[wire::kMostParts];
+      int files[wire::kMaxParts];
       unsigned count = 0;
       const ssize_t got = Await(socket, reply, files, count);
       for (unsigned i = 0; i < count; ++i) host.emplace_back(files[i]);
@@ -167,7 +167,7 @@ class MovingTest : public CheckpointerFixture {
   bool TakeBack(int socket, wire::Trouble* trouble = nullptr) {
     for (;;) {
       wire::Parts parts{};
-      int files[wire::kMostParts];
+      int files[wire::kMaxParts];
       unsigned count = 0;
       const ssize_t got = Await(socket, parts, files, count);
       if (got != sizeof parts) {
@@ -193,7 +193,7 @@ class MovingTest : public CheckpointerFixture {
   // What comes is not taken: memory of our own instead, which the mover is to fill.
   void MakeOwn(int socket, std::size_t pieces) {
     wire::Parts parts{};
-    int files[wire::kMostParts];
+    int files[wire::kMaxParts];
     unsigned count = 0;
     do {
       ASSERT_EQ(Await(socket, parts, files, count), ssize_t{sizeof parts});

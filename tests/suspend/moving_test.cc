@@ -91,10 +91,10 @@ TEST_F(MovingTest, WhatIsStillOnTheGpuOutlivesAMoverAlsoAfterTheProcessWentBackO
   const auto back = Begin({.verb = Verb::kGive}, &socket);
   socket.Close();
   EXPECT_EQ(Wait(back->asked).outcome, Outcome::kFailed);
-  const auto first = Get().HelperPid(user);
+  const auto first = Get().MoverPid(user);
   ASSERT_TRUE(first);
   ::kill(*first, SIGKILL);
-  ASSERT_TRUE(Until([&] { return Get().HelperPid(user) != first; }));
+  ASSERT_TRUE(Until([&] { return Get().MoverPid(user) != first; }));
   const auto again = Begin({.verb = Verb::kGive}, &socket);
   ASSERT_TRUE(TakeBack(socket.get()));
   EXPECT_EQ(Wait(again->asked).outcome, Outcome::kDone);
@@ -108,7 +108,7 @@ TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) 
     const auto out = HandOut(4, 40);
     ASSERT_TRUE(
         Until([&] { return out->asked->answer || (out->taken && out->bytes >= round * 12 * kPiece); }));
-    if (const auto pid = Get().HelperPid(user)) ::kill(*pid, SIGKILL);
+    if (const auto pid = Get().MoverPid(user)) ::kill(*pid, SIGKILL);
     const Answer answer = Wait(out->asked);
     EXPECT_TRUE(answer.outcome == Outcome::kLost || answer.outcome == Outcome::kDone) << answer.message;
     Answer secured = Wait(Begin({.verb = Verb::kSecure})->asked);

@@ -1,4 +1,4 @@
-// Helpers that die, hang, lie or are not there.
+// Movers that die, hang, lie or are not there.
 #include <signal.h>
 
 #include <boost/asio/post.hpp>
@@ -12,21 +12,21 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class HelperTroubleTest : public CheckpointerFixture {
+class MoverTroubleTest : public CheckpointerFixture {
  protected:
-  // A helper that is this script; its standard input is the socket.
+  // A mover that is this script; its standard input is the socket.
   void Script(const std::string& text) {
-    options.program.path = dir.path() / "helper";
+    options.program.path = dir.path() / "mover";
     std::ofstream(options.program.path) << "#!/bin/sh\n" << text << "\n";
     std::filesystem::permissions(options.program.path, std::filesystem::perms::owner_all);
   }
   static constexpr const char* kHello = R"(echo '{"id":0,"outcome":"done","state":"unknown"}' >&0)";
-  pid_t Pid() { return Get().HelperPid(user).value_or(0); }
+  pid_t Pid() { return Get().MoverPid(user).value_or(0); }
   // Ended, and reaped too.
   bool IsGone(pid_t pid) { return ::kill(pid, 0) != 0; }
 };
 
-TEST_F(HelperTroubleTest, OneThatIsKilledInBetweenIsReplacedAndNothingIsLost) {
+TEST_F(MoverTroubleTest, OneThatIsKilledInBetweenIsReplacedAndNothingIsLost) {
   HeldProcess held(0, 32);
   ASSERT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
   const pid_t first = Pid();
@@ -40,7 +40,7 @@ TEST_F(HelperTroubleTest, OneThatIsKilledInBetweenIsReplacedAndNothingIsLost) {
   EXPECT_TRUE(Until([&] { return IsGone(first); }));
 }
 
-TEST_F(HelperTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
+TEST_F(MoverTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
   HeldProcess held(0, 8);
   ASSERT_EQ(held.Ask("spin 600000"), "spinning");
   ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
@@ -53,11 +53,11 @@ TEST_F(HelperTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
   const Answer answer = Wait(asked);
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_EQ(answer.state, Saved::kUnknown);
-  EXPECT_EQ(Ask(Verb::kState, held.id()).outcome, Outcome::kDone) << "by another helper";
+  EXPECT_EQ(Ask(Verb::kState, held.id()).outcome, Outcome::kDone) << "by another mover";
 }
 
 // It is its user's process, who can have it say anything.
-TEST_F(HelperTroubleTest, OneThatNeverStopsTalkingKeepsNobodyElseWaiting) {
+TEST_F(MoverTroubleTest, OneThatNeverStopsTalkingKeepsNobodyElseWaiting) {
   Script(std::string(kHello) + R"(
 exec 5>&0
 text=$(printf '%030000d' 0)
@@ -73,7 +73,7 @@ wait)");
   }
 }
 
-TEST_F(HelperTroubleTest, OneThatHangsIsKilledAtItsTimeLimit) {
+TEST_F(MoverTroubleTest, OneThatHangsIsKilledAtItsTimeLimit) {
   options.request_limit = base::Millis(50);
   Script(std::string(kHello) + "\nexec sleep 1000");
   ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
@@ -84,7 +84,7 @@ TEST_F(HelperTroubleTest, OneThatHangsIsKilledAtItsTimeLimit) {
   EXPECT_TRUE(Until([&] { return IsGone(pid); }));
 }
 
-TEST_F(HelperTroubleTest, OneThatDoesNotGetReadyHasDoneNothing) {
+TEST_F(MoverTroubleTest, OneThatDoesNotGetReadyHasDoneNothing) {
   options.start_limit = base::Millis(50);
   Script("exec sleep 1000");
   const Answer answer = Ask(Verb::kCheckpoint, base::SelfId());
@@ -92,7 +92,7 @@ TEST_F(HelperTroubleTest, OneThatDoesNotGetReadyHasDoneNothing) {
   EXPECT_THAT(answer.message, HasSubstr("did not get ready within 50ms"));
 }
 
-TEST_F(HelperTroubleTest, OneThatWritesNonsenseIsNotBelieved) {
+TEST_F(MoverTroubleTest, OneThatWritesNonsenseIsNotBelieved) {
   Script("echo hello >&0\nexec sleep 1000");
   EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, Outcome::kFailed);
   Script(std::string(kHello) +
@@ -102,36 +102,36 @@ TEST_F(HelperTroubleTest, OneThatWritesNonsenseIsNotBelieved) {
   EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, Outcome::kLost) << "the answer to something else";
 }
 
-TEST_F(HelperTroubleTest, OneThatCannotLoadTheDriverSaysWhy) {
+TEST_F(MoverTroubleTest, OneThatCannotLoadTheDriverSaysWhy) {
   Script(R"(echo '{"id":0,"outcome":"failed","state":"unknown","message":"no device"}' >&0)");
   const Answer answer = Ask(Verb::kState, base::SelfId());
   EXPECT_EQ(answer.outcome, Outcome::kFailed);
   EXPECT_EQ(answer.message, "no device");
-  EXPECT_EQ(Get().HelperPid(user), std::nullopt) << "another one is tried next time";
+  EXPECT_EQ(Get().MoverPid(user), std::nullopt) << "another one is tried next time";
 }
 
-TEST_F(HelperTroubleTest, OneThatIsNotInstalledIsNamed) {
+TEST_F(MoverTroubleTest, OneThatIsNotInstalledIsNamed) {
   options.program.path = dir.path() / "nowhere";
   const Answer answer = Ask(Verb::kCan);
   EXPECT_EQ(answer.outcome, Outcome::kFailed);
   EXPECT_THAT(answer.message, HasSubstr("nowhere"));
 }
 
-TEST_F(HelperTroubleTest, OneWithoutRequestsIsStopped) {
+TEST_F(MoverTroubleTest, OneWithoutRequestsIsStopped) {
   options.idle_limit = base::Millis(1);
   ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
-  EXPECT_TRUE(Until([&] { return !Get().HelperPid(user); }));
+  EXPECT_TRUE(Until([&] { return !Get().MoverPid(user); }));
   EXPECT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone) << "and started again";
 }
 
-TEST_F(HelperTroubleTest, OneEndsWithTheDaemon) {
+TEST_F(MoverTroubleTest, OneEndsWithTheDaemon) {
   ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
   const pid_t pid = Pid();
   checkpointer.reset();
   EXPECT_TRUE(Until([&] { return IsGone(pid); }));
 }
 
-TEST_F(HelperTroubleTest, OneIsOfTheUserOfItsProcesses) {
+TEST_F(MoverTroubleTest, OneIsOfTheUserOfItsProcesses) {
   if (::geteuid() != 0) GTEST_SKIP() << "takes root";
   user = {65534, 65534, {65534, 12345}};
   Script("echo \"$@\" > " + (dir.path() / "words").string() + "\n" + kHello + "\nread line");

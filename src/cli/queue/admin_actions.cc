@@ -27,10 +27,10 @@ Result<int> Info(Session& session, Flavour flavour, bool topology = false) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
   return Show(session, info, [&] {
-    if (topology) return RenderTopology(info, session.look());
-    if (flavour == Flavour::kGflow) return RenderGflowInfo(info, session.look());
+    if (topology) return RenderTopology(info, session.style());
+    if (flavour == Flavour::kGflow) return RenderGflowInfo(info, session.style());
     const auto kept = api::ListReservations(daemon, /*all=*/false).value_or(api::ReservationList{});
-    return RenderInfo(info, kept.reservations, session.look(), SystemClock().Wall());
+    return RenderInfo(info, kept.reservations, session.style(), SystemClock().Wall());
   });
 }
 
@@ -61,9 +61,9 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
     session.Print(RenderGflowStatsCsv(stats.total));
   else if (gflow)
     session.Print(RenderGflowStats(stats.total, user.value_or("all"), s.since_text.value_or("all time"),
-                                   session.look()));
+                                   session.style()));
   else
-    session.Print(s.output == "csv" ? RenderStatsCsv(stats) : RenderStats(stats, session.look()));
+    session.Print(s.output == "csv" ? RenderStatsCsv(stats) : RenderStats(stats, session.style()));
   return kExitDone;
 }
 
@@ -150,11 +150,11 @@ Result<int> Ignore(Session& session, const IgnoreSettings& s) {
   }
   if (!s.rule.pid && !s.rule.user && !s.rule.name) {
     GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
-    return Show(session, list, [&] { return RenderIgnored(list.ignored, GpusOf(daemon), session.look()); });
+    return Show(session, list, [&] { return RenderIgnored(list.ignored, GpusOf(daemon), session.style()); });
   }
   GPUMAN_ASSIGN(const auto rule, api::IgnoreProcess(daemon, s.rule));
   if (s.rule.user) NoteStranger(session, *s.rule.user);
-  return Show(session, rule, [&] { return RenderIgnored({rule}, GpusOf(daemon), session.look()); });
+  return Show(session, rule, [&] { return RenderIgnored({rule}, GpusOf(daemon), session.style()); });
 }
 
 Result<int> Change(Session& session, const api::QueueSettingsUpdate& update) {

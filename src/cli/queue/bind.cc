@@ -15,7 +15,7 @@ using queue::Command;
 using queue::Flavour;
 
 // What the parser found for each option of a table, and the words.
-struct Given {
+struct ParsedOptions {
   std::vector<std::vector<std::string>> values;
   std::vector<int> flags;
   std::vector<std::string> words;
@@ -32,7 +32,7 @@ struct Given {
   }
 };
 
-void BindOptions(CLI::App* app, const queue::Options& table, Given& given) {
+void BindOptions(CLI::App* app, const queue::Options& table, ParsedOptions& given) {
   given.values.resize(table.size());
   given.flags.resize(table.size());
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -65,7 +65,7 @@ std::string DescriptionOf(const Command& command) {
 CLI::App* Bind(const Registry& registry, Command made, CLI::App* parent = nullptr) {
   const auto command =
       std::make_shared<Command>(std::move(made));  // shared by the parser's bindings and the action
-  const auto given = std::make_shared<Given>();
+  const auto given = std::make_shared<ParsedOptions>();
   auto* app = registry.Add(
       command->name, command->summary, command->example,
       [command, given](Session& session) -> base::Result<int> {
@@ -119,7 +119,7 @@ void AddSubmit(const Registry& registry) {
   struct Bound {
     queue::SubmitSettings settings;
     queue::Options table;
-    Given given;
+    ParsedOptions given;
     CLI::App* app = nullptr;
   };
   const auto bound = std::make_shared<Bound>();  // shared by the parser's bindings and the action
@@ -133,7 +133,7 @@ void AddSubmit(const Registry& registry) {
       "{seed}\n"
       "  gpuman submit --array 0-99%4 --gpus 1 -- sh -c 'python eval.py $GPUMAN_ARRAY_TASK_ID'",
       [bound](Session& session) -> base::Result<int> {
-        queue::Typed typed;
+        queue::ParsedCommandLine typed;
         typed.options = bound->given.Options(bound->table);
         typed.words = bound->app->remaining();
         typed.trailing = session.trailing;

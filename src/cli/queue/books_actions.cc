@@ -49,7 +49,7 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   NoteStranger(session, made.user);
   return Show(session, made, [&] {
     const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-    return RenderReservations({made}, info.gpus, session.look(), SystemClock().Wall());
+    return RenderReservations({made}, info.gpus, session.style(), SystemClock().Wall());
   });
 }
 
@@ -66,7 +66,7 @@ Result<int> ListReservations(Session& session, const ReserveSettings& s,
                       "gpuman reserve list --all shows them");
   return Show(session, list, [&] {
     const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-    return RenderReservations(list.reservations, info.gpus, session.look(), SystemClock().Wall());
+    return RenderReservations(list.reservations, info.gpus, session.style(), SystemClock().Wall());
   });
 }
 
@@ -115,7 +115,7 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto quota, api::SetQuota(daemon, subject.kind, subject.name, s.update));
   if (s.user) NoteStranger(session, *s.user);
-  return Show(session, quota, [&] { return RenderQuotas({quota}, session.look()); });
+  return Show(session, quota, [&] { return RenderQuotas({quota}, session.style()); });
 }
 
 Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
@@ -131,7 +131,7 @@ Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
 Result<int> ListQuotas(Session& session, const Words&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto list, api::ListQuotas(daemon));
-  return Show(session, list, [&] { return RenderQuotas(list.quotas, session.look()); });
+  return Show(session, list, [&] { return RenderQuotas(list.quotas, session.style()); });
 }
 
 Options SubjectOptions(QuotaSettings& s) {

@@ -55,7 +55,7 @@ Command BatchCommand() {
   command.options = SubmitOptions(*settings, Flavour::kGflow, base::SystemClock().Wall());
   GroupForHelp(command.options);
   command.run = [settings](Session& session, const Words& words) {
-    Typed typed;
+    ParsedCommandLine typed;
     typed.flavour = Flavour::kGflow;
     // The options stand in front of the command; they are read once more on top of what a script says.
     const auto& all = *session.trailing;
@@ -242,9 +242,9 @@ bool IsGflowName(std::string_view program) {
 }
 
 int RunGflow(std::string_view name, const std::vector<std::string>& arguments,
-             const Surroundings& surroundings) {
+             const SessionContext& context) {
   using namespace queue;  // NOLINT(google-build-using-namespace)
-  Session session(surroundings);
+  Session session(context);
   const GflowProgram program = GflowProgramOf(name);
   const std::string first = arguments.empty() ? "" : arguments.front();
   std::vector<std::string> rest = arguments;
@@ -277,8 +277,8 @@ int RunGflow(std::string_view name, const std::vector<std::string>& arguments,
     status = Run(session, program, *command, rest);
   }
   if (!status) return fail(status.error());
-  surroundings.out.flush();
-  return surroundings.out.good() ? *status : kExitFailed;
+  context.out.flush();
+  return context.out.good() ? *status : kExitFailed;
 }
 
 }  // namespace gpuman::cli

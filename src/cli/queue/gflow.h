@@ -15,6 +15,6 @@ bool IsGflowName(std::string_view program);
 
 // Reads the arguments (without the program's name), does what they say and returns the exit status.
 int RunGflow(std::string_view program, const std::vector<std::string>& arguments,
-             const Surroundings& surroundings);
+             const SessionContext& context);
 
 }  // namespace gpuman::cli

@@ -134,9 +134,9 @@ std::string RenderGflowJob(const api::JobView& job, const std::vector<api::GpuVi
 }
 
 std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, const std::string& since,
-                             const Look& look) {
+                             const TerminalStyle& style) {
   constexpr int kWide = 72;
-  const auto head = [&](std::string_view title) { return Paint(look, Color::kBold, title); };
+  const auto head = [&](std::string_view title) { return Paint(style, Color::kBold, title); };
   const auto count = [&](std::string_view name, std::int64_t value) {
     const bool part = value > 0 && row.jobs > 0;
     return fmt::format(

@@ -17,7 +17,7 @@ std::string RenderGflowJob(const api::JobView& job, const std::vector<api::GpuVi
 
 // gstats. `user`: whose; `since`: of when, in the user's words.
 std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, const std::string& since,
-                             const Look& look);
+                             const TerminalStyle& style);
 // gstats -o csv: a line for each metric.
 std::string RenderGflowStatsCsv(const api::StatsRow& row);
 

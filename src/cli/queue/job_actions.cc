@@ -97,7 +97,7 @@ Result<int> Show(Session& session, Flavour flavour, const JobWords& words) {
         session.Print((first ? "" : "\n") +
                       (flavour == Flavour::kGflow
                            ? RenderGflowJob(job, gpus, SystemClock().Wall())
-                           : RenderJob(job, gpus, session.look(), SystemClock().Wall())));
+                           : RenderJob(job, gpus, session.style(), SystemClock().Wall())));
       first = false;
     }
     return kExitDone;

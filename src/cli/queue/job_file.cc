@@ -16,7 +16,8 @@ using base::ErrorCode;
 
 // What the line of options alone comes to: the parser takes words, the command is the rest of the line as a
 // shell reads it.
-base::Result<SubmitSettings> ReadLine(std::string_view line, const Typed& typed, base::WallTime now) {
+base::Result<SubmitSettings> ReadLine(std::string_view line, const ParsedCommandLine& typed,
+                                      base::WallTime now) {
   SubmitSettings settings;
   GPUMAN_TRY(ParseOptions(SubmitOptions(settings, typed.flavour, now), typed.options, Where::kAnywhere));
   settings.BeginSource();
@@ -63,7 +64,7 @@ base::Result<std::vector<SubmitSettings>> ReadJson(std::string_view text) {
 }  // namespace
 
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const Typed& typed, base::WallTime now) {
+                                                   const ParsedCommandLine& typed, base::WallTime now) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos)
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{}: there is no job in it", name));

@@ -146,7 +146,7 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
   else if (jobs.empty() && s.flavour == Flavour::kGpuman)
     session.Print("No jobs.\n");
   else
-    session.Print(RenderTable(jobs, s.form, session.look(), now));
+    session.Print(RenderTable(jobs, s.form, session.style(), now));
   if (!json && s.output == "table")
     slurm::PrintList(session, slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>()),
                      /*apart=*/true);
@@ -167,7 +167,7 @@ Result<std::optional<api::Client>> DaemonFor(Session& session) {
 Result<int> List(Session& session, const ListSettings& s) {
   GPUMAN_ASSIGN(const auto daemon, DaemonFor(session));
   for (;;) {
-    if (s.watch && session.look().terminal) session.PrintOutput("\033[H\033[2J");
+    if (s.watch && session.style().terminal) session.PrintOutput("\033[H\033[2J");
     GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, s) : PrintSlurmAlone(session, s));
     session.Flush();
     if (!s.watch) return kExitDone;

@@ -92,7 +92,7 @@ std::string PlaceOrReason(const api::QueueRow& row, bool gflow) {
 }
 
 struct View {
-  const Look& look;
+  const TerminalStyle& style;
   base::WallTime now;
   bool gflow = false;
 };
@@ -274,9 +274,9 @@ std::vector<std::string> GflowColumns() {
   return {"JOBID", "NAME", "ST", "TIME", "NODES", "NODELIST(REASON)"};
 }
 
-std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const Look& look,
+std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const TerminalStyle& style,
                         base::WallTime now) {
-  const View view{look, now, form.gflow};
+  const View view{style, now, form.gflow};
   std::vector<Column> columns;
   std::vector<CellMaker> makers;
   for (const auto& name : form.columns) {
@@ -292,7 +292,7 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
       if (!prefix.empty()) cells.front().text.insert(0, prefix);
       table.Add(std::move(cells));
     });
-    return table.Render(look);
+    return table.Render(style);
   };
   if (form.tree) return render([&](const AddRow& add) { Walk(Branches(jobs), 0, {}, add); });
   if (!form.group)
@@ -306,7 +306,7 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
                  [wanted = state](const Listed& job) { return job.row.state == wanted; });
     if (some.empty()) continue;
     text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", api::ToString(state), some.size());
-    text += RenderTable(some, {form.columns, false, false, form.gflow}, look, now);
+    text += RenderTable(some, {form.columns, false, false, form.gflow}, style, now);
   }
   return text;
 }

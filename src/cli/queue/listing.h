@@ -40,7 +40,7 @@ struct TableForm {
   bool group = false;  // by state
   bool gflow = false;  // reasons in gflow's words
 };
-std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const Look& look,
+std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const TerminalStyle& style,
                         base::WallTime now);
 
 // One record a job under fixed names: id name state … (docs/queue.md).

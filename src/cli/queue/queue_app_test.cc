@@ -33,7 +33,7 @@ Outcome Captured(Call call) {
   std::ostringstream out;
   std::ostringstream err;
   Outcome outcome;
-  outcome.status = call(Surroundings{out, err, {}, {}});
+  outcome.status = call(SessionContext{out, err, {}, {}});
   outcome.out = out.str();
   outcome.err = err.str();
   return outcome;
@@ -41,19 +41,19 @@ Outcome Captured(Call call) {
 
 Outcome Gpuman(const TestServer& server, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--socket", server.socket().string()});
-  return Captured([&](const Surroundings& surroundings) { return RunCli(arguments, surroundings); });
+  return Captured([&](const SessionContext& context) { return RunCli(arguments, context); });
 }
 
 Outcome Gflow(const TestServer* server, std::string_view program, const std::vector<std::string>& arguments) {
   const std::string socket = server != nullptr ? server->socket().string() : "/nonexistent/s";
   std::ostringstream out;
   std::ostringstream err;
-  const Surroundings surroundings{out, err, {}, {}, [&](const char* name) -> std::optional<std::string> {
-                                    return std::string_view(name) == "GPUMAN_SOCKET" ? std::optional(socket)
-                                                                                     : std::nullopt;
-                                  }};
+  const SessionContext context{out, err, {}, {}, [&](const char* name) -> std::optional<std::string> {
+                                 return std::string_view(name) == "GPUMAN_SOCKET" ? std::optional(socket)
+                                                                                  : std::nullopt;
+                               }};
   Outcome outcome;
-  outcome.status = RunGflow(program, arguments, surroundings);
+  outcome.status = RunGflow(program, arguments, context);
   outcome.out = out.str();
   outcome.err = err.str();
   return outcome;

@@ -176,13 +176,14 @@ std::string NotificationText(const api::NotificationView& message) {
 
 }  // namespace
 
-std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, const Look& look,
-                      base::WallTime now) {
+std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
+                      const TerminalStyle& style, base::WallTime now) {
   const api::QueueRow row = RowOf(job, gpus);
   std::string text;
   const auto line = [&](std::string_view name, const std::string& value) {
     if (!value.empty())
-      text += fmt::format("{}{}\n", Paint(look, Color::kBold, fmt::format("{:<16}", name)), Printable(value));
+      text +=
+          fmt::format("{}{}\n", Paint(style, Color::kBold, fmt::format("{:<16}", name)), Printable(value));
   };
   const auto when = [&](std::string_view name, const std::optional<base::WallTime>& time) {
     if (time) line(name, FormatLocal(*time));
@@ -243,7 +244,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
 }
 
 std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reservation>& reservations,
-                       const Look& look, base::WallTime now) {
+                       const TerminalStyle& style, base::WallTime now) {
   Table table({{"GPU"},
                {"MODEL", Align::kLeft, 10},
                {"MEMORY FREE", Align::kRight},
@@ -260,7 +261,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
       if (process.hoarding) hoarders += line;
     }
   }
-  std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(look);
+  std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(style);
   if (!notes.empty()) text += "\nNot managed by gpuman:\n" + notes;
   if (!hoarders.empty()) text += "\nProbably holding a GPU without using it:\n" + hoarders;
   std::string kept;
@@ -278,7 +279,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
   return text;
 }
 
-std::string RenderTopology(const api::QueueInfo& info, const Look& look) {
+std::string RenderTopology(const api::QueueInfo& info, const TerminalStyle& style) {
   if (info.gpus.empty()) return "No GPUs.\n";
   std::vector<Column> columns{{"GPU"}};
   for (const auto& gpu : info.gpus) columns.push_back({IndexOf(gpu)});
@@ -290,10 +291,10 @@ std::string RenderTopology(const api::QueueInfo& info, const Look& look) {
     cells.resize(info.gpus.size() + 1, "");  // a daemon before this version tells nothing
     table.Add(std::move(cells));
   }
-  return table.Render(look);
+  return table.Render(style);
 }
 
-std::string RenderGflowInfo(const api::QueueInfo& info, const Look& look) {
+std::string RenderGflowInfo(const api::QueueInfo& info, const TerminalStyle& style) {
   struct Line {
     std::string state, job;
     std::vector<std::string> gpus;
@@ -313,11 +314,12 @@ std::string RenderGflowInfo(const api::QueueInfo& info, const Look& look) {
   Table table({{"PARTITION"}, {"GPUS"}, {"NODES"}, {"STATE"}, {"JOB(REASON)"}});
   for (const auto& [state, job, gpus] : lines)
     table.Add({"gpu", std::to_string(gpus.size()), fmt::format("{}", fmt::join(gpus, ",")), state, job});
-  return table.Render(look);
+  return table.Render(style);
 }
 
 std::string RenderReservations(const std::vector<api::Reservation>& list,
-                               const std::vector<api::QueueGpu>& gpus, const Look& look, base::WallTime now) {
+                               const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style,
+                               base::WallTime now) {
   if (list.empty()) return "No reservations.\n";
   Table table({{"ID"}, {"USER"}, {"GPUS"}, {"FROM"}, {"TO"}, {"STATE"}, {"BY"}});
   for (const auto& r : list)
@@ -327,10 +329,10 @@ std::string RenderReservations(const std::vector<api::Reservation>& list,
                FormatWhen(r.start, now), FormatWhen(r.end, now),
                Cell(r.state, r.state == "active" ? Color::kGreen : Color::kNone),
                r.created_by.value_or("-")});
-  return table.Render(look);
+  return table.Render(style);
 }
 
-std::string RenderQuotas(const std::vector<api::Quota>& quotas, const Look& look) {
+std::string RenderQuotas(const std::vector<api::Quota>& quotas, const TerminalStyle& style) {
   if (quotas.empty()) return "No quotas.\n";
   Table table({{"WHO"},
                {"NAME", Align::kLeft, 8},
@@ -344,14 +346,14 @@ std::string RenderQuotas(const std::vector<api::Quota>& quotas, const Look& look
                Of(used.gpus, limits.gpus), Of(used.queued_jobs, limits.queued_jobs),
                Of(used.gpu_hours, limits.gpu_hours),
                limits.shares ? fmt::format("{:g}", *limits.shares) : "-"});
-  return table.Render(look);
+  return table.Render(style);
 }
 
-std::string RenderStats(const api::StatsView& stats, const Look& look) {
+std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style) {
   Table table = StatsTable(stats.by);
   for (const auto& row : stats.rows) table.Add(StatsCells(row, row.name.empty() ? "-" : row.name));
   if (stats.rows.size() != 1) table.Add(StatsCells(stats.total, "all"));
-  return table.Render(look);
+  return table.Render(style);
 }
 
 std::string RenderStatsCsv(const api::StatsView& stats) {
@@ -375,14 +377,14 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
 }
 
 std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
-                          const std::vector<api::QueueGpu>& gpus, const Look& look) {
+                          const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style) {
   if (rules.empty()) return "No process is ignored.\n";
   Table table({{"ID"}, {"PID"}, {"USER"}, {"NAME"}, {"GPU"}});
   for (const auto& rule : rules)
     table.Add({std::to_string(rule.id), rule.pid ? std::to_string(*rule.pid) : "any",
                rule.user.value_or("any"), rule.name.value_or("any"),
                rule.gpu ? IndicesOf({*rule.gpu}, gpus) : "any"});
-  return table.Render(look);
+  return table.Render(style);
 }
 
 }  // namespace gpuman::cli::queue

@@ -9,23 +9,24 @@
 namespace gpuman::cli::queue {
 
 // Everything known of one job.
-std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, const Look& look,
-                      base::WallTime now);
+std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
+                      const TerminalStyle& style, base::WallTime now);
 // GPUs with what keeps each of them, then settings that are not the usual ones.
 // `reservations`: those that hold now are told of.
 std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reservation>& reservations,
-                       const Look& look, base::WallTime now);
+                       const TerminalStyle& style, base::WallTime now);
 // How each GPU is connected to each other.
-std::string RenderTopology(const api::QueueInfo& info, const Look& look);
+std::string RenderTopology(const api::QueueInfo& info, const TerminalStyle& style);
 // gflow's table: PARTITION GPUS NODES STATE JOB(REASON), a line for all GPUs of one state and job.
-std::string RenderGflowInfo(const api::QueueInfo& info, const Look& look);
+std::string RenderGflowInfo(const api::QueueInfo& info, const TerminalStyle& style);
 std::string RenderReservations(const std::vector<api::Reservation>& list,
-                               const std::vector<api::QueueGpu>& gpus, const Look& look, base::WallTime now);
-std::string RenderQuotas(const std::vector<api::Quota>& quotas, const Look& look);
-std::string RenderStats(const api::StatsView& stats, const Look& look);
+                               const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style,
+                               base::WallTime now);
+std::string RenderQuotas(const std::vector<api::Quota>& quotas, const TerminalStyle& style);
+std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style);
 std::string RenderStatsCsv(const api::StatsView& stats);
 std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
-                          const std::vector<api::QueueGpu>& gpus, const Look& look);
+                          const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style);
 
 // Indices of GPUs, or the beginning of a UUID that is not there any more: "0,2".
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus);

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     SubmitSettings settings;
     (void)ApplyDirectives(*directives, "script", settings, now);
   }
-  (void)ReadJobs(text, "jobs", Typed{}, now);
+  (void)ReadJobs(text, "jobs", ParsedCommandLine{}, now);
   if (const auto table = ReadCsv(text))
     for (const auto& row : *table) Require(row.size() == table->front().size());
   if (const auto array = ParseArray(text)) {

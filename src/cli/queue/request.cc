@@ -39,10 +39,10 @@ std::string HowToSubmit(Flavour flavour) {
                                     : "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…, or gpuman submit SCRIPT";
 }
 
-Result<std::string> ReadStandardInput(const Place& place, std::string_view why, Flavour flavour) {
-  if (!place.standard_input)
+Result<std::string> ReadStandardInput(const SubmitContext& context, std::string_view why, Flavour flavour) {
+  if (!context.standard_input)
     return base::Fail(ErrorCode::kInvalidArgument, std::string(why), HowToSubmit(flavour));
-  GPUMAN_ASSIGN(auto text, place.standard_input());
+  GPUMAN_ASSIGN(auto text, context.standard_input());
   if (!api::IsUtf8(text)) return base::Fail(ErrorCode::kInvalidArgument, "standard input is not UTF-8");
   return text;
 }
@@ -67,11 +67,11 @@ struct Script {
   bool in_place = false;
 };
 
-Result<std::optional<Script>> FindScript(const Typed& typed, const Place& place,
+Result<std::optional<Script>> FindScript(const ParsedCommandLine& typed, const SubmitContext& context,
                                          const SubmitSettings& typed_settings) {
   if (typed_settings.command || typed.trailing) return std::optional<Script>();
   if (typed.words.empty() || typed.words.front() == "-") {
-    GPUMAN_ASSIGN(auto text, ReadStandardInput(place, "there is no command to run", typed.flavour));
+    GPUMAN_ASSIGN(auto text, ReadStandardInput(context, "there is no command to run", typed.flavour));
     if (text.find_first_not_of(" \t\r\n") == std::string::npos)
       return base::Fail(ErrorCode::kInvalidArgument,
                         "there is no command to run, and standard input is empty",
@@ -79,13 +79,14 @@ Result<std::optional<Script>> FindScript(const Typed& typed, const Place& place,
     return std::optional(Script{std::string(kStandardInput), std::move(text), false});
   }
   const auto& word = typed.words.front();
-  auto text = ScriptAt(word, place.origin.directory);
+  auto text = ScriptAt(word, context.origin.directory);
   if (!text) return std::optional<Script>();
   const bool in_place = !IsShellScript(*text);
   return std::optional(Script{word, std::move(*text), in_place});
 }
 
-Result<> TakeCommand(SubmitSettings& settings, const Typed& typed, const std::optional<Script>& script) {
+Result<> TakeCommand(SubmitSettings& settings, const ParsedCommandLine& typed,
+                     const std::optional<Script>& script) {
   auto& job = settings.job;
   if (script && !script->in_place) {
     job.script = script->text;
@@ -208,12 +209,12 @@ void NameDevices(const std::string& asked, Flavour flavour, Variables& environme
 }
 
 // The jobs of one set of options: a sweep, or the one.
-Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const Place& place, Flavour flavour,
+Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const SubmitContext& context, Flavour flavour,
                  const Variables& whole, const std::vector<std::string>& common_export) {
   auto& job = settings.job;
   if (!job.directory.empty() && job.directory.front() != '/')
     job.directory =
-        (std::filesystem::path(place.origin.directory) / job.directory).lexically_normal().string();
+        (std::filesystem::path(context.origin.directory) / job.directory).lexically_normal().string();
   if (settings.export_parts != common_export) {
     GPUMAN_ASSIGN(job.environment, EnvironmentOf(settings.export_parts, whole));
   }
@@ -230,7 +231,7 @@ Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const Place& pla
   const bool sweep = !settings.parameters.empty() || !table.empty();
   if (job.max_concurrent && !job.group)
     job.group = fmt::format("{}-{:x}", job.name.value_or("submit"),
-                            static_cast<std::uint64_t>(place.now.time_since_epoch().count()));
+                            static_cast<std::uint64_t>(context.now.time_since_epoch().count()));
   if (!sweep) {
     if (settings.name_template)
       return base::Fail(ErrorCode::kInvalidArgument,
@@ -281,9 +282,9 @@ void NameTaskAsGflow(api::Submission& job) {
 // A script for Slurm that does not say anything to gpuman. Where it goes to Slurm, sbatch reads its lines.
 Result<SbatchReading> ReadAsSbatch(const Script& script, const Directives& directives,
                                    const SubmitSettings& typed, SubmitSettings& settings,
-                                   const Place& place) {
+                                   const SubmitContext& context) {
   if (!directives.list.empty() || !directives.too_late.empty() || typed.to == "slurm") return SbatchReading{};
-  return ApplySbatch(script.text, script.name, settings, place.now);
+  return ApplySbatch(script.text, script.name, settings, context.now);
 }
 
 // What a script for Slurm still expects, and what the user of any script should know.
@@ -315,18 +316,18 @@ Variables TakeEnvironment(MadeSubmission& made, const Origin& origin) {
 
 }  // namespace
 
-Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
+Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const SubmitContext& context) {
   MadeSubmission made;
-  made.request.directory = place.origin.directory;
-  made.request.umask = place.origin.umask;
-  if (!api::IsUtf8(place.origin.directory))
+  made.request.directory = context.origin.directory;
+  made.request.umask = context.origin.umask;
+  if (!api::IsUtf8(context.origin.directory))
     return base::Fail(ErrorCode::kInvalidArgument, "the current directory's name is not UTF-8");
-  const Variables whole = TakeEnvironment(made, place.origin);
+  const Variables whole = TakeEnvironment(made, context.origin);
 
   // Once to know what is to run, once more on top of what the script says.
   SubmitSettings settings;
   GPUMAN_TRY(
-      ParseOptions(SubmitOptions(settings, typed.flavour, place.now), typed.options, Where::kAnywhere));
+      ParseOptions(SubmitOptions(settings, typed.flavour, context.now), typed.options, Where::kAnywhere));
   made.wait = settings.wait;
   made.request.dry_run = settings.dry_run;
   if (settings.wait && settings.dry_run)
@@ -341,20 +342,20 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
     const bool piped = *settings.jobs_file == "-";
     const std::string name = piped ? "standard input" : *settings.jobs_file;
     GPUMAN_ASSIGN(const auto text,
-                  piped ? ReadStandardInput(place, "--jobs -: standard input is a terminal", typed.flavour)
+                  piped ? ReadStandardInput(context, "--jobs -: standard input is a terminal", typed.flavour)
                         : ReadText(*settings.jobs_file, "--jobs"));
-    GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, typed, place.now));
+    GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, typed, context.now));
     for (auto& job : jobs) {
       const bool own = job.to != settings.to || job.slurm_options != settings.slurm_options;
       if (own && !job.origin.empty())
         return base::Fail(
             ErrorCode::kInvalidArgument,
             fmt::format("{}: --to and --slurm-option are possible on the command line only", job.origin));
-      GPUMAN_TRY(AddJobs(made, std::move(job), place, typed.flavour, whole, settings.export_parts));
+      GPUMAN_TRY(AddJobs(made, std::move(job), context, typed.flavour, whole, settings.export_parts));
     }
     GPUMAN_TRY(TakeDestination(made, settings));
   } else {
-    GPUMAN_ASSIGN(const auto script, FindScript(typed, place, settings));
+    GPUMAN_ASSIGN(const auto script, FindScript(typed, context, settings));
     SbatchReading sbatch;
     bool plain = typed.flavour == Flavour::kGpuman && settings.to != "slurm";
     if (script) {
@@ -365,11 +366,11 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
             "{}:{}: this line is below the first command and is not read; move it up", script->name, line));
       plain = plain && directives->list.empty() && directives->too_late.empty();
       SubmitSettings both;
-      GPUMAN_TRY(ApplyDirectives(*directives, script->name, both, place.now));
-      GPUMAN_ASSIGN(sbatch, ReadAsSbatch(*script, *directives, settings, both, place));
+      GPUMAN_TRY(ApplyDirectives(*directives, script->name, both, context.now));
+      GPUMAN_ASSIGN(sbatch, ReadAsSbatch(*script, *directives, settings, both, context));
       both.BeginSource();
       GPUMAN_TRY(
-          ParseOptions(SubmitOptions(both, typed.flavour, place.now), typed.options, Where::kAnywhere));
+          ParseOptions(SubmitOptions(both, typed.flavour, context.now), typed.options, Where::kAnywhere));
       if (both.export_parts != settings.export_parts) {
         GPUMAN_ASSIGN(made.request.environment, EnvironmentOf(both.export_parts, whole));
       }
@@ -382,7 +383,7 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
     if (script && !typed.words.empty() && typed.words.front() != "-") made.script_name = script->name;
     const auto parts = settings.export_parts;
     made.lines = settings.lines;
-    GPUMAN_TRY(AddJobs(made, std::move(settings), place, typed.flavour, whole, parts));
+    GPUMAN_TRY(AddJobs(made, std::move(settings), context, typed.flavour, whole, parts));
   }
   NameDevices("", typed.flavour, made.request.environment);
   for (auto& job : made.request.jobs) {

@@ -14,7 +14,7 @@
 namespace gpuman::cli::queue {
 
 // A command line, taken apart.
-struct Typed {
+struct ParsedCommandLine {
   Flavour flavour = Flavour::kGpuman;
   std::vector<std::string> options;                  // as ParseOptions takes them
   std::vector<std::string> words;                    // SCRIPT ARGUMENTS, COMMAND ARGUMENTS, or "-"
@@ -22,7 +22,7 @@ struct Typed {
 };
 
 // What surrounds it; tests have their own.
-struct Place {
+struct SubmitContext {
   Origin origin;
   base::WallTime now{};
   // The whole of standard input; absent: it is a terminal, and nothing is read from that.
@@ -43,12 +43,12 @@ struct MadeSubmission {
 
 // Reads the script, the file of jobs or the file of parameters that are named. kInvalidArgument names the
 // option, or the file and its line; kNotFound and kPermissionDenied for files and programs.
-base::Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place);
+base::Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const SubmitContext& context);
 
 // The jobs of a file, one a line ("--gpus 1 --name a -- python train.py"), or JSON: one Submission a line, or
 // an array of them. `typed.options` hold for each, what a line says comes before. Reads no file; `name` is
 // for errors.
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const Typed& typed, base::WallTime now);
+                                                   const ParsedCommandLine& typed, base::WallTime now);
 
 }  // namespace gpuman::cli::queue

@@ -121,8 +121,8 @@ TEST(Sweep, IsAProductOverEachLineOfTheTable) {
 class Request : public ::testing::Test {
  protected:
   void SetUp() override {
-    place_.origin = {directory_.path().string(), {"PATH=/usr/bin:/bin", "HOME=/h", "SECRET=s"}, 027};
-    place_.now = base::WallTime(base::Millis(1'800'000'000'000));
+    context_.origin = {directory_.path().string(), {"PATH=/usr/bin:/bin", "HOME=/h", "SECRET=s"}, 027};
+    context_.now = base::WallTime(base::Millis(1'800'000'000'000));
   }
   std::string Write(const char* name, const std::string& text) {
     std::ofstream(directory_.path() / name) << text;
@@ -131,14 +131,14 @@ class Request : public ::testing::Test {
   base::Result<MadeSubmission> Make(std::vector<std::string> options, std::vector<std::string> words,
                                     std::optional<std::vector<std::string>> trailing = std::nullopt,
                                     Flavour flavour = Flavour::kGpuman) {
-    return MakeSubmission({flavour, std::move(options), std::move(words), std::move(trailing)}, place_);
+    return MakeSubmission({flavour, std::move(options), std::move(words), std::move(trailing)}, context_);
   }
   std::string ErrorOf(std::vector<std::string> options, std::vector<std::string> words) {
     const auto made = Make(std::move(options), std::move(words));
     return made ? "it was taken" : made.error().message;
   }
   base::TempDir directory_;
-  Place place_;
+  SubmitContext context_;
 };
 
 TEST_F(Request, TakesACommandWithWhatItNeeds) {
@@ -187,13 +187,13 @@ TEST_F(Request, LetsOtherScriptsRunWhereTheyAre) {
 }
 
 TEST_F(Request, ReadsAScriptFromStandardInput) {
-  place_.standard_input = [] { return base::Result<std::string>("# GFLOW --gpus=1\necho hello\n"); };
+  context_.standard_input = [] { return base::Result<std::string>("# GFLOW --gpus=1\necho hello\n"); };
   const auto made = Make({}, {});
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->request.jobs[0].gpus.count, 1);
-  place_.standard_input = [] { return base::Result<std::string>(" \n"); };
+  context_.standard_input = [] { return base::Result<std::string>(" \n"); };
   EXPECT_THAT(ErrorOf({}, {}), HasSubstr("standard input is empty"));
-  place_.standard_input = nullptr;
+  context_.standard_input = nullptr;
   EXPECT_THAT(ErrorOf({}, {}), HasSubstr("there is no command to run"));
 }
 

@@ -185,7 +185,7 @@ const Known* Find(const std::vector<Known>& table, std::string_view name) {
 }
 
 // An option of a line as it stands there, with its value: "--time=5", "-t 5", "-t5".
-struct Given {
+struct ParsedOption {
   std::string name;
   std::string value;
   std::string text;
@@ -193,11 +193,12 @@ struct Given {
 
 // The one that begins at words[at], which is moved behind it. Of an option that is not known a next word that
 // is none is taken for its value.
-Given NextOption(const std::vector<std::string>& words, std::size_t& at, const std::vector<Known>& table) {
+ParsedOption NextOption(const std::vector<std::string>& words, std::size_t& at,
+                        const std::vector<Known>& table) {
   const std::string& word = words[at++];
   const bool is_long = word.starts_with("--");
   const auto end = is_long ? word.find('=') : std::min<std::size_t>(2, word.size());
-  Given given{word.substr(0, end), "", word};
+  ParsedOption given{word.substr(0, end), "", word};
   if (is_long && end != std::string::npos) {
     given.value = word.substr(end + 1);
     return given;
@@ -282,7 +283,7 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
     auto words = WordsBehindMark(line);
     if (!words) return base::Fail(std::move(words.error()).In(where));
     for (std::size_t at = 0; at < words->size();) {
-      const Given given = NextOption(*words, at, table);
+      const ParsedOption given = NextOption(*words, at, table);
       const Known* const known = Find(table, given.name);
       if (known == nullptr) {
         reading.not_read.push_back(given.text);

@@ -112,13 +112,13 @@ class SbatchScript : public ::testing::Test {
  protected:
   MadeSubmission Submit(const std::string& text, std::vector<std::string> options = {}) {
     std::ofstream(directory_.path() / "job.sh") << text;
-    Typed typed;
+    ParsedCommandLine typed;
     typed.options = std::move(options);
     typed.words = {"job.sh"};
-    Place place;
-    place.origin.directory = directory_.path().string();
-    place.origin.environment = {"PATH=/usr/bin:/bin"};
-    auto made = MakeSubmission(typed, place);
+    SubmitContext context;
+    context.origin.directory = directory_.path().string();
+    context.origin.environment = {"PATH=/usr/bin:/bin"};
+    auto made = MakeSubmission(typed, context);
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : MadeSubmission{};
   }

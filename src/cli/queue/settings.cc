@@ -16,7 +16,7 @@ using base::ErrorCode;
 using base::Result;
 using Take = std::function<Result<>(const std::string&)>;
 
-constexpr int kMost = 1'000'000;
+constexpr int kMax = 1'000'000;
 
 // Into `target` what `parse` makes of the text.
 template <typename Target, typename Parse>
@@ -207,7 +207,7 @@ void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
         Text(s.parameter_file)},
        {"--name-template", "TEXT", "Name of each job of --param: run-{lr}-{seed}", Text(s.name_template)},
        {"--max-concurrent", "N", "Run at most N of these jobs, or of the jobs of --group, at once",
-        Number(job.max_concurrent, 1, kMost)},
+        Number(job.max_concurrent, 1, kMax)},
        {"--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group)},
        {"--retries,--max-retries", "N", "Run it again up to N times when it fails",
         Number(job.retries.count, 0, 1000)},
@@ -262,7 +262,7 @@ void AddGpuman(Options& table, SubmitSettings& s) {
        {"--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft)},
        {"--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
         Into(job.host_memory, [](const std::string& text) { return base::ParseBytes(text); })},
-       {"--cpus", "N", "Number of CPUs", Number(job.cpus, 1, kMost)},
+       {"--cpus", "N", "Number of CPUs", Number(job.cpus, 1, kMax)},
        {"--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
         Into(job.time_limit, [](const std::string& text) { return base::ParseDuration(text); })},
        {"--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s)},

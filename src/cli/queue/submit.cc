@@ -21,7 +21,7 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-constexpr std::size_t kMostLines = 20;  // of jobs that are told of one by one
+constexpr std::size_t kMaxLines = 20;  // of jobs that are told of one by one
 constexpr std::size_t kLargestInput = std::size_t{64} << 20;
 
 Result<std::string> ReadAll(int fd) {
@@ -135,7 +135,7 @@ Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmissi
 std::string RenderSubmitted(const api::SubmitRequest& request, const api::SubmissionAnswer& answer,
                             const std::vector<api::GpuView>& gpus, base::WallTime now) {
   std::string text;
-  const std::size_t shown = answer.jobs.size() <= kMostLines ? answer.jobs.size() : 1;
+  const std::size_t shown = answer.jobs.size() <= kMaxLines ? answer.jobs.size() : 1;
   for (std::size_t i = 0; i < shown; ++i)
     text += Printable(SentenceOf(answer.jobs[i], request.dry_run, gpus, now)) + "\n";
   if (shown == answer.jobs.size()) return text;
@@ -144,17 +144,17 @@ std::string RenderSubmitted(const api::SubmitRequest& request, const api::Submis
          fmt::format("and {} more, the last of them job {}\n", answer.jobs.size() - 1, answer.jobs.back().id);
 }
 
-Result<Place> PlaceOfThisProcess() {
-  Place place;
-  GPUMAN_ASSIGN(place.origin, OriginOfThisProcess());
-  place.now = base::SystemClock().Wall();
-  if (::isatty(STDIN_FILENO) == 0) place.standard_input = [] { return ReadAll(STDIN_FILENO); };
-  return place;
+Result<SubmitContext> ContextOfThisProcess() {
+  SubmitContext context;
+  GPUMAN_ASSIGN(context.origin, OriginOfThisProcess());
+  context.now = base::SystemClock().Wall();
+  if (::isatty(STDIN_FILENO) == 0) context.standard_input = [] { return ReadAll(STDIN_FILENO); };
+  return context;
 }
 
-Result<int> Submit(Session& session, const Typed& typed) {
-  GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
-  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, place));
+Result<int> Submit(Session& session, const ParsedCommandLine& typed) {
+  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
+  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, context));
   TellNotes(session, made);
   if (made.to_slurm) return slurm::Submit(session, made, typed.flavour);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -164,9 +164,9 @@ Result<int> Submit(Session& session, const Typed& typed) {
   return kExitDone;
 }
 
-Result<int> SubmitAsGflow(Session& session, const Typed& typed) {
-  GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
-  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, place));
+Result<int> SubmitAsGflow(Session& session, const ParsedCommandLine& typed) {
+  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
+  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, context));
   TellNotes(session, made);
   if (made.to_slurm) return slurm::Submit(session, made, typed.flavour);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -186,11 +186,11 @@ Result<int> SubmitAsGflow(Session& session, const Typed& typed) {
 }
 
 Result<int> RunInQueue(Session& session, const QueuedRun& run) {
-  GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
-  Typed typed;
+  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
+  ParsedCommandLine typed;
   typed.options = run.typed;
   typed.trailing = session.trailing;
-  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(typed, place));
+  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(typed, context));
   TellNotes(session, made);
   made.request.new_tags = made.request.jobs.front().name.has_value();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -202,7 +202,7 @@ Result<int> RunInQueue(Session& session, const QueuedRun& run) {
   }
   const auto& first = answer.jobs.front();
   if (first.state == api::JobState::kQueued && first.reason)
-    session.Note(SentenceOf(first, /*dry_run=*/false, {}, place.now));
+    session.Note(SentenceOf(first, /*dry_run=*/false, {}, context.now));
   GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(first.id)));
   return WaitForJob(session, daemon, job, Interrupted::kCancelsWaiting);
 }

@@ -12,11 +12,11 @@
 namespace gpuman::cli::queue {
 
 // The place that this process is in.
-base::Result<Place> PlaceOfThisProcess();
+base::Result<SubmitContext> ContextOfThisProcess();
 
-base::Result<int> Submit(Session& session, const Typed& typed);
+base::Result<int> Submit(Session& session, const ParsedCommandLine& typed);
 // In gflow's words; a name that is taken gets a number behind it.
-base::Result<int> SubmitAsGflow(Session& session, const Typed& typed);
+base::Result<int> SubmitAsGflow(Session& session, const ParsedCommandLine& typed);
 
 struct QueuedRun {
   std::vector<std::string> typed;  // options of submit

@@ -10,7 +10,7 @@ namespace {
 
 using base::ErrorCode;
 
-constexpr std::size_t kMostJobs = 100'000;
+constexpr std::size_t kMaxJobs = 100'000;
 
 // Takes one field off the front of a CSV text; `text` then begins with the separator, a line end or nothing.
 base::Result<std::string> TakeField(std::string_view& text) {
@@ -39,17 +39,17 @@ base::Result<std::string> TakeField(std::string_view& text) {
   return base::Fail(ErrorCode::kInvalidArgument, "a quote is never closed");
 }
 
-struct Record {
+struct SweepRecord {
   int line = 0;
   std::vector<std::string> fields;
 };
 
-base::Result<std::vector<Record>> ReadRecords(std::string_view text) {
-  std::vector<Record> records;
+base::Result<std::vector<SweepRecord>> ReadRecords(std::string_view text) {
+  std::vector<SweepRecord> records;
   int line = 1;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a mark that spreadsheets write
   while (!text.empty()) {
-    Record record{line, {}};
+    SweepRecord record{line, {}};
     const auto before = text;
     for (bool more = true; more;) {
       auto field = TakeField(text);
@@ -118,9 +118,9 @@ base::Result<std::vector<Combination>> Combine(const std::vector<Parameter>& par
       if (known == name)
         return base::Fail(ErrorCode::kInvalidArgument,
                           fmt::format("the parameter '{}' is also in the file", name));
-    if (combinations.size() * values.size() > kMostJobs)
+    if (combinations.size() * values.size() > kMaxJobs)
       return base::Fail(ErrorCode::kInvalidArgument,
-                        fmt::format("the parameters have more than {} combinations", kMostJobs));
+                        fmt::format("the parameters have more than {} combinations", kMaxJobs));
     std::vector<Combination> product;
     product.reserve(combinations.size() * values.size());
     for (const auto& combination : combinations)

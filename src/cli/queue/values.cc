@@ -15,7 +15,7 @@ namespace {
 
 using base::ErrorCode;
 
-constexpr std::size_t kMostRefs = 100'000;
+constexpr std::size_t kMaxRefs = 100'000;
 
 tl::unexpected<base::Error> Bad(std::string_view text, std::string_view what, std::string_view write) {
   return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' {}", text, what),
@@ -151,7 +151,7 @@ base::Result<int> ParseInteger(std::string_view text, int least, int most) {
 }
 
 base::Result<GpuCount> ParseGpuCount(std::string_view text) {
-  constexpr int kMostGpus = 1024;
+  constexpr int kMaxGpus = 1024;
   constexpr std::string_view kWrite =
       "how many, such as 2; gpu:2 and gpu:h100:2 mean what they mean in Slurm";
   std::string_view rest = text;
@@ -165,7 +165,7 @@ base::Result<GpuCount> ParseGpuCount(std::string_view text) {
   const auto count = Number<int>(last);
   const bool is_model = resource && !rest.empty() && colon == std::string_view::npos;
   if (!count && is_model) return GpuCount{1, std::string(rest)};  // "gpu:h100"
-  if (!count || *count < 0 || *count > kMostGpus || (gpus.model && gpus.model->empty()))
+  if (!count || *count < 0 || *count > kMaxGpus || (gpus.model && gpus.model->empty()))
     return Bad(text, "is not a number of GPUs", kWrite);
   gpus.count = *count;
   return gpus;
@@ -348,7 +348,7 @@ base::Result<std::vector<std::string>> ParseJobs(std::string_view text) {
       jobs.push_back(part);
       continue;
     }
-    if (ends->last < ends->first || jobs.size() + std::size_t(ends->last - ends->first) >= kMostRefs)
+    if (ends->last < ends->first || jobs.size() + std::size_t(ends->last - ends->first) >= kMaxRefs)
       return Bad(part, "is not a range of ids", "ids in rising order, such as 5-7");
     for (int id = ends->first; id <= ends->last; ++id) jobs.push_back(std::to_string(id));
   }

@@ -40,7 +40,7 @@ Result<int> Show(Session& session, const Engine& engine, const JobName& name, bo
     if (session.json)
       session.PrintJson(ToJson(line));
     else
-      session.Print((std::exchange(first, false) ? "" : "\n") + RenderJob(line, session.look()));
+      session.Print((std::exchange(first, false) ? "" : "\n") + RenderJob(line, session.style()));
   }
   return kExitDone;
 }

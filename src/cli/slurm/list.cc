@@ -31,7 +31,7 @@ base::Result<std::vector<JobLine>> Ask(const Engine& engine, std::vector<Submitt
 
 bool ServesAlone(const Session& session) {
   const bool names_daemon = session.socket || session.environment()("GPUMAN_SOCKET");
-  return !names_daemon && !Record::OfUser(session.environment()).Jobs().empty();
+  return !names_daemon && !SubmissionFile::OfUser(session.environment()).Jobs().empty();
 }
 
 std::optional<std::vector<JobLine>> List(Session& session, const api::QueueFilter& filter) {
@@ -49,7 +49,7 @@ std::optional<std::vector<JobLine>> List(Session& session, const api::QueueFilte
 void PrintList(Session& session, const std::vector<JobLine>& jobs, bool apart) {
   if (jobs.empty()) return;
   session.Print(fmt::format("{}In Slurm:\n{}", apart ? "\n" : "",
-                            RenderTable(jobs, session.look(), base::SystemClock().Wall())));
+                            RenderTable(jobs, session.style(), base::SystemClock().Wall())));
 }
 
 api::Json ListJson(const std::vector<JobLine>& jobs) {

@@ -89,7 +89,7 @@ Result<std::vector<SeenJob>> Programs::LookNow(const JobName& name) const {
   return base::Fail(ErrorCode::kNotFound, fmt::format("scontrol says nothing of {}", ToString(name)));
 }
 
-Result<std::vector<SeenJob>> Programs::Look(const JobName& name) const {
+Result<std::vector<SeenJob>> Programs::Query(const JobName& name) const {
   auto now = LookNow(name);
   if (now || now.error().code != ErrorCode::kNotFound) return now;
   // Where Slurm keeps no accounts sacct fails, and nothing is known of an old job.

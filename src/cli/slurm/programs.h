@@ -30,7 +30,7 @@ class Programs {
   // One job, or the tasks of an array. kNotFound: the controller does not know it (any more).
   base::Result<std::vector<SeenJob>> LookNow(const JobName& name) const;
   // The same; where the controller has forgotten it from the accounts, if the cluster keeps some.
-  base::Result<std::vector<SeenJob>> Look(const JobName& name) const;
+  base::Result<std::vector<SeenJob>> Query(const JobName& name) const;
   base::Result<> Cancel(const JobName& name) const;
   base::Result<> Signal(const JobName& name, int signal) const;  // to all that the job runs
   base::Result<> Hold(const JobName& name) const;

@@ -128,18 +128,18 @@ std::string WriteRecord(const std::vector<Submitted>& jobs) {
   return text;
 }
 
-Record Record::OfUser(const base::EnvironmentLookup& environment) {
+SubmissionFile SubmissionFile::OfUser(const base::EnvironmentLookup& environment) {
   const auto home = environment("HOME").value_or("/");
-  return Record(base::UserPaths(environment, ::geteuid(), home).state / "slurm.jsonl");
+  return SubmissionFile(base::UserPaths(environment, ::geteuid(), home).state / "slurm.jsonl");
 }
 
-std::vector<Submitted> Record::Jobs() const {
+std::vector<Submitted> SubmissionFile::Jobs() const {
   constexpr std::size_t kLargest = std::size_t{64} << 20;
   const auto text = base::ReadFile(file_, kLargest);
   return text ? ReadRecord(*text) : std::vector<Submitted>();
 }
 
-std::optional<Submitted> Record::Find(std::uint32_t id) const {
+std::optional<Submitted> SubmissionFile::Find(std::uint32_t id) const {
   const auto jobs = Jobs();
   const auto it =
       std::find_if(jobs.rbegin(), jobs.rend(), [&](const Submitted& job) { return job.id == id; });
@@ -147,7 +147,7 @@ std::optional<Submitted> Record::Find(std::uint32_t id) const {
 }
 
 template <typename Change>
-Result<> Record::Write(Change change) const {
+Result<> SubmissionFile::Write(Change change) const {
   constexpr mode_t kPrivate = 0700;
   GPUMAN_TRY(base::MakeDirectories(file_.parent_path(), kPrivate));
   auto lock_file = file_;
@@ -160,11 +160,11 @@ Result<> Record::Write(Change change) const {
   return base::ReplaceFile(file_, WriteRecord(jobs), 0600);
 }
 
-Result<> Record::Add(const Submitted& job) const {
+Result<> SubmissionFile::Add(const Submitted& job) const {
   return Write([&](std::vector<Submitted>& jobs) {
     jobs.push_back(job);
     Shorten(jobs.back());
-    while (jobs.size() > kMost) {
+    while (jobs.size() > kMax) {
       const auto ended =
           std::find_if(jobs.begin(), jobs.end(), [](const Submitted& one) { return one.ended.has_value(); });
       jobs.erase(ended != jobs.end() ? ended : jobs.begin());
@@ -172,7 +172,7 @@ Result<> Record::Add(const Submitted& job) const {
   });
 }
 
-Result<> Record::SetEnded(std::uint32_t id, const Ended& ended) const {
+Result<> SubmissionFile::SetEnded(std::uint32_t id, const Ended& ended) const {
   return Write([&](std::vector<Submitted>& jobs) {
     const auto it =
         std::find_if(jobs.rbegin(), jobs.rend(), [&](const Submitted& job) { return job.id == id; });

@@ -41,20 +41,20 @@ struct Submitted {
 std::vector<Submitted> ReadRecord(std::string_view text);
 std::string WriteRecord(const std::vector<Submitted>& jobs);
 
-class Record {
+class SubmissionFile {
  public:
-  explicit Record(std::filesystem::path file) : file_(std::move(file)) {}
-  static Record OfUser(const base::EnvironmentLookup& environment);
+  explicit SubmissionFile(std::filesystem::path file) : file_(std::move(file)) {}
+  static SubmissionFile OfUser(const base::EnvironmentLookup& environment);
 
   // Empty where there is no file, or it cannot be read.
   std::vector<Submitted> Jobs() const;
   // The newest with this id.
   std::optional<Submitted> Find(std::uint32_t id) const;
-  // Keeps the last kMost, those that have ended go first.
+  // Keeps the last kMax, those that have ended go first.
   base::Result<> Add(const Submitted& job) const;
   base::Result<> SetEnded(std::uint32_t id, const Ended& ended) const;
 
-  static constexpr std::size_t kMost = 1000;
+  static constexpr std::size_t kMax = 1000;
 
  private:
   template <typename Change>

@@ -33,9 +33,9 @@ Submitted Job(std::uint32_t id, const std::string& name = "train") {
   return job;
 }
 
-TEST(Record, HasWhatWasSubmittedAndHowItEnded) {
+TEST(SubmissionFile, HasWhatWasSubmittedAndHowItEnded) {
   const base::TempDir dir;
-  const Record record(dir.path() / "state" / "slurm.jsonl");
+  const SubmissionFile record(dir.path() / "state" / "slurm.jsonl");
   EXPECT_THAT(record.Jobs(), IsEmpty());
   auto first = Job(7);
   first.project = "vision";
@@ -57,7 +57,7 @@ TEST(Record, HasWhatWasSubmittedAndHowItEnded) {
   EXPECT_FALSE(record.Find(9));
 }
 
-TEST(Record, KeepsThatNobodyKnowsHowAJobEnded) {
+TEST(SubmissionFile, KeepsThatNobodyKnowsHowAJobEnded) {
   auto job = Job(7);
   job.ended = Ended{};
   const auto read = ReadRecord(WriteRecord({job}));
@@ -66,30 +66,30 @@ TEST(Record, KeepsThatNobodyKnowsHowAJobEnded) {
   EXPECT_EQ(ExitStatusOf(*read[0].ended), 1);
 }
 
-TEST(Record, PassesOverWhatIsNoJob) {
+TEST(SubmissionFile, PassesOverWhatIsNoJob) {
   const auto text = "nonsense\n{\"id\":-1}\n{\"id\":\"7\"}\n[]\n" + WriteRecord({Job(7)}) + "{\"id\":8,\"na";
   EXPECT_THAT(ReadRecord(text), SizeIs(1));
 }
 
-TEST(Record, ForgetsEndedJobsFirst) {
+TEST(SubmissionFile, ForgetsEndedJobsFirst) {
   const base::TempDir dir;
   const auto file = dir.path() / "slurm.jsonl";
   std::vector<Submitted> many;
-  for (std::uint32_t id = 1; id <= Record::kMost; ++id) many.push_back(Job(id));
+  for (std::uint32_t id = 1; id <= SubmissionFile::kMax; ++id) many.push_back(Job(id));
   many[4].ended = Ended{};
   ASSERT_TRUE(base::ReplaceFile(file, WriteRecord(many)));
-  const Record record(file);
+  const SubmissionFile record(file);
   ASSERT_TRUE(record.Add(Job(5000)));
   EXPECT_FALSE(record.Find(5));
   ASSERT_TRUE(record.Add(Job(5001)));
   EXPECT_FALSE(record.Find(1));
   EXPECT_TRUE(record.Find(2));
-  EXPECT_THAT(record.Jobs(), SizeIs(Record::kMost));
+  EXPECT_THAT(record.Jobs(), SizeIs(SubmissionFile::kMax));
 }
 
-TEST(Record, LosesNothingWhereSeveralWriteAtOnce) {
+TEST(SubmissionFile, LosesNothingWhereSeveralWriteAtOnce) {
   const base::TempDir dir;
-  const Record record(dir.path() / "slurm.jsonl");
+  const SubmissionFile record(dir.path() / "slurm.jsonl");
   std::vector<std::thread> writers;
   for (std::uint32_t writer = 0; writer < 4; ++writer)
     writers.emplace_back([&, writer] {

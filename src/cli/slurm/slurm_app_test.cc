@@ -65,7 +65,7 @@ class SlurmApp : public ::testing::Test {
     std::ostringstream out;
     std::ostringstream err;
     Outcome outcome;
-    outcome.status = RunCli(arguments, Surroundings{out, err, {}, {}, Environment()});
+    outcome.status = RunCli(arguments, SessionContext{out, err, {}, {}, Environment()});
     outcome.out = out.str();
     outcome.err = err.str();
     return outcome;
@@ -81,7 +81,7 @@ class SlurmApp : public ::testing::Test {
   std::string File(const std::string& name) const {
     return base::ReadFile(dir_.path() / name).value_or("(no " + name + ")");
   }
-  slurm::Record Record() const { return slurm::Record::OfUser(Environment()); }
+  slurm::SubmissionFile Submissions() const { return slurm::SubmissionFile::OfUser(Environment()); }
 
   base::TempDir dir_;
 };
@@ -95,14 +95,14 @@ TEST_F(SlurmApp, SubmitsAndWritesDownWhatWasSubmitted) {
   EXPECT_THAT(File("options"), AllOf(StartsWith("--parsable\n--job-name=train\n"),
                                      HasSubstr("\n--gres=gpu:2\n"), EndsWith("\n--partition=p\n")));
   EXPECT_EQ(File("script"), "#!/bin/sh\nexec true\n");
-  ASSERT_THAT(Record().Jobs(), SizeIs(1));
-  EXPECT_EQ(Record().Find(41)->name, "train");
+  ASSERT_THAT(Submissions().Jobs(), SizeIs(1));
+  EXPECT_EQ(Submissions().Find(41)->name, "train");
 }
 
 TEST_F(SlurmApp, SubmitsEachJobOfASweepAndSaysHowFarItCame) {
   TakingSbatch();
   EXPECT_EQ(Gpuman({"submit", "--to=slurm", "--json", "--param", "x=1,2", "--", "echo", "{x}"}).status, 0);
-  EXPECT_THAT(Record().Jobs(), SizeIs(2));
+  EXPECT_THAT(Submissions().Jobs(), SizeIs(2));
   Program("sbatch",
           "[ -e $HERE/once ] || { touch $HERE/once; echo 50; exit; }\n"
           "echo 'sbatch: error: Batch job submission failed: Requested time limit is invalid' >&2; exit 1");
@@ -110,7 +110,7 @@ TEST_F(SlurmApp, SubmitsEachJobOfASweepAndSaysHowFarItCame) {
   EXPECT_EQ(outcome.status, 6);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("Requested time limit is invalid"),
                                  HasSubstr("1 of 3 jobs are in the queue, the last of them slurm-50")));
-  EXPECT_THAT(Record().Jobs(), SizeIs(3));
+  EXPECT_THAT(Submissions().Jobs(), SizeIs(3));
 }
 
 TEST_F(SlurmApp, TranslatesAllBeforeItSubmitsOne) {

@@ -75,19 +75,19 @@ struct Prepared {
 
 Result<std::vector<Prepared>> Prepare(Session& session, const queue::MadeSubmission& made,
                                       const Engine& engine, queue::Flavour flavour) {
-  Around around;
-  GPUMAN_ASSIGN(around.site, SiteOf(session.environment()));
-  around.directory = made.request.directory;
-  around.now = base::SystemClock().Wall();
-  around.fallback_name = made.script_name;
-  around.slurm_options = made.slurm_options;
+  TranslationContext context;
+  GPUMAN_ASSIGN(context.site, SiteOf(session.environment()));
+  context.directory = made.request.directory;
+  context.now = base::SystemClock().Wall();
+  context.fallback_name = made.script_name;
+  context.slurm_options = made.slurm_options;
   const auto kept = engine.record.Jobs();
-  around.job_of = [&](const std::string& word) { return DependencyOf(word, engine, kept); };
+  context.job_of = [&](const std::string& word) { return DependencyOf(word, engine, kept); };
   const auto callers = CallersVariables();
   std::vector<Prepared> list;
   for (std::size_t i = 0; i < made.request.jobs.size(); ++i) {
     const auto& job = made.request.jobs[i];
-    auto translated = Translate(job, around);
+    auto translated = Translate(job, context);
     if (!translated) {
       auto error = std::move(translated.error());
       if (!made.origins[i].empty()) error = std::move(error).In(made.origins[i]);

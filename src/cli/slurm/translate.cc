@@ -76,7 +76,7 @@ std::uint64_t RoundedUp(std::uint64_t amount, std::uint64_t unit) {
 
 class Translator {
  public:
-  Translator(const Submission& job, const Around& around) : job_(job), around_(around) {}
+  Translator(const Submission& job, const TranslationContext& context) : job_(job), context_(context) {}
 
   Result<Translated> Run() {
     GPUMAN_TRY(CheckTranslatable(job_));
@@ -102,13 +102,15 @@ class Translator {
   void Add(std::string_view flag) { made_.options.push_back(fmt::format("--{}", flag)); }
 
   std::string Name() {
-    made_.name = around_.fallback_name.empty() ? "gpuman" : around_.fallback_name;
+    made_.name = context_.fallback_name.empty() ? "gpuman" : context_.fallback_name;
     if (!job_.command.empty()) made_.name = job_.command.front();
     made_.name.erase(0, made_.name.rfind('/') + 1);
     if (job_.name) made_.name = *job_.name;
     return made_.name;
   }
-  const std::string& Directory() const { return job_.directory.empty() ? around_.directory : job_.directory; }
+  const std::string& Directory() const {
+    return job_.directory.empty() ? context_.directory : job_.directory;
+  }
 
   Result<> AddGpus() {
     if (job_.gpus.model) {
@@ -122,7 +124,7 @@ class Translator {
     }
     if (job_.share)
       Add("gres", fmt::format("shard:{}", RoundedUp(job_.memory ? job_.memory->bytes.count : 0,
-                                                    around_.site.shard.count)));
+                                                    context_.site.shard.count)));
     else if (job_.gpus.count > 0)
       Add("gres", job_.gpus.model ? fmt::format("gpu:{}:{}", *job_.gpus.model, job_.gpus.count)
                                   : fmt::format("gpu:{}", job_.gpus.count));
@@ -145,16 +147,16 @@ class Translator {
                               seconds / 60 % 60, seconds % 60));
     }
     if (job_.warn_before) {
-      constexpr std::int64_t kMost = 65'535;
+      constexpr std::int64_t kMax = 65'535;
       const auto seconds = Seconds(*job_.warn_before);
-      if (seconds > kMost) return Refuse("--warn: Slurm warns 65535s before at the most", "write less");
+      if (seconds > kMax) return Refuse("--warn: Slurm warns 65535s before at the most", "write less");
       if (job_.retries.count > 0)
         return Refuse("--warn: with --retries the signal would end the script that runs the command again",
                       "leave one of them out");
       Add("signal", fmt::format("B:{}@{}", job_.warn_signal.value_or("USR1"), seconds));
     }
-    if (job_.begin && *job_.begin > around_.now)
-      Add("begin", fmt::format("now+{}", Seconds(*job_.begin - around_.now)));
+    if (job_.begin && *job_.begin > context_.now)
+      Add("begin", fmt::format("now+{}", Seconds(*job_.begin - context_.now)));
     return {};
   }
   static std::int64_t Seconds(base::Millis time) {
@@ -162,7 +164,7 @@ class Translator {
   }
 
   Result<> AddOrder() {
-    if (job_.project) made_.options.push_back(around_.site.project_option + "=" + *job_.project);
+    if (job_.project) made_.options.push_back(context_.site.project_option + "=" + *job_.project);
     if (job_.priority < kUsualPriority)
       Add("nice", std::to_string((kUsualPriority - job_.priority) * kNiceStep));
     if (job_.hold) Add("hold");
@@ -183,7 +185,7 @@ class Translator {
     if (job_.depends.list.empty()) return {};
     std::string list;
     for (const auto& [kind, word] : job_.depends.list) {
-      auto named = around_.job_of(word);
+      auto named = context_.job_of(word);
       if (!named) return Fail(std::move(named.error()).In("--depends"));
       list += list.empty() ? "" : job_.depends.mode == api::DependencyMode::kAny ? "?" : ",";
       list += fmt::format("{}:{}", api::ToString(kind), InSlurm(*named));
@@ -267,7 +269,7 @@ class Translator {
 
   // The user's own words come last: sbatch takes the last of two.
   Result<> AddOwn() {
-    for (const auto& word : around_.slurm_options) {
+    for (const auto& word : context_.slurm_options) {
       const std::string option = word.starts_with('-') ? word : "--" + word;
       const auto name = option.substr(0, option.find('='));
       for (const char* ours :
@@ -286,7 +288,7 @@ class Translator {
   }
 
   const Submission& job_;
-  const Around& around_;
+  const TranslationContext& context_;
   Translated made_;
 };
 
@@ -308,8 +310,8 @@ Result<Site> SiteOf(const base::EnvironmentLookup& environment) {
   return site;
 }
 
-Result<Translated> Translate(const Submission& job, const Around& around) {
-  return Translator(job, around).Run();
+Result<Translated> Translate(const Submission& job, const TranslationContext& context) {
+  return Translator(job, context).Run();
 }
 
 std::string ExpandFile(std::string_view pattern, const JobName& name, std::uint32_t id,

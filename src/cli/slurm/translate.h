@@ -26,7 +26,7 @@ struct Site {
 base::Result<Site> SiteOf(const base::EnvironmentLookup& environment);
 
 // What surrounds a submission.
-struct Around {
+struct TranslationContext {
   Site site;
   std::string directory;  // absolute, where the job has none of its own
   base::WallTime now{};
@@ -44,7 +44,7 @@ struct Translated {
   std::string output, errors;
 };
 
-base::Result<Translated> Translate(const api::Submission& job, const Around& around);
+base::Result<Translated> Translate(const api::Submission& job, const TranslationContext& context);
 
 // The file of a job under a pattern of Translated's.
 std::string ExpandFile(std::string_view pattern, const JobName& name, std::uint32_t id,

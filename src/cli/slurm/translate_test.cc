@@ -21,31 +21,32 @@ using Words = std::vector<std::string>;
 constexpr base::WallTime kNow{base::Millis(1'800'000'000'000)};
 
 base::Result<api::Submission> Parsed(Words options, const Words& command = {"train"}) {
-  queue::Typed typed;
+  queue::ParsedCommandLine typed;
   options.emplace_back("--to=slurm");
   typed.options = std::move(options);
   typed.trailing = command;
-  queue::Place place;
-  place.origin.directory = "/home/ada";
-  place.now = kNow;
-  GPUMAN_ASSIGN(auto made, queue::MakeSubmission(typed, place));
+  queue::SubmitContext context;
+  context.origin.directory = "/home/ada";
+  context.now = kNow;
+  GPUMAN_ASSIGN(auto made, queue::MakeSubmission(typed, context));
   return std::move(made.request.jobs.front());
 }
 
-Around AroundAda() {
-  Around around;
-  around.directory = "/home/ada";
-  around.now = kNow;
-  around.job_of = [](const std::string& word) -> base::Result<JobName> {
+TranslationContext ContextOfAda() {
+  TranslationContext context;
+  context.directory = "/home/ada";
+  context.now = kNow;
+  context.job_of = [](const std::string& word) -> base::Result<JobName> {
     if (const auto name = JobNameFromString(word)) return *name;
     return base::Fail(base::ErrorCode::kNotFound, "no such job: " + word);
   };
-  return around;
+  return context;
 }
 
-base::Result<Translated> TranslatedOf(const Words& options, const Around& around = AroundAda()) {
+base::Result<Translated> TranslatedOf(const Words& options,
+                                      const TranslationContext& context = ContextOfAda()) {
   GPUMAN_ASSIGN(const auto job, Parsed(options));
-  return Translate(job, around);
+  return Translate(job, context);
 }
 
 struct Row {
@@ -164,9 +165,9 @@ TEST(Translate, TakesOverFilesWithTheirMarksAndHidesThoseThatOnlySlurmKnows) {
 
 TEST(Translate, NamesAJobAfterItsCommandOrItsScript) {
   const auto named = [](const api::Submission& job, const std::string& fallback) {
-    auto around = AroundAda();
-    around.fallback_name = fallback;
-    const auto made = Translate(job, around);
+    auto context = ContextOfAda();
+    context.fallback_name = fallback;
+    const auto made = Translate(job, context);
     return made ? made->name : made.error().message;
   };
   EXPECT_EQ(named(*Parsed({}, {"/opt/bin/train", "x"}), ""), "train");
@@ -178,15 +179,15 @@ TEST(Translate, NamesAJobAfterItsCommandOrItsScript) {
 }
 
 TEST(Translate, PutsTheUsersOwnOptionsLastAndKeepsItsOwn) {
-  auto around = AroundAda();
-  around.slurm_options = {"partition=gpu", "--qos=high", "exclusive"};
-  const auto made = TranslatedOf({}, around);
+  auto context = ContextOfAda();
+  context.slurm_options = {"partition=gpu", "--qos=high", "exclusive"};
+  const auto made = TranslatedOf({}, context);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_THAT(Words(made->options.end() - 3, made->options.end()),
               ElementsAre("--partition=gpu", "--qos=high", "--exclusive"));
   for (const char* taken : {"wrap=true", "--parsable", "output=x", "-p gpu"}) {
-    around.slurm_options = {taken};
-    const auto refused = TranslatedOf({}, around);
+    context.slurm_options = {taken};
+    const auto refused = TranslatedOf({}, context);
     ASSERT_FALSE(refused) << taken;
     EXPECT_THAT(refused.error().message, StartsWith("--slurm-option: "));
   }
@@ -199,9 +200,9 @@ TEST(Translate, DoesAsTheClusterIsSaidToHaveIt) {
       return it != variables.end() ? std::optional(it->second) : std::nullopt;
     });
   };
-  auto around = AroundAda();
-  around.site = *site({{"GPUMAN_SLURM_PROJECT", "comment"}, {"GPUMAN_SLURM_SHARD", "2GiB"}});
-  const auto made = TranslatedOf({"--project=p", "--gpus=1", "--share", "--memory=5GiB"}, around);
+  auto context = ContextOfAda();
+  context.site = *site({{"GPUMAN_SLURM_PROJECT", "comment"}, {"GPUMAN_SLURM_SHARD", "2GiB"}});
+  const auto made = TranslatedOf({"--project=p", "--gpus=1", "--share", "--memory=5GiB"}, context);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_THAT(made->options, AllOf(Contains("--comment=p"), Contains("--gres=shard:3")));
   EXPECT_THAT(site({{"GPUMAN_SLURM_PROJECT", "x"}}).error().message, HasSubstr("GPUMAN_SLURM_PROJECT: 'x'"));

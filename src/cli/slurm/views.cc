@@ -146,7 +146,7 @@ std::string Sentence(const JobLine& job) {
   return text;
 }
 
-std::string RenderTable(const std::vector<JobLine>& jobs, const Look& look, base::WallTime now) {
+std::string RenderTable(const std::vector<JobLine>& jobs, const TerminalStyle& style, base::WallTime now) {
   Table table({{"JOBID"},
                {"NAME", Align::kLeft, 8},
                {"ST"},
@@ -164,14 +164,15 @@ std::string RenderTable(const std::vector<JobLine>& jobs, const Look& look, base
                job.nodes.empty() || IsWaiting(job) ? reason : job.nodes,
                job.started_at ? queue::FormatWhen(*job.started_at, now) : "-"});
   }
-  return table.Render(look);
+  return table.Render(style);
 }
 
-std::string RenderJob(const JobLine& job, const Look& look) {
+std::string RenderJob(const JobLine& job, const TerminalStyle& style) {
   std::string text;
   const auto line = [&](std::string_view name, const std::string& value) {
     if (!value.empty())
-      text += fmt::format("{}{}\n", Paint(look, Color::kBold, fmt::format("{:<16}", name)), Printable(value));
+      text +=
+          fmt::format("{}{}\n", Paint(style, Color::kBold, fmt::format("{:<16}", name)), Printable(value));
   };
   const auto when = [&](std::string_view name, const std::optional<base::WallTime>& time) {
     if (time) line(name, queue::FormatLocal(*time));

@@ -47,8 +47,8 @@ Ended EndOf(const SeenJob& job);
 Ended WorstOf(const std::vector<SeenJob>& jobs);
 
 std::string Sentence(const JobLine& job);
-std::string RenderTable(const std::vector<JobLine>& jobs, const Look& look, base::WallTime now);
-std::string RenderJob(const JobLine& job, const Look& look);
+std::string RenderTable(const std::vector<JobLine>& jobs, const TerminalStyle& style, base::WallTime now);
+std::string RenderJob(const JobLine& job, const TerminalStyle& style);
 api::Json ToJson(const JobLine& job);
 
 }  // namespace gpuman::cli::slurm

@@ -11,7 +11,7 @@ Watched::Watched(const Engine& engine, const JobName& name)
     : engine_(engine), name_(name), kept_(engine.record.Find(name.job)) {}
 
 Result<bool> Watched::Ask() {
-  const auto seen = engine_.programs.Look(name_);
+  const auto seen = engine_.programs.Query(name_);
   if (!seen) return AfterFailure(seen.error());
   asked_before_ = true;
   lost_since_.reset();

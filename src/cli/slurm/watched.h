@@ -19,9 +19,9 @@ namespace gpuman::cli::slurm {
 // What a command works with.
 struct Engine {
   explicit Engine(const Session& session)
-      : programs(session.environment()), record(Record::OfUser(session.environment())) {}
+      : programs(session.environment()), record(SubmissionFile::OfUser(session.environment())) {}
   Programs programs;
-  Record record;
+  SubmissionFile record;
 };
 
 class Watched {

@@ -81,7 +81,7 @@ struct Config {
     base::Millis patience{10'000};       // for calls and GPU work to come to rest
   } suspend;
 
-  share::Settings share;  // of those its keys, the rest as they are
+  share::SchedulerSettings share;  // of those its keys, the rest as they are
 
   struct {
     std::vector<UnmanagedLimit> unmanaged;
@@ -93,12 +93,12 @@ struct Config {
     std::uint32_t log_rotations = 2;
     base::Millis keep_ended{30LL * 86'400'000};  // ended jobs are forgotten after this
     std::uint32_t keep_ended_count = 10'000;
-    std::uint32_t running_jobs = 1'000;   // of a user but root, at once; 0: any number
-    base::Bytes text = base::MiB(256);    // of a user's jobs that have not ended, but root's
+    std::uint32_t running_jobs = 1'000;  // of a user but root, at once; 0: any number
+    base::Bytes text = base::MiB(256);   // of a user's jobs that have not ended, but root's
   } jobs;
 
   struct {
-    queue::Settings pass;                            // of those its keys, the rest as they are
+    queue::SchedulingSettings pass;                  // of those its keys, the rest as they are
     std::uint32_t queued_jobs = 20'000;              // of a user without a quota of them; 0: any number
     base::Millis quota_window{86'400'000};           // of GPU-hours
     base::Millis keep_accounts{366LL * 86'400'000};  // of runs, for statistics
@@ -106,7 +106,7 @@ struct Config {
   } queue;
 
   struct {
-    health::Settings monitor;                        // of those its keys, the rest as they are
+    health::MonitorSettings monitor;                 // of those its keys, the rest as they are
     std::filesystem::path kernel_log = "/dev/kmsg";  // empty: not read
     OnUnhealthy on_unhealthy = OnUnhealthy::kTell;
   } health;
@@ -143,7 +143,7 @@ struct Config {
     std::uint32_t keep_count = 100'000;
   } events;
 
-  notify::Settings notify;
+  notify::DeliverySettings notify;
 
   struct {
     base::Bytes max_body = base::MiB(4);

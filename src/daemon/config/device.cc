@@ -49,11 +49,11 @@ std::optional<device::Profile> ReadProfile(TomlReader& in, std::string_view name
     const auto setting = device::SettingFromString(word.str());
     if (!setting || !device::MayBeInProfile(*setting))
       return fail(&value, where, "there is no such key; there are " + KnownKeys());
-    auto wish = device::ParseWish(*setting, *text);
-    if (!wish) return fail(&value, where, wish.error().message);
-    profile.wishes.emplace(*setting, std::move(*wish));
+    auto wanted = device::ParseDesiredSetting(*setting, *text);
+    if (!wanted) return fail(&value, where, wanted.error().message);
+    profile.desired.emplace(*setting, std::move(*wanted));
   }
-  if (profile.wishes.empty()) return fail(&node, key, "sets nothing; there are " + KnownKeys());
+  if (profile.desired.empty()) return fail(&node, key, "sets nothing; there are " + KnownKeys());
   return profile;
 }
 

@@ -39,11 +39,11 @@ compute_mode = "exclusive-process"
   const auto& day = config->device.profiles[0];
   const auto& night = config->device.profiles[1];
   EXPECT_EQ(day.name, "day-2");
-  EXPECT_THAT(day.wishes, SizeIs(2));
+  EXPECT_THAT(day.desired, SizeIs(2));
   EXPECT_EQ(night.summary, "quiet");
   EXPECT_FALSE(night.built_in);
-  EXPECT_EQ(night.wishes.at(device::Setting::kPersistence).text, "on");
-  EXPECT_EQ(night.wishes.at(device::Setting::kPower).text, "250");
+  EXPECT_EQ(night.desired.at(device::Setting::kPersistence).text, "on");
+  EXPECT_EQ(night.desired.at(device::Setting::kPower).text, "250");
 }
 
 TEST(DeviceConfig, WhatIsWrongIsNamedWithItsLineAndKey) {

@@ -76,7 +76,7 @@ void ReadSmtp(TomlReader& in, notify::Smtp& smtp) {
 
 }  // namespace
 
-void ReadNotify(TomlReader& in, notify::Settings& s) {
+void ReadNotify(TomlReader& in, notify::DeliverySettings& s) {
   in.Names("notify.webhooks", s.webhooks);
   Check(in, "notify.webhooks", s.webhooks, WrongWithUrl);
   in.Names("notify.events", s.events);
@@ -129,7 +129,8 @@ base::Result<std::string> ReadSecret(const std::filesystem::path& file) {
   return text;
 }
 
-std::vector<ConfigProblem> ProblemsOfFiles(const notify::Settings& settings, const std::string& file) {
+std::vector<ConfigProblem> ProblemsOfFiles(const notify::DeliverySettings& settings,
+                                           const std::string& file) {
   std::vector<ConfigProblem> problems;
   const auto check = [&](const char* key, const std::filesystem::path& path) {
     if (path.empty()) return;

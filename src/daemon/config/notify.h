@@ -10,11 +10,11 @@
 
 namespace gpuman::daemon {
 
-void ReadNotify(TomlReader& in, notify::Settings& settings);
+void ReadNotify(TomlReader& in, notify::DeliverySettings& settings);
 
 // Files that hold secrets must be there, the daemon's or root's, and closed to everybody else. `file` is the
 // configuration.
-std::vector<ConfigProblem> ProblemsOfFiles(const notify::Settings& settings, const std::string& file);
+std::vector<ConfigProblem> ProblemsOfFiles(const notify::DeliverySettings& settings, const std::string& file);
 
 // The first line of such a file; kInvalidArgument says what is wrong with it.
 base::Result<std::string> ReadSecret(const std::filesystem::path& file);

@@ -10,7 +10,7 @@ namespace {
 
 // Kubelet writes a container's name down when its start has returned: long before it has loaded CUDA.
 constexpr std::chrono::seconds kNamesTake{5};
-constexpr std::size_t kMostRemembered = 4096;  // then it is looked again
+constexpr std::size_t kMaxRemembered = 4096;  // then it is looked again
 
 }  // namespace
 
@@ -23,28 +23,28 @@ void Containers::SetTable(std::vector<api::GivenContainer> table) {
 
 bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
   if (strangers_.contains(process)) return false;
-  const auto container = hands_.container_of(process.pid);
+  const auto container = callbacks_.container_of(process.pid);
   // One that no kubelet made may be anybody's.
   if (container && !told_) return !container->group.pod_uid.empty();
   const auto stranger = [&] {
-    if (strangers_.size() >= kMostRemembered) strangers_.clear();
+    if (strangers_.size() >= kMaxRemembered) strangers_.clear();
     strangers_.insert(process);
     return false;
   };
   if (!container) return stranger();
-  if (seen_.size() >= kMostRemembered) seen_.clear();
+  if (seen_.size() >= kMaxRemembered) seen_.clear();
   Seen& seen = seen_.try_emplace(container->group.id, Seen{now, Stage::kNew}).first->second;
   if (seen.stage == Stage::kNobody) return stranger();
   if (seen.stage == Stage::kBeingMade) return true;
   const KnownContainer known{FindContainerName(logs_, container->group.id),
                              FindPodName(logs_, container->group.pod_uid), now - seen.since < kNamesTake};
-  const Match match = MatchContainer(table_, known, hands_.is_held);
+  const Match match = MatchContainer(table_, known, callbacks_.is_held);
   waits_ = waits_ || match.wait;
   if (match.wait) return true;
   seen.stage = match.given ? Stage::kBeingMade : Stage::kNobody;
   if (!match.given) return stranger();
   const auto given = *match.given;
-  hands_.hold(*container, given, process.pid);
+  callbacks_.hold(*container, given, process.pid);
   return true;
 }
 

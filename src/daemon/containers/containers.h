@@ -23,7 +23,7 @@ namespace gpuman::daemon {
 
 class Containers {
  public:
-  struct Hands {
+  struct Callbacks {
     std::function<std::optional<base::ProcessContainer>(pid_t)> container_of;
     // Makes the job of a container that `pid` runs in.
     std::function<void(const base::ProcessContainer&, const api::GivenContainer&, pid_t)> hold;
@@ -31,7 +31,8 @@ class Containers {
   };
 
   // `logs`: kubelet's, /var/log.
-  Containers(std::filesystem::path logs, Hands hands) : logs_(std::move(logs)), hands_(std::move(hands)) {}
+  Containers(std::filesystem::path logs, Callbacks callbacks)
+      : logs_(std::move(logs)), callbacks_(std::move(callbacks)) {}
 
   void SetTable(std::vector<api::GivenContainer> table);
   const std::vector<api::GivenContainer>& table() const { return table_; }
@@ -52,7 +53,7 @@ class Containers {
   };
 
   const std::filesystem::path logs_;
-  const Hands hands_;
+  const Callbacks callbacks_;
   bool told_ = false;
   bool waits_ = false;
   std::vector<api::GivenContainer> table_;

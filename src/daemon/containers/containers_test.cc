@@ -19,15 +19,15 @@ class ContainersTest : public ::testing::Test {
  protected:
   ContainersTest() { Make(); }
   void Make() {
-    Containers::Hands hands;
-    hands.container_of = [this](pid_t pid) -> std::optional<base::ProcessContainer> {
+    Containers::Callbacks callbacks;
+    callbacks.container_of = [this](pid_t pid) -> std::optional<base::ProcessContainer> {
       ++reads;
       if (pid != 7 && pid != 8) return std::nullopt;
       return base::ProcessContainer{{kId, pid == 7 ? kUid : "", {}, "", "/x"}, "/x"};
     };
-    hands.hold = [this](const auto&, const auto& given, pid_t) { held.push_back(given.container); };
-    hands.is_held = [](const auto&) { return false; };
-    containers.emplace(dir.path(), std::move(hands));
+    callbacks.hold = [this](const auto&, const auto& given, pid_t) { held.push_back(given.container); };
+    callbacks.is_held = [](const auto&) { return false; };
+    containers.emplace(dir.path(), std::move(callbacks));
   }
   void Name(const std::string& container) {
     std::filesystem::create_directories(dir.path() / "containers");

@@ -1,4 +1,4 @@
-// Internal to Devices: a change and a look that are under way.
+// Internal to Devices: a change and a query that are under way.
 #pragma once
 
 #include "daemon/device/devices.h"
@@ -6,7 +6,7 @@
 namespace gpuman::daemon {
 
 // The entry of the settings table that keeps a record: "device/GPU-…"; an empty one is deleted.
-jobs::Settings::value_type EntryOf(const std::string& uuid, const device::Record& record);
+jobs::SettingRows::value_type EntryOf(const std::string& uuid, const device::SettingsRecord& record);
 
 struct Devices::Change {
   // With the worker's thread, which outlives a change that was given up.
@@ -22,13 +22,13 @@ struct Devices::Change {
   base::MonoTime deadline{};
   bool owns_gpus = true;
   bool given_up = false;
-  std::map<std::string, device::Record> former, next;
+  std::map<std::string, device::SettingsRecord> former, next;
   std::vector<device::GpuSteps> work;
   DeviceReport report;
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 };
 
-struct Devices::Glance {
+struct Devices::PendingQuery {
   std::vector<gpu::Gpu> gpus;
   std::vector<std::optional<base::Result<device::Reading>>> readings;
   std::size_t missing = 0;

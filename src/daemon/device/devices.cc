@@ -21,14 +21,14 @@ std::string TextOf(const DeviceReport& report) {
   return fmt::format("{}", fmt::join(steps, ", "));
 }
 
-base::Result<device::Record> Unchanged(const gpu::Gpu&, const device::Record& record, const device::Reading&,
-                                       std::vector<std::string>&) {
+base::Result<device::SettingsRecord> Unchanged(const gpu::Gpu&, const device::SettingsRecord& record,
+                                               const device::Reading&, std::vector<std::string>&) {
   return record;
 }
 
 }  // namespace
 
-jobs::Settings::value_type EntryOf(const std::string& uuid, const device::Record& record) {
+jobs::SettingRows::value_type EntryOf(const std::string& uuid, const device::SettingsRecord& record) {
   return {std::string(kDeviceKey) + uuid,
           record.IsEmpty() ? std::nullopt : std::optional(device::SerializeRecord(record))};
 }
@@ -36,7 +36,7 @@ jobs::Settings::value_type EntryOf(const std::string& uuid, const device::Record
 Devices::Devices(const base::Clock& clock, DeviceHost& host) : clock_(clock), host_(host) {}
 Devices::~Devices() = default;
 
-void Devices::Recall(const jobs::Settings& settings) {
+void Devices::Recall(const jobs::SettingRows& settings) {
   for (const auto& [key, text] : settings) {
     if (!text || !key.starts_with(kDeviceKey)) continue;
     auto record = device::ParseRecord(*text);
@@ -49,7 +49,7 @@ void Devices::Recall(const jobs::Settings& settings) {
 }
 
 // Kept and in force; what the disk does not take is told and holds until the next start.
-void Devices::Store(const std::string& uuid, const device::Record& record) {
+void Devices::Store(const std::string& uuid, const device::SettingsRecord& record) {
   auto& device = DeviceOf(uuid);
   if (device.record == record) return;
   device.record = record;
@@ -82,7 +82,7 @@ void Devices::OnInventory(const gpu::Inventory& inventory) {
 
 void Devices::OnBack(const std::string& uuid) { Reapply(uuid, "the GPU is back"); }
 
-// What is wanted and owed, whatever the driver says about what it cannot be asked for.
+// What is wanted and to be restored, whatever the driver says about what it cannot be asked for.
 void Devices::Reapply(const std::string& uuid, const std::string& why) {
   auto& device = DeviceOf(uuid);
   if (!device.gpu || device.record.IsEmpty()) return;
@@ -114,9 +114,9 @@ void Devices::OnTime() {
       late.push_back(change);
   for (const auto& change : late) GiveUp(*change);
   std::vector<std::uint64_t> ended;
-  for (const auto& [id, glance] : glances_)
-    if (glance->deadline <= now) ended.push_back(id);
-  for (const auto id : ended) EndGlance(id);
+  for (const auto& [id, query] : queries_)
+    if (query->deadline <= now) ended.push_back(id);
+  for (const auto id : ended) EndQuery(id);
   EndProfiles();
   for (const auto& [uuid, device] : devices_) FollowJobs(uuid);
   if (check_at_ > now) return;
@@ -136,8 +136,8 @@ void Devices::EndProfiles() {
     DeviceTask task;
     task.gpus = {gpu};
     task.go_on = true;
-    task.draft = [this](const gpu::Gpu&, const device::Record& record, const device::Reading&,
-                        std::vector<std::string>&) -> base::Result<device::Record> {
+    task.draft = [this](const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading&,
+                        std::vector<std::string>&) -> base::Result<device::SettingsRecord> {
       const auto* const layer = record.ProfileLayer();
       return layer && layer->until && *layer->until <= Now() ? WithoutLayer(record, false) : record;
     };
@@ -172,10 +172,10 @@ std::optional<std::int64_t> Devices::ProfiledJob(const std::string& uuid) const 
 void Devices::FollowJobs(const std::string& uuid) {
   auto& device = DeviceOf(uuid);
   if (!device.is_judged || !device.gpu || device.busy) return;
-  const auto wish = job_profiles_.find(uuid);
+  const auto found = job_profiles_.find(uuid);
   const auto* const layer = device.record.JobLayer();
   const auto is = layer ? std::optional(JobProfile{*layer->job, layer->name}) : std::nullopt;
-  auto wanted = wish == job_profiles_.end() ? std::nullopt : std::optional(wish->second);
+  auto wanted = found == job_profiles_.end() ? std::nullopt : std::optional(found->second);
   if (!wanted) device.refused.reset();
   if (device.refused == wanted) wanted.reset();
   if (is == wanted) return;
@@ -185,8 +185,8 @@ void Devices::FollowJobs(const std::string& uuid) {
   task.gpus = {*device.gpu};
   task.go_on = profile == nullptr;
   task.draft = [given, profile = profile ? std::optional(*profile) : std::nullopt](
-                   const gpu::Gpu&, const device::Record& record, const device::Reading& reading,
-                   std::vector<std::string>& notes) -> base::Result<device::Record> {
+                   const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading& reading,
+                   std::vector<std::string>& notes) -> base::Result<device::SettingsRecord> {
     if (!profile) return WithoutLayer(record, true);
     GPUMAN_ASSIGN(auto fitted, FitProfile(*profile, reading));
     notes = std::move(fitted.left_out);

@@ -36,7 +36,7 @@ class DeviceHost {
  public:
   virtual ~DeviceHost() = default;
   // Entries of the settings table, nullopt: to be deleted. `done`: on the disk, or not.
-  virtual void KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) = 0;
+  virtual void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) = 0;
   // `work` on a worker's thread, then `then` here.
   virtual void Drive(device::Worker::Work work, std::function<void()> then) = 0;
   virtual void TellDevice(const char* kind, const std::string& gpu, const std::string& message) = 0;
@@ -66,8 +66,8 @@ struct DeviceReport {
 };
 
 // What a change makes of the record of one GPU; notes are for who asked.
-using DeviceDraft = std::function<base::Result<device::Record>(
-    const gpu::Gpu& gpu, const device::Record& record, const device::Reading& reading,
+using DeviceDraft = std::function<base::Result<device::SettingsRecord>(
+    const gpu::Gpu& gpu, const device::SettingsRecord& record, const device::Reading& reading,
     std::vector<std::string>& notes)>;
 
 struct DeviceTask {
@@ -83,7 +83,7 @@ struct DeviceTask {
 struct DeviceState {
   gpu::Gpu gpu;
   base::Result<device::Reading> reading;
-  device::Record record;
+  device::SettingsRecord record;
   std::vector<device::Drift> drift;
 };
 
@@ -103,7 +103,7 @@ class Devices {
   ~Devices();
 
   // What an earlier daemon kept. Call once, before anything else.
-  void Recall(const jobs::Settings& settings);
+  void Recall(const jobs::SettingRows& settings);
   void SetSettings(DeviceSettings settings) { settings_ = std::move(settings); }
 
   void OnInventory(const gpu::Inventory& inventory);
@@ -117,7 +117,7 @@ class Devices {
 
   // Calls `done` once, later.
   void Run(DeviceTask task, Done done);
-  void Look(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceState>)> done);
+  void Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceState>)> done);
 
   // nullptr: there is none of that name.
   const device::Profile* FindProfile(std::string_view name) const;
@@ -132,7 +132,7 @@ class Devices {
  private:
   struct Device {
     std::optional<gpu::Gpu> gpu;  // nullopt: not among the driver's
-    device::Record record;
+    device::SettingsRecord record;
     std::vector<device::Drift> drift;
     std::optional<std::uint64_t> energy_mj;  // when it was looked at last
     std::string trouble;                     // that was told
@@ -143,7 +143,7 @@ class Devices {
   };
   enum class Stage { kReading, kKeeping, kSetting };
   struct Change;
-  struct Glance;
+  struct PendingQuery;
 
   // devices_run.cc
   void Begin(std::unique_ptr<Change> change);
@@ -161,7 +161,7 @@ class Devices {
 
   Device& DeviceOf(const std::string& uuid) { return devices_[uuid]; }
   base::WallTime Now() const { return clock_.Wall(); }
-  void Store(const std::string& uuid, const device::Record& record);
+  void Store(const std::string& uuid, const device::SettingsRecord& record);
   void Reapply(const std::string& uuid, const std::string& why);
   void EndProfiles();
   void FollowJobs(const std::string& uuid);
@@ -169,8 +169,8 @@ class Devices {
   void OnChecked(const std::string& uuid, const base::Result<device::Reading>& reading);
   void TellDrift(const std::string& uuid, std::vector<device::Drift> drift);
   void TellTrouble(const std::string& uuid, const std::string& what);
-  void OnGlance(std::uint64_t id, std::size_t index, base::Result<device::Reading> reading);
-  void EndGlance(std::uint64_t id);
+  void OnQueried(std::uint64_t id, std::size_t index, base::Result<device::Reading> reading);
+  void EndQuery(std::uint64_t id);
 
   const base::Clock& clock_;
   DeviceHost& host_;
@@ -181,7 +181,7 @@ class Devices {
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Change>> changes_;  // under way; shared with the worker
   std::deque<std::unique_ptr<Change>> waiting_;
-  std::map<std::uint64_t, std::unique_ptr<Glance>> glances_;
+  std::map<std::uint64_t, std::unique_ptr<PendingQuery>> queries_;
 };
 
 }  // namespace gpuman::daemon

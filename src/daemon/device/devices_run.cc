@@ -124,7 +124,7 @@ void Devices::OnRead(std::uint64_t id) {
 // Before the first step: whatever happens then, a daemon that starts knows what was meant.
 void Devices::Keep(Change& change) {
   change.stage = Stage::kKeeping;
-  jobs::Settings entries;
+  jobs::SettingRows entries;
   for (const auto& [uuid, record] : change.next)
     if (record != change.former.at(uuid)) entries.insert(EntryOf(uuid, record));
   if (entries.empty()) return Set(change);
@@ -171,11 +171,11 @@ void Devices::OnSet(std::uint64_t id) {
       Store(uuid, change->former.at(uuid));
       continue;
     }
-    // What is owed and could not be set is tried again with the next look.
-    auto settled = Settled(record);
+    // What was to be restored and could not be set is tried again with the next check.
+    auto restored = WithRestored(record);
     for (const auto setting : failed[uuid])
-      if (record.owed.contains(setting)) settled.owed[setting] = record.owed.at(setting);
-    Store(uuid, settled);
+      if (record.to_restore.contains(setting)) restored.to_restore[setting] = record.to_restore.at(setting);
+    Store(uuid, restored);
   }
   if (!outcome.Succeeded()) return Finish(id, base::Fail(ErrorOf(*change, outcome)));
   Finish(id, std::move(change->report));
@@ -242,16 +242,16 @@ void Devices::GiveUp(Change& change) {
   StartWaiting();
 }
 
-void Devices::Look(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceState>)> done) {
-  auto glance = std::make_unique<Glance>();
+void Devices::Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceState>)> done) {
+  auto query = std::make_unique<PendingQuery>();
   const auto id = ++last_id_;
-  glance->deadline = clock_.Mono() + settings_.call_limit;
-  glance->missing = gpus.size();
-  glance->done = std::move(done);
-  glance->readings.resize(gpus.size());
-  glance->gpus = gpus;
-  glances_[id] = std::move(glance);
-  if (gpus.empty()) return EndGlance(id);
+  query->deadline = clock_.Mono() + settings_.call_limit;
+  query->missing = gpus.size();
+  query->done = std::move(done);
+  query->readings.resize(gpus.size());
+  query->gpus = gpus;
+  queries_[id] = std::move(query);
+  if (gpus.empty()) return EndQuery(id);
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const auto reading = std::make_shared<std::optional<base::Result<device::Reading>>>();
     host_.Drive(
@@ -259,32 +259,32 @@ void Devices::Look(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<De
           reading->emplace(nvml ? device::ReadDevice(*nvml, uuid)
                                 : base::Result<device::Reading>(base::Fail(*error)));
         },
-        [this, id, i, reading] { OnGlance(id, i, std::move(**reading)); });
+        [this, id, i, reading] { OnQueried(id, i, std::move(**reading)); });
   }
 }
 
-void Devices::OnGlance(std::uint64_t id, std::size_t index, base::Result<device::Reading> reading) {
-  const auto it = glances_.find(id);
-  if (it == glances_.end()) return;
+void Devices::OnQueried(std::uint64_t id, std::size_t index, base::Result<device::Reading> reading) {
+  const auto it = queries_.find(id);
+  if (it == queries_.end()) return;
   it->second->readings[index] = std::move(reading);
-  if (--it->second->missing == 0) EndGlance(id);
+  if (--it->second->missing == 0) EndQuery(id);
 }
 
-void Devices::EndGlance(std::uint64_t id) {
-  const auto glance = std::move(glances_.extract(id).mapped());
+void Devices::EndQuery(std::uint64_t id) {
+  const auto query = std::move(queries_.extract(id).mapped());
   std::vector<DeviceState> states;
-  for (std::size_t i = 0; i < glance->gpus.size(); ++i) {
-    const auto& gpu = glance->gpus[i];
+  for (std::size_t i = 0; i < query->gpus.size(); ++i) {
+    const auto& gpu = query->gpus[i];
     const auto& device = DeviceOf(gpu.uuid);
-    auto reading = glance->readings[i]
-                       ? std::move(*glance->readings[i])
+    auto reading = query->readings[i]
+                       ? std::move(*query->readings[i])
                        : base::Result<device::Reading>(base::Fail(
                              ErrorCode::kTimeout, fmt::format("the driver has not answered within {}",
                                                               base::FormatDuration(settings_.call_limit))));
     auto drift = reading ? device::DriftOf(device.record, *reading) : device.drift;
     states.push_back({gpu, std::move(reading), device.record, std::move(drift)});
   }
-  glance->done(std::move(states));
+  query->done(std::move(states));
 }
 
 }  // namespace gpuman::daemon

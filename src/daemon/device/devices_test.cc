@@ -214,7 +214,7 @@ TEST_F(DevicesTest, AChangeThatWasGivenUpWhileItWasMadeIsUndone) {
 TEST_F(DevicesTest, ALookAtAGpuThatDoesNotAnswerSaysSo) {
   std::vector<DeviceState> states;
   host_.hangs = true;
-  devices_->Look(Some({0, 1}), [&](std::vector<DeviceState> looked) { states = std::move(looked); });
+  devices_->Query(Some({0, 1}), [&](std::vector<DeviceState> looked) { states = std::move(looked); });
   host_.todo.push_back(host_.hung.back());
   host_.Pump();
   EXPECT_THAT(states, IsEmpty());

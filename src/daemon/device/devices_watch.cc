@@ -50,7 +50,7 @@ void Devices::OnChecked(const std::string& uuid, const base::Result<device::Read
                                  Format(device::Setting::kEcc, record.base.at(device::Setting::kEcc))));
   Store(uuid, record);
   if (forgot) return Reapply(uuid, "the GPU was reset, or its driver loaded anew");
-  if (!record.owed.empty()) return Reapply(uuid, "it could not be set before");
+  if (!record.to_restore.empty()) return Reapply(uuid, "it could not be set before");
   auto drift = device::DriftOf(record, *reading);
   const bool mend = settings_.mend_drift && !drift.empty();
   TellDrift(uuid, std::move(drift));

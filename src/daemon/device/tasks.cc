@@ -19,7 +19,8 @@ base::Result<Setting> SettingOf(const std::string& word) {
                     fmt::format("there is no setting '{}'; there are {}", word, fmt::join(words, ", ")));
 }
 
-void NoteOnEcc(const device::Record& next, const device::Reading& reading, std::vector<std::string>& notes) {
+void NoteOnEcc(const device::SettingsRecord& next, const device::Reading& reading,
+               std::vector<std::string>& notes) {
   const auto ecc = next.base.find(Setting::kEcc);
   const auto* const reported = Find(reading, Setting::kEcc);
   if (ecc == next.base.end() || !reported || reported->now == ecc->second) return;
@@ -29,7 +30,7 @@ void NoteOnEcc(const device::Record& next, const device::Reading& reading, std::
 }
 
 // What profiles in force lose to an explicit word.
-void NoteOnLayers(const device::Record& former, const std::vector<Setting>& settings,
+void NoteOnLayers(const device::SettingsRecord& former, const std::vector<Setting>& settings,
                   std::vector<std::string>& notes) {
   for (const auto setting : settings)
     for (const auto& layer : former.layers)
@@ -38,20 +39,21 @@ void NoteOnLayers(const device::Record& former, const std::vector<Setting>& sett
                                     device::NameOf(setting), layer.name));
 }
 
-base::Result<device::Record> Changed(const std::vector<device::Wish>& wishes,
-                                     const std::vector<Setting>& resets, bool clear_ecc, base::WallTime now,
-                                     const device::Record& record, const device::Reading& reading,
-                                     std::vector<std::string>& notes) {
+base::Result<device::SettingsRecord> Changed(const std::vector<device::DesiredSetting>& desired,
+                                             const std::vector<Setting>& resets, bool clear_ecc,
+                                             base::WallTime now, const device::SettingsRecord& record,
+                                             const device::Reading& reading,
+                                             std::vector<std::string>& notes) {
   device::Values usual;
   for (const auto setting : resets) {
-    GPUMAN_ASSIGN(usual[setting], UsualOf(setting, reading));
+    GPUMAN_ASSIGN(usual[setting], DefaultOf(setting, reading));
   }
   auto next = WithoutValues(record, usual);
-  GPUMAN_ASSIGN(const auto values, ResolveAll(wishes, reading, next));
+  GPUMAN_ASSIGN(const auto values, ResolveAll(desired, reading, next));
   next = WithValues(std::move(next), values, reading, now);
   if (values.contains(Setting::kEcc)) NoteOnEcc(next, reading, notes);
   auto settings = resets;
-  for (const auto& wish : wishes) settings.push_back(wish.setting);
+  for (const auto& wanted : desired) settings.push_back(wanted.setting);
   NoteOnLayers(record, settings, notes);
   if (clear_ecc) {
     if (auto has = CheckSupported(Setting::kEcc, reading); !has)
@@ -107,12 +109,12 @@ api::DeviceSetting SettingViewOf(Setting setting, const device::Reported& report
 
 base::Result<DeviceTask> TaskOf(const api::DeviceChange& change, std::vector<gpu::Gpu> gpus,
                                 base::WallTime now) {
-  std::vector<device::Wish> wishes;
+  std::vector<device::DesiredSetting> desired;
   std::vector<Setting> resets;
   for (const auto& [word, text] : change.set) {
     GPUMAN_ASSIGN(const auto setting, SettingOf(word));
-    GPUMAN_ASSIGN(auto wish, device::ParseWish(setting, text));
-    wishes.push_back(std::move(wish));
+    GPUMAN_ASSIGN(auto wanted, device::ParseDesiredSetting(setting, text));
+    desired.push_back(std::move(wanted));
   }
   for (const auto& word : change.reset) {
     GPUMAN_ASSIGN(const auto setting, SettingOf(word));
@@ -124,11 +126,11 @@ base::Result<DeviceTask> TaskOf(const api::DeviceChange& change, std::vector<gpu
   task.gpus = std::move(gpus);
   task.dry_run = change.dry_run;
   if (change.clear_ecc) task.clear_ecc = *change.clear_ecc == "aggregate";
-  task.draft = [wishes = std::move(wishes), resets = std::move(resets), now,
-                clear_ecc = change.clear_ecc.has_value()](const gpu::Gpu&, const device::Record& record,
-                                                          const device::Reading& reading,
-                                                          std::vector<std::string>& notes) {
-    return Changed(wishes, resets, clear_ecc, now, record, reading, notes);
+  task.draft = [desired = std::move(desired), resets = std::move(resets), now,
+                clear_ecc = change.clear_ecc.has_value()](
+                   const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading& reading,
+                   std::vector<std::string>& notes) {
+    return Changed(desired, resets, clear_ecc, now, record, reading, notes);
   };
   return task;
 }
@@ -139,8 +141,8 @@ DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> 
   task.gpus = std::move(gpus);
   task.dry_run = dry_run;
   task.draft = [profile = profile ? std::optional(*profile) : std::nullopt, until](
-                   const gpu::Gpu&, const device::Record& record, const device::Reading& reading,
-                   std::vector<std::string>& notes) -> base::Result<device::Record> {
+                   const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading& reading,
+                   std::vector<std::string>& notes) -> base::Result<device::SettingsRecord> {
     if (!profile) {
       if (!record.ProfileLayer()) notes.emplace_back("no profile is in force");
       return WithoutLayer(record, false);
@@ -188,8 +190,8 @@ api::DeviceView ViewOf(const DeviceState& state) {
 
 api::DeviceProfile ViewOf(const device::Profile& profile) {
   api::DeviceProfile view{profile.name, profile.summary, profile.built_in, {}};
-  for (const auto& [setting, wish] : profile.wishes)
-    view.settings[std::string(ToString(setting))] = wish.text;
+  for (const auto& [setting, wanted] : profile.desired)
+    view.settings[std::string(ToString(setting))] = wanted.text;
   return view;
 }
 

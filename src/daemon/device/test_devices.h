@@ -29,10 +29,10 @@ class FakeClock final : public base::Clock {
 // A machine: a disk, a driver, ears. What the devices want done waits until Pump.
 class Host final : public DeviceHost {
  public:
-  void KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) override {
+  void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override {
     const bool full = std::exchange(disk_is_full, false);
     log.push_back(full ? "refused to keep" : "kept");
-    for (auto& [key, value] : full ? jobs::Settings{} : entries) {
+    for (auto& [key, value] : full ? jobs::SettingRows{} : entries) {
       if (value)
         disk[key] = value;
       else
@@ -71,7 +71,7 @@ class Host final : public DeviceHost {
   }
   std::vector<std::string> Told() { return std::exchange(told, {}); }
 
-  jobs::Settings disk;
+  jobs::SettingRows disk;
   bool disk_is_full = false;
   bool hangs = false;
   std::deque<std::function<void()>> todo, hung;

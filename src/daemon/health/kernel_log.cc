@@ -12,7 +12,7 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::size_t kMost = 64U << 20U;  // no kernel keeps more
+constexpr std::size_t kMax = 64U << 20U;  // no kernel keeps more
 
 // "6,1187,98765432,-" -> 98765432 us
 std::optional<std::chrono::microseconds> TimeOf(std::string_view prefix) {
@@ -49,7 +49,7 @@ base::Result<std::vector<KernelXid>> ReadKernelXids(const std::filesystem::path&
   if (!log.ok()) return base::FailSystem(errno, "reading the kernel's log " + path.string());
   std::string text;
   std::array<char, 16'384> buffer{};  // the log gives one record a call, and none that is cut
-  while (text.size() < kMost) {
+  while (text.size() < kMax) {
     const auto got = ::read(log.get(), buffer.data(), buffer.size());
     if (got > 0)
       text.append(buffer.data(), static_cast<std::size_t>(got));

@@ -22,7 +22,7 @@ std::string HealthKeyOf(const std::string& uuid) { return std::string(kHealthKey
 
 }  // namespace
 
-void HealthMonitors::Recall(const jobs::Settings& settings) {
+void HealthMonitors::Recall(const jobs::SettingRows& settings) {
   for (const auto& [key, text] : settings) {
     if (!text) continue;
     if (key == kLogKey) {
@@ -44,7 +44,7 @@ void HealthMonitors::Recall(const jobs::Settings& settings) {
   }
 }
 
-void HealthMonitors::SetSettings(const health::Settings& settings) {
+void HealthMonitors::SetSettings(const health::MonitorSettings& settings) {
   settings_ = settings;
   for (auto& [uuid, patient] : patients_) patient.monitor.SetSettings(settings);
 }

@@ -27,7 +27,7 @@ class HealthHost {
  public:
   virtual ~HealthHost() = default;
   // nullopt: to be deleted.
-  virtual void KeepHealth(jobs::Settings entries) = 0;
+  virtual void KeepHealth(jobs::SettingRows entries) = 0;
   // After the monitor has changed.
   virtual void OnHealth(const std::string& gpu, const health::Notice& notice) = 0;
 };
@@ -39,8 +39,8 @@ class HealthMonitors {
       : clock_(clock), host_(host), boot_(std::move(boot)) {}
 
   // What an earlier daemon kept. Call once, before anything else.
-  void Recall(const jobs::Settings& settings);
-  void SetSettings(const health::Settings& settings);
+  void Recall(const jobs::SettingRows& settings);
+  void SetSettings(const health::MonitorSettings& settings);
 
   void OnInventory(const gpu::Inventory& inventory);
   void OnSample(const gpu::Sample& sample);
@@ -60,7 +60,7 @@ class HealthMonitors {
 
  private:
   struct Patient {
-    explicit Patient(const health::Settings& settings) : monitor(settings) {}
+    explicit Patient(const health::MonitorSettings& settings) : monitor(settings) {}
     health::Monitor monitor;
     std::vector<health::Fault> stored;
     bool is_stored = false;
@@ -76,7 +76,7 @@ class HealthMonitors {
   const base::Clock& clock_;
   HealthHost& host_;
   const std::string boot_;
-  health::Settings settings_;
+  health::MonitorSettings settings_;
   std::map<std::string, Patient> patients_;  // by UUID
   std::chrono::microseconds log_read_to_{0};
 };

@@ -25,7 +25,7 @@ class FakeClock final : public base::Clock {
 // A disk and a pair of ears.
 class Host final : public HealthHost {
  public:
-  void KeepHealth(jobs::Settings entries) override {
+  void KeepHealth(jobs::SettingRows entries) override {
     ++writes;
     for (auto& [key, value] : entries) {
       if (value)
@@ -39,7 +39,7 @@ class Host final : public HealthHost {
   }
   std::vector<std::string> Heard() { return std::exchange(heard, {}); }
 
-  jobs::Settings disk;
+  jobs::SettingRows disk;
   int writes = 0;
   std::vector<std::string> heard;
 };

@@ -105,7 +105,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     const auto peer = PeerOf(socket);
     const Party who = !peer ? 0 : is_local ? PartyOf(peer->uid) : PartyOfTcp(socket.native_handle());
     if (!peer || !MakeRoomFor(who))
-      return base::GuestSocket(GuestStream(std::move(socket)).Release(), common_.closer).HangUp();
+      return base::UntrustedSocket(UntrustedStream(std::move(socket)).Release(), common_.closer).HangUp();
     const auto place = sessions_.emplace(sessions_.end());
     ++counts_[who];
     // The session refers to what is this object's, and so keeps it alive.

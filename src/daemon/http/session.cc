@@ -74,7 +74,7 @@ void Session::Close() {
   deadline_.cancel();
   CountUnsent(-static_cast<std::ptrdiff_t>(std::exchange(unsent_bytes_, 0)));
   const auto dropped = std::exchange(sent_, nullptr);
-  base::GuestSocket(stream_.Release(), common_.closer).HangUp();
+  base::UntrustedSocket(stream_.Release(), common_.closer).HangUp();
   if (auto gone = std::exchange(gone_, nullptr)) gone();
   if (auto on_closed = std::exchange(on_closed_, nullptr)) on_closed();
 }

@@ -14,10 +14,10 @@
 
 #include "base/peer.h"
 #include "daemon/http/body_budget.h"
-#include "daemon/http/guest_stream.h"
 #include "daemon/http/large_bodies.h"
 #include "daemon/http/party.h"
 #include "daemon/http/server.h"
+#include "daemon/http/untrusted_stream.h"
 
 namespace gpuman::daemon::http {
 
@@ -31,7 +31,7 @@ struct Common {
   LargeBodies large{limits.large_bodies};
   BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
   std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; none is 0
-  std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as GuestSocket has it
+  std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as UntrustedSocket has it
 };
 
 // Owned by its pending operations; the server keeps weak pointers to close it.
@@ -77,7 +77,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void CloseUnlessWithin(std::chrono::milliseconds time);
   void CloseNever();
 
-  GuestStream stream_;
+  UntrustedStream stream_;
   boost::asio::steady_timer deadline_;
   const Peer peer_;
   const Party party_;

@@ -25,7 +25,7 @@ std::string TextOf(const mig::Wanted& wanted) {
 
 }  // namespace
 
-void MigManager::Recall(const jobs::Settings& settings) {
+void MigManager::Recall(const jobs::SettingRows& settings) {
   for (const auto& [key, text] : settings) {
     if (!text || !key.starts_with(kMigKey)) continue;
     auto wanted = mig::ParseRecord(*text);
@@ -51,10 +51,11 @@ void MigManager::Wait() {
   });
 }
 
-void MigManager::Look(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigLook>&)> then) {
-  const auto looks = std::make_shared<std::vector<MigLook>>();  // shared by the thread's work and the loop's
-  thread_.Run([looks, gpus = std::move(gpus)] { *looks = LookAt(gpus); },
-              [looks, then = std::move(then)] { then(*looks); });
+void MigManager::Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then) {
+  const auto readings =
+      std::make_shared<std::vector<MigReading>>();  // shared by the thread's work and the loop's
+  thread_.Run([readings, gpus = std::move(gpus)] { *readings = ReadAll(gpus); },
+              [readings, then = std::move(then)] { then(*readings); });
 }
 
 void MigManager::Plan(std::vector<MigOrder> orders, Answer then) {
@@ -76,7 +77,7 @@ void MigManager::Apply(std::vector<MigOrder> orders, MigHolders holders, bool fo
 }
 
 void MigManager::Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then) {
-  jobs::Settings entries;
+  jobs::SettingRows entries;
   for (const auto& outcome : outcomes) {
     if (!outcome.done) continue;
     told_.erase(outcome.gpu.uuid);

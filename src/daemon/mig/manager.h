@@ -21,7 +21,7 @@ class MigHost {
  public:
   virtual ~MigHost() = default;
   // nullopt: to be deleted. `done` when it is on the disk, or cannot be.
-  virtual void KeepMig(jobs::Settings entries, std::function<void(base::Result<>)> done) = 0;
+  virtual void KeepMig(jobs::SettingRows entries, std::function<void(base::Result<>)> done) = 0;
   // kind: mig_changed, mig_needs_reset, mig_restored, mig_waits, mig_failed.
   virtual void TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) = 0;
   virtual const gpu::Inventory& GpusToSplit() = 0;
@@ -35,7 +35,7 @@ class MigManager {
   MigManager(boost::asio::io_context& loop, MigHost& host) : host_(host), thread_(loop), timer_(loop) {}
 
   // What an earlier daemon kept. Call once, before anything else.
-  void Recall(const jobs::Settings& settings);
+  void Recall(const jobs::SettingRows& settings);
   // Between two looks at the GPUs.
   void SetPeriod(base::Millis period);
   void OnInventory() { Check(); }
@@ -43,7 +43,7 @@ class MigManager {
   bool has_looked() const { return has_looked_; }
   bool left_a_thread() const { return thread_.left_a_thread(); }
 
-  void Look(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigLook>&)> then);
+  void Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then);
   using Answer = std::function<void(base::Result<std::vector<MigOutcome>>)>;
   void Plan(std::vector<MigOrder> orders, Answer then);
   // Answers when it is done and what is to be kept up is on the disk. `forget`: nothing is. Nothing is taken
@@ -65,7 +65,7 @@ class MigManager {
   boost::asio::steady_timer timer_;
   base::Millis period_{30'000};
   bool checking_ = false;
-  unsigned applying_ = 0;  // a look that was begun meanwhile would make again what is just being removed
+  unsigned applying_ = 0;  // a reading that was begun meanwhile would make again what is just being removed
   bool has_looked_ = false;
   std::map<std::string, bool> split_;          // by UUID
   std::map<std::string, mig::Wanted> wanted_;  // by UUID

@@ -90,7 +90,7 @@ std::optional<base::Error> WhyHeldUp(const MigOutcome& outcome, const MigHolders
                              "end it, or wait: gpuman gpu drain keeps new jobs away"};
 }
 
-void Carry(const driver::Nvml& nvml, MigOutcome& outcome) {
+void Perform(const driver::Nvml& nvml, MigOutcome& outcome) {
   auto applied = mig::Apply(nvml, outcome.gpu.uuid, outcome.wanted);
   if (!applied) {
     outcome.error = std::move(applied.error());
@@ -102,14 +102,14 @@ void Carry(const driver::Nvml& nvml, MigOutcome& outcome) {
 
 }  // namespace
 
-std::vector<MigLook> LookAt(const std::vector<gpu::Gpu>& gpus) {
-  std::vector<MigLook> looks;
-  looks.reserve(gpus.size());
+std::vector<MigReading> ReadAll(const std::vector<gpu::Gpu>& gpus) {
+  std::vector<MigReading> readings;
+  readings.reserve(gpus.size());
   auto nvml = Load();
   for (const auto& gpu : gpus)
-    looks.push_back({gpu, nvml ? mig::ReadDevice(**nvml, gpu.uuid)
-                               : base::Result<mig::Device>(tl::unexpected(nvml.error()))});
-  return looks;
+    readings.push_back({gpu, nvml ? mig::ReadDevice(**nvml, gpu.uuid)
+                                  : base::Result<mig::Device>(tl::unexpected(nvml.error()))});
+  return readings;
 }
 
 base::Result<std::vector<MigOutcome>> PlanOrders(const std::vector<MigOrder>& orders) {
@@ -145,7 +145,7 @@ base::Result<std::vector<MigOutcome>> ApplyOrders(const std::vector<MigOrder>& o
   }
   for (auto& outcome : outcomes) {
     if (!may) break;
-    Carry(*nvml, outcome);
+    Perform(*nvml, outcome);
     may = outcome.done;
   }
   return outcomes;
@@ -162,7 +162,7 @@ std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<
     if (IsHeldUp(outcome))
       outcome.error = mig::InTheWay(outcome.plan);
     else
-      Carry(nvml, outcome);
+      Perform(nvml, outcome);
     lost.push_back(std::move(outcome));
   }
   return lost;

@@ -13,7 +13,7 @@
 
 namespace gpuman::daemon {
 
-struct MigLook {
+struct MigReading {
   gpu::Gpu gpu;
   base::Result<mig::Device> device;
 };
@@ -39,7 +39,7 @@ struct MigOutcome {
 // call until after its last.
 using MigHolders = std::map<std::string, std::string>;
 
-std::vector<MigLook> LookAt(const std::vector<gpu::Gpu>& gpus);
+std::vector<MigReading> ReadAll(const std::vector<gpu::Gpu>& gpus);
 
 // For the orders that are for their GPUs. An error where the orders contradict each other or nothing can be
 // asked.

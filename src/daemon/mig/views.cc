@@ -90,22 +90,22 @@ api::MigChange ChangeView(const MigOutcome& outcome, const OwnProcesses& own) {
 
 }  // namespace
 
-api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::Inventory& inventory,
+api::MigGpu MigGpuOf(const MigReading& reading, const mig::Wanted* wanted, const gpu::Inventory& inventory,
                      const OwnProcesses& own) {
   api::MigGpu view;
-  view.index = static_cast<int>(look.gpu.index);
-  view.uuid = look.gpu.uuid;
-  view.name = look.gpu.name;
+  view.index = static_cast<int>(reading.gpu.index);
+  view.uuid = reading.gpu.uuid;
+  view.name = reading.gpu.name;
   if (wanted) {
     view.wanted = Words(wanted->items);
     view.wanted_enabled = wanted->enabled;
   }
-  view.supported = look.device || look.device.error().code != base::ErrorCode::kNotSupported;
-  if (!look.device) {
-    view.error = look.device.error().message;
+  view.supported = reading.device || reading.device.error().code != base::ErrorCode::kNotSupported;
+  if (!reading.device) {
+    view.error = reading.device.error().message;
     return view;
   }
-  const auto& device = *look.device;
+  const auto& device = *reading.device;
   view.enabled = device.enabled;
   view.pending = device.pending;
   for (const auto& instance : device.instances) {

@@ -20,7 +20,7 @@ struct OwnProcesses {
 };
 
 // `wanted`: null where nothing was asked for.
-api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::Inventory& inventory,
+api::MigGpu MigGpuOf(const MigReading& reading, const mig::Wanted* wanted, const gpu::Inventory& inventory,
                      const OwnProcesses& own);
 api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes, const OwnProcesses& own);
 // Why nothing was done, for one of the GPUs; nullopt: something was, or there was nothing in the way of it.

@@ -76,7 +76,7 @@ void MpsManager::Keep(const std::string& uuid) {
         it == units_.end() ? std::nullopt : std::optional(mps::SerializeRecord(it->second.record))}});
 }
 
-void MpsManager::Recall(const jobs::Settings& settings) {
+void MpsManager::Recall(const jobs::SettingRows& settings) {
   for (const auto& [key, text] : settings) {
     if (!text || !key.starts_with(kMpsKey)) continue;
     const auto record = mps::ParseRecord(*text);

@@ -33,7 +33,7 @@ class MpsHost {
  public:
   virtual ~MpsHost() = default;
   // nullopt: to be deleted.
-  virtual void KeepMps(jobs::Settings entries) = 0;
+  virtual void KeepMps(jobs::SettingRows entries) = 0;
   virtual void TellMps(const std::string& kind, const std::string& gpu, const std::string& message,
                        std::map<std::string, std::int64_t> data) = 0;
   // That the driver shows on the GPU, as of the latest sample.
@@ -47,7 +47,7 @@ enum class MpsState { kStarting, kRunning, kStopping, kDead };
 
 struct MpsUnit {
   MpsState state = MpsState::kStarting;
-  mps::Record record;
+  mps::GpuRecord record;
   mps::Watch watch;
   std::string problem;  // why it cannot be looked at, or why it is dead; empty: nothing
 };
@@ -65,7 +65,7 @@ class MpsManager {
 
   void SetSettings(const MpsSettings& settings);
   // What an earlier daemon kept; its control daemons are looked for. Call once.
-  void Recall(const jobs::Settings& settings);
+  void Recall(const jobs::SettingRows& settings);
 
   // Each is done when the order is, or refused. kConflict: somebody else's MPS is there, clients are, or
   // another order is under way. kNotSupported: there is no control program.

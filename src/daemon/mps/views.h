@@ -13,7 +13,7 @@
 
 namespace gpuman::daemon {
 
-struct MpsSurroundings {
+struct MpsContext {
   const std::map<std::string, guard::GpuStatus>& gpus;  // by UUID
   const base::ProcessTable& table;
   std::function<std::string(uid_t)> user_name;
@@ -23,7 +23,7 @@ struct MpsSurroundings {
 };
 
 // By index, those that are missing last.
-api::MpsReport MpsReportOf(const MpsManager& manager, const MpsSurroundings& around,
+api::MpsReport MpsReportOf(const MpsManager& manager, const MpsContext& around,
                            std::vector<std::string> notes);
 
 }  // namespace gpuman::daemon

@@ -42,27 +42,27 @@ std::vector<std::string> WordsOf(const std::vector<queue::NotifyOn>& on) {
   return words;
 }
 
-notify::News NewsOf(const jobs::Job& job, std::string_view word, const std::string& message) {
-  notify::News news;
-  news.event = word;
-  news.message = message;
-  news.job = job.id.value;
-  news.name = job.tag;
-  news.user = job.owner->user;
-  news.project = job.terms->project;
-  news.state = word == "suspended" ? word : jobs::ToString(job.state);
-  news.reason = job.reason;
-  news.exit_code = job.exit_code;
-  news.signal = job.signal;
-  news.gpus = job.gpus;
-  news.submitted = job.submitted_at;
-  news.started = job.started_at;
-  news.ended = job.ended_at;
+notify::Notification NotificationOf(const jobs::Job& job, std::string_view word, const std::string& message) {
+  notify::Notification notification;
+  notification.event = word;
+  notification.message = message;
+  notification.job = job.id.value;
+  notification.name = job.tag;
+  notification.user = job.owner->user;
+  notification.project = job.queue_spec->project;
+  notification.state = word == "suspended" ? word : jobs::ToString(job.state);
+  notification.reason = job.reason;
+  notification.exit_code = job.exit_code;
+  notification.signal = job.signal;
+  notification.gpus = job.gpus;
+  notification.submitted = job.submitted_at;
+  notification.started = job.started_at;
+  notification.ended = job.ended_at;
   if (job.array.array.value != 0) {
-    news.array = job.array.array.value;
-    news.task = job.array.task;
+    notification.array = job.array.array.value;
+    notification.task = job.array.task;
   }
-  return news;
+  return notification;
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ std::string TitleOf(const notify::Message& message) {
 
 Notifications::Notifications(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
                              const base::Clock& clock, jobs::StoreWorker& store, Options options,
-                             notify::Settings settings, Tell tell)
+                             notify::DeliverySettings settings, Tell tell)
     : loop_(loop),
       workers_(workers),
       clock_(clock),
@@ -116,7 +116,7 @@ void Notifications::Begin(const std::vector<jobs::OutboxRow>& rows, std::int64_t
   PumpSoon();
 }
 
-void Notifications::SetSettings(notify::Settings settings) {
+void Notifications::SetSettings(notify::DeliverySettings settings) {
   settings_ = std::move(settings);
   outbox_.SetSettings(settings_.outbox);
   allowed_.clear();
@@ -172,9 +172,9 @@ jobs::OutboxRow Notifications::Keep(notify::Message message) {
 }
 
 const queue::Notify& Notifications::AskedFor(const jobs::Job& job) {
-  if (const auto last = read_.lock(); last && last == job.terms.pointer()) return asked_;
-  read_ = job.terms.pointer();
-  auto request = queue::ParseRequest(job.terms->request);
+  if (const auto last = read_.lock(); last && last == job.queue_spec.pointer()) return asked_;
+  read_ = job.queue_spec.pointer();
+  auto request = queue::ParseRequest(job.queue_spec->request);
   asked_ = request ? std::move(request->notify) : queue::Notify{};
   return asked_;
 }
@@ -182,16 +182,16 @@ const queue::Notify& Notifications::AskedFor(const jobs::Job& job) {
 std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
                                                   const std::vector<jobs::Notice>& notices) {
   // Of most jobs nobody is told, and their requests need not be read.
-  if (notices.empty() || job.terms->request.find("\"notify\"") == std::string::npos) return {};
+  if (notices.empty() || job.queue_spec->request.find("\"notify\"") == std::string::npos) return {};
   const queue::Notify& asked = AskedFor(job);
   const auto words = WordsOf(asked.on);
   std::vector<jobs::OutboxRow> rows;
   for (const auto& notice : notices) {
     const auto word = notify::WordOf(notice.kind);
     if (!word || !notify::IsWanted(words, *word)) continue;
-    notify::News news = NewsOf(job, *word, notice.message);
-    news.host = host_;
-    news.at = clock_.Wall();
+    notify::Notification notification = NotificationOf(job, *word, notice.message);
+    notification.host = host_;
+    notification.at = clock_.Wall();
     const auto add = [&](notify::Channel channel, const std::string& target) {
       notify::Message message;
       message.delivery = RandomId();
@@ -200,11 +200,12 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
       message.channel = channel;
       message.target = target;
       message.event = *word;
-      message.made = news.at;
-      message.next = news.at;
+      message.made = notification.at;
+      message.next = notification.at;
       if (!MakeRoom(message)) return;
-      message.content = channel == notify::Channel::kMail ? notify::MailOf(news, message.delivery, target)
-                                                          : notify::BodyOf(news, message.delivery);
+      message.content = channel == notify::Channel::kMail
+                            ? notify::MailOf(notification, message.delivery, target)
+                            : notify::BodyOf(notification, message.delivery);
       rows.push_back(Keep(std::move(message)));
     };
     for (const auto& url : asked.webhooks) add(notify::Channel::kWebhook, url);
@@ -220,24 +221,24 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Event& event) {
                       std::find(kinds.begin(), kinds.end(), "all") != kinds.end();
   // That one of their own was given up is not sent to them as well.
   if (!wanted || (event.kind == kNotificationFailed && !event.job)) return {};
-  notify::News news;
-  news.event = event.kind;
-  news.message = event.message;
-  news.host = host_;
-  news.at = event.at;
-  news.job = event.job;
-  news.name = event.tag.value_or("");
-  if (event.gpu) news.gpus = {*event.gpu};
+  notify::Notification notification;
+  notification.event = event.kind;
+  notification.message = event.message;
+  notification.host = host_;
+  notification.at = event.at;
+  notification.job = event.job;
+  notification.name = event.tag.value_or("");
+  if (event.gpu) notification.gpus = {*event.gpu};
   std::vector<jobs::OutboxRow> rows;
   for (const auto& url : settings_.webhooks) {
     notify::Message message;
     message.delivery = RandomId();
     message.target = url;
     message.event = event.kind;
-    message.made = news.at;
-    message.next = news.at;
+    message.made = notification.at;
+    message.next = notification.at;
     if (!MakeRoom(message)) continue;
-    message.content = notify::BodyOf(news, message.delivery);
+    message.content = notify::BodyOf(notification, message.delivery);
     rows.push_back(Keep(std::move(message)));
   }
   return rows;

@@ -54,14 +54,14 @@ class Notifications {
 
   // All must outlive this object.
   Notifications(boost::asio::io_context& loop, boost::asio::thread_pool& workers, const base::Clock& clock,
-                jobs::StoreWorker& store, Options options, notify::Settings settings, Tell tell);
+                jobs::StoreWorker& store, Options options, notify::DeliverySettings settings, Tell tell);
   ~Notifications();
   Notifications(const Notifications&) = delete;
   Notifications& operator=(const Notifications&) = delete;
 
   // What the store had; `last_number`: the highest ever given.
   void Begin(const std::vector<jobs::OutboxRow>& rows, std::int64_t last_number);
-  void SetSettings(notify::Settings settings);
+  void SetSettings(notify::DeliverySettings settings);
 
   // kInvalidArgument: it names an address that nothing is sent to.
   base::Result<> Check(const queue::Notify& asked) const;
@@ -88,7 +88,7 @@ class Notifications {
   void Send(const notify::Message& message);
   base::Result<notify::Order> OrderFor(const notify::Message& message) const;
   base::Result<std::string> SecretOf(const std::string& user) const;
-  void Settle(std::int64_t number, const notify::Attempt& attempt);
+  void RecordAttempt(std::int64_t number, const notify::Attempt& attempt);
   void TellGivenUp(const notify::Message& message);
   void OnGone(const base::Error& error);
   void Watch();
@@ -99,14 +99,14 @@ class Notifications {
   jobs::StoreWorker& store_;
   const Options options_;
   const std::string host_;
-  notify::Settings settings_;
+  notify::DeliverySettings settings_;
   std::vector<notify::Network> allowed_;
   Tell tell_;
   notify::Outbox outbox_;
   std::int64_t last_number_ = 0;
-  std::set<std::string> full_;             // users of whom messages were dropped, until one is taken again
-  std::weak_ptr<const jobs::Terms> read_;  // whose request was read last: an array's tasks have one
-  queue::Notify asked_;                    // there
+  std::set<std::string> full_;  // users of whom messages were dropped, until one is taken again
+  std::weak_ptr<const jobs::QueueSpec> read_;  // whose request was read last: an array's tasks have one
+  queue::Notify asked_;                        // there
   std::shared_ptr<NotifierLink> link_;
   boost::asio::steady_timer due_;
   boost::asio::steady_timer watch_;  // that it answers, and that it is not kept for nothing

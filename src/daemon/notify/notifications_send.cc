@@ -61,8 +61,8 @@ Result<notify::Order> Notifications::OrderFor(const notify::Message& message) co
   order.ca_file = settings_.ca_file.string();
   if (message.channel == notify::Channel::kWebhook) {
     GPUMAN_ASSIGN(std::string secret, SecretOf(message.user));
-    order.what = notify::Post{message.target,    message.delivery, message.event,  message.content,
-                              std::move(secret), settings_.allow,  settings_.proxy};
+    order.what = notify::HttpPost{message.target,    message.delivery, message.event,  message.content,
+                                  std::move(secret), settings_.allow,  settings_.proxy};
     return order;
   }
   const auto& smtp = settings_.smtp;
@@ -87,7 +87,7 @@ void Notifications::Send(const notify::Message& message) {
   const auto order = OrderFor(message);
   if (!order) {
     boost::asio::post(loop_, [self = self_, number = message.number, why = order.error().message] {
-      if (*self) (*self)->Settle(number, {0, why, false, {}});
+      if (*self) (*self)->RecordAttempt(number, {0, why, false, {}});
     });
     return;
   }
@@ -95,7 +95,7 @@ void Notifications::Send(const notify::Message& message) {
     link_ = std::make_shared<NotifierLink>(
         loop_, workers_,
         NotifierLink::Callbacks{
-            [this](const notify::Report& report) { Settle(report.number, report.attempt); },
+            [this](const notify::Report& report) { RecordAttempt(report.number, report.attempt); },
             [this](const base::Error& error) { OnGone(error); }});
     link_->Start(options_.program);
   }
@@ -117,15 +117,15 @@ void Notifications::Watch() {
 
 void Notifications::OnGone(const base::Error& error) {
   link_.reset();
-  for (const std::int64_t number : outbox_.InFlight()) Settle(number, {0, error.message, false, {}});
+  for (const std::int64_t number : outbox_.InFlight()) RecordAttempt(number, {0, error.message, false, {}});
 }
 
-void Notifications::Settle(std::int64_t number, const notify::Attempt& attempt) {
-  const auto settled = outbox_.Settle(number, attempt, clock_.Wall());
-  if (!settled) return;
-  const notify::Message& message = settled->message;
+void Notifications::RecordAttempt(std::int64_t number, const notify::Attempt& attempt) {
+  const auto result = outbox_.RecordAttempt(number, attempt, clock_.Wall());
+  if (!result) return;
+  const notify::Message& message = result->message;
   jobs::Batch batch;
-  if (settled->verdict == notify::Verdict::kDelivered)
+  if (result->verdict == notify::Verdict::kDelivered)
     batch.outbox_erase = {number};
   else
     batch.outbox = {{number, message.job, message.user, notify::SerializeMessage(message)}};
@@ -133,9 +133,9 @@ void Notifications::Settle(std::int64_t number, const notify::Attempt& attempt) 
     if (!stored)
       spdlog::warn("what became of a notification could not be stored: {}", stored.error().message);
   });
-  if (settled->verdict == notify::Verdict::kAgain)
+  if (result->verdict == notify::Verdict::kRetry)
     spdlog::info("{} was not delivered and is tried again: {}", TitleOf(message), message.problem);
-  if (settled->verdict == notify::Verdict::kGivenUp) TellGivenUp(message);
+  if (result->verdict == notify::Verdict::kGivenUp) TellGivenUp(message);
   if (link_) Watch();
   PumpSoon();
 }

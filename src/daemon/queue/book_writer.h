@@ -17,12 +17,12 @@ namespace gpuman::daemon {
 class BookWriter {
  public:
   struct Change {
-    jobs::Settings entries;                    // to be written
+    jobs::SettingRows entries;                 // to be written
     std::function<void(QueueBooks&)> apply{};  // when they are
   };
   using Decide = std::function<base::Result<Change>(const QueueBooks&)>;
   using Done = std::function<void(base::Result<>)>;
-  using Write = std::function<void(jobs::Settings, Done)>;
+  using Write = std::function<void(jobs::SettingRows, Done)>;
 
   // `changed`: the books are others now. `write` calls its Done on the loop, not within the call, or never
   // when the daemon ends.

@@ -45,11 +45,11 @@ class BookWriterTest : public testing::Test {
 
   static inline const QuotaKey kAnn{"user", "ann"};
   QueueBooks books;
-  std::vector<jobs::Settings> written;
+  std::vector<jobs::SettingRows> written;
   BookWriter::Done writing;
   int changes = 0;
   BookWriter writer{books,
-                    [this](jobs::Settings entries, BookWriter::Done done) {
+                    [this](jobs::SettingRows entries, BookWriter::Done done) {
                       EXPECT_FALSE(writing) << "one at a time";
                       written.push_back(std::move(entries));
                       writing = std::move(done);

@@ -42,7 +42,7 @@ queue::Host HostOf() {
 
 }  // namespace
 
-Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, jobs::Supervisor& jobs,
+Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, jobs::JobManager& jobs,
                        DispatcherHost& host)
     : loop_(loop),
       clock_(clock),
@@ -50,7 +50,7 @@ Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, 
       host_(host),
       timer_(loop, [this] { Wake(); }),
       pause_(loop),
-      look_timer_(loop),
+      snapshot_timer_(loop),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
       self_(std::make_shared<Dispatcher*>(this)) {
   book_.SetHost(HostOf());
@@ -68,7 +68,7 @@ void Dispatcher::Begin() {
 void Dispatcher::Touch() {
   dirty_ = true;
   ++changes_;
-  look_.reset();
+  latest_.reset();
 }
 
 void Dispatcher::Wake() {
@@ -102,13 +102,13 @@ void Dispatcher::Pass() {
     dirty_ = forecast_ = false;
   }
   timer_.SetTime(plan_.wake_at);
-  Carry(plan_, snapshot, now);
+  Apply(plan_, snapshot, now);
   const auto ended = clock_.Mono();
   next_pass_ = ended + kRestPerPass * (ended - began);
 }
 
 // Orders change the book: what they need of the snapshot is taken out of it first.
-void Dispatcher::Carry(const queue::Plan& plan, const queue::Snapshot& snapshot, WallTime now) {
+void Dispatcher::Apply(const queue::Plan& plan, const queue::Snapshot& snapshot, WallTime now) {
   std::vector<std::function<void()>> orders;
   std::optional<queue::Explainer> explainer;
   if (!plan.cancels.empty()) explainer.emplace(snapshot, plan, now, dependents_);
@@ -143,12 +143,12 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
   if (it == active_.end()) return;
   Active& active = it->second;
   const std::string why = fmt::format("it made room for job {}", order.for_job.value);
-  active.row.phase = queue::Phase::kLeaving;
+  active.row.phase = queue::RunningPhase::kLeaving;
   Refresh(active);
   if (order.requeue) return jobs_.Requeue(order.job, {"preempted", why});
   active.row.wants_back = true;
   Refresh(active);
-  host_.TakeOff(order.job, why, [self = self_, id = order.job](const Result<>& there) {
+  host_.PreemptJob(order.job, why, [self = self_, id = order.job](const Result<>& there) {
     if (there || !*self) return;
     const auto found = (*self)->active_.find(id);
     if (found == (*self)->active_.end()) return;
@@ -156,7 +156,7 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
     found->second.unsuspendable = true;
     found->second.row.suspendable = found->second.row.movable = false;
     found->second.row.wants_back = false;
-    found->second.row.phase = queue::Phase::kRunning;
+    found->second.row.phase = queue::RunningPhase::kRunning;
     (*self)->Refresh(found->second);
     (*self)->Wake();
   });
@@ -167,13 +167,13 @@ void Dispatcher::Resume(JobId id, std::vector<std::string> gpus, DispatcherHost:
   if (it == active_.end()) return;
   Active& active = it->second;
   const auto before = active.row.gpus;
-  active.row.phase = queue::Phase::kRunning;
+  active.row.phase = queue::RunningPhase::kRunning;
   active.row.gpus = gpus;
   active.row.on_since = clock_.Mono();
   Refresh(active);
   const auto* const job = jobs_.Find(id);
   const bool elsewhere = gpus.size() == 1 && job && job->gpus != gpus;
-  host_.BringBack(id, elsewhere ? std::optional(gpus.front()) : std::nullopt,
+  host_.ResumeJob(id, elsewhere ? std::optional(gpus.front()) : std::nullopt,
                   [self = self_, id, before, done = std::move(done)](const Result<>& there) {
                     if (*self) (*self)->Resumed(id, before, there.has_value());
                     if (done) done(there);
@@ -188,7 +188,7 @@ void Dispatcher::Resumed(JobId id, const std::vector<std::string>& before, bool 
   if (there) {
     row.wants_back = false;
   } else {
-    row.phase = queue::Phase::kSuspended;
+    row.phase = queue::RunningPhase::kSuspended;
     row.gpus = before;
     row.on_since.reset();
   }
@@ -202,7 +202,7 @@ void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::
   if (it == active_.end() || to.size() != 1) return;
   queue::RunningJob& row = it->second.row;
   const auto before = row.gpus;
-  row.phase = queue::Phase::kMoving;
+  row.phase = queue::RunningPhase::kMoving;
   row.gpus = from;
   row.gpus.insert(row.gpus.end(), to.begin(), to.end());
   row.leaving = from;
@@ -217,7 +217,7 @@ void Dispatcher::Moved(JobId id, const std::vector<std::string>& gpus, bool ther
   const auto it = active_.find(id);
   if (it == active_.end()) return;
   Active& active = it->second;
-  active.row.phase = queue::Phase::kRunning;
+  active.row.phase = queue::RunningPhase::kRunning;
   active.row.gpus = gpus;
   active.row.leaving.clear();
   if (!there) {

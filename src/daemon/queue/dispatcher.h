@@ -1,7 +1,7 @@
 // Hands the GPUs out: keeps the queue's book in step with jobs and GPUs, lets a pass decide, and carries out
 // what it decided.
 //
-//   jobs change, GPUs sampled, settings --> book --> pass (pure) --> plan --> starts, cancels: supervisor
+//   jobs change, GPUs sampled, settings --> book --> pass (pure) --> plan --> starts, cancels: job manager
 //   time that the plan names ----------------^                          \--> preempts, moves, resumes: host
 //
 // A pass is made after what happened, once for all of it, and at the time that the last one named; never
@@ -26,10 +26,10 @@
 #include "base/fair_queue.h"
 #include "base/sliced_work.h"
 #include "daemon/queue/foreign.h"
-#include "daemon/queue/look.h"
+#include "daemon/queue/queue_snapshot.h"
 #include "daemon/queue/submission.h"
 #include "daemon/queue/wall_timer.h"
-#include "jobs/supervisor.h"
+#include "jobs/job_manager.h"
 #include "queue/book.h"
 #include "queue/dependencies.h"
 #include "queue/forecast.h"
@@ -54,8 +54,8 @@ class DispatcherHost {
   // It is off its GPU because another job needed the place, also where an earlier daemon took it off.
   virtual bool IsPreempted(base::JobId job) = 0;
   // Jobs off their GPUs and back. Done when it is there, or why it is not.
-  virtual void TakeOff(base::JobId job, const std::string& why, Done done) = 0;
-  virtual void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
+  virtual void PreemptJob(base::JobId job, const std::string& why, Done done) = 0;
+  virtual void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
   virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
   // Off the loop, when it is the user's turn.
   virtual void Aside(uid_t /*user*/, base::FairQueue::Task task) {
@@ -80,7 +80,7 @@ class Dispatcher {
   using Done = std::function<void(base::Result<T>)>;
 
   // All must outlive this object.
-  Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, jobs::Supervisor& jobs,
+  Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, jobs::JobManager& jobs,
              DispatcherHost& host);
   ~Dispatcher();
   Dispatcher(const Dispatcher&) = delete;
@@ -94,14 +94,14 @@ class Dispatcher {
   void OnJobForgotten(base::JobId job);
   void OnInventory();
   void OnSample(const std::string& gpu);
-  void OnPhase(base::JobId job, suspend::Phase phase);
+  void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
   // Accounts that have nothing any more go.
   void ForgetOldAccounts();
   void SetState(const QueueState& state);
   // `window`: of quotas of GPU-hours.
-  void SetSettings(const queue::Settings& settings, base::Millis window);
+  void SetSettings(const queue::SchedulingSettings& settings, base::Millis window);
   const QueueState& state() const { return state_; }
   // Changed from outside (quotas, shares, reservations, settings): call Wake afterwards.
   queue::Book& book() { return book_; }
@@ -127,13 +127,13 @@ class Dispatcher {
   void TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done, Claim claim = {});
   // As it is now; valid until something changes.
   using View = QueueView;
-  View Look();
-  // False: a look would cost a pass over a long queue, or passes for those who ask took enough of the time
+  View CurrentView();
+  // False: a view would cost a pass over a long queue, or passes for those who ask took enough of the time
   // already.
-  bool IsLookCheap() const;
+  bool IsViewCheap() const;
   // The same as a value, for who needs it for longer: now, or after some time. What was changed before the
   // call is in it. One is made at a time, for all who asked until it is begun; a long queue's off the loop.
-  void WhenLooked(std::function<void(std::shared_ptr<const QueueLook>)> then);
+  void WithSnapshot(std::function<void(std::shared_ptr<const QueueSnapshot>)> then);
   // How many wait for what, as the last pass had it: asking costs none. And since when the one has waited
   // that has waited longest, of those that are not held and wait for no other job and no time.
   struct Backlog {
@@ -141,7 +141,7 @@ class Dispatcher {
     std::optional<queue::WallTime> oldest{};
     bool paused = false;
   };
-  Backlog LookAtBacklog() const;
+  Backlog CurrentBacklog() const;
   queue::ReferenceLookup LookupFor(uid_t user) const;
   // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
@@ -154,10 +154,10 @@ class Dispatcher {
   // Whether the job was cancelled because it waited for one of `jobs`.
   bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
   // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
-  bool WantBack(base::JobId job);
+  bool RequestResume(base::JobId job);
   // A job of the queue to this GPU, out of suspension or from another one. kConflict, and nothing happens,
   // where the book has no room for it there.
-  void BringTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
+  void ResumeOn(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
   void MoveTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
   // Jobs that others wait for are not forgotten.
   bool IsNeeded(base::JobId job) const { return dependents_.Any(job); }
@@ -172,7 +172,7 @@ class Dispatcher {
   struct Active {
     queue::Request request;
     queue::RunningJob row;
-    std::shared_ptr<const jobs::Terms> terms{};  // that `request` is of
+    std::shared_ptr<const jobs::QueueSpec> queue_spec{};  // that `request` is of
     bool unsuspendable = false;
   };
 
@@ -182,7 +182,7 @@ class Dispatcher {
     queue::WallTime in_book;  // its end, as the book has it
   };
 
-  // The book has changed: plans and looks are of another one.
+  // The book has changed: plans and snapshots are of another one.
   void Touch();
   // Waiting jobs by account, and their text by user.
   struct Counts {
@@ -202,14 +202,14 @@ class Dispatcher {
   Claim Count(Counts counts);
   void PutOnTrial(queue::Book& book, const std::vector<PreparedJob>& prepared, base::JobId id,
                   queue::WallTime now);
-  void PlanLook();
-  void MakeLook();
-  void OnLooked(const std::shared_ptr<const QueueLook>& look, std::uint64_t changes);
+  void ScheduleSnapshot();
+  void MakeSnapshot();
+  void OnSnapshotMade(const std::shared_ptr<const QueueSnapshot>& snapshot, std::uint64_t changes);
   void Pass();
   // The clock on the wall was set, or goes too fast: the book learns when delays end by it now.
   void FollowClock(queue::WallTime now);
   void UpdateWindows(queue::WallTime now);
-  void Carry(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
+  void Apply(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
   void Start(base::JobId job, std::vector<std::string> gpus);
   void Preempt(const queue::Preempt& order);
   // `done`: somebody waits for it.
@@ -232,7 +232,7 @@ class Dispatcher {
 
   boost::asio::io_context& loop_;
   const base::Clock& clock_;
-  jobs::Supervisor& jobs_;
+  jobs::JobManager& jobs_;
   DispatcherHost& host_;
   queue::Book book_;
   queue::Dependents dependents_;
@@ -244,7 +244,7 @@ class Dispatcher {
   base::Millis window_{std::chrono::hours(24)};
   std::map<std::pair<queue::AccountKind, std::string>, queue::UsageWindow> windows_;
   // Equal texts are one (jobs/shared.h): read once.
-  std::shared_ptr<const jobs::Terms> last_terms_;
+  std::shared_ptr<const jobs::QueueSpec> last_spec_;
   queue::Request last_request_;
   std::map<uid_t, std::deque<base::JobId>> recent_;  // submitted, the newest last; an array once
   queue::Plan plan_;
@@ -258,18 +258,18 @@ class Dispatcher {
   std::map<std::pair<queue::AccountKind, std::string>, int> claimed_;
   std::map<uid_t, base::Bytes> claimed_text_;
   struct Asker {
-    std::uint64_t changes;  // that are to be in the look
-    std::function<void(std::shared_ptr<const QueueLook>)> then;
+    std::uint64_t changes;  // that are to be in the snapshot
+    std::function<void(std::shared_ptr<const QueueSnapshot>)> then;
   };
   std::vector<Asker> askers_;
-  bool looking_ = false;                 // one is being made, or will be at next_look_
-  std::weak_ptr<const QueueLook> look_;  // of the book as it is; shared by those who look at it now
+  bool snapshot_pending_ = false;              // one is being made, or will be at next_snapshot_
+  std::weak_ptr<const QueueSnapshot> latest_;  // of the book as it is; shared by those who look at it now
   base::MonoTime next_pass_{};
-  base::MonoTime next_look_{};
-  base::MonoTime stuck_until_{};          // the disk took no start: no more are tried before then
-  WallTimer timer_;                       // at the time that the plan names
-  boost::asio::steady_timer pause_;       // between passes that take long
-  boost::asio::steady_timer look_timer_;  // the same of looks
+  base::MonoTime next_snapshot_{};
+  base::MonoTime stuck_until_{};              // the disk took no start: no more are tried before then
+  WallTimer timer_;                           // at the time that the plan names
+  boost::asio::steady_timer pause_;           // between passes that take long
+  boost::asio::steady_timer snapshot_timer_;  // the same of snapshots
   base::SlicedWork slices_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Dispatcher*> self_;

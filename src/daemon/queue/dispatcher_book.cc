@@ -47,14 +47,14 @@ void Dispatcher::OnJobForgotten(JobId job) {
 
 const queue::Request& Dispatcher::RequestFor(const jobs::Job& job) {
   if (!job.queued) {
-    last_terms_.reset();
+    last_spec_.reset();
     last_request_ = RequestOfRun(job);
     return last_request_;
   }
-  if (last_terms_ != job.terms.pointer()) {
+  if (last_spec_ != job.queue_spec.pointer()) {
     // A request that cannot be read asks for nothing: the job is shown, and can be cancelled.
-    last_request_ = queue::ParseRequest(job.terms->request).value_or(queue::Request{});
-    last_terms_ = job.terms.pointer();
+    last_request_ = queue::ParseRequest(job.queue_spec->request).value_or(queue::Request{});
+    last_spec_ = job.queue_spec.pointer();
   }
   last_request_.array.reset();
   if (job.array.array.value != 0)
@@ -77,7 +77,7 @@ WallTime Dispatcher::EndOfDelay(const jobs::Job& job) {
   const auto mono = clock_.Mono();
   auto it = delayed_.find(job.id);
   if (it == delayed_.end() || it->second.delay.until() != *job.not_before) {
-    const queue::RetryDelay delay(*job.not_before, job.terms->retries.delay, now, mono);
+    const queue::RetryDelay delay(*job.not_before, job.queue_spec->retries.delay, now, mono);
     it = delayed_.insert_or_assign(job.id, Delayed{delay, {}}).first;
   }
   return it->second.in_book = it->second.delay.EndsAt(now, mono);
@@ -122,8 +122,8 @@ std::vector<std::string> Dispatcher::GpusOfRun(const jobs::Job& job) const {
 void Dispatcher::PutActive(const jobs::Job& job) {
   const auto [it, fresh] = active_.try_emplace(job.id);
   Active& active = it->second;
-  if (!job.queued || fresh || active.terms != job.terms.pointer()) active.request = RequestFor(job);
-  active.terms = job.terms.pointer();
+  if (!job.queued || fresh || active.queue_spec != job.queue_spec.pointer()) active.request = RequestFor(job);
+  active.queue_spec = job.queue_spec.pointer();
   active.row.id = job.id;
   active.row.user = job.owner->user;
   if (fresh) {
@@ -137,7 +137,8 @@ void Dispatcher::PutActive(const jobs::Job& job) {
     active.row.gpus = active.request.gpus.devices;
   }
   const bool stops = job.state == jobs::JobState::kStopping;
-  if (stops && active.row.phase == queue::Phase::kRunning) active.row.phase = queue::Phase::kLeaving;
+  if (stops && active.row.phase == queue::RunningPhase::kRunning)
+    active.row.phase = queue::RunningPhase::kLeaving;
   const bool in_instance = std::any_of(active.row.gpus.begin(), active.row.gpus.end(), gpu::IsInstance);
   active.row.suspendable =
       job.queued && job.state == jobs::JobState::kRunning && !active.unsuspendable && !in_instance;
@@ -153,42 +154,42 @@ void Dispatcher::Refresh(Active& active) {
   Touch();
 }
 
-void Dispatcher::OnPhase(JobId id, suspend::Phase phase) {
+void Dispatcher::OnPhase(JobId id, suspend::SuspensionPhase phase) {
   const auto it = active_.find(id);
   if (it == active_.end()) return;
   queue::RunningJob& row = it->second.row;
   switch (phase) {
-    case suspend::Phase::kSuspending:
-    case suspend::Phase::kRetreating:
-      if (row.phase == queue::Phase::kRunning) row.phase = queue::Phase::kLeaving;
+    case suspend::SuspensionPhase::kSuspending:
+    case suspend::SuspensionPhase::kRetreating:
+      if (row.phase == queue::RunningPhase::kRunning) row.phase = queue::RunningPhase::kLeaving;
       break;
-    case suspend::Phase::kSuspended:
-      if (row.phase == queue::Phase::kMoving) break;
-      row.phase = queue::Phase::kSuspended;
+    case suspend::SuspensionPhase::kSuspended:
+      if (row.phase == queue::RunningPhase::kMoving) break;
+      row.phase = queue::RunningPhase::kSuspended;
       if (row.on_since)
         row.ran_before += std::chrono::duration_cast<base::Millis>(clock_.Mono() - *row.on_since);
       row.on_since.reset();
       row.since = clock_.Wall();
       row.wants_back = row.wants_back || host_.IsPreempted(id);
       break;
-    case suspend::Phase::kResuming:
-    case suspend::Phase::kUndoing:
+    case suspend::SuspensionPhase::kResuming:
+    case suspend::SuspensionPhase::kUndoing:
       break;
     default:
-      if (row.phase == queue::Phase::kMoving || row.phase == queue::Phase::kRunning) break;
+      if (row.phase == queue::RunningPhase::kMoving || row.phase == queue::RunningPhase::kRunning) break;
       if (const auto* const job = jobs_.Find(id); !job || job->state != jobs::JobState::kRunning) break;
-      row.phase = queue::Phase::kRunning;
+      row.phase = queue::RunningPhase::kRunning;
       row.wants_back = false;
       if (!row.on_since) row.on_since = clock_.Mono();
   }
-  jobs_.SetOffGpu(id, phase == suspend::Phase::kSuspended);
+  jobs_.SetOffGpu(id, phase == suspend::SuspensionPhase::kSuspended);
   Refresh(it->second);
   Wake();
 }
 
-bool Dispatcher::WantBack(JobId id) {
+bool Dispatcher::RequestResume(JobId id) {
   const auto it = active_.find(id);
-  if (it == active_.end() || it->second.row.phase != queue::Phase::kSuspended) return false;
+  if (it == active_.end() || it->second.row.phase != queue::RunningPhase::kSuspended) return false;
   it->second.row.wants_back = true;
   Refresh(it->second);
   Wake();
@@ -273,7 +274,7 @@ void Dispatcher::SetState(const QueueState& state) {
   for (const auto& gpu : host_.GpuInventory().gpus) OnSample(gpu.uuid);
 }
 
-void Dispatcher::SetSettings(const queue::Settings& settings, base::Millis window) {
+void Dispatcher::SetSettings(const queue::SchedulingSettings& settings, base::Millis window) {
   auto pass = settings;
   pass.choice = state_.choice;
   book_.SetSettings(pass);

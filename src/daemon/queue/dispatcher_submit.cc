@@ -17,10 +17,10 @@ using base::JobId;
 using base::Result;
 using queue::AccountKind;
 
-constexpr std::size_t kFew = 64;              // are taken at once
-constexpr std::size_t kMost = 1'000'000'000;  // that is more than any bound
-constexpr std::size_t kSome = 16;             // between two looks at the clock
-constexpr std::size_t kCopiedAtOnce = 2000;   // waiting jobs: they are copied in less than a millisecond
+constexpr std::size_t kMaxAtOnce = 64;       // are taken at once
+constexpr std::size_t kMax = 1'000'000'000;  // that is more than any bound
+constexpr std::size_t kSome = 16;            // between two looks at the clock
+constexpr std::size_t kCopiedAtOnce = 2000;  // waiting jobs: they are copied in less than a millisecond
 
 bool IsForJobs(queue::Reason reason) {
   return reason == queue::Reason::kDependency || reason == queue::Reason::kDependencyNever;
@@ -28,8 +28,9 @@ bool IsForJobs(queue::Reason reason) {
 
 // Tasks of an array ask for the same.
 bool AsksForTheSame(const jobs::Job& a, const jobs::Job& b) {
-  if (a.terms.pointer() == b.terms.pointer()) return true;
-  return a.owner->uid == b.owner->uid && a.priority == b.priority && a.terms->request == b.terms->request;
+  if (a.queue_spec.pointer() == b.queue_spec.pointer()) return true;
+  return a.owner->uid == b.owner->uid && a.priority == b.priority &&
+         a.queue_spec->request == b.queue_spec->request;
 }
 
 bool Begins(const jobs::Job& job, const jobs::Job* last) {
@@ -92,7 +93,8 @@ Result<> Dispatcher::MayQueue(const Counts& counts) {
   for (const auto& [user, text] : counts.text) {
     const auto claimed = claimed_text_.find(user);
     const auto& [owner, more] = text;
-    GPUMAN_TRY(jobs_.MayAddText(owner, claimed == claimed_text_.end() ? base::Bytes{} : claimed->second, more));
+    GPUMAN_TRY(
+        jobs_.MayAddText(owner, claimed == claimed_text_.end() ? base::Bytes{} : claimed->second, more));
   }
   return {};
 }
@@ -100,7 +102,7 @@ Result<> Dispatcher::MayQueue(const Counts& counts) {
 Result<Dispatcher::Claim> Dispatcher::ClaimMore(const jobs::Owner& owner, std::size_t jobs,
                                                 base::Bytes text) {
   Counts counts;
-  counts.jobs[{AccountKind::kUser, owner.user}] = static_cast<int>(std::min<std::size_t>(jobs, kMost));
+  counts.jobs[{AccountKind::kUser, owner.user}] = static_cast<int>(std::min<std::size_t>(jobs, kMax));
   counts.text[owner.uid] = {owner, text};
   GPUMAN_TRY(MayQueue(counts));
   return Count(std::move(counts));
@@ -147,7 +149,7 @@ void Dispatcher::Admit(std::vector<PreparedJob> prepared, Claim claim, Done<Admi
   admission->several = AreSeveral(prepared);
   admission->prepared = std::move(prepared);
   admission->done = std::move(done);
-  if (admission->prepared.size() <= kFew) {
+  if (admission->prepared.size() <= kMaxAtOnce) {
     const auto checked = CheckSome(*admission, nullptr);
     if (!checked) return admission->done(Fail(checked.error()));
   }
@@ -156,7 +158,7 @@ void Dispatcher::Admit(std::vector<PreparedJob> prepared, Claim claim, Done<Admi
   if (auto may = MayQueue(counts); !may) return admission->done(Fail(may.error()));
   admission->claim = Count(std::move(counts));
   const auto finish = [](Admission& of) { of.done(Admitted{std::move(of.prepared), std::move(of.claim)}); };
-  if (admission->prepared.size() <= kFew) return finish(*admission);
+  if (admission->prepared.size() <= kMaxAtOnce) return finish(*admission);
   slices_.Add(admission->prepared.front().job.owner->uid, [this, admission, finish](const base::Turn& turn) {
     const auto checked = CheckSome(*admission, &turn);
     if (!checked) {
@@ -186,14 +188,14 @@ void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobI
     const auto enqueue = [this, from, to, done] {
       // What many asked for is a lot to let go of.
       const auto left = std::make_shared<std::vector<PreparedJob>>(std::move(from->jobs));
-      if (to->size() > kFew) host_.Aside(to->front().owner->uid, {[left] { left->clear(); }});
+      if (to->size() > kMaxAtOnce) host_.Aside(to->front().owner->uid, {[left] { left->clear(); }});
       jobs_.Enqueue(std::move(*to),
                     [done, claim = std::move(from->claim)](Result<std::vector<JobId>> ids) mutable {
                       claim.reset();
                       done(std::move(ids));
                     });
     };
-    if (from->jobs.size() <= kFew) {
+    if (from->jobs.size() <= kMaxAtOnce) {
       (void)move_some(nullptr);
       return enqueue();
     }
@@ -209,21 +211,21 @@ void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobI
 void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<PreparedJob>& prepared, JobId id,
                             queue::WallTime now) {
   const JobId first = id;
-  std::shared_ptr<const jobs::Terms> terms;  // that `state` is of
+  std::shared_ptr<const jobs::QueueSpec> spec;  // that `state` is of
   auto state = queue::DependencyState::kMet;
   for (const auto& one : prepared) {
     queue::WaitingJob row{id, one.job.owner->user, now};
     ++id.value;
     row.held = one.job.state == jobs::JobState::kHeld;
     const auto& list = one.request.depends.list;
-    if (terms != one.job.terms.pointer()) {
+    if (spec != one.job.queue_spec.pointer()) {
       state = list.empty()
                   ? queue::DependencyState::kMet
                   : queue::Judge(one.request.depends, [this](JobId other) { return ProgressOf(other); });
       if (state == queue::DependencyState::kImpossible &&
           std::any_of(list.begin(), list.end(), [&](const auto& each) { return each.job >= first; }))
         state = queue::DependencyState::kWaits;  // for one of this submission
-      terms = one.job.terms.pointer();
+      spec = one.job.queue_spec.pointer();
     }
     row.dependency = state;
     book.PutWaiting(row, one.request);
@@ -298,8 +300,7 @@ void Dispatcher::TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done, C
       PutOnTrial(trial->book, trial->outlook.jobs, trial->first, trial->now);
     };
     const auto try_out = [this, trial, user, begin, done] {
-      host_.Aside(user, {[trial] { WorkOut(*trial); },
-                         [trial, done] { done(std::move(trial->outlook)); },
+      host_.Aside(user, {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->outlook)); },
                          [self = self_, begin] {
                            if (*self) begin();
                          }});

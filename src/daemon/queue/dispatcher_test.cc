@@ -1,5 +1,5 @@
-// The queue's jobs when the clock on the wall is set, accounts that nobody needs any more, and what is left to
-// threads.
+// The queue's jobs when the clock on the wall is set, accounts that nobody needs any more, and what is left
+// to threads.
 #include "daemon/queue/dispatcher.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class HandClock final : public base::Clock {
 };
 
 // Jobs that wait on a machine without GPUs.
-class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, public DispatcherHost {
+class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, public DispatcherHost {
  protected:
   DispatcherTest()
       : workers_(1),
@@ -50,9 +50,9 @@ class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, publ
     job.queued = true;
     job.state = jobs::JobState::kQueued;
     job.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
-    jobs::Terms terms;
-    terms.retries.delay = delay;
-    job.terms = terms;
+    jobs::QueueSpec spec;
+    spec.retries.delay = delay;
+    job.queue_spec = spec;
     job.not_before = not_before;
     return job;
   }
@@ -64,9 +64,9 @@ class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, publ
   // What is left of the delay; nullopt: it waits for nothing of that kind.
   std::optional<base::Millis> Left() {
     dispatcher_.Wake();
-    const auto look = dispatcher_.Look();
-    if (look.plan.verdicts.at(0).reason != queue::Reason::kRetryDelay) return std::nullopt;
-    return look.snapshot.waiting.at(0).begin - look.now;
+    const auto view = dispatcher_.CurrentView();
+    if (view.plan.verdicts.at(0).reason != queue::Reason::kRetryDelay) return std::nullopt;
+    return view.snapshot.waiting.at(0).begin - view.now;
   }
   static jobs::Job Waiting(std::int64_t id) {
     jobs::Job job;
@@ -110,8 +110,8 @@ class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, publ
   std::string NameOfUser(uid_t) override { return "ann"; }
   const std::set<std::string>& ProtectedNames() override { return protected_; }
   bool IsPreempted(base::JobId) override { return false; }
-  void TakeOff(base::JobId, const std::string&, Done) override {}
-  void BringBack(base::JobId, std::optional<std::string>, Done) override {}
+  void PreemptJob(base::JobId, const std::string&, Done) override {}
+  void ResumeJob(base::JobId, std::optional<std::string>, Done) override {}
   void MoveTo(base::JobId, const std::string&, Done) override {}
   void Aside(uid_t user, base::FairQueue::Task task) override { aside_.emplace_back(user, std::move(task)); }
   void WorkAside() {
@@ -133,20 +133,20 @@ class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, publ
   boost::asio::io_context loop_;
   boost::asio::thread_pool workers_;
   jobs::StoreWorker store_;
-  jobs::Supervisor jobs_;
+  jobs::JobManager jobs_;
   Dispatcher dispatcher_;
   std::vector<std::pair<uid_t, base::FairQueue::Task>> aside_;
   int outlooks_ = 0;
 };
 
-TEST_F(DispatcherTest, ATrialIsItsUsersAndALookAtALongQueueIsEverybodys) {
+TEST_F(DispatcherTest, ATrialIsItsUsersAndASnapshotOfALongQueueIsEverybodys) {
   jobs::StoreContents contents;
   for (std::int64_t id = 1; id <= 3000; ++id) contents.jobs.push_back(Waiting(id));
   contents.last_job_id = 3000;
   jobs_.Adopt(std::move(contents));
   for (int i = 0; i < 3; ++i) TryOut();
   bool looked = false;
-  dispatcher_.WhenLooked([&](const std::shared_ptr<const QueueLook>&) { looked = true; });
+  dispatcher_.WithSnapshot([&](const std::shared_ptr<const QueueSnapshot>&) { looked = true; });
   loop_.poll();
   std::multiset<uid_t> users;
   for (const auto& [user, task] : aside_) users.insert(user);
@@ -220,7 +220,7 @@ std::vector<PreparedJob> Some(int count) {
     one.job.state = jobs::JobState::kHeld;
     one.job.tag = "t" + std::to_string(i);
     one.job.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
-    one.job.terms = TermsOf(one.request, {});
+    one.job.queue_spec = QueueSpecOf(one.request, {});
     prepared.push_back(std::move(one));
   }
   return prepared;
@@ -247,15 +247,15 @@ TEST_F(DispatcherTest, JobsOnTheirWayCountAmongThoseThatWait) {
   }
 }
 
-TEST_F(DispatcherTest, ALookHasWhatWasChangedBeforeItWasAskedFor) {
+TEST_F(DispatcherTest, ASnapshotHasWhatWasChangedBeforeItWasAskedFor) {
   std::vector<std::size_t> seen;
-  const auto look = [&] {
-    dispatcher_.WhenLooked([&](const auto& at) { seen.push_back(at->view().snapshot.waiting.size()); });
+  const auto ask = [&] {
+    dispatcher_.WithSnapshot([&](const auto& at) { seen.push_back(at->view().snapshot.waiting.size()); });
   };
   bool there = false;
-  look();
+  ask();
   dispatcher_.Submit(Some(5), [&](const auto&) {
-    look();
+    ask();
     there = true;
   });
   while (!there || seen.size() < 2) {

@@ -103,7 +103,7 @@ void Read(QueueBooks& books, std::string_view key, const Json& json) {
 
 }  // namespace
 
-QueueBooks ReadBooks(const jobs::Settings& settings) {
+QueueBooks ReadBooks(const jobs::SettingRows& settings) {
   QueueBooks books;
   for (const auto& [key, value] : settings) {
     if (!value) continue;
@@ -116,14 +116,14 @@ QueueBooks ReadBooks(const jobs::Settings& settings) {
   return books;
 }
 
-jobs::Settings::value_type Entry(const QueueState& state) {
+jobs::SettingRows::value_type Entry(const QueueState& state) {
   Json json{{"choice", ToString(state.choice)}, {"paused", state.paused}};
   if (state.allowed) json["allowed"] = *state.allowed;
   if (!state.drained.empty()) json["drained"] = state.drained;
   return {std::string(kState), Text(json)};
 }
 
-jobs::Settings::value_type Entry(const IgnoreRule& rule) {
+jobs::SettingRows::value_type Entry(const IgnoreRule& rule) {
   Json json = Json::object();
   if (rule.process) {
     json["pid"] = rule.process->pid;
@@ -135,7 +135,7 @@ jobs::Settings::value_type Entry(const IgnoreRule& rule) {
   return {KeyOf(rule), Text(json)};
 }
 
-jobs::Settings::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits) {
+jobs::SettingRows::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits) {
   Json json = Json::object();
   Put(json, "running_jobs", limits.running_jobs);
   Put(json, "gpus", limits.gpus);
@@ -145,7 +145,7 @@ jobs::Settings::value_type Entry(const QuotaKey& key, const api::QuotaLimits& li
   return {KeyOf(key), Text(json)};
 }
 
-jobs::Settings::value_type Entry(const api::Reservation& reservation) {
+jobs::SettingRows::value_type Entry(const api::Reservation& reservation) {
   Json json{{"user", reservation.user},
             {"count", reservation.count},
             {"devices", reservation.devices},

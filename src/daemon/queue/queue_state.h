@@ -33,12 +33,12 @@ struct QueueBooks {
 };
 
 // Entries that cannot be read are left out.
-QueueBooks ReadBooks(const jobs::Settings& settings);
+QueueBooks ReadBooks(const jobs::SettingRows& settings);
 
-jobs::Settings::value_type Entry(const QueueState& state);
-jobs::Settings::value_type Entry(const IgnoreRule& rule);
-jobs::Settings::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits);
-jobs::Settings::value_type Entry(const api::Reservation& reservation);
+jobs::SettingRows::value_type Entry(const QueueState& state);
+jobs::SettingRows::value_type Entry(const IgnoreRule& rule);
+jobs::SettingRows::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits);
+jobs::SettingRows::value_type Entry(const api::Reservation& reservation);
 // The name under which each is kept.
 std::string KeyOf(const IgnoreRule& rule);
 std::string KeyOf(const QuotaKey& key);

@@ -32,7 +32,8 @@ TEST(QueueState, ComesBackAsItWasKept) {
   reservation.start = base::WallTime(base::Millis(5));
   reservation.end = base::WallTime(base::Millis(6));
   reservation.created_by = "root";
-  const jobs::Settings kept{Entry(state), Entry(rule), Entry(other), Entry(key, limits), Entry(reservation)};
+  const jobs::SettingRows kept{Entry(state), Entry(rule), Entry(other), Entry(key, limits),
+                               Entry(reservation)};
 
   const QueueBooks books = ReadBooks(kept);
   EXPECT_EQ(books.state.choice, state.choice);

@@ -22,7 +22,7 @@ using base::Result;
 
 constexpr const char* kUsualWarning = "USR1";
 constexpr base::Millis kUsualWarningTime{60'000};
-constexpr std::size_t kMostDependencies = 1'000'000;
+constexpr std::size_t kMaxDependencies = 1'000'000;
 
 int SignalNumber(const std::string& text) {
   const auto name = api::SignalName(text);
@@ -190,28 +190,28 @@ std::vector<std::string> CommandOfScript(const std::string& script,
   return command;
 }
 
-jobs::Shared<jobs::Terms> TermsOf(const queue::Request& request, const jobs::Terms& before) {
-  jobs::Terms terms;
+jobs::Shared<jobs::QueueSpec> QueueSpecOf(const queue::Request& request, const jobs::QueueSpec& before) {
+  jobs::QueueSpec spec;
   queue::Request text = request;
   text.array.reset();  // the job's own: all tasks have one text
   text.script.clear();
-  terms.request = queue::SerializeRequest(text);
-  terms.script = before.script;
-  terms.project = request.project;
-  terms.retries = {request.retries.count, request.retries.delay, request.retries.on_exit_codes};
-  terms.time_limit = request.time_limit;
-  terms.warn_signal = request.warn_signal;
-  terms.warn_before = request.warn_before;
-  terms.host_memory = request.host_memory;
-  terms.cpus = request.cpus;
-  terms.standard_input = request.standard_input;
-  terms.standard_output = request.standard_output;
-  terms.standard_error = request.standard_error;
-  return terms;
+  spec.request = queue::SerializeRequest(text);
+  spec.script = before.script;
+  spec.project = request.project;
+  spec.retries = {request.retries.count, request.retries.delay, request.retries.on_exit_codes};
+  spec.time_limit = request.time_limit;
+  spec.warn_signal = request.warn_signal;
+  spec.warn_before = request.warn_before;
+  spec.host_memory = request.host_memory;
+  spec.cpus = request.cpus;
+  spec.standard_input = request.standard_input;
+  spec.standard_output = request.standard_output;
+  spec.standard_error = request.standard_error;
+  return spec;
 }
 
 Result<queue::Request> RequestOf(const jobs::Job& job) {
-  GPUMAN_ASSIGN(auto request, queue::ParseRequest(job.terms->request));
+  GPUMAN_ASSIGN(auto request, queue::ParseRequest(job.queue_spec->request));
   if (job.array.array.value != 0)
     request.array = queue::ArrayTask{job.array.array, job.array.task, job.array.limit};
   request.priority = job.priority;
@@ -277,12 +277,12 @@ Result<> Preparation::CountDependencies(const api::Submission& asked, const queu
     for (const auto& range : asked.array->indices)
       tasks += static_cast<std::size_t>((range.last - range.first) / range.step) + 1;
   dependencies_ += tasks * depends.list.size();
-  if (dependencies_ <= kMostDependencies) return {};
+  if (dependencies_ <= kMaxDependencies) return {};
   return Fail(
       ErrorCode::kInvalidArgument,
       fmt::format("depends: {} jobs that wait for {} each are too many: at most {} dependencies can be "
                   "submitted at once",
-                  tasks, depends.list.size(), kMostDependencies),
+                  tasks, depends.list.size(), kMaxDependencies),
       "put a job between that waits for all of them, as `-- true` does, and wait for that one");
 }
 
@@ -290,9 +290,9 @@ Result<> Preparation::One(const api::Submission& asked) {
   GPUMAN_ASSIGN(auto request, RequestFrom(asked, context_, lookup_));
   GPUMAN_TRY(CountDependencies(asked, request.depends));
   GPUMAN_ASSIGN(auto job, JobFrom(asked, submitted_, common_, context_));
-  jobs::Terms script;
+  jobs::QueueSpec script;
   script.script = asked.script.value_or("");
-  job.terms = TermsOf(request, script);
+  job.queue_spec = QueueSpecOf(request, script);
   auto& jobs = prepared_.jobs;
   const base::JobId head{context_.first_id.value + static_cast<std::int64_t>(jobs.size())};
   job.tag = asked.name.value_or(fmt::format("job-{}", head.value));

@@ -87,11 +87,12 @@ class Preparation {
   Prepared prepared_;
 };
 
-// The request that goes with a job, from the text in its terms; its place in an array comes from the job.
+// The request that goes with a job, from the text in its queue spec; its place in an array comes from the
+// job.
 base::Result<queue::Request> RequestOf(const jobs::Job& job);
-// The terms that say the same as `request` and `before` together; `before` gives what a request does not
-// have.
-jobs::Shared<jobs::Terms> TermsOf(const queue::Request& request, const jobs::Terms& before);
+// The queue spec that says the same as `request` and `before` together; `before` gives what a request does
+// not have.
+jobs::Shared<jobs::QueueSpec> QueueSpecOf(const queue::Request& request, const jobs::QueueSpec& before);
 
 // CheckSharing of the devices that it names; where it names none, none is given that cannot be shared.
 base::Result<> CheckQueuedSharing(const queue::Request& request, const gpu::Inventory& inventory);

@@ -63,9 +63,9 @@ TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
   EXPECT_EQ(*job.directory, "/home/ann");
   EXPECT_EQ(job.state, jobs::JobState::kQueued);
   EXPECT_EQ(job.priority, 200);
-  EXPECT_EQ(job.terms->project, "vision");
-  EXPECT_EQ(job.terms->retries, (jobs::Retries{2, base::Millis(500), {75}}));
-  EXPECT_EQ(job.terms->warn_signal, SIGUSR1);
+  EXPECT_EQ(job.queue_spec->project, "vision");
+  EXPECT_EQ(job.queue_spec->retries, (jobs::Retries{2, base::Millis(500), {75}}));
+  EXPECT_EQ(job.queue_spec->warn_signal, SIGUSR1);
   EXPECT_EQ(asked_for.gpus.count, 2);
   const auto back = RequestOf(job);
   ASSERT_TRUE(back) << back.error().message;
@@ -95,7 +95,7 @@ TEST_F(SubmissionTest, TasksOfAnArrayHaveConsecutiveIdsAndOneText) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto& job = prepared.jobs[i + 1].job;
     EXPECT_EQ(job.array, (jobs::ArrayTask{{12}, indices[i], 2}));
-    EXPECT_EQ(job.terms.pointer(), prepared.jobs[1].job.terms.pointer());
+    EXPECT_EQ(job.queue_spec.pointer(), prepared.jobs[1].job.queue_spec.pointer());
     EXPECT_EQ(RequestOf(job)->array, prepared.jobs[i + 1].request.array);
   }
 }

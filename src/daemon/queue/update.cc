@@ -37,15 +37,15 @@ std::vector<std::string> Bare(const PreparedJob& job) {
   return command;
 }
 
-void ApplyCommand(const api::QueueUpdate& update, PreparedJob& job, jobs::Terms& terms) {
+void ApplyCommand(const api::QueueUpdate& update, PreparedJob& job, jobs::QueueSpec& spec) {
   auto command = Bare(job);
   if (update.command) {
     command = *update.command;
-    terms.script.clear();
+    spec.script.clear();
   }
   if (update.script) {
     command = CommandOfScript(*update.script, {});
-    terms.script = *update.script;
+    spec.script = *update.script;
   }
   if (update.conda_env || update.clear_conda_env) job.request.conda_env = update.conda_env.value_or("");
   if (!job.request.conda_env.empty()) command = InConda(job.request.conda_env, std::move(command));
@@ -63,10 +63,10 @@ Result<> ApplyDependencies(const api::QueueUpdate& update, const queue::Referenc
 }
 
 Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& inventory,
-                    const queue::ReferenceLookup& lookup, PreparedJob& job, jobs::Terms& terms) {
+                    const queue::ReferenceLookup& lookup, PreparedJob& job, jobs::QueueSpec& spec) {
   queue::Request& request = job.request;
   if (update.name) job.job.tag = *update.name;
-  ApplyCommand(update, job, terms);
+  ApplyCommand(update, job, spec);
   if (update.gpus) {
     GPUMAN_ASSIGN(request.gpus, GpusOf(*update.gpus, inventory));
   }
@@ -112,7 +112,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
         fmt::format("job {} does not wait any more: it is {}", job.job.id.value,
                     jobs::ToString(job.job.state)),
         "time limit, max_concurrent and retries can still be changed; `gpuman job redo` queues it again");
-  jobs::Terms before = *job.job.terms;
+  jobs::QueueSpec before = *job.job.queue_spec;
   PreparedJob changed = job;
   GPUMAN_TRY(ApplyUpdate(update.job, inventory, changed.job));
   changed.request.priority = changed.job.priority;
@@ -125,7 +125,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
   }
   GPUMAN_TRY(CheckQueuedSharing(changed.request, inventory));
   GPUMAN_TRY(queue::Validate(changed.request));
-  changed.job.terms = TermsOf(changed.request, before);
+  changed.job.queue_spec = QueueSpecOf(changed.request, before);
   job = std::move(changed);
   return {};
 }

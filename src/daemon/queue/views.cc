@@ -40,7 +40,7 @@ std::optional<base::Millis> AgeOf(const base::ProcessId& process) {
 std::string StateOf(const queue::Gpu& gpu, const queue::Snapshot& snapshot, std::size_t place) {
   bool taken = false, shared = false;
   for (const auto& row : snapshot.running) {
-    if (row.phase == queue::Phase::kSuspended || !row.gpus.test(place)) continue;
+    if (row.phase == queue::RunningPhase::kSuspended || !row.gpus.test(place)) continue;
     taken = true;
     shared = shared || snapshot.needs[row.need].share;
   }
@@ -99,25 +99,25 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& reque
   return fields;
 }
 
-void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
+void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& explainer, queue::Index row,
                  api::JobView& view) {
   if (row == queue::kNone) return;
-  const auto& verdict = look.plan.verdicts[row];
+  const auto& verdict = queue_view.plan.verdicts[row];
   if (const auto word = ToString(verdict.reason); !word.empty() && verdict.reason != queue::Reason::kHeld) {
     view.reason = word;
     view.reason_detail = explainer.Of(row);
   }
   if (!view.queue) return;
   if (verdict.position > 0) view.queue->position = static_cast<int>(verdict.position);
-  if (look.starts[row] == queue::kNever) return;
-  view.queue->estimated_start = look.starts[row];
-  view.queue->estimate_presumed = look.presumed[row];
+  if (queue_view.starts[row] == queue::kNever) return;
+  view.queue->estimated_start = queue_view.starts[row];
+  view.queue->estimate_presumed = queue_view.presumed[row];
 }
 
-void ShowAdvantage(const Dispatcher::View& look, queue::Index row, api::JobView& view) {
+void ShowAdvantage(const Dispatcher::View& queue_view, queue::Index row, api::JobView& view) {
   if (row == queue::kNone || !view.queue) return;
-  const auto& job = look.snapshot.waiting[row];
-  const auto parts = queue::Ranks(look.snapshot, look.now).Of(job.member, job.need, job.priority);
+  const auto& job = queue_view.snapshot.waiting[row];
+  const auto parts = queue::Ranks(queue_view.snapshot, queue_view.now).Of(job.member, job.need, job.priority);
   const auto seconds = [](base::Millis time) { return static_cast<double>(time.count()) / 1000; };
   view.queue->advantage =
       api::Advantage{seconds(parts.priority), seconds(parts.fair_share), seconds(parts.short_job)};
@@ -153,7 +153,7 @@ void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::S
 }
 
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
-                      const jobs::Supervisor& jobs, const InfoContext& context) {
+                      const jobs::JobManager& jobs, const InfoContext& context) {
   const auto& name_of = context.name_of;
   const auto& snapshot = dispatcher.book().View(context.now);
   const auto& state = dispatcher.state();
@@ -171,7 +171,8 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
     view.model = gpu.model;
     view.state = StateOf(gpu, snapshot, place);
     for (const auto& row : snapshot.running)
-      if (row.phase != queue::Phase::kSuspended && row.gpus.test(place)) view.jobs.push_back(row.id.value);
+      if (row.phase != queue::RunningPhase::kSuspended && row.gpus.test(place))
+        view.jobs.push_back(row.id.value);
     std::sort(view.jobs.begin(), view.jobs.end());
     for (const auto id : view.jobs) {
       const auto* const job = jobs.Find({id});

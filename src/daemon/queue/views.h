@@ -16,7 +16,7 @@ namespace gpuman::daemon {
 api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& request);
 
 // Why a waiting job waits, when it will start, its place: into the view of the job.
-void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
+void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& explainer, queue::Index row,
                  api::JobView& view);
 
 // What is said of the machine's GPUs and of processes on them that no job has.
@@ -28,12 +28,12 @@ struct InfoContext {
   const std::vector<gpu::Link>& links;  // as in the inventory
 };
 // What it is in front by. Looks at all jobs: for one job, not for lists.
-void ShowAdvantage(const Dispatcher::View& look, queue::Index row, api::JobView& view);
+void ShowAdvantage(const Dispatcher::View& queue_view, queue::Index row, api::JobView& view);
 // Into the rows of users and of projects.
 void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::StatsView& view);
 
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
-                      const jobs::Supervisor& jobs, const InfoContext& context);
+                      const jobs::JobManager& jobs, const InfoContext& context);
 
 api::DependencyKind KindOf(queue::DependencyKind kind);
 

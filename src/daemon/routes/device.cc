@@ -21,7 +21,7 @@ void ShowSettings(Service& service, const http::ExchangePtr& exchange) {
   if (const auto one = exchange->request().Query("gpu")) references.emplace_back(*one);
   auto gpus = Chosen(service, references);
   if (!gpus) return SendError(exchange, gpus.error());
-  service.devices().Look(std::move(*gpus), [exchange](const std::vector<DeviceState>& states) {
+  service.devices().Query(std::move(*gpus), [exchange](const std::vector<DeviceState>& states) {
     api::DeviceList list;
     for (const auto& state : states) list.devices.push_back(ViewOf(state));
     SendJson(exchange, api::Encode(list));

@@ -16,7 +16,7 @@ using http::ExchangePtr;
 using http::PathParameters;
 
 // Answers with the job that came of a change, or with why it did not.
-jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const ExchangePtr& exchange,
+jobs::JobManager::Done<jobs::Job> AnswerWithJob(Service& service, const ExchangePtr& exchange,
                                                 unsigned status = 200) {
   return [&service, exchange, status](base::Result<jobs::Job> job) {
     if (!job) return SendError(exchange, job.error());
@@ -48,7 +48,7 @@ http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
 }
 
 // Starts it, where it asks for MPS once that runs.
-void Create(Service& service, jobs::Job job, jobs::Supervisor::Done<jobs::Job> done) {
+void Create(Service& service, jobs::Job job, jobs::JobManager::Done<jobs::Job> done) {
   if (!job.mps) return service.jobs().Create(std::move(job), std::move(done));
   const auto gpu = service.ChooseMps(job.gpus);
   if (!gpu) return done(base::Fail(gpu.error()));
@@ -100,7 +100,7 @@ bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, 
 
 // Of a job that never was in the queue.
 void UpdateRun(Service& service, const http::Peer& peer, const jobs::Job& job,
-               const api::UpdateRequest& update, jobs::Supervisor::Done<jobs::Job> done) {
+               const api::UpdateRequest& update, jobs::JobManager::Done<jobs::Job> done) {
   if (Loosens(update, service.inventory(), job))
     if (auto may = MayLoosen(service, peer, job); !may) return done(base::Fail(may.error()));
   jobs::Job tried = job;
@@ -117,7 +117,7 @@ base::Error NotOfTheQueue(const jobs::Job& job) {
 }
 
 void Change(Service& service, const http::Peer& peer, const jobs::Job& job, const api::JobUpdate& update,
-            jobs::Supervisor::Done<jobs::Job> done) {
+            jobs::JobManager::Done<jobs::Job> done) {
   if (auto may = MayRewrite(update, peer.uid, job); !may) return done(base::Fail(may.error()));
   if (!job.queued && update.queue) return done(base::Fail(NotOfTheQueue(job)));
   if (!job.queued) return UpdateRun(service, peer, job, update.job, std::move(done));
@@ -137,7 +137,7 @@ void Change(Service& service, const http::Peer& peer, const jobs::Job& job, cons
     stored.weight = changed.weight;
     stored.share = changed.share;
     stored.grace = changed.grace;
-    stored.terms = changed.terms;
+    stored.queue_spec = changed.queue_spec;
     stored.array = changed.array;
   };
   if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, std::move(done));
@@ -183,7 +183,7 @@ void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
 }
 
 // Answers with the job as it is when its way off the GPU or back is over.
-Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, base::JobId id) {
+SuspendController::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, base::JobId id) {
   return [&service, exchange, id](base::Result<> there) {
     if (!there) return SendError(exchange, there.error());
     const auto* job = service.jobs().Find(id);
@@ -193,7 +193,7 @@ Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, b
 }
 
 // The GPU that a request names; an empty request names none.
-base::Result<std::optional<std::string>> PlaceOf(Service& service, const ExchangePtr& exchange) {
+base::Result<std::optional<std::string>> ResidencyOf(Service& service, const ExchangePtr& exchange) {
   const auto& body = exchange->request().body;
   if (body.empty()) return std::optional<std::string>{};
   GPUMAN_ASSIGN(const auto place, api::Decode<api::PlaceRequest>(body));
@@ -222,15 +222,16 @@ bool WaitsForStart(Service& service, const ExchangePtr& exchange, const jobs::Jo
 
 void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   if (WaitsForStart(service, exchange, job, Suspend)) return;
-  const auto suspender = service.SuspenderFor(job);
-  if (!suspender) return SendError(exchange, suspender.error());
-  (*suspender)
+  const auto suspend_controller = service.SuspendControllerFor(job);
+  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
+  (*suspend_controller)
       ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(exchange)},
                 AnswerWhenThere(service, exchange, job.id));
 }
 
 // The same for a job that comes to another GPU: its limits go along, and a new run begins there.
-Suspender::Done AnswerWhenOn(Service& service, const ExchangePtr& exchange, base::JobId id, std::string gpu) {
+SuspendController::Done AnswerWhenOn(Service& service, const ExchangePtr& exchange, base::JobId id,
+                                     std::string gpu) {
   return [&service, id, gpu = std::move(gpu),
           answer = AnswerWhenThere(service, exchange, id)](base::Result<> there) {
     if (!there) return answer(std::move(there));
@@ -243,29 +244,29 @@ Suspender::Done AnswerWhenOn(Service& service, const ExchangePtr& exchange, base
 
 void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   if (WaitsForStart(service, exchange, job, Resume)) return;
-  auto place = PlaceOf(service, exchange);
+  auto place = ResidencyOf(service, exchange);
   if (!place) return SendError(exchange, place.error());
-  const auto suspender = service.SuspenderFor(job);
-  if (!suspender) return SendError(exchange, suspender.error());
+  const auto suspend_controller = service.SuspendControllerFor(job);
+  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
   // Its GPU may be another's by now: its turn comes by the queue.
-  if (job.queued && !*place && service.queue().WantBack(job.id)) return SendJob(service, exchange, job);
+  if (job.queued && !*place && service.queue().RequestResume(job.id)) return SendJob(service, exchange, job);
   if (job.queued && *place)
-    return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
+    return service.queue().ResumeOn(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   auto answer =
       *place ? AnswerWhenOn(service, exchange, job.id, **place) : AnswerWhenThere(service, exchange, job.id);
-  (*suspender)->Resume(job.id, std::move(*place), std::move(answer));
+  (*suspend_controller)->Resume(job.id, std::move(*place), std::move(answer));
 }
 
 void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   if (WaitsForStart(service, exchange, job, Move)) return;
-  const auto place = PlaceOf(service, exchange);
+  const auto place = ResidencyOf(service, exchange);
   if (!place) return SendError(exchange, place.error());
   if (!*place)
     return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
-  const auto suspender = service.SuspenderFor(job);
-  if (!suspender) return SendError(exchange, suspender.error());
+  const auto suspend_controller = service.SuspendControllerFor(job);
+  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
   if (job.queued) return service.queue().MoveTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
-  (*suspender)->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
+  (*suspend_controller)->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
 }
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
@@ -344,7 +345,7 @@ jobs::Job AskingAsMuch(const jobs::Job& old) {
   fresh.oversubscribe = old.oversubscribe;
   fresh.mps = old.mps;
   fresh.mps_threads = old.mps_threads;
-  fresh.terms = old.terms;
+  fresh.queue_spec = old.queue_spec;
   return fresh;
 }
 

@@ -14,10 +14,10 @@ void ShowMig(Service& service, const http::ExchangePtr& exchange) {
     if (!gpu) return SendError(exchange, gpu.error());
     gpus = {*gpu};
   }
-  service.mig().Look(std::move(gpus), [&service, exchange](const std::vector<MigLook>& looks) {
+  service.mig().Read(std::move(gpus), [&service, exchange](const std::vector<MigReading>& readings) {
     api::MigReport report;
-    for (const auto& look : looks)
-      report.gpus.push_back(MigGpuOf(look, service.mig().WantedOf(look.gpu.uuid), service.inventory(),
+    for (const auto& reading : readings)
+      report.gpus.push_back(MigGpuOf(reading, service.mig().WantedOf(reading.gpu.uuid), service.inventory(),
                                      service.OwnProcessesNow()));
     SendJson(exchange, api::Encode(report));
   });

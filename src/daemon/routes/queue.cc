@@ -15,7 +15,7 @@ namespace {
 using http::ExchangePtr;
 using http::PathParameters;
 
-constexpr std::size_t kFew = 64;  // are done at once
+constexpr std::size_t kMaxAtOnce = 64;  // are done at once
 
 // --- Jobs ---
 
@@ -23,7 +23,7 @@ constexpr std::size_t kFew = 64;  // are done at once
 void ForEach(Service& service, uid_t user, std::size_t count, std::function<void(std::size_t)> act,
              std::function<void()> then) {
   const auto next = std::make_shared<std::size_t>(0);
-  if (count <= kFew) {
+  if (count <= kMaxAtOnce) {
     for (std::size_t i = 0; i < count; ++i) act(i);
     return then();
   }
@@ -74,7 +74,7 @@ void ChangeAll(Service& service, const ExchangePtr& exchange, const std::vector<
       [] {});
 }
 
-jobs::Supervisor::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)> done) {
+jobs::JobManager::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)> done) {
   return [done = std::move(done)](const base::Result<jobs::Job>& job) {
     if (job) return done({});
     done(base::Fail(job.error()));
@@ -112,7 +112,7 @@ struct Cancelling {
 };
 
 void Answer(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all) {
-  if (all->answer.jobs.size() <= kFew) return SendJson(exchange, api::Encode(all->answer));
+  if (all->answer.jobs.size() <= kMaxAtOnce) return SendJson(exchange, api::Encode(all->answer));
   const auto text = std::make_shared<std::string>();
   service.Aside(exchange->request().peer.uid, {[all, text] { *text = api::Encode(all->answer); },
                                                [exchange, text] { SendJson(exchange, std::move(*text)); }});

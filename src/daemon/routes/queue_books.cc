@@ -141,7 +141,7 @@ api::Quota QuotaView(Service& service, const QuotaKey& key, const api::QuotaLimi
   const bool project = key.subject == "project";
   int running = 0, queued = 0, gpus = 0;
   const auto mine = [&](const jobs::Job& job) {
-    return project ? job.terms->project == key.name : job.owner->user == key.name;
+    return project ? job.queue_spec->project == key.name : job.owner->user == key.name;
   };
   for (const auto* const job : service.jobs().Active()) {
     if (!job->queued || !mine(*job)) continue;

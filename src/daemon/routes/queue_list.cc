@@ -33,7 +33,7 @@ struct Filter {
                        : !states.contains("all") && !states.contains(std::string(api::ToString(state))))
       return false;
     if (!users.empty() && !users.contains(job.owner->user)) return false;
-    if (!projects.empty() && !projects.contains(job.terms->project)) return false;
+    if (!projects.empty() && !projects.contains(job.queue_spec->project)) return false;
     return names.empty() || names.contains(job.tag);
   }
 };
@@ -71,8 +71,8 @@ base::Result<Filter> FilterOf(Service& service, const http::Request& request) {
 // shown once and as it is when its turn comes.
 class Walk {
  public:
-  Walk(Service& service, std::shared_ptr<const QueueLook> look, Filter filter)
-      : service_(service), look_(std::move(look)), filter_(std::move(filter)) {
+  Walk(Service& service, std::shared_ptr<const QueueSnapshot> snapshot, Filter filter)
+      : service_(service), snapshot_(std::move(snapshot)), filter_(std::move(filter)) {
     if (filter_.after) return;
     for (const auto* const job : jobs().Active()) first_.push_back(job->id);
     if (filter_.WantsEnded()) last_ = jobs().Ended();
@@ -89,10 +89,10 @@ class Walk {
     if (job) ++shown_;
     return true;
   }
-  const QueueLook& look() const { return *look_; }
+  const QueueSnapshot& snapshot() const { return *snapshot_; }
 
  private:
-  const jobs::Supervisor& jobs() const { return service_.jobs(); }
+  const jobs::JobManager& jobs() const { return service_.jobs(); }
 
   const jobs::Job* NextById(queue::Index& row) {
     const jobs::Job* job = nullptr;
@@ -108,17 +108,17 @@ class Walk {
       if (over_) return nullptr;
       filter_.after = job->id;
     }
-    if (job && jobs::IsWaiting(*job)) row = look_->RowOf(job->id);
+    if (job && jobs::IsWaiting(*job)) row = snapshot_->RowOf(job->id);
     return job;
   }
 
   const jobs::Job* NextInOrder(queue::Index& row) {
-    const auto& waiting = look_->view().snapshot.waiting;
+    const auto& waiting = snapshot_->view().snapshot.waiting;
     std::size_t at = at_++;
     if (at < first_.size()) return jobs().Find(first_[at]);
     at -= first_.size();
-    if (at < look_->order().size()) {
-      row = look_->order()[at];
+    if (at < snapshot_->order().size()) {
+      row = snapshot_->order()[at];
       const auto id = waiting[row].id;
       if (std::binary_search(first_.begin(), first_.end(), id) ||
           std::binary_search(last_.begin(), last_.end(), id))
@@ -127,13 +127,13 @@ class Walk {
       if (job && !jobs::IsWaiting(*job)) row = queue::kNone;
       return job;
     }
-    at -= look_->order().size();
+    at -= snapshot_->order().size();
     over_ = at >= last_.size();
     return over_ ? nullptr : jobs().Find(last_[at]);
   }
 
   Service& service_;
-  const std::shared_ptr<const QueueLook> look_;
+  const std::shared_ptr<const QueueSnapshot> snapshot_;
   Filter filter_;
   std::vector<base::JobId> first_, last_;  // by id
   std::size_t at_ = 0, shown_ = 0;
@@ -151,7 +151,7 @@ ListAnswers::Source SourceOf(std::shared_ptr<Walk> walk, Write write) {
         write.End(text);
         return false;
       }
-      if (job) write.One(text, *job, row, walk->look());
+      if (job) write.One(text, *job, row, walk->snapshot());
     }
     return true;
   };
@@ -160,10 +160,10 @@ ListAnswers::Source SourceOf(std::shared_ptr<Walk> walk, Write write) {
 class WriteJson {
  public:
   explicit WriteJson(Service& service) : service_(service) {}
-  void One(std::string& text, const jobs::Job& job, queue::Index row, const QueueLook& look) {
+  void One(std::string& text, const jobs::Job& job, queue::Index row, const QueueSnapshot& snapshot) {
     auto view = service_.View(job);
     if (job.queued) view.queue = QueueFieldsOf(job, service_.queue().RequestFor(job));
-    ShowWaiting(look.view(), look.explainer(), row, view);
+    ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
     list_.Add(text, api::Encode(view));
   }
   void End(std::string& text) { list_.End(text); }
@@ -184,7 +184,7 @@ std::string IndicesOf(const std::vector<std::string>& uuids, const gpu::Inventor
 class WriteRows {
  public:
   explicit WriteRows(Service& service) : service_(service) {}
-  void One(std::string& text, const jobs::Job& job, queue::Index place, const QueueLook& look) {
+  void One(std::string& text, const jobs::Job& job, queue::Index place, const QueueSnapshot& snapshot) {
     Begin(text);
     const auto& request = service_.queue().RequestFor(job);
     api::QueueRow row;
@@ -195,7 +195,7 @@ class WriteRows {
     }
     row.tag = job.tag;
     row.user = job.owner->user;
-    row.project = job.terms->project;
+    row.project = job.queue_spec->project;
     row.state = service_.StateOf(job);
     row.reason = job.reason.value_or("");
     row.priority = job.priority;
@@ -208,10 +208,10 @@ class WriteRows {
     row.started_at = job.started_at;
     row.ended_at = job.ended_at;
     if (place != queue::kNone) {
-      const auto& verdict = look.view().plan.verdicts[place];
+      const auto& verdict = snapshot.view().plan.verdicts[place];
       if (verdict.reason != queue::Reason::kHeld) row.reason = ToString(verdict.reason);
-      if (look.view().starts[place] != queue::kNever) row.estimated_start = look.view().starts[place];
-      row.estimate_presumed = look.view().presumed[place];
+      if (snapshot.view().starts[place] != queue::kNever) row.estimated_start = snapshot.view().starts[place];
+      row.estimate_presumed = snapshot.view().presumed[place];
       if (verdict.position > 0) row.position = static_cast<int>(verdict.position);
     }
     api::AppendQueueRow(text, row);
@@ -232,8 +232,8 @@ void Show(Service& service, const ExchangePtr& exchange, const char* content_typ
   auto filter = FilterOf(service, exchange->request());
   if (!filter) return SendError(exchange, filter.error());
   service.lists().Answer(exchange, content_type, [&service, filter = std::move(*filter)](const auto& then) {
-    service.queue().WhenLooked([&service, filter, then](std::shared_ptr<const QueueLook> look) {
-      then(SourceOf(std::make_shared<Walk>(service, std::move(look), filter), Write(service)));
+    service.queue().WithSnapshot([&service, filter, then](std::shared_ptr<const QueueSnapshot> snapshot) {
+      then(SourceOf(std::make_shared<Walk>(service, std::move(snapshot), filter), Write(service)));
     });
   });
 }

@@ -41,7 +41,7 @@ struct Redoing {
   std::map<base::JobId, base::JobId> numbers{};
   std::vector<PreparedJob> prepared{};
   Dispatcher::Claim claim{};
-  jobs::Pool<jobs::Terms, jobs::TermsHash> terms{};  // tasks of an array have one script
+  jobs::Pool<jobs::QueueSpec, jobs::QueueSpecHash> queue_specs{};  // tasks of an array have one script
 };
 
 constexpr std::size_t kNotes = 5;
@@ -109,7 +109,7 @@ base::Result<> MakeAnew(Service& service, const http::Peer& peer, Redoing& all) 
   for (auto& depends : again.request.depends.list)
     if (const auto number = all.numbers.find(depends.job); number != all.numbers.end())
       depends.job = number->second;
-  again.job.terms = all.terms.Share(TermsOf(again.request, *again.job.terms));
+  again.job.queue_spec = all.queue_specs.Share(QueueSpecOf(again.request, *again.job.queue_spec));
   again.job.id = {all.first.value + static_cast<std::int64_t>(at)};
   all.numbers[all.old[at]] = again.job.id;
   all.prepared.push_back(std::move(again));
@@ -122,7 +122,7 @@ api::SubmissionAnswer AnswerFor(Service& service, Redoing& all, const std::vecto
     api::SubmittedJob one;
     one.id = id.value;
     if (const auto* const job = service.jobs().Find(id)) {
-      const auto view = service.queue().IsLookCheap() ? service.ViewWithQueue(*job) : service.View(*job);
+      const auto view = service.queue().IsViewCheap() ? service.ViewWithQueue(*job) : service.View(*job);
       one.tag = view.tag;
       one.state = view.state;
       one.reason = view.reason;

@@ -1,7 +1,7 @@
 #include "api/json.h"
 #include "daemon/routes/routes.h"
+#include "daemon/sharing/share_controller.h"
 #include "daemon/sharing/share_views.h"
-#include "daemon/sharing/sharer.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -12,24 +12,24 @@ const base::Error kNoShim{base::ErrorCode::kNotSupported, "there is no shim: GPU
 void ShowShare(Service& service, const http::ExchangePtr& exchange) {
   if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
     return SendError(exchange, may.error());
-  const Sharer* const sharer = service.sharer();
-  if (!sharer) return SendError(exchange, kNoShim);
+  const ShareController* const share_controller = service.share_controller();
+  if (!share_controller) return SendError(exchange, kNoShim);
   const auto tag_of = [&](base::JobId id) {
     const auto* const job = service.jobs().Find(id);
     return job ? job->tag : std::string();
   };
-  SendJson(exchange,
-           api::Encode(ShareViewOf(sharer->View(), sharer->settings(), service.inventory(), tag_of)));
+  SendJson(exchange, api::Encode(ShareViewOf(share_controller->View(), share_controller->settings(),
+                                             service.inventory(), tag_of)));
 }
 
 void Set(Service& service, const http::ExchangePtr& exchange) {
   if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
-  const Sharer* const sharer = service.sharer();
-  if (!sharer) return SendError(exchange, kNoShim);
+  const ShareController* const share_controller = service.share_controller();
+  if (!share_controller) return SendError(exchange, kNoShim);
   const auto update = api::Decode<api::ShareUpdate>(exchange->request().body);
   if (!update) return SendError(exchange, update.error());
-  auto settings = Changed(sharer->settings(), *update);
+  auto settings = Changed(share_controller->settings(), *update);
   if (!settings) return SendError(exchange, settings.error());
   service.SetShare(std::move(*settings));
   ShowShare(service, exchange);

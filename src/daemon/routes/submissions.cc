@@ -21,14 +21,14 @@ using http::PathParameters;
 constexpr std::size_t kFewJobs = 16;  // of which each is told of in full
 constexpr std::size_t kAtOnce = 64;   // jobs; more are prepared in slices
 constexpr std::size_t kPiece = 16;    // between two looks at the clock
-constexpr std::size_t kMost = 1'000'000;
+constexpr std::size_t kMax = 1'000'000;
 
 // What was taken, as the queue sees it a moment later.
 api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>& heads,
                                 const std::vector<base::JobId>& ids) {
   api::SubmissionAnswer answer;
   // Of many nobody reads the reason, and one who submits without a pause is not kept waiting for it.
-  const bool few = heads.size() <= kFewJobs && service.queue().IsLookCheap();
+  const bool few = heads.size() <= kFewJobs && service.queue().IsViewCheap();
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
     api::SubmittedJob one;
@@ -111,7 +111,7 @@ base::Result<> BindToMps(Service& service, PreparedJob& one, std::set<std::strin
         "ask for --gpus 1");
   GPUMAN_ASSIGN(auto gpu, service.ChooseMps(request.gpus.devices));
   request.gpus.devices = {gpu};
-  job.terms = TermsOf(request, *job.terms);
+  job.queue_spec = QueueSpecOf(request, *job.queue_spec);
   gpus.insert(std::move(gpu));
   return {};
 }
@@ -150,7 +150,7 @@ void Enqueue(Service& service, const ExchangePtr& exchange, const IncomingPtr& i
 
 // What was prepared goes into the queue, or is tried out.
 void Go(Service& service, const ExchangePtr& exchange, const IncomingPtr& incoming) {
-  if (incoming->dry_run) 
+  if (incoming->dry_run)
     return TryOut(service, exchange, std::move(incoming->prepared), std::move(incoming->claim));
   const auto& gpus = incoming->mps;
   if (gpus.empty()) return Enqueue(service, exchange, incoming);
@@ -205,9 +205,9 @@ base::Result<bool> PrepareSome(Service& service, Incoming& incoming, const base:
 void TakeInSlices(Service& service, const ExchangePtr& exchange, const IncomingPtr& incoming,
                   std::size_t count) {
   const uid_t user = exchange->request().peer.uid;
-  if (count > kMost)
+  if (count > kMax)
     return SendError(exchange, {base::ErrorCode::kInvalidArgument,
-                                fmt::format("{} jobs are too many for one request: at most {}", count, kMost),
+                                fmt::format("{} jobs are too many for one request: at most {}", count, kMax),
                                 "submit them in parts"});
   incoming->first_id = service.jobs().Reserve(count);
   incoming->preparation.emplace(

@@ -21,7 +21,7 @@ api::GpuList Gpus(Service& service) {
 }
 
 // By when, not by number: one that was started again has an old one.
-std::vector<base::JobId> LastToEnd(const jobs::Supervisor& jobs) {
+std::vector<base::JobId> LastToEnd(const jobs::JobManager& jobs) {
   std::vector<std::pair<base::WallTime, base::JobId>> ends;
   for (const auto id : jobs.Ended())
     if (const auto* const job = jobs.Find(id))
@@ -35,7 +35,7 @@ std::vector<base::JobId> LastToEnd(const jobs::Supervisor& jobs) {
 }
 
 // Those that have not ended, and the last to end of those that have, by id.
-std::vector<base::JobId> UsualJobs(const jobs::Supervisor& jobs) {
+std::vector<base::JobId> UsualJobs(const jobs::JobManager& jobs) {
   std::vector<base::JobId> ids;
   for (const auto* const job : jobs.Active()) ids.push_back(job->id);
   const auto ended = LastToEnd(jobs);
@@ -152,14 +152,14 @@ base::Result<Page> PageOf(const http::Request& request) {
 
 void SendJob(Service& service, const http::ExchangePtr& exchange, const jobs::Job& job, unsigned status,
              bool in_full) {
-  if (!job.queued || !jobs::IsWaiting(job) || (!in_full && service.queue().IsLookCheap()))
+  if (!job.queued || !jobs::IsWaiting(job) || (!in_full && service.queue().IsViewCheap()))
     return SendJson(exchange, api::Encode(service.ViewWithQueue(job)), status);
-  service.queue().WhenLooked(
-      [&service, exchange, id = job.id, status, in_full](const std::shared_ptr<const QueueLook>& look) {
-        const auto* const now = service.jobs().Find(id);
-        if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-        SendJson(exchange, api::Encode(service.ViewBy(*look, *now, in_full)), status);
-      });
+  service.queue().WithSnapshot([&service, exchange, id = job.id, status,
+                                in_full](const std::shared_ptr<const QueueSnapshot>& snapshot) {
+    const auto* const now = service.jobs().Find(id);
+    if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    SendJson(exchange, api::Encode(service.ViewBy(*snapshot, *now, in_full)), status);
+  });
 }
 
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status) {

@@ -27,19 +27,19 @@ base::Result<> LinkSocket(const std::filesystem::path& socket, const std::filesy
 }  // namespace
 
 void Service::BeginContainers() {
-  Containers::Hands hands;
-  hands.container_of = [](pid_t pid) { return base::ReadContainer(pid); };
-  hands.hold = [this](const auto& container, const auto& given, pid_t pid) {
+  Containers::Callbacks callbacks;
+  callbacks.container_of = [](pid_t pid) { return base::ReadContainer(pid); };
+  callbacks.hold = [this](const auto& container, const auto& given, pid_t pid) {
     HoldContainer(container, given, pid);
   };
-  hands.is_held = [this](const api::GivenContainer& given) {
-    const auto active = supervisor_->Active();
+  callbacks.is_held = [this](const api::GivenContainer& given) {
+    const auto active = job_manager_->Active();
     return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
       return job->container && job->container->name_space == given.name_space &&
              job->container->pod == given.pod && job->container->name == given.container;
     });
   };
-  containers_ = std::make_unique<Containers>(config_.kubernetes.logs, std::move(hands));
+  containers_ = std::make_unique<Containers>(config_.kubernetes.logs, std::move(callbacks));
   if (!shims_ || !config_.shim.preload) return;
   api::ContainerFiles files{options_.shim_library.string(), (config_.state_dir / "ld.so.preload").string(),
                             ShimSocket().string() + ".d"};
@@ -69,8 +69,8 @@ bool Service::ContainerIsComing(base::ProcessId process) const {
 
 void Service::HoldContainer(const base::ProcessContainer& container, const api::GivenContainer& given,
                             pid_t pid) {
-  const auto named = supervisor_->Resolve(TagOfContainer(given, container.group.id, false));
-  const auto* const other = named ? supervisor_->Find(*named) : nullptr;
+  const auto named = job_manager_->Resolve(TagOfContainer(given, container.group.id, false));
+  const auto* const other = named ? job_manager_->Find(*named) : nullptr;
   const bool taken = other && !jobs::IsEnded(*other);
   auto job = JobOfContainer(given, container, TagOfContainer(given, container.group.id, taken),
                             table_.CommandLine(pid), guard_->inventory());
@@ -80,7 +80,7 @@ void Service::HoldContainer(const base::ProcessContainer& container, const api::
     containers_->Drop(id);
   };
   if (!job) return fail(job.error());
-  supervisor_->AttachContainer(std::move(*job), [fail](const base::Result<jobs::Job>& held) {
+  job_manager_->AttachContainer(std::move(*job), [fail](const base::Result<jobs::Job>& held) {
     if (!held) fail(held.error());
   });
 }

@@ -18,7 +18,7 @@ DeviceSettings DeviceSettingsOf(const Config& config) {
 
 }  // namespace
 
-void Service::BeginDevices(const jobs::Settings& settings) {
+void Service::BeginDevices(const jobs::SettingRows& settings) {
   device_worker_ = std::make_unique<device::Worker>(
       [this](std::function<void()> act) { boost::asio::post(loop_, std::move(act)); });
   DeviceHost& host = *this;
@@ -29,7 +29,7 @@ void Service::BeginDevices(const jobs::Settings& settings) {
 
 void Service::SetUpDevices() { devices_->SetSettings(DeviceSettingsOf(config_)); }
 
-void Service::KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) {
+void Service::KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
   store_->Submit(std::move(batch), std::move(done));
@@ -85,7 +85,7 @@ std::string Service::UsersOf(const std::string& gpu) {
 void Service::FollowJobProfiles() {
   std::vector<ProfileAsker> running;
   bool asked = false;
-  for (const auto* job : supervisor_->Active()) {
+  for (const auto* job : job_manager_->Active()) {
     if (jobs::IsWaiting(*job) || !job->keeper || StateOf(*job) == api::JobState::kSuspended) continue;
     // One of the queue without GPUs has none.
     const bool has_all = job->gpus.empty() && !job->queued;
@@ -101,7 +101,7 @@ void Service::FollowJobProfiles() {
 }
 
 void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {
-  const auto* const job = supervisor_->Find(id);
+  const auto* const job = job_manager_->Find(id);
   if (!job) return;
   jobs::Event event;
   event.at = clock_.Wall();
@@ -110,7 +110,7 @@ void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {
   event.tag = job->tag;
   event.message = fmt::format("job {} ({}): {}", id.value, job->tag, why);
   events_->Add(std::move(event));
-  supervisor_->Note(id, why);
+  job_manager_->Note(id, why);
 }
 
 void Service::TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) {

@@ -38,7 +38,7 @@ std::string TextOf(const health::Notice& notice) {
 
 }  // namespace
 
-void Service::BeginHealth(const jobs::Settings& settings) {
+void Service::BeginHealth(const jobs::SettingRows& settings) {
   HealthHost& host = *this;
   health_ = std::make_unique<HealthMonitors>(clock_, host, base::BootId());
   health_->SetSettings(config_.health.monitor);
@@ -54,7 +54,7 @@ void Service::ReadKernelLog() {
   health_->OnKernelLog(*xids, whole_gpus_);
 }
 
-void Service::KeepHealth(jobs::Settings entries) {
+void Service::KeepHealth(jobs::SettingRows entries) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
   store_->Submit(std::move(batch), [](base::Result<> written) {
@@ -81,8 +81,8 @@ void Service::OnHealth(const std::string& uuid, const health::Notice& notice) {
   }
   if (dispatcher_) dispatcher_->OnInventory();
   const bool is_news = notice.change == health::Change::kRaised || notice.change == health::Change::kTold;
-  if (!is_news || !supervisor_ || !status) return;
-  for (const auto job : JobsOn(*status)) supervisor_->Note(job, text);
+  if (!is_news || !job_manager_ || !status) return;
+  for (const auto job : JobsOn(*status)) job_manager_->Note(job, text);
   if (notice.change == health::Change::kRaised && health_->IsUnhealthy(uuid)) LeaveUnhealthy(*status, text);
 }
 
@@ -99,26 +99,26 @@ std::vector<base::JobId> Service::JobsOn(const guard::GpuStatus& status) const {
 void Service::LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why) {
   if (config_.health.on_unhealthy == OnUnhealthy::kTell) return;
   for (const auto id : JobsOn(status)) {
-    const auto* const job = supervisor_->Find(id);
+    const auto* const job = job_manager_->Find(id);
     if (!job || job->state != jobs::JobState::kRunning) continue;
     if (config_.health.on_unhealthy == OnUnhealthy::kEnd) {
-      supervisor_->Announce(id, {"gpu_unhealthy", why});
-      (void)supervisor_->Signal(id, SIGKILL);
+      job_manager_->Announce(id, {"gpu_unhealthy", why});
+      (void)job_manager_->Signal(id, SIGKILL);
       continue;
     }
     if (status.gpu.split) {
-      supervisor_->Note(id,
-                        "it stays on the unhealthy GPU: a job in an instance (MIG) cannot be moved, as the "
-                        "driver's checkpoint does not know instances");
+      job_manager_->Note(id,
+                         "it stays on the unhealthy GPU: a job in an instance (MIG) cannot be moved, as the "
+                         "driver's checkpoint does not know instances");
       continue;
     }
     const auto other = HealthyBeside(status.gpu);
     if (!other) {
-      supervisor_->Note(id, "there is no other healthy GPU of its kind to go to");
+      job_manager_->Note(id, "there is no other healthy GPU of its kind to go to");
       continue;
     }
     MoveTo(id, *other, [this, id](base::Result<> moved) {
-      if (!moved) supervisor_->Note(id, "it stays on the unhealthy GPU: " + moved.error().message);
+      if (!moved) job_manager_->Note(id, "it stays on the unhealthy GPU: " + moved.error().message);
     });
   }
 }

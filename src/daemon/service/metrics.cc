@@ -13,7 +13,7 @@
 #include "daemon/notify/notifications.h"
 #include "daemon/routes/routes.h"
 #include "daemon/service/service.h"
-#include "daemon/sharing/sharer.h"
+#include "daemon/sharing/share_controller.h"
 #include "metrics/render.h"
 
 namespace gpuman::daemon {
@@ -51,12 +51,12 @@ std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<s
 
 void Service::BeginMetrics() {
   events_->Follow([this](const jobs::Event& event) {
-    metrics::Happening happening{event.kind, {}, event.data, {}};
-    if (const auto* const job = event.job && supervisor_ ? supervisor_->Find({*event.job}) : nullptr) {
-      happening.owner = metrics::Owner{job->owner->user, job->terms->project};
-      happening.waited_seconds = WaitOf(*job, event.kind);
+    metrics::Event counted{event.kind, {}, event.data, {}};
+    if (const auto* const job = event.job && job_manager_ ? job_manager_->Find({*event.job}) : nullptr) {
+      counted.owner = metrics::Owner{job->owner->user, job->queue_spec->project};
+      counted.waited_seconds = WaitOf(*job, event.kind);
     }
-    tally_.On(happening);
+    tally_.On(counted);
   });
 }
 
@@ -117,7 +117,7 @@ metrics::Job Service::MetricsOf(const jobs::Job& job) {
     shown.pod = job.container->pod;
     shown.container = job.container->name;
   }
-  shown.project = job.terms->project;
+  shown.project = job.queue_spec->project;
   shown.state = ToString(StateOf(job));
   shown.peak = std::max(usage.peak, job.peak);
   shown.host = HostMemoryOf(job.id);
@@ -130,8 +130,8 @@ metrics::Job Service::MetricsOf(const jobs::Job& job) {
 
 std::vector<metrics::Shared> Service::SharedMetrics() {
   std::vector<metrics::Shared> shared;
-  if (!sharer_) return shared;
-  for (auto& status : sharer_->View().gpus) {
+  if (!share_controller_) return shared;
+  for (auto& status : share_controller_->View().gpus) {
     const auto* const known = guard_->Find(status.gpu);
     if (!known) continue;
     metrics::Shared one;
@@ -153,7 +153,7 @@ std::vector<metrics::Shared> Service::SharedMetrics() {
 }
 
 metrics::Queue Service::QueueMetrics() const {
-  const auto backlog = dispatcher_->LookAtBacklog();
+  const auto backlog = dispatcher_->CurrentBacklog();
   metrics::Queue queue;
   for (const auto& [reason, count] : backlog.jobs) {
     const auto word = ToString(reason);
@@ -177,7 +177,7 @@ std::string Service::MetricsText(bool with_dcgm) {
   snapshot.driver_version = inventory().driver_version;
   for (const auto& gpu : inventory().gpus)
     if (const auto* const status = guard_->Find(gpu.uuid)) snapshot.devices.push_back(MetricsOf(*status));
-  for (const auto* const job : supervisor_->Active()) snapshot.jobs.push_back(MetricsOf(*job));
+  for (const auto* const job : job_manager_->Active()) snapshot.jobs.push_back(MetricsOf(*job));
   snapshot.shared = SharedMetrics();
   snapshot.queue = QueueMetrics();
   snapshot.notifications_pending = notifications_->Pending();

@@ -18,14 +18,14 @@ constexpr int kLooksForEnd = 100;
 
 }  // namespace
 
-void Service::BeginMig(const jobs::Settings& settings) {
+void Service::BeginMig(const jobs::SettingRows& settings) {
   MigHost& host = *this;
   mig_ = std::make_unique<MigManager>(loop_, host);
   mig_->Recall(settings);
   mig_->SetPeriod(config_.mig.check);
 }
 
-void Service::KeepMig(jobs::Settings entries, std::function<void(base::Result<>)> done) {
+void Service::KeepMig(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
   store_->Submit(std::move(batch), std::move(done));
@@ -33,7 +33,7 @@ void Service::KeepMig(jobs::Settings entries, std::function<void(base::Result<>)
 
 MigHolders Service::MigHoldersNow() const {
   MigHolders holders;
-  for (const auto* const job : supervisor_->Active()) {
+  for (const auto* const job : job_manager_->Active()) {
     if (jobs::IsWaiting(*job) || jobs::IsEnded(*job)) continue;
     for (const auto& uuid : job->gpus) {
       const auto* const status = guard_->Find(uuid);
@@ -54,7 +54,7 @@ MigHolders Service::MigHoldersNow() const {
 
 // One that was sent away is ours until it has gone.
 std::set<pid_t> Service::OwnPids() {
-  auto now = suspender_->movers().HelperPids();
+  auto now = suspend_controller_->movers().MoverPids();
   for (const auto pid : std::exchange(own_pids_, {})) {
     if (now.contains(pid)) continue;
     const auto process = table_.Find(pid);
@@ -67,17 +67,17 @@ std::set<pid_t> Service::OwnPids() {
 OwnProcesses Service::OwnProcessesNow() {
   const auto job_of = [this](pid_t pid) {
     const auto job = guard_->JobOf(pid).job;
-    return job ? supervisor_->Find(*job) : nullptr;
+    return job ? job_manager_->Find(*job) : nullptr;
   };
-  OwnProcesses own{OwnPids(), suspender_->movers().IdleHelperPids(), job_of};
-  const auto staying = suspender_->movers().HelperPids();
+  OwnProcesses own{OwnPids(), suspend_controller_->movers().IdleMoverPids(), job_of};
+  const auto staying = suspend_controller_->movers().MoverPids();
   for (const auto pid : own.all)
     if (!staying.contains(pid)) own.idle.insert(pid);
   return own;
 }
 
 void Service::WhenIdleMoversLeft(std::function<void()> then) {
-  WhenEnded(suspender_->movers().RetireIdle(), std::move(then), kLooksForEnd);
+  WhenEnded(suspend_controller_->movers().RetireIdle(), std::move(then), kLooksForEnd);
 }
 
 void Service::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks) {

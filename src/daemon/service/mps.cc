@@ -13,7 +13,7 @@ namespace gpuman::daemon {
 using base::ErrorCode;
 using base::Fail;
 
-void Service::BeginMps(const jobs::Settings& settings) {
+void Service::BeginMps(const jobs::SettingRows& settings) {
   MpsHost& host = *this;
   mps_ = std::make_unique<MpsManager>(loop_, clock_, table_of_threads_, host,
                                       config_.socket.parent_path() / "mps", base::BootId());
@@ -21,7 +21,7 @@ void Service::BeginMps(const jobs::Settings& settings) {
   mps_->Recall(settings);
 }
 
-void Service::KeepMps(jobs::Settings entries) {
+void Service::KeepMps(jobs::SettingRows entries) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
   store_->Submit(std::move(batch), [](base::Result<> written) {
@@ -40,9 +40,9 @@ void Service::TellMps(const std::string& kind, const std::string& gpu, const std
       fmt::format("{}: {}", status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + gpu, message);
   event.data = std::move(data);
   spdlog::info("{}: {}", kind, event.message);
-  if ((kind == "mps_died" || kind == "mps_server_died") && supervisor_)
-    for (const auto* const job : supervisor_->Active())
-      if (job->mps && job->gpus == std::vector{gpu}) supervisor_->Note(job->id, event.message);
+  if ((kind == "mps_died" || kind == "mps_server_died") && job_manager_)
+    for (const auto* const job : job_manager_->Active())
+      if (job->mps && job->gpus == std::vector{gpu}) job_manager_->Note(job->id, event.message);
   events_->Add(std::move(event));
 }
 
@@ -79,13 +79,13 @@ std::vector<std::string> Service::MpsVariablesOf(const jobs::Job& job) {
   return variables;
 }
 
-MpsSurroundings Service::MpsView() {
+MpsContext Service::MpsView() {
   return {guard_->Statuses(),
           table_,
           [this](uid_t uid) { return names_.Of(uid); },
           [this](pid_t pid) { return guard_->JobOf(pid).job; },
           [this](base::JobId id) { return TagOf(id); },
-          supervisor_->Active()};
+          job_manager_->Active()};
 }
 
 base::Result<std::string> Service::ChooseMps(const std::vector<std::string>& named) {
@@ -101,7 +101,7 @@ base::Result<std::string> Service::ChooseMps(const std::vector<std::string>& nam
   std::size_t fewest = 0;
   for (const auto& gpu : whole_gpus().gpus) {
     if (!mps_->IsRunning(gpu.uuid)) continue;
-    const auto& active = supervisor_->Active();
+    const auto& active = job_manager_->Active();
     const auto clients =
         static_cast<std::size_t>(std::count_if(active.begin(), active.end(), [&](const auto* job) {
           return job->mps && job->gpus == std::vector{gpu.uuid};

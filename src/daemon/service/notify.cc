@@ -28,14 +28,14 @@ std::string Service::NoteOnNotify(const queue::Notify& asked) const { return not
 
 void Service::SaveSuspension(base::JobId id, std::string record, std::function<void()> done) {
   std::vector<jobs::Notice> notices;
-  const auto* const job = supervisor_->Find(id);
+  const auto* const job = job_manager_->Find(id);
   const auto now = suspend::ParseRecord(record);
-  if (job && now && now->phase == suspend::Phase::kSuspended) {
+  if (job && now && now->phase == suspend::SuspensionPhase::kSuspended) {
     const auto before = suspend::ParseRecord(job->suspension);
     if (!before || suspend::JobStateOf(before->phase) != "suspended")
       notices.push_back({"job_suspended", now->detail});
   }
-  supervisor_->SetSuspension(id, std::move(record), notices, std::move(done));
+  job_manager_->SetSuspension(id, std::move(record), notices, std::move(done));
 }
 
 }  // namespace gpuman::daemon

@@ -23,9 +23,9 @@ constexpr std::chrono::hours kForgetEvery{1};
 constexpr std::size_t kRunsAtOnce = 1000;  // read from the store, some milliseconds
 }  // namespace
 
-void Service::BeginQueue(const jobs::Settings& settings) {
+void Service::BeginQueue(const jobs::SettingRows& settings) {
   DispatcherHost& host = *this;
-  dispatcher_ = std::make_unique<Dispatcher>(loop_, clock_, *supervisor_, host);
+  dispatcher_ = std::make_unique<Dispatcher>(loop_, clock_, *job_manager_, host);
   books_ = ReadBooks(settings);
   TellQueueBooks();
 }
@@ -43,8 +43,7 @@ void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config,
     auto running = limits.running_jobs;
     if (!running && is_user && config.jobs.running_jobs > 0)
       running = static_cast<int>(config.jobs.running_jobs);
-    return queue::Quota{running, limits.gpus, queued, limits.gpu_hours,
-                        config.queue.quota_window};
+    return queue::Quota{running, limits.gpus, queued, limits.gpu_hours, config.queue.quota_window};
   };
   const auto shares = [&](const api::QuotaLimits& limits) { return limits.shares.value_or(is_user ? 1 : 0); };
   const auto usual = books.quotas.find({subject, "*"});
@@ -100,12 +99,13 @@ void Service::ChargePast() {
 }
 
 api::JobState Service::StateOf(const jobs::Job& job) const {
-  const auto* const record = job.state == jobs::JobState::kRunning ? suspender_->RecordOf(job.id) : nullptr;
+  const auto* const record =
+      job.state == jobs::JobState::kRunning ? suspend_controller_->RecordOf(job.id) : nullptr;
   if (record && suspend::JobStateOf(record->phase) == "suspended") return api::JobState::kSuspended;
   return api::JobStateFromString(jobs::ToString(job.state)).value_or(api::JobState::kFailed);
 }
 
-void Service::WriteBooks(jobs::Settings entries, BookWriter::Done done) {
+void Service::WriteBooks(jobs::SettingRows entries, BookWriter::Done done) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
   store_->Submit(std::move(batch), std::move(done));
@@ -148,7 +148,7 @@ void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_
   };
   slices_.Add(user, [this, adding, read_runs](const base::Turn& turn) {
     while (!turn.IsOver() && !*adding->gone) {
-      const auto* const job = supervisor_->After(adding->at);
+      const auto* const job = job_manager_->After(adding->at);
       if (!job) {
         (*read_runs)();
         return false;
@@ -161,7 +161,7 @@ void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_
 }
 
 api::QueueInfo Service::QueueInfo() {
-  return InfoOf(*dispatcher_, guard_->Statuses(), *supervisor_,
+  return InfoOf(*dispatcher_, guard_->Statuses(), *job_manager_,
                 {[this](uid_t uid) { return names_.Of(uid); }, protected_names_, config_.queue.hoarder_idle,
                  clock_.Mono(), guard_->inventory().links});
 }
@@ -172,14 +172,14 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
   view.queue->notifications = notifications_->Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
-  const auto look = dispatcher_->Look();
+  const auto current = dispatcher_->CurrentView();
   const auto row = dispatcher_->book().RowOfWaiting(job.id).value_or(queue::kNone);
-  ShowWaiting(look, {look.snapshot, look.plan, look.now, look.dependents}, row, view);
+  ShowWaiting(current, {current.snapshot, current.plan, current.now, current.dependents}, row, view);
   return view;
 }
 
 // What was written while no daemon looked is of a time whose readings nobody has.
-void Service::OnRecorded(jobs::Job& job, const keeper::Record& record) {
+void Service::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
   const bool fresh = std::chrono::abs(clock_.Wall() - record.wall) < kFresh;
   const auto readings = fresh ? EnergyAt(guard_->Statuses(), clock_.Mono()) : EnergyReadings{};
   if (std::holds_alternative<keeper::RunStarted>(record.body)) BeginEnergy(job, readings);
@@ -189,15 +189,15 @@ void Service::OnRecorded(jobs::Job& job, const keeper::Record& record) {
   KeepRefusal(job, record);
 }
 
-api::JobView Service::ViewBy(const QueueLook& look, const jobs::Job& job, bool in_full) {
+api::JobView Service::ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full) {
   auto view = View(job);
   if (!job.queued) return view;
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
   view.queue->notifications = notifications_->Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
-  const auto row = look.RowOf(job.id);
-  ShowWaiting(look.view(), look.explainer(), row, view);
-  if (in_full) ShowAdvantage(look.view(), row, view);
+  const auto row = snapshot.RowOf(job.id);
+  ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
+  if (in_full) ShowAdvantage(snapshot.view(), row, view);
   return view;
 }
 
@@ -216,7 +216,7 @@ void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
 }
 
 void Service::ChangeGpu(base::JobId id, const std::string& gpu, const Done& done) {
-  const auto* const job = supervisor_->Find(id);
+  const auto* const job = job_manager_->Find(id);
   if (job && job->gpus == std::vector{gpu}) return done({});
   const auto readings = EnergyAt(guard_->Statuses(), clock_.Mono());
   const auto change = [&](jobs::Job& stored) {
@@ -224,43 +224,43 @@ void Service::ChangeGpu(base::JobId id, const std::string& gpu, const Done& done
     stored.gpus = {gpu};
     ContinueEnergy(stored, readings);
   };
-  supervisor_->Update(id, change, [done](const base::Result<jobs::Job>&) { done({}); });
+  job_manager_->Update(id, change, [done](const base::Result<jobs::Job>&) { done({}); });
 }
 
 bool Service::IsPreempted(base::JobId id) {
-  const auto* const record = suspender_->RecordOf(id);
+  const auto* const record = suspend_controller_->RecordOf(id);
   return record && record->reason == kPreempted;
 }
 
-base::Result<Suspender*> Service::SuspenderOf(base::JobId id) {
-  const auto* const job = supervisor_->Find(id);
+base::Result<SuspendController*> Service::SuspendControllerOf(base::JobId id) {
+  const auto* const job = job_manager_->Find(id);
   if (!job) return Fail(ErrorCode::kConflict, "it does not run");
-  return SuspenderFor(*job);
+  return SuspendControllerFor(*job);
 }
 
 bool Service::IsOutOfUse(const gpu::Gpu& gpu) {
   return gpu.split || health_->IsUnhealthy(gpu.mig ? gpu.mig->parent : gpu.uuid);
 }
 
-void Service::TakeOff(base::JobId id, const std::string& why, Done done) {
-  const auto suspender = SuspenderOf(id);
-  if (!suspender) return done(Fail(suspender.error()));
-  SuspendAlsoStopped(**suspender, id, {kPreempted, why}, std::move(done));
+void Service::PreemptJob(base::JobId id, const std::string& why, Done done) {
+  const auto suspend_controller = SuspendControllerOf(id);
+  if (!suspend_controller) return done(Fail(suspend_controller.error()));
+  SuspendAlsoStopped(**suspend_controller, id, {kPreempted, why}, std::move(done));
 }
 
-void Service::BringBack(base::JobId id, std::optional<std::string> gpu, Done done) {
-  const auto suspender = SuspenderOf(id);
-  if (!suspender) return done(Fail(suspender.error()));
-  (*suspender)->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+void Service::ResumeJob(base::JobId id, std::optional<std::string> gpu, Done done) {
+  const auto suspend_controller = SuspendControllerOf(id);
+  if (!suspend_controller) return done(Fail(suspend_controller.error()));
+  (*suspend_controller)->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there || !gpu) return done(std::move(there));
     ChangeGpu(id, *gpu, done);
   });
 }
 
 void Service::MoveTo(base::JobId id, const std::string& gpu, Done done) {
-  const auto suspender = SuspenderOf(id);
-  if (!suspender) return done(Fail(suspender.error()));
-  (*suspender)->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+  const auto suspend_controller = SuspendControllerOf(id);
+  if (!suspend_controller) return done(Fail(suspend_controller.error()));
+  (*suspend_controller)->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there) return done(std::move(there));
     ChangeGpu(id, gpu, done);
   });

@@ -1,6 +1,6 @@
 #include "daemon/service/service.h"
 #include "daemon/containers/containers.h"
-#include "daemon/sharing/sharer.h"
+#include "daemon/sharing/share_controller.h"
 
 #include <spdlog/spdlog.h>
 
@@ -37,8 +37,8 @@ void WriteMemoryLimit(const std::filesystem::path& cgroup, std::optional<base::B
   (void)keeper::LimitMemory(cgroup, limit).has_value();
 }
 
-SuspenderSettings SuspenderSettingsOf(const Config& config) {
-  SuspenderSettings settings;
+SuspendControllerSettings SuspenderSettingsOf(const Config& config) {
+  SuspendControllerSettings settings;
   settings.machine.lock_timeout = config.suspend.patience;
   settings.host_memory = config.suspend.host_memory;
   return settings;
@@ -75,7 +75,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock_),
       book_writer_(
           books_,
-          [this](jobs::Settings entries, BookWriter::Done done) {
+          [this](jobs::SettingRows entries, BookWriter::Done done) {
             WriteBooks(std::move(entries), std::move(done));
           },
           [this] { TellQueueBooks(); }),
@@ -91,22 +91,22 @@ void Service::Stop() {
   server_.reset();
   mps_.reset();
   dispatcher_.reset();
-  sharer_.reset();
-  suspender_.reset();
+  share_controller_.reset();
+  suspend_controller_.reset();
   shims_.reset();
   if (sampler_) sampler_->Stop();
   if (device_worker_ && !device_worker_->Stop(config_.sampling.call_limit)) left_a_thread_ = true;
   if (!memory_limits_.Stop(kMemoryPatience)) left_a_thread_ = true;
   if (mig_) mig_->Stop();
-  supervisor_.reset();
+  job_manager_.reset();
   notifications_.reset();
   workers_.join();
   aside_.join();
   store_.reset();
 }
 
-jobs::SupervisorOptions Service::SupervisorOptionsOf(const Config& config) const {
-  jobs::SupervisorOptions options;
+jobs::JobManagerOptions Service::JobManagerOptionsOf(const Config& config) const {
+  jobs::JobManagerOptions options;
   options.keeper_program = options_.keeper_program;
   options.jobs_dir = config.state_dir / "jobs";
   options.launch.log_dir = config.state_dir / "logs";
@@ -165,10 +165,10 @@ base::Result<> Service::Begin() {
   BeginMetrics();
   GPUMAN_ASSIGN(auto listener,
                 Listen({config_.socket, static_cast<mode_t>(options_.user_mode ? 0600 : 0666), {}}));
-  guard::Hands& hands = *this;
-  jobs::SupervisorHost& host = *this;
+  guard::Actuator& actuator = *this;
+  jobs::JobManagerHost& host = *this;
   guard_ = std::make_unique<guard::Guard>(
-      GuardSettingsOf(config_), table_, hands, clock_,
+      GuardSettingsOf(config_), table_, actuator, clock_,
       [this](const std::string& uuid, base::Millis period) { sampler_->SetPeriod(uuid, period); });
   RecallContexts();
   if (!options_.shim_library.empty()) {
@@ -181,13 +181,13 @@ base::Result<> Service::Begin() {
     if (!channel) spdlog::warn("jobs get no shim: {}", channel.error().message);
     if (channel) shims_ = std::move(*channel);
   }
-  SuspenderHost& suspender_host = *this;
+  SuspendControllerHost& suspender_host = *this;
   suspend::CheckpointerOptions checkpointer;
-  checkpointer.program = {options_.checkpoint_program, config_.state_dir};
-  suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host,
-                                           SuspenderSettingsOf(config_), std::move(checkpointer));
-  supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_of_threads_, host,
-                                                   SupervisorOptionsOf(config_));
+  checkpointer.program = {options_.mover_program, config_.state_dir};
+  suspend_controller_ = std::make_unique<SuspendController>(
+      loop_, workers_, clock_, suspender_host, SuspenderSettingsOf(config_), std::move(checkpointer));
+  job_manager_ = std::make_unique<jobs::JobManager>(loop_, workers_, *store_, clock_, table_of_threads_, host,
+                                                    JobManagerOptionsOf(config_));
   BeginContainers();
   BeginSharing();
   BeginQueue(contents.settings);
@@ -197,7 +197,7 @@ base::Result<> Service::Begin() {
   BeginMig(contents.settings);
   BeginHealth(contents.settings);  // a reboot ends faults, which is told
   BeginMps(contents.settings);
-  supervisor_->Adopt(std::move(contents));
+  job_manager_->Adopt(std::move(contents));
 
   AddAllRoutes(router_, *this);
   http::Limits limits;
@@ -233,7 +233,7 @@ void Service::BeginSampling() {
       mig_->OnInventory();
       ReadKernelLog();
       ExpectContexts();
-      for (const auto* job : supervisor_->Active()) SetLedger(*job);
+      for (const auto* job : job_manager_->Active()) SetLedger(*job);
       dispatcher_->OnInventory();
       AfterGuard();
       if (AllSampled()) BecomeReady();
@@ -275,8 +275,8 @@ void Service::OnSample(const gpu::Sample& sample) {
 
 void Service::AfterSamples() {
   guard_->Judge();
-  suspender_->OnSample();
-  if (sharer_) sharer_->OnSample();
+  suspend_controller_->OnSample();
+  if (share_controller_) share_controller_->OnSample();
   EndStoppedAgain();
   ResumeContinued();
   for (const auto& uuid : std::exchange(sampled_, {})) dispatcher_->OnSample(uuid);
@@ -351,16 +351,16 @@ void Service::Reconfigure(const Config& config) {
   config_.state_dir = state_dir;
   access_ = AccessOf(config_, options_.user_mode);
   guard_->SetSettings(GuardSettingsOf(config_));
-  supervisor_->SetOptions(SupervisorOptionsOf(config_));
+  job_manager_->SetOptions(JobManagerOptionsOf(config_));
   events_->SetSettings(EventSettingsOf(config_));
   notifications_->SetSettings(config_.notify);
-  suspender_->SetSettings(SuspenderSettingsOf(config_));
+  suspend_controller_->SetSettings(SuspenderSettingsOf(config_));
   health_->SetSettings(config_.health.monitor);
   SetUpDevices();
   mig_->SetPeriod(config_.mig.check);
   mps_->SetSettings(config_.mps);
-  if (sharer_) sharer_->SetSettings(config_.share);
-  for (const auto* job : supervisor_->Active()) SetLedger(*job);
+  if (share_controller_) share_controller_->SetSettings(config_.share);
+  for (const auto* job : job_manager_->Active()) SetLedger(*job);
   TellQueueBooks();
   AfterGuard();
   LookNow();
@@ -376,14 +376,14 @@ base::Result<> Service::Check(const http::Peer& peer, Act act, std::optional<uid
 }
 
 std::optional<std::string> Service::TagOf(base::JobId id) const {
-  const auto* job = supervisor_ ? supervisor_->Find(id) : nullptr;
+  const auto* job = job_manager_ ? job_manager_->Find(id) : nullptr;
   return job ? std::optional(job->tag) : std::nullopt;
 }
 
 api::JobView Service::View(const jobs::Job& job) const {
   api::JobView view =
-      JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), supervisor_->LogPathOf(job.id));
-  if (const auto* record = suspender_->RecordOf(job.id)) ShowSuspension(*record, view);
+      JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), job_manager_->LogPathOf(job.id));
+  if (const auto* record = suspend_controller_->RecordOf(job.id)) ShowSuspension(*record, view);
   ShowSharing(job, view);
   if (shims_ && shims_->Has(job.id) && (job.memory || job.soft)) {
     view.unshimmed = UnshimmedOf(job.id, guard_->Statuses(), [this](base::JobId id, base::ProcessId process) {
@@ -413,10 +413,10 @@ void Service::StopWatching(base::JobId job) {
   stopping_since_.erase(job);
   runs_.erase(job);
   job_profiles_.Forget(job);
-  suspender_->End(job);
+  suspend_controller_->End(job);
   if (shims_) shims_->RemoveJob(job);
   guard_->RemoveJob(job);
-  if (sharer_) sharer_->Reconcile();
+  if (share_controller_) share_controller_->Reconcile();
   AfterGuard();
 }
 
@@ -444,11 +444,11 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   SetLedger(job);
   const auto [run, fresh] = runs_.try_emplace(job.id, job.runs);
   if (job.state == jobs::JobState::kStopping || run->second != job.runs)
-    suspender_->End(job.id);
+    suspend_controller_->End(job.id);
   else
-    suspender_->Begin(job.id, job.suspension);
+    suspend_controller_->Begin(job.id, job.suspension);
   run->second = job.runs;
-  if (sharer_) sharer_->Reconcile();
+  if (share_controller_) share_controller_->Reconcile();
   AfterGuard();
 }
 
@@ -459,9 +459,9 @@ void Service::OnJobForgotten(base::JobId job) {
   stopping_since_.erase(job);
   runs_.erase(job);
   job_profiles_.Forget(job);
-  suspender_->End(job);
+  suspend_controller_->End(job);
   released_.insert(job);
-  if (sharer_) sharer_->Reconcile();  // its gate is opened
+  if (share_controller_) share_controller_->Reconcile();  // its gate is opened
   released_.erase(job);
   if (shims_) shims_->ReleaseJob(job);
   guard_->RemoveJob(job);
@@ -502,11 +502,11 @@ std::map<std::string, unsigned> Service::GpuIndices() {
 }
 
 void Service::Announce(base::JobId job, const std::string& reason, const std::string& detail) {
-  supervisor_->Announce(job, {reason, detail});
+  job_manager_->Announce(job, {reason, detail});
 }
 
 base::Result<> Service::SignalJob(base::JobId job, int signal, std::function<void(const guard::Sent&)> sent) {
-  return supervisor_->Signal(job, signal, [sent = std::move(sent)](const jobs::SignalSent& done) {
+  return job_manager_->Signal(job, signal, [sent = std::move(sent)](const jobs::SignalSent& done) {
     sent({done.processes, done.at});
   });
 }
@@ -515,7 +515,7 @@ base::Result<> Service::SignalProcess(base::ProcessId process, int signal) {
   return base::SendSignal(process, signal);
 }
 
-void Service::Note(base::JobId job, const std::string& line) { supervisor_->Note(job, line); }
+void Service::Note(base::JobId job, const std::string& line) { job_manager_->Note(job, line); }
 
 void Service::Emit(guard::Event event) {
   spdlog::warn("{}: {}", event.kind, event.message);

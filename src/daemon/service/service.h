@@ -2,7 +2,7 @@
 //
 //   sampler threads --Sample--> loop: guard decides and acts --Event--> event log --> store, followers
 //   shims --who am I?--> shim channel --their count--> guard
-//   socket --request--> routes --> supervisor --> store, keepers --Record--> supervisor --> guard
+//   socket --request--> routes --> job manager --> store, keepers --Record--> job manager --> guard
 //
 // Decisions are made in the parts; this class only carries from one to the next. Not thread-safe.
 #pragma once
@@ -24,9 +24,9 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/fair_queue.h"
-#include "base/patient_table.h"
 #include "base/sliced_work.h"
 #include "base/time_budget.h"
+#include "base/timed_process_table.h"
 #include "daemon/authorization.h"
 #include "daemon/config/config.h"
 #include "daemon/device/devices.h"
@@ -43,17 +43,17 @@
 #include "daemon/queue/dispatcher.h"
 #include "daemon/queue/queue_state.h"
 #include "daemon/queue/stats.h"
-#include "daemon/sharing/sharer_host.h"
+#include "daemon/sharing/share_controller_host.h"
 #include "daemon/shims/context_costs.h"
 #include "daemon/shims/refusals.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/memory_limits.h"
-#include "daemon/suspension/suspender.h"
+#include "daemon/suspension/suspend_controller.h"
 #include "daemon/user_names.h"
 #include "gpu/sampler.h"
 #include "guard/guard.h"
+#include "jobs/job_manager.h"
 #include "jobs/store_worker.h"
-#include "jobs/supervisor.h"
 #include "metrics/snapshot.h"
 
 namespace gpuman::daemon {
@@ -65,7 +65,7 @@ struct ServiceOptions {
   bool user_mode = false;
   std::filesystem::path keeper_program;
   std::filesystem::path shim_library;  // empty: there is none
-  std::filesystem::path checkpoint_program;
+  std::filesystem::path mover_program;
   std::filesystem::path notifier_program;
   std::string version;
 };
@@ -74,14 +74,14 @@ class Containers;
 class Notifications;
 struct MigDivision;
 struct OwnProcesses;
-struct MpsSurroundings;
-class Sharer;
+struct MpsContext;
+class ShareController;
 
-class Service final : private jobs::SupervisorHost,
-                      private guard::Hands,
-                      private SuspenderHost,
+class Service final : private jobs::JobManagerHost,
+                      private guard::Actuator,
+                      private SuspendControllerHost,
                       private DispatcherHost,
-                      private SharerHost,
+                      private ShareControllerHost,
                       private HealthHost,
                       private DeviceHost,
                       private MigHost,
@@ -108,7 +108,7 @@ class Service final : private jobs::SupervisorHost,
   boost::asio::io_context& loop() { return loop_; }
   LogReaders& log_readers() { return log_readers_; }
   const ServiceOptions& options() const { return options_; }
-  jobs::Supervisor& jobs() { return *supervisor_; }
+  jobs::JobManager& jobs() { return *job_manager_; }
   const guard::Guard& guard() const { return *guard_; }
   const base::ProcessTable& processes() const { return table_; }
   const gpu::Inventory& inventory() const { return guard_->inventory(); }
@@ -123,7 +123,7 @@ class Service final : private jobs::SupervisorHost,
   api::GpuView View(const guard::GpuStatus& status);
   // For a job that runs or is suspended. kConflict: it does neither; kNotSupported: it is in an instance
   // (MIG).
-  base::Result<Suspender*> SuspenderFor(const jobs::Job& job);
+  base::Result<SuspendController*> SuspendControllerFor(const jobs::Job& job);
   HealthMonitors& health() { return *health_; }
   Devices& devices() { return *devices_; }
   void TellDeviceChange(const DeviceReport& report, const std::string& by);
@@ -139,7 +139,7 @@ class Service final : private jobs::SupervisorHost,
   void WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks = 100);
   // --- MPS ---
   MpsManager& mps() { return *mps_; }
-  MpsSurroundings MpsView();
+  MpsContext MpsView();
   // The GPU on which a client of MPS is to work: the one that is named, else the one where MPS runs, and of
   // several the one with the fewest clients.
   base::Result<std::string> ChooseMps(const std::vector<std::string>& named);
@@ -150,9 +150,9 @@ class Service final : private jobs::SupervisorHost,
   // What they were given, all of them.
   void SetContainers(std::vector<api::GivenContainer> given);
   api::ContainersView ContainersNow() const;
-  Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
-  // Only where there is a sharer. Until the next start, or reload.
-  void SetShare(share::Settings settings);
+  ShareController* share_controller() { return share_controller_.get(); }  // null: there is no shim
+  // Only where there is a share controller. Until the next start, or reload.
+  void SetShare(share::SchedulerSettings settings);
   // Calls `then` once the GPUs are known and each was looked at, or after some seconds without: a daemon that
   // was started a moment ago does not deny that there are GPUs.
   void WhenReady(std::function<void()> then);
@@ -168,10 +168,10 @@ class Service final : private jobs::SupervisorHost,
   api::QueueInfo QueueInfo();
   // suspended where it is off its GPU.
   api::JobState StateOf(const jobs::Job& job) const;
-  // With what the queue says of it, at the price of a look at the queue (Dispatcher::IsLookCheap).
+  // With what the queue says of it, at the price of a view of the queue (Dispatcher::IsViewCheap).
   api::JobView ViewWithQueue(const jobs::Job& job);
-  // The same by a look that there is. In full: with what a waiting job is in front by.
-  api::JobView ViewBy(const QueueLook& look, const jobs::Job& job, bool in_full);
+  // The same by a snapshot that there is. In full: with what a waiting job is in front by.
+  api::JobView ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full);
   // kInvalidArgument: nothing is sent there. What the asker should know, else: empty, nothing.
   base::Result<> CheckNotify(const queue::Notify& asked) const;
   std::string NoteOnNotify(const queue::Notify& asked) const;
@@ -205,7 +205,7 @@ class Service final : private jobs::SupervisorHost,
   void BecomeReady();
   bool AllSampled() const;
   std::optional<std::string> TagOf(base::JobId id) const;
-  jobs::SupervisorOptions SupervisorOptionsOf(const Config& config) const;
+  jobs::JobManagerOptions JobManagerOptionsOf(const Config& config) const;
   std::filesystem::path ShimSocket() const;
   ledger::Attribution JobOfShim(const ledger::Caller& caller) const;
   // containers.cc
@@ -223,13 +223,13 @@ class Service final : private jobs::SupervisorHost,
   std::optional<jobs::RefusedAllocation> RefusalOf(const jobs::Job& job) const;
   void TellRefusals();
   void TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal);
-  void KeepRefusal(jobs::Job& job, const keeper::Record& record);
+  void KeepRefusal(jobs::Job& job, const keeper::JournalRecord& record);
 
-  // jobs::SupervisorHost
+  // jobs::JobManagerHost
   void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
   void OnJobForgotten(base::JobId job) override;
   void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
-  void OnRecorded(jobs::Job& job, const keeper::Record& record) override;
+  void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
   void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
   std::vector<jobs::OutboxRow> MessagesAbout(const jobs::Job& job,
                                              const std::vector<jobs::Notice>& notices) override;
@@ -241,13 +241,14 @@ class Service final : private jobs::SupervisorHost,
   std::vector<std::string> AllGpus() override;
   std::map<std::string, unsigned> GpuIndices() override;
 
-  // SuspenderHost
-  std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) override;
+  // SuspendControllerHost
+  std::vector<suspend::ProcessView> ProcessesOf(base::JobId job,
+                                                const suspend::SuspensionRecord& record) override;
   std::vector<suspend::GpuView> Gpus() override;
   suspend::BytesByGpu FreeMemory() override;
   std::map<std::string, base::MonoTime> SampledAt() override;
   base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) override;
-  std::optional<suspend::HelperUser> OwnerOf(base::JobId job) override;
+  std::optional<suspend::MoverUser> OwnerOf(base::JobId job) override;
   std::vector<Movable> MovableMemory() override;
   base::Bytes ContextCostOf(const std::string& gpu) override;
   int PriorityOf(base::JobId job) override;
@@ -257,34 +258,34 @@ class Service final : private jobs::SupervisorHost,
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
   void OnMoved(base::JobId job, const std::string& gpu) override;
-  void OnPhase(base::JobId job, suspend::Phase phase) override;
-  void LiftHostLimit(const jobs::Job& job, suspend::Phase phase);
+  void OnPhase(base::JobId job, suspend::SuspensionPhase phase) override;
+  void LiftHostLimit(const jobs::Job& job, suspend::SuspensionPhase phase);
 
   // HealthHost
-  void KeepHealth(jobs::Settings entries) override;
+  void KeepHealth(jobs::SettingRows entries) override;
   void OnHealth(const std::string& gpu, const health::Notice& notice) override;
-  void BeginHealth(const jobs::Settings& settings);
+  void BeginHealth(const jobs::SettingRows& settings);
   void ReadKernelLog();
   // MpsHost
-  void KeepMps(jobs::Settings entries) override;
+  void KeepMps(jobs::SettingRows entries) override;
   void TellMps(const std::string& kind, const std::string& gpu, const std::string& message,
                std::map<std::string, std::int64_t> data) override;
   std::vector<pid_t> MpsProcessesOn(const std::string& gpu) override;
   std::string DescribeMpsClient(pid_t pid) override;
   std::vector<std::string> MpsVariablesOf(const jobs::Job& job) override;
-  void BeginMps(const jobs::Settings& settings);
+  void BeginMps(const jobs::SettingRows& settings);
   // In its instances, too. `status`: one of the guard's.
   std::vector<base::JobId> JobsOn(const guard::GpuStatus& status) const;
   void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);
   std::optional<std::string> HealthyBeside(const gpu::Gpu& gpu) const;
 
   // DeviceHost
-  void KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) override;
+  void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override;
   void Drive(device::Worker::Work work, std::function<void()> then) override;
   void TellDevice(const char* kind, const std::string& gpu, const std::string& message) override;
   void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) override;
   std::string UsersOf(const std::string& gpu) override;
-  void BeginDevices(const jobs::Settings& settings);
+  void BeginDevices(const jobs::SettingRows& settings);
   void SetUpDevices();
   void FollowAway(const gpu::Sample& sample);
   void FollowJobProfiles();
@@ -297,11 +298,11 @@ class Service final : private jobs::SupervisorHost,
   std::vector<metrics::Shared> SharedMetrics();
   metrics::Queue QueueMetrics() const;
   // MigHost
-  void KeepMig(jobs::Settings entries, std::function<void(base::Result<>)> done) override;
+  void KeepMig(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override;
   void TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) override;
   const gpu::Inventory& GpusToSplit() override { return whole_gpus_; }
   void OnSplit() override;
-  void BeginMig(const jobs::Settings& settings);
+  void BeginMig(const jobs::SettingRows& settings);
   std::set<pid_t> OwnPids();
   void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
 
@@ -312,18 +313,18 @@ class Service final : private jobs::SupervisorHost,
   std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
   bool IsPreempted(base::JobId job) override;
-  void TakeOff(base::JobId job, const std::string& why, Done done) override;
-  void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) override;
+  void PreemptJob(base::JobId job, const std::string& why, Done done) override;
+  void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) override;
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
-  base::Result<Suspender*> SuspenderOf(base::JobId id);
-  void BeginQueue(const jobs::Settings& settings);
+  base::Result<SuspendController*> SuspendControllerOf(base::JobId id);
+  void BeginQueue(const jobs::SettingRows& settings);
   void TellQueueBooks();
-  void WriteBooks(jobs::Settings entries, BookWriter::Done done);
+  void WriteBooks(jobs::SettingRows entries, BookWriter::Done done);
   void ChangeGpu(base::JobId job, const std::string& gpu, const Done& done);
   void ChargePast();
   void ForgetOldAccounts();
 
-  // SharerHost
+  // ShareControllerHost
   std::vector<SharedJob> SharedJobs() override;
   const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return guard_->Statuses(); }
   base::Bytes ReserveOf(const std::string& gpu) override { return guard_->ReserveOf(gpu); }
@@ -335,13 +336,13 @@ class Service final : private jobs::SupervisorHost,
   void TakeOffForSharing(base::JobId job, const share::action::Escalate& order);
   void EndForSharing(base::JobId job, const std::string& detail);
   std::vector<base::ProcessId> StoppedProcessesOf(base::JobId job);
-  void SuspendAlsoStopped(Suspender& suspender, base::JobId job, suspend::event::SuspendAsked asked,
-                          Suspender::Done done);
+  void SuspendAlsoStopped(SuspendController& suspend_controller, base::JobId job,
+                          suspend::event::SuspendAsked asked, SuspendController::Done done);
   void EndStoppedAgain();
   void ResumeContinued();
   void ShowSharing(const jobs::Job& job, api::JobView& view) const;
 
-  // guard::Hands
+  // guard::Actuator
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
   base::Result<> SignalJob(base::JobId job, int signal,
                            std::function<void(const guard::Sent&)> sent) override;
@@ -356,10 +357,10 @@ class Service final : private jobs::SupervisorHost,
   const ServiceOptions options_;
   Access access_;
   base::SystemClock clock_;
-  base::PatientTable table_;
+  base::TimedProcessTable table_;
   // For what is done by the threads beside the loop.
-  base::PatientTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
-                                       base::PatientTable::For::kThreads};
+  base::TimedProcessTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
+                                            base::TimedProcessTable::For::kThreads};
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
@@ -373,13 +374,13 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<Notifications> notifications_;
   std::unique_ptr<EventLog> events_;
   std::unique_ptr<guard::Guard> guard_;
-  std::unique_ptr<jobs::Supervisor> supervisor_;
+  std::unique_ptr<jobs::JobManager> job_manager_;
   std::map<base::JobId, base::MonoTime> stopping_since_;
   ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> shims_;  // null: no shim, or no socket for it
   RefusalTeller refusals_;
   std::set<std::string> sampled_;  // GPUs whose samples AfterSamples has not seen
-  std::unique_ptr<Suspender> suspender_;
+  std::unique_ptr<SuspendController> suspend_controller_;
   gpu::Inventory whole_gpus_;
   std::set<pid_t> own_pids_;  // gpuman's own on GPUs, as they were asked for last
   std::unique_ptr<HealthMonitors> health_;
@@ -404,7 +405,7 @@ class Service final : private jobs::SupervisorHost,
   BookWriter book_writer_;
   base::WallTime began_ = clock_.Wall();
   std::set<std::string> protected_names_;
-  std::unique_ptr<Sharer> sharer_;  // null: no shims
+  std::unique_ptr<ShareController> share_controller_;  // null: no shims
   // Suspended because their processes were stopped; until when one that was stopped again may not show it
   // yet.
   std::map<base::JobId, base::MonoTime> stopped_off_;

@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "daemon/service/service.h"
-#include "daemon/sharing/sharer.h"
+#include "daemon/sharing/share_controller.h"
 #include "daemon/stopped.h"
 
 namespace gpuman::daemon {
@@ -20,14 +20,14 @@ constexpr base::Millis kShowsStopped{10'000};
 
 // Who does not come to rest by itself is not asked.
 void Service::EndForSharing(base::JobId id, const std::string& detail) {
-  supervisor_->Announce(id, {kNotYielded, detail});
-  (void)supervisor_->Signal(id, SIGKILL);
+  job_manager_->Announce(id, {kNotYielded, detail});
+  (void)job_manager_->Signal(id, SIGKILL);
 }
 
 void Service::Escalate(const share::action::Escalate& order) {
   if (order.how == share::OnNoYield::kWait) return;
   boost::asio::post(loop_, [this, order] {
-    if (!supervisor_->Find(order.tenant) || taking_off_.contains(order.tenant)) return;
+    if (!job_manager_->Find(order.tenant) || taking_off_.contains(order.tenant)) return;
     if (order.how == share::OnNoYield::kSuspend) return TakeOffForSharing(order.tenant, order);
     EndForSharing(order.tenant,
                   order.forced ? order.why + ", and a job of another user waits for its place" : order.why);
@@ -37,47 +37,48 @@ void Service::Escalate(const share::action::Escalate& order) {
 // By a signal: those can be let go on.
 std::vector<base::ProcessId> Service::StoppedProcessesOf(base::JobId job) {
   std::vector<base::ProcessId> stopped;
-  const auto* const record = suspender_->RecordOf(job);
-  for (const auto& view : ProcessesOf(job, record ? *record : suspend::Record{}))
+  const auto* const record = suspend_controller_->RecordOf(job);
+  for (const auto& view : ProcessesOf(job, record ? *record : suspend::SuspensionRecord{}))
     if (IsStopped(view.id) == StoppedBy::kSignal) stopped.push_back(view.id);
   return stopped;
 }
 
 // Neither its shim nor the driver does anything about a stopped process, so it is let run until it is off the
 // GPU, and stopped again then, as its user left it.
-void Service::SuspendAlsoStopped(Suspender& suspender, base::JobId id, suspend::event::SuspendAsked asked,
-                                 Suspender::Done done) {
+void Service::SuspendAlsoStopped(SuspendController& suspend_controller, base::JobId id,
+                                 suspend::event::SuspendAsked asked, SuspendController::Done done) {
   const auto stopped = StoppedProcessesOf(id);
   for (const auto& process : stopped) (void)base::SendSignal(process, SIGCONT);
   if (!stopped.empty()) taking_off_.insert(id);
-  suspender.Suspend(id, std::move(asked), [this, id, stopped, done = std::move(done)](base::Result<> off) {
-    if (!stopped.empty()) taking_off_.erase(id);
-    const auto* const job = supervisor_->Find(id);
-    const bool runs = job && job->state == jobs::JobState::kRunning;  // one that ends is not held up
-    for (const auto& process : stopped)
-      if (runs) (void)base::SendSignal(process, SIGSTOP);
-    if (const auto known = stopped_off_.find(id); known != stopped_off_.end() && !stopped.empty())
-      known->second = clock_.Mono() + kShowsStopped;
-    done(std::move(off));
-  });
+  suspend_controller.Suspend(
+      id, std::move(asked), [this, id, stopped, done = std::move(done)](base::Result<> off) {
+        if (!stopped.empty()) taking_off_.erase(id);
+        const auto* const job = job_manager_->Find(id);
+        const bool runs = job && job->state == jobs::JobState::kRunning;  // one that ends is not held up
+        for (const auto& process : stopped)
+          if (runs) (void)base::SendSignal(process, SIGSTOP);
+        if (const auto known = stopped_off_.find(id); known != stopped_off_.end() && !stopped.empty())
+          known->second = clock_.Mono() + kShowsStopped;
+        done(std::move(off));
+      });
 }
 
 // One that was stopped comes back with its user's next SIGCONT (ResumeContinued).
 void Service::TakeOffForSharing(base::JobId id, const share::action::Escalate& order) {
-  const auto suspender = SuspenderFor(*supervisor_->Find(id));
+  const auto suspend_controller = SuspendControllerFor(*job_manager_->Find(id));
   const std::string detail =
       order.forced ? order.why + ", and a job of another user waits for its place" : order.why;
   const auto end = [this, id, detail, forced = order.forced](const base::Error& why) {
-    if (forced && supervisor_->Find(id))
+    if (forced && job_manager_->Find(id))
       EndForSharing(id, detail + "; it could not be suspended: " + why.message);
   };
-  if (!suspender) return end(suspender.error());
+  if (!suspend_controller) return end(suspend_controller.error());
   if (order.forced) {
     TellSharing({id, "share_forced", detail, {}});
     forced_off_[id] = {clock_.Mono() + config_.suspend.patience + config_.share.answer_limit, detail};
   }
   const char* const reason = StoppedProcessesOf(id).empty() ? kNotYielded : kProcessStopped;
-  SuspendAlsoStopped(**suspender, id, {reason, detail}, [this, id, end](const base::Result<>& off) {
+  SuspendAlsoStopped(**suspend_controller, id, {reason, detail}, [this, id, end](const base::Result<>& off) {
     forced_off_.erase(id);
     if (!off) end(off.error());
   });
@@ -90,7 +91,7 @@ void Service::EndStoppedAgain() {
     const auto stopped = StoppedProcessesOf(id);
     if (clock_.Mono() < by.first || stopped.empty()) continue;
     forced_off_.erase(id);
-    if (!supervisor_->Find(id)) continue;
+    if (!job_manager_->Find(id)) continue;
     EndForSharing(id, fmt::format("{}; it could not be suspended: process {} is stopped again", by.second,
                                   stopped.front().pid));
   }
@@ -100,20 +101,20 @@ void Service::EndStoppedAgain() {
 void Service::ResumeContinued() {
   const auto jobs = stopped_off_;
   for (const auto& [id, shows_by] : jobs) {
-    const auto* const record = suspender_->RecordOf(id);
+    const auto* const record = suspend_controller_->RecordOf(id);
     if (!record || taking_off_.contains(id)) continue;
     const bool stopped = std::any_of(record->held.begin(), record->held.end(),
                                      [](const auto& held) { return IsStopped(held.first).has_value(); });
     if (stopped)
       stopped_off_[id] = {};
     else if (clock_.Mono() >= shows_by)
-      suspender_->Resume(id, std::nullopt, [](const base::Result<>&) {});
+      suspend_controller_->Resume(id, std::nullopt, [](const base::Result<>&) {});
   }
 }
 
 void Service::ShowSharing(const jobs::Job& job, api::JobView& view) const {
-  if (!sharer_ || !job.share || view.reason || view.state != api::JobState::kRunning) return;
-  const auto obstacle = sharer_->ObstacleOf(job.id);
+  if (!share_controller_ || !job.share || view.reason || view.state != api::JobState::kRunning) return;
+  const auto obstacle = share_controller_->ObstacleOf(job.id);
   if (!obstacle) return;
   if (obstacle->tenant == job.id) {
     view.reason = kNotYielded;

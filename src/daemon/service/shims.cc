@@ -58,7 +58,7 @@ void Service::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::
         "the limit of job {} '{}', {}, is less than a CUDA context takes on its GPU ({}): programs that use "
         "CUDA will be out of memory at once",
         job.id.value, job.tag, base::FormatBytes(*limit.hard), base::FormatBytes(*context));
-    supervisor_->Note(job.id, message);
+    job_manager_->Note(job.id, message);
     return OnNotice(job, {"limit_below_context",
                           message,
                           {{"limit", static_cast<std::int64_t>(limit.hard->count)},
@@ -77,7 +77,7 @@ ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
   if (!found.complete) return {ledger::Verdict::kNotYet, {}};
   const auto known = found.job;
   if (!known && ContainerIsComing(caller.process)) return {ledger::Verdict::kLater, {}};
-  const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
+  const auto* job = job_manager_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
   if (!job || !job->preload || jobs::IsEnded(*job)) return {};
   if (!MayBeOf(*job, caller)) return {};
   if (known && shims_->Has(*known)) {
@@ -107,13 +107,13 @@ void Service::LearnContext(const gpu::Gpu& gpu, base::Bytes bytes) {
 }
 
 void Service::TellOtherShim(base::JobId id, base::ProcessId process, std::uint32_t version) {
-  const auto* job = supervisor_->Find(id);
+  const auto* job = job_manager_->Find(id);
   if (!job) return;
   const auto message = fmt::format(
       "process {} of job {} '{}' has a libgpuman.so that speaks version {}, this daemon {}: the guard "
       "alone holds its limit; restart the job to give it the one that is installed",
       process.pid, id.value, job->tag, version, ledger::wire::kVersion);
-  supervisor_->Note(id, message);
+  job_manager_->Note(id, message);
   OnNotice(*job, {"shim_other_version", message, {{"pid", process.pid}, {"version", version}}});
 }
 
@@ -125,7 +125,7 @@ std::optional<jobs::RefusedAllocation> Service::RefusalOf(const jobs::Job& job) 
 
 void Service::TellRefusals() {
   for (const auto id : shims_->RefusedAnew()) {
-    const auto* const job = supervisor_->Find(id);
+    const auto* const job = job_manager_->Find(id);
     const auto refusal = job ? RefusalOf(*job) : std::nullopt;
     if (refusal && refusals_.Tells(id, clock_.Mono())) TellRefusal(*job, *refusal);
   }
@@ -141,7 +141,7 @@ void Service::TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& r
 }
 
 // Its ledger goes with its end: what it says is taken into the job's record.
-void Service::KeepRefusal(jobs::Job& job, const keeper::Record& record) {
+void Service::KeepRefusal(jobs::Job& job, const keeper::JournalRecord& record) {
   if (!shims_) return;
   if (std::holds_alternative<keeper::RunStarted>(record.body))
     return shims_->SetRun(job.id, base::MonoTime(record.mono));
@@ -159,7 +159,7 @@ void Service::LookAtLedgers(const guard::GpuStatus& status) {
   for (const auto& [id, counted] : findings.counted) guard_->SetCounted(id, status.gpu.uuid, counted);
   TellRefusals();
   for (const auto id : findings.overwritten) {
-    const auto* job = supervisor_->Find(id);
+    const auto* job = job_manager_->Find(id);
     if (!job) continue;
     OnNotice(*job,
              {"ledger_overwritten",

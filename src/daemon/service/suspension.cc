@@ -1,4 +1,4 @@
-// What the suspender needs of the daemon.
+// What the suspend controller needs of the daemon.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "daemon/service/service.h"
-#include "daemon/sharing/sharer.h"
+#include "daemon/sharing/share_controller.h"
 #include "daemon/stopped.h"
 #include "daemon/suspension/suspension_views.h"
 
 namespace gpuman::daemon {
 
-base::Result<Suspender*> Service::SuspenderFor(const jobs::Job& job) {
+base::Result<SuspendController*> Service::SuspendControllerFor(const jobs::Job& job) {
   if (job.state != jobs::JobState::kRunning)
     return base::Fail(
         base::ErrorCode::kConflict,
@@ -25,18 +25,18 @@ base::Result<Suspender*> Service::SuspenderFor(const jobs::Job& job) {
         fmt::format("job {} '{}' is in an instance of a GPU (MIG): the driver's checkpoint does "
                     "not know those, so it can be neither suspended nor moved",
                     job.id.value, job.tag));
-  return suspender_.get();
+  return suspend_controller_.get();
 }
 
-std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id, const suspend::Record& record) {
-  const auto* job = supervisor_->Find(id);
+std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id,
+                                                       const suspend::SuspensionRecord& record) {
+  const auto* job = job_manager_->Find(id);
   if (!job) return {};
-  auto standings = shims_ ? shims_->StandingsOf(id) : std::vector<ledger::Standing>{};
+  auto slots = shims_ ? shims_->SlotStatusesOf(id) : std::vector<ledger::SlotStatus>{};
   auto held = record.held;
   std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
-  auto views =
-      SuspensionView(id, guard_->Statuses(), standings, held, job->gpus.empty() ? AllGpus() : job->gpus,
-                     [this](const std::string& gpu) { return ContextCostOf(gpu); });
+  auto views = SuspensionView(id, guard_->Statuses(), slots, held, job->gpus.empty() ? AllGpus() : job->gpus,
+                              [this](const std::string& gpu) { return ContextCostOf(gpu); });
   for (auto& view : views) view.stopped = IsStopped(view.id).has_value();
   return views;
 }
@@ -72,10 +72,10 @@ base::Result<> Service::Order(base::JobId job, base::ProcessId process, const le
   return shims_->Order(job, process, command);
 }
 
-std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
-  const auto* job = supervisor_->Find(id);
+std::optional<suspend::MoverUser> Service::OwnerOf(base::JobId id) {
+  const auto* job = job_manager_->Find(id);
   if (!job) return std::nullopt;
-  suspend::HelperUser owner{job->owner->uid, job->owner->gid, job->owner->groups};
+  suspend::MoverUser owner{job->owner->uid, job->owner->gid, job->owner->groups};
   // All containers are root's jobs, and only those of one namespace trust each other.
   if (job->container) owner.trust = "kubernetes namespace " + job->container->name_space;
   const auto gpus = job->gpus.empty() && !job->queued ? AllGpus() : job->gpus;
@@ -88,7 +88,7 @@ std::vector<Movable> Service::MovableMemory() {
   if (!shims_) return movable;
   // Where jobs share, the mover is there before the first of them has to make room.
   constexpr base::Bytes kFirst = base::MiB(256);
-  const auto jobs = supervisor_->Active();
+  const auto jobs = job_manager_->Active();
   const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
                         return job->share && job->state == jobs::JobState::kRunning;
                       }) > 1;
@@ -96,10 +96,10 @@ std::vector<Movable> Service::MovableMemory() {
     const auto& job = *known;
     if (job.state != jobs::JobState::kRunning || !shims_->Has(job.id)) continue;
     base::Bytes bytes;
-    for (const auto& standing : shims_->StandingsOf(job.id)) bytes += standing.evictable + standing.evicted;
+    for (const auto& slot : shims_->SlotStatusesOf(job.id)) bytes += slot.evictable + slot.evicted;
     if (shared && job.share) bytes = std::max(bytes, kFirst);
     const auto owner = OwnerOf(job.id);
-    if (!owner || bytes <= suspend::Settings{}.worth_evicting) continue;
+    if (!owner || bytes <= suspend::SuspensionSettings{}.worth_evicting) continue;
     movable.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
   }
   return movable;
@@ -114,7 +114,7 @@ base::Bytes Service::ContextCostOf(const std::string& uuid) {
 }
 
 int Service::PriorityOf(base::JobId id) {
-  const auto* job = supervisor_->Find(id);
+  const auto* job = job_manager_->Find(id);
   return job ? job->priority : 0;
 }
 
@@ -124,46 +124,46 @@ base::Bytes Service::HostMemoryOf(base::JobId job) {
 
 base::Bytes Service::HostMemoryOfTurns(base::JobId but) {
   base::Bytes used;
-  for (const auto* const job : supervisor_->Active()) {
-    const auto* const record = suspender_->RecordOf(job->id);
-    if (job->id != but && (!record || record->phase == suspend::Phase::kRunning))
+  for (const auto* const job : job_manager_->Active()) {
+    const auto* const record = suspend_controller_->RecordOf(job->id);
+    if (job->id != but && (!record || record->phase == suspend::SuspensionPhase::kRunning))
       used += HostMemoryOf(job->id);
   }
   return used;
 }
 
 // What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.
-void Service::LiftHostLimit(const jobs::Job& job, suspend::Phase phase) {
-  const auto& limit = job.terms->host_memory;
-  if (!job.queued || !limit || job.cgroup.empty() || phase == suspend::Phase::kEnded) return;
-  const bool on_gpu = phase == suspend::Phase::kRunning;
+void Service::LiftHostLimit(const jobs::Job& job, suspend::SuspensionPhase phase) {
+  const auto& limit = job.queue_spec->host_memory;
+  if (!job.queued || !limit || job.cgroup.empty() || phase == suspend::SuspensionPhase::kEnded) return;
+  const bool on_gpu = phase == suspend::SuspensionPhase::kRunning;
   memory_limits_.Set(job.cgroup, on_gpu ? limit : std::nullopt);
 }
 
 void Service::OnMoved(base::JobId job, const std::string& gpu) {
-  if (supervisor_->Find(job)) ChangeGpu(job, gpu, [](const base::Result<>&) {});
+  if (job_manager_->Find(job)) ChangeGpu(job, gpu, [](const base::Result<>&) {});
 }
 
-void Service::OnPhase(base::JobId job, suspend::Phase phase) {
-  if (const auto* const known = supervisor_->Find(job)) LiftHostLimit(*known, phase);
-  const auto* const record = suspender_->RecordOf(job);
-  if (record && phase == suspend::Phase::kSuspended && record->reason == kProcessStopped)
+void Service::OnPhase(base::JobId job, suspend::SuspensionPhase phase) {
+  if (const auto* const known = job_manager_->Find(job)) LiftHostLimit(*known, phase);
+  const auto* const record = suspend_controller_->RecordOf(job);
+  if (record && phase == suspend::SuspensionPhase::kSuspended && record->reason == kProcessStopped)
     stopped_off_.try_emplace(job);
   else
     stopped_off_.erase(job);
-  guard_->SetPlace(job, PlaceOf(phase));
+  guard_->SetResidency(job, ResidencyOf(phase));
   dispatcher_->OnPhase(job, phase);
-  if (sharer_) sharer_->Reconcile();
+  if (share_controller_) share_controller_->Reconcile();
 }
 
 bool Service::IsOffGpu(base::JobId job) {
-  const auto* const record = suspender_->RecordOf(job);
-  return record && record->phase == suspend::Phase::kSuspended;
+  const auto* const record = suspend_controller_->RecordOf(job);
+  return record && record->phase == suspend::SuspensionPhase::kSuspended;
 }
 
 bool Service::TakesTurns(base::JobId id) {
-  const auto* const job = supervisor_->Find(id);
-  if (!sharer_ || !job || !job->share || job->mps || !job->preload) return false;
+  const auto* const job = job_manager_->Find(id);
+  if (!share_controller_ || !job || !job->share || job->mps || !job->preload) return false;
   const auto gpus = job->gpus.empty() ? AllGpus() : job->gpus;
   const auto meets = [&](const SharedJob& other) {
     return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(),
@@ -182,21 +182,22 @@ void Service::SuspendJob(base::JobId id, const std::string& reason, const std::s
       AfterGuard();
     });
   };
-  const auto* job = supervisor_->Find(id);
+  const auto* job = job_manager_->Find(id);
   if (!job) return refuse("it is gone");
-  const auto suspender = SuspenderFor(*job);
-  if (!suspender) return refuse(suspender.error().message);
-  SuspendAlsoStopped(**suspender, id, {reason, detail, return_after}, [refuse](base::Result<> there) {
-    if (!there) refuse(there.error().message);
-  });
+  const auto suspend_controller = SuspendControllerFor(*job);
+  if (!suspend_controller) return refuse(suspend_controller.error().message);
+  SuspendAlsoStopped(**suspend_controller, id, {reason, detail, return_after},
+                     [refuse](base::Result<> there) {
+                       if (!there) refuse(there.error().message);
+                     });
 }
 
 void Service::TellSuspension(base::JobId id, const suspend::action::Emit& event) {
-  const auto* job = supervisor_->Find(id);
+  const auto* job = job_manager_->Find(id);
   if (!job) return;
   OnNotice(*job, {event.kind, event.message, event.data});
   LookNow();  // it has left a GPU, or come to one
-  supervisor_->Note(id, event.message);
+  job_manager_->Note(id, event.message);
 }
 
 }  // namespace gpuman::daemon

@@ -47,7 +47,7 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, std::string tag) {
   return job;
 }
 
-api::ShareSettings ViewOf(const share::Settings& settings) {
+api::ShareSettings ViewOf(const share::SchedulerSettings& settings) {
   api::ShareSettings view;
   view.policy = ToString(settings.policy);
   view.quantum_min = settings.quantum_min;
@@ -71,7 +71,7 @@ api::ShareSettings ViewOf(const share::Settings& settings) {
 
 }  // namespace
 
-api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Settings& settings,
+api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::SchedulerSettings& settings,
                            const gpu::Inventory& inventory,
                            const std::function<std::string(base::JobId)>& tag_of) {
   api::ShareView view;
@@ -102,7 +102,8 @@ api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Setting
   return view;
 }
 
-base::Result<share::Settings> Changed(share::Settings settings, const api::ShareUpdate& update) {
+base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings,
+                                               const api::ShareUpdate& update) {
   if (update.policy) {
     GPUMAN_ASSIGN(settings.policy, share::ParsePolicy(*update.policy));
   }

@@ -10,11 +10,12 @@
 
 namespace gpuman::daemon {
 
-api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Settings& settings,
+api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::SchedulerSettings& settings,
                            const gpu::Inventory& inventory,
                            const std::function<std::string(base::JobId)>& tag_of);
 
 // kInvalidArgument with the name of what is wrong.
-base::Result<share::Settings> Changed(share::Settings settings, const api::ShareUpdate& update);
+base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings,
+                                               const api::ShareUpdate& update);
 
 }  // namespace gpuman::daemon

@@ -29,7 +29,7 @@ std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::In
   std::vector<ledger::GpuLimit> limits;
   for (const auto& gpu : LimitedGpusOf(job, inventory)) {
     if (!ledger::ParseUuid(gpu.uuid)) continue;
-    if (limits.size() == ledger::wire::kMostGpus) break;
+    if (limits.size() == ledger::wire::kMaxGpus) break;
     ledger::GpuLimit limit;
     limit.uuid = gpu.uuid;
     if (job.memory) limit.hard = job.memory->Of(gpu.memory);

@@ -164,21 +164,21 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   seen_before.rounds = seen_before.processes == status.processes ? seen_before.rounds + 1 : 0;
   if (seen_before.rounds > kEnough) return findings;
   seen_before.processes = status.processes;
-  std::map<base::JobId, std::vector<ledger::Look>> looks;
+  std::map<base::JobId, std::vector<ledger::ProcessSample>> samples;
   for (const auto& [job, known] : jobs_)
-    if (known.on.contains(uuid)) looks[job];
+    if (known.on.contains(uuid)) samples[job];
   for (const auto& process : status.processes) {
     if (!process.job || !jobs_.contains(*process.job) || !process.memory) continue;
-    looks[*process.job].push_back(
+    samples[*process.job].push_back(
         {process.id, *process.memory, ledgers_.OnGpuOf(*process.job, process.id, uuid)});
   }
-  for (const auto& [id, seen] : looks) {
+  for (const auto& [id, seen] : samples) {
     Job& job = jobs_.at(id);
     auto& [outside, told] = job.on.try_emplace(uuid, OnGpu{{}, base::Bytes{}}).first->second;
     const base::Bytes bytes = outside.Observe(seen);
     if (told != bytes) {
       told = bytes;
-      ledgers_.SetOutside(id, uuid, bytes);
+      ledgers_.SetUncounted(id, uuid, bytes);
     }
     if (outside.context() && learned_.insert(uuid).second) {
       spdlog::info("a context takes {} on {}", base::FormatBytes(*outside.context()), uuid);

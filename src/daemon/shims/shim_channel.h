@@ -23,8 +23,8 @@
 #include "guard/guard.h"
 #include "keeper/process_tree.h"
 #include "ledger/ledgers.h"
-#include "ledger/outside.h"
 #include "ledger/server.h"
+#include "ledger/uncounted_memory.h"
 
 namespace gpuman::daemon {
 
@@ -98,8 +98,10 @@ class ShimChannel {
   // Managed memory of all jobs on the GPU, as their processes count it: so much of it is there at most.
   base::Bytes ManagedOn(const std::string& uuid) const;
   // A process of a watched job, or one that waits for room, has something to say.
-  void SetBell(ledger::Bell bell) { server_->SetBell(std::move(bell)); }
-  std::vector<ledger::Standing> StandingsOf(base::JobId job) const { return ledgers_.StandingsOf(job); }
+  void SetNotify(ledger::Notify notify) { server_->SetNotify(std::move(notify)); }
+  std::vector<ledger::SlotStatus> SlotStatusesOf(base::JobId job) const {
+    return ledgers_.SlotStatusesOf(job);
+  }
   // Host memory that the job's shims have for what they evict, or have evicted.
   base::Bytes HostMemoryOf(base::JobId job) const { return ledgers_.HostMemoryOf(job); }
   // What one context cost there when an earlier daemon looked. What is seen goes before it.
@@ -118,7 +120,7 @@ class ShimChannel {
 
   // What the driver shows there beyond what is counted.
   struct OnGpu {
-    ledger::Outside outside;
+    ledger::UncountedMemory outside;
     std::optional<base::Bytes> told;  // what its ledger says of it; nullopt: what an earlier daemon wrote
   };
   struct Job {

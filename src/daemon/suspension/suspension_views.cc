@@ -7,33 +7,33 @@
 namespace gpuman::daemon {
 namespace {
 
-suspend::Stage StageOf(const ledger::Standing& standing) {
-  using ledger::wire::Stage;
-  if (standing.answered && standing.trouble != ledger::wire::Trouble::kNone) return suspend::Stage::kFailed;
-  switch (standing.stage) {
-    case Stage::kNone:
-      return suspend::Stage::kNone;
-    case Stage::kOnGpu:
-    case Stage::kHeld:
-      return suspend::Stage::kOnGpu;
-    case Stage::kEvicting:
+suspend::ShimStage StageOf(const ledger::SlotStatus& slot) {
+  using ledger::wire::MemoryStage;
+  if (slot.answered && slot.trouble != ledger::wire::Trouble::kNone) return suspend::ShimStage::kFailed;
+  switch (slot.stage) {
+    case MemoryStage::kNone:
+      return suspend::ShimStage::kNone;
+    case MemoryStage::kOnGpu:
+    case MemoryStage::kHeld:
+      return suspend::ShimStage::kOnGpu;
+    case MemoryStage::kEvicting:
       // Its gate is being shut for somebody's turn, or a part of it taken: that is no suspend.
-      return standing.ordered == ledger::wire::What::kLeave ? suspend::Stage::kEvicting
-                                                            : suspend::Stage::kOnGpu;
-    case Stage::kEvicted:
-      return suspend::Stage::kEvicted;
-    case Stage::kRestoring:
-      return suspend::Stage::kRestoring;
-    case Stage::kFailed:
-      return suspend::Stage::kFailed;
+      return slot.ordered == ledger::wire::OrderKind::kLeave ? suspend::ShimStage::kEvicting
+                                                             : suspend::ShimStage::kOnGpu;
+    case MemoryStage::kEvicted:
+      return suspend::ShimStage::kEvicted;
+    case MemoryStage::kRestoring:
+      return suspend::ShimStage::kRestoring;
+    case MemoryStage::kFailed:
+      return suspend::ShimStage::kFailed;
   }
-  return suspend::Stage::kNone;
+  return suspend::ShimStage::kNone;
 }
 
 // The GPU that a shim's figures are about: one, and where its process sees several it says which.
-std::string GpuOf(const suspend::ProcessView& view, const ledger::Standing& standing,
+std::string GpuOf(const suspend::ProcessView& view, const ledger::SlotStatus& slot,
                   const suspend::BytesByGpu* held, const std::vector<std::string>& only) {
-  if (!standing.home.empty()) return standing.home;
+  if (!slot.home.empty()) return slot.home;
   const suspend::GpuShare* most = nullptr;
   std::string uuid;
   for (const auto& [gpu, share] : view.gpus) {
@@ -48,9 +48,9 @@ std::string GpuOf(const suspend::ProcessView& view, const ledger::Standing& stan
 
 }  // namespace
 
-std::string TextOf(const ledger::Standing& standing) {
+std::string TextOf(const ledger::SlotStatus& slot) {
   using ledger::wire::Trouble;
-  switch (standing.trouble) {
+  switch (slot.trouble) {
     case Trouble::kNone:
       return {};
     case Trouble::kBudget:
@@ -64,7 +64,7 @@ std::string TextOf(const ledger::Standing& standing) {
     case Trouble::kNoRoom:
       return "its GPU has no room for it to come back";
     case Trouble::kDriver:
-      return fmt::format("the driver failed with CUDA error {}", standing.driver_error);
+      return fmt::format("the driver failed with CUDA error {}", slot.driver_error);
     case Trouble::kNoMover:
       return "the process that copies its memory was not there, or ended";
     case Trouble::kDescriptors:
@@ -75,8 +75,8 @@ std::string TextOf(const ledger::Standing& standing) {
 
 std::vector<suspend::ProcessView> SuspensionView(
     base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
-    const std::vector<ledger::Standing>& standings,
-    const std::map<base::ProcessId, suspend::BytesByGpu>& held, const std::vector<std::string>& only,
+    const std::vector<ledger::SlotStatus>& slots, const std::map<base::ProcessId, suspend::BytesByGpu>& held,
+    const std::vector<std::string>& only,
     const std::function<base::Bytes(const std::string&)>& context_cost) {
   std::map<base::ProcessId, suspend::ProcessView> views;
   const auto view_of = [&](const base::ProcessId& process) -> suspend::ProcessView& {
@@ -91,54 +91,55 @@ std::vector<suspend::ProcessView> SuspensionView(
     }
   }
   for (const auto& [process, bytes] : held) view_of(process);
-  for (const auto& standing : standings) {
-    auto& view = view_of(standing.process);
+  for (const auto& slot : slots) {
+    auto& view = view_of(slot.process);
     view.has_shim = true;
-    view.stage = StageOf(standing);
-    view.answered = standing.answered;
-    view.held = standing.stage == ledger::wire::Stage::kHeld && standing.answered &&
-                standing.trouble == ledger::wire::Trouble::kNone;
-    view.closing = standing.stage == ledger::wire::Stage::kEvicting && view.stage == suspend::Stage::kOnGpu;
-    view.holds_imported = standing.holds_imported;
-    view.managed = standing.managed;
-    view.error = TextOf(standing);
-    const auto before = held.find(standing.process);
-    const auto uuid = GpuOf(view, standing, before == held.end() ? nullptr : &before->second, only);
-    if (uuid.empty() || (standing.evictable.count == 0 && standing.evicted.count == 0)) continue;
+    view.stage = StageOf(slot);
+    view.answered = slot.answered;
+    view.held = slot.stage == ledger::wire::MemoryStage::kHeld && slot.answered &&
+                slot.trouble == ledger::wire::Trouble::kNone;
+    view.closing =
+        slot.stage == ledger::wire::MemoryStage::kEvicting && view.stage == suspend::ShimStage::kOnGpu;
+    view.holds_imported = slot.holds_imported;
+    view.managed = slot.managed;
+    view.error = TextOf(slot);
+    const auto before = held.find(slot.process);
+    const auto uuid = GpuOf(view, slot, before == held.end() ? nullptr : &before->second, only);
+    if (uuid.empty() || (slot.evictable.count == 0 && slot.evicted.count == 0)) continue;
     // What the process says of itself is no more than there is.
     const auto status = gpus.find(uuid);
     const bool known = status != gpus.end() && status->second.sample.memory;
     const base::Bytes most = known ? status->second.sample.memory->total : base::Bytes{UINT64_MAX};
-    view.gpus[uuid].evictable = std::min(standing.evictable, most);
-    view.gpus[uuid].evicted = std::min(standing.evicted, most);
+    view.gpus[uuid].evictable = std::min(slot.evictable, most);
+    view.gpus[uuid].evicted = std::min(slot.evicted, most);
     auto& share = view.gpus[uuid];
     share.context = context_cost(uuid);
-    view.settled = share.used >= standing.evictable || share.context.count > 0;
+    view.settled = share.used >= slot.evictable || share.context.count > 0;
   }
   std::vector<suspend::ProcessView> list;
   for (auto& [process, view] : views) list.push_back(std::move(view));
   return list;
 }
 
-guard::Place PlaceOf(suspend::Phase phase) {
-  using suspend::Phase;
+guard::Residency ResidencyOf(suspend::SuspensionPhase phase) {
+  using suspend::SuspensionPhase;
   switch (phase) {
-    case Phase::kSuspending:
-    case Phase::kRetreating:
-      return guard::Place::kLeaving;
-    case Phase::kSuspended:
-      return guard::Place::kOff;
-    case Phase::kResuming:
-    case Phase::kUndoing:
-      return guard::Place::kReturning;
-    case Phase::kRunning:
-    case Phase::kEnded:
+    case SuspensionPhase::kSuspending:
+    case SuspensionPhase::kRetreating:
+      return guard::Residency::kLeaving;
+    case SuspensionPhase::kSuspended:
+      return guard::Residency::kOff;
+    case SuspensionPhase::kResuming:
+    case SuspensionPhase::kUndoing:
+      return guard::Residency::kReturning;
+    case SuspensionPhase::kRunning:
+    case SuspensionPhase::kEnded:
       break;
   }
-  return guard::Place::kOnGpu;
+  return guard::Residency::kOnGpu;
 }
 
-void ShowSuspension(const suspend::Record& record, api::JobView& view) {
+void ShowSuspension(const suspend::SuspensionRecord& record, api::JobView& view) {
   if (view.state != api::JobState::kRunning) return;
   if (suspend::JobStateOf(record.phase) == "suspended") {
     view.state = api::JobState::kSuspended;

@@ -9,7 +9,7 @@
 #include "api/types.h"
 #include "guard/guard.h"
 #include "ledger/ledgers.h"
-#include "suspend/machine.h"
+#include "suspend/state_machine.h"
 
 namespace gpuman::daemon {
 
@@ -18,17 +18,16 @@ namespace gpuman::daemon {
 // `context_cost`: of a GPU, 0 where it is not known.
 std::vector<suspend::ProcessView> SuspensionView(
     base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
-    const std::vector<ledger::Standing>& standings,
-    const std::map<base::ProcessId, suspend::BytesByGpu>& held, const std::vector<std::string>& only,
-    const std::function<base::Bytes(const std::string&)>& context_cost);
+    const std::vector<ledger::SlotStatus>& slots, const std::map<base::ProcessId, suspend::BytesByGpu>& held,
+    const std::vector<std::string>& only, const std::function<base::Bytes(const std::string&)>& context_cost);
 
 // "its host memory is at the budget": why an order was refused.
-std::string TextOf(const ledger::Standing& standing);
+std::string TextOf(const ledger::SlotStatus& slot);
 
 // Where the guard takes the job for.
-guard::Place PlaceOf(suspend::Phase phase);
+guard::Residency ResidencyOf(suspend::SuspensionPhase phase);
 
 // State, reason and where the memory is.
-void ShowSuspension(const suspend::Record& record, api::JobView& view);
+void ShowSuspension(const suspend::SuspensionRecord& record, api::JobView& view);
 
 }  // namespace gpuman::daemon

@@ -30,8 +30,8 @@ enum class Outcome {
   kBroken    // the page makes no sense (it was overwritten)
 };
 
-inline constexpr unsigned kHost = kMostGpus;
-inline constexpr unsigned kAccounts = kMostGpus + 1;
+inline constexpr unsigned kHost = kMaxGpus;
+inline constexpr unsigned kAccounts = kMaxGpus + 1;
 
 inline constexpr unsigned kSlotBits = 10;
 inline constexpr unsigned kNumberBits = 22;
@@ -89,7 +89,7 @@ inline Holding& HoldingOf(Slot& slot, unsigned account) {
 }
 
 // Enters the change that `total` names where it has not been entered. Any thread of any process.
-inline void EnterLast(Ledger& ledger, unsigned account, Total total) {
+inline void ApplyLastChange(Ledger& ledger, unsigned account, Total total) {
   Holding& holding = HoldingOf(ledger.slot[total.slot()], account);
   const Books books{Load(holding.books)};
   if (ShortNumber(books.number() + 1) != total.number()) return;  // entered
@@ -101,7 +101,7 @@ inline void EnterLast(Ledger& ledger, unsigned account, Total total) {
 
 // What a slot has in an account, everything entered.
 inline std::uint64_t BytesOf(Ledger& ledger, unsigned account, unsigned slot) {
-  EnterLast(ledger, account, Total{Load(TotalWord(ledger, account))});
+  ApplyLastChange(ledger, account, Total{Load(TotalWord(ledger, account))});
   return Books{Load(HoldingOf(ledger.slot[slot], account).books)}.units() * kUnit;
 }
 
@@ -135,7 +135,7 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
   Holding& holding = HoldingOf(ledger.slot[slot], account);
   for (unsigned i = 0; i < kTries; ++i) {
     const Total total{Load(word)};
-    EnterLast(ledger, account, total);
+    ApplyLastChange(ledger, account, total);
     const Books books{Load(holding.books)};
     // Neither can give more than there is: an overwritten page must not make the total wrap.
     std::int64_t delta = units;
@@ -149,7 +149,7 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
     Store(holding.intent, Pack(static_cast<std::uint32_t>(change), number));
     const Total next{Pack(Plus(total.units(), change), slot << kNumberBits | ShortNumber(number))};
     if (!Exchange(word, total.word, next.word)) continue;
-    EnterLast(ledger, account, next);
+    ApplyLastChange(ledger, account, next);
     return Outcome::kDone;
   }
   return Outcome::kBroken;

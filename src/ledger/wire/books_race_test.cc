@@ -63,14 +63,14 @@ class BooksRace : public testing::Test {
   // A process that has joined as the shim does: the mapping alone holds its slot.
   template <typename Body>
   pid_t Start(Body body) {
-    auto seat = ledgers_.Join(job_, base::SelfId());
-    EXPECT_TRUE(seat);
+    auto joined = ledgers_.Join(job_, base::SelfId());
+    EXPECT_TRUE(joined);
     const pid_t pid = ::fork();
     if (pid != 0) return pid;
     void* const at =
-        ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, seat->owner.get(), 0);
+        ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, joined->owner.get(), 0);
     if (at == MAP_FAILED) ::_exit(2);
-    body(*static_cast<wire::Ledger*>(at), seat->slot, seat->file.get());
+    body(*static_cast<wire::Ledger*>(at), joined->slot, joined->file.get());
     ::_exit(0);
   }
   std::uint64_t Used() { return ledgers_.UsageOf(job_).at(0).used.count; }
@@ -143,18 +143,18 @@ std::string UuidNumber(unsigned number) {
 
 // The count is checked and used as it was checked: there is room for 16, and what lies behind them stays.
 TEST_F(BooksRace, ACountOfGpusThatChangesAllTheTimeIsFollowedNowhere) {
-  constexpr std::uint32_t kFew = 3, kTooMany = 20;
-  auto seat = ledgers_.Join(job_, base::SelfId());
-  ASSERT_TRUE(seat);
+  constexpr std::uint32_t kGpuCount = 3, kTooMany = 20;
+  auto joined = ledgers_.Join(job_, base::SelfId());
+  ASSERT_TRUE(joined);
   void* const at =
-      ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, seat->owner.get(), 0);
+      ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, joined->owner.get(), 0);
   ASSERT_NE(at, MAP_FAILED);
   wire::Ledger& ledger = *static_cast<wire::Ledger*>(at);
   std::atomic<bool> over = false;
   std::thread writer([&] {
     while (!over) {
       wire::Store(ledger.gpus, kTooMany);
-      wire::Store(ledger.gpus, kFew);
+      wire::Store(ledger.gpus, kGpuCount);
     }
   });
   for (unsigned i = 0; i < 20'000; ++i) {

@@ -11,7 +11,7 @@ namespace gpuman::ledger::wire {
 
 inline constexpr std::uint32_t kMagic = 0x4c4d5047;  // "GPML"
 inline constexpr std::uint32_t kVersion = 4;
-inline constexpr unsigned kMostGpus = 16;
+inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kSlots = 1024;  // processes of one job at the same time
 // What is counted comes in steps of this size; a count of 32 bits reaches 16 TiB.
 inline constexpr std::uint64_t kUnit = 4096;
@@ -68,10 +68,10 @@ struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: free
   std::uint32_t flags;       // kHoldsImported
   std::uint64_t start_time;  // clock ticks since boot
-  Holding gpu[kMostGpus];
+  Holding gpu[kMaxGpus];
   std::uint32_t order;           // a futex word: what to do, and how many orders there were (orders.h)
   std::uint32_t answered;        // a futex word: the order that was carried out or refused last
-  std::uint32_t stage;           // Stage
+  std::uint32_t stage;           // MemoryStage
   std::uint32_t error;           // why the last order was not carried out: PackError
   std::uint64_t evictable;       // bytes on the device now that can leave it
   std::uint64_t evicted;         // bytes in host memory instead
@@ -87,7 +87,7 @@ struct Slot {
 };
 
 // How the job's processes take device memory.
-enum class Backing : std::uint32_t {
+enum class AllocationMode : std::uint32_t {
   kPlain = 0,
   kEvictable = 1  // so that it can leave the device and come back
 };
@@ -98,7 +98,7 @@ struct Ledger {
   std::uint64_t job;
   std::uint32_t gpus;     // how many of `gpu` are used
   std::uint32_t changes;  // grows when a limit changes
-  std::uint32_t backing;  // Backing; written before the first process joins
+  std::uint32_t backing;  // AllocationMode; written before the first process joins
   // How long a process that is to leave the GPU waits for its calls and work in flight; 0: kPatience.
   std::uint32_t patience_ms;
   std::uint64_t host_budget;  // bytes of host memory that all processes may keep for evicted data; kNoLimit
@@ -108,11 +108,11 @@ struct Ledger {
   std::uint32_t offers;            // a futex word; grows when there may be room for who waits for some
   std::uint32_t room_patience_ms;  // how long an allocation waits for room; 0: it does not
   std::uint8_t reserved0[4];
-  Gpu gpu[kMostGpus];
+  Gpu gpu[kMaxGpus];
   // No room comes for so many bytes or more, with all that the process waits for: such an allocation fails
   // without waiting. 0: there is no such size.
   std::uint64_t denied;
-  std::uint8_t reserved1[4096 - 64 - kMostGpus * sizeof(Gpu) - 8];
+  std::uint8_t reserved1[4096 - 64 - kMaxGpus * sizeof(Gpu) - 8];
   Slot slot[kSlots];
 };
 
@@ -134,7 +134,7 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&
               offsetof(Ledger, watched_ms) == 48 && offsetof(Ledger, offers) == 52 &&
               offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, gpu) == 64 &&
-              offsetof(Ledger, denied) == 64 + kMostGpus * sizeof(Gpu) && offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, denied) == 64 + kMaxGpus * sizeof(Gpu) && offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

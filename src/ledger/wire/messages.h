@@ -14,7 +14,8 @@ inline constexpr char kSocketVariable[] = "GPUMAN_SHIM_SOCKET";
 inline constexpr char kJobVariable[] = "GPUMAN_JOB_ID";
 inline constexpr char kKeyVariable[] = "GPUMAN_JOB_KEY";
 // "1": memory of this process may be asked to leave the GPU. Read when the program looks for the driver's
-// functions, before a ledger says the same (Backing): afterwards it is too late to stand before its launches.
+// functions, before a ledger says the same (AllocationMode): afterwards it is too late to stand before its
+// launches.
 inline constexpr char kEvictableVariable[] = "GPUMAN_SHIM_EVICTABLE";
 // What plain memory of this process is made of: "vmm": memory that the daemon can move, where it may be asked
 // to leave; "managed": managed memory, which the driver pages; "oversubscribe": that, and more of it than the

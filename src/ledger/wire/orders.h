@@ -17,7 +17,7 @@
 
 namespace gpuman::ledger::wire {
 
-enum class Stage : std::uint32_t {
+enum class MemoryStage : std::uint32_t {
   kNone = 0,  // it has no context: nothing of it is on the GPU, and nobody answers
   kOnGpu = 1,
   kEvicting = 2,
@@ -28,15 +28,15 @@ enum class Stage : std::uint32_t {
 };
 inline constexpr std::uint32_t kStages = 7;
 
-enum class What : std::uint32_t {
+enum class OrderKind : std::uint32_t {
   kRun = 0,    // be on the GPU, whole, the gate open
   kLeave = 1,  // the gate shut and all that can leave away: suspended
   kHold = 2,   // the gate shut and the work done; memory stays where it is
   kTake = 3    // the same, and `order_bytes` in all away, at least
 };
-constexpr What WhatOf(std::uint32_t order) { return static_cast<What>(order & 3); }
+constexpr OrderKind OrderKindOf(std::uint32_t order) { return static_cast<OrderKind>(order & 3); }
 // The next order after that one.
-constexpr std::uint32_t OrderAfter(std::uint32_t order, What what) {
+constexpr std::uint32_t OrderAfter(std::uint32_t order, OrderKind what) {
   return ((order >> 2) + 1) << 2 | static_cast<std::uint32_t>(what);
 }
 

@@ -26,13 +26,13 @@ namespace gpuman::ledger::wire {
 // Of a Hello in place of kHelloMagic.
 inline constexpr std::uint32_t kOutMagic = 0x4f4d5047;   // "GPMO"
 inline constexpr std::uint32_t kBackMagic = 0x424d5047;  // "GPMB"
-// The doorbell: nothing follows. What the process has to say stands in its slot.
-inline constexpr std::uint32_t kBellMagic = 0x444d5047;  // "GPMD"
+// A notification: nothing follows. What the process has to say stands in its slot.
+inline constexpr std::uint32_t kNotifyMagic = 0x444d5047;  // "GPMD"
 
 inline constexpr std::uint32_t kPartsMagic = 0x504d5047;  // "GPMP"
 inline constexpr std::uint32_t kReplyMagic = 0x524d5047;  // "GPMR"
-inline constexpr unsigned kMostParts = 32;                // of one message, and descriptors
-inline constexpr unsigned kMostSegments = 1024;           // of one process's host memory
+inline constexpr unsigned kMaxParts = 32;                 // of one message, and descriptors
+inline constexpr unsigned kMaxSegments = 1024;            // of one process's host memory
 
 struct Part {
   std::uint64_t address;  // where the process has it
@@ -48,7 +48,7 @@ struct Parts {
   // to make memory of its own.
   std::uint32_t more;
   std::uint64_t total;  // out: bytes of all parts of this transfer
-  Part part[kMostParts];
+  Part part[kMaxParts];
 };
 
 // From the mover: `count` descriptors of host memory; without any: it has done its part. From the process:
@@ -60,7 +60,7 @@ struct Reply {
   std::uint32_t error;  // PackError (orders.h): it cannot be done, and nothing was
 };
 
-static_assert(sizeof(Part) == 16 && sizeof(Parts) == 24 + kMostParts * 16 && sizeof(Reply) == 16);
+static_assert(sizeof(Part) == 16 && sizeof(Parts) == 24 + kMaxParts * 16 && sizeof(Reply) == 16);
 
 // CLOCK_MONOTONIC.
 inline std::int64_t MonotonicMs() {
@@ -88,12 +88,12 @@ inline bool AwaitEvents(int socket, short events, std::int64_t end) {
   }
 }
 
-// One message of a seqpacket socket with descriptors (at most kMostParts). False: the other side is gone, or
+// One message of a seqpacket socket with descriptors (at most kMaxParts). False: the other side is gone, or
 // does not read within the time; below 0: it is waited for without end.
 inline bool SendWith(int socket, const void* data, std::size_t size, const int* descriptors, unsigned count,
                      int milliseconds) {
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostParts * sizeof(int))] = {};
-  if (count > kMostParts) return false;
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxParts * sizeof(int))] = {};
+  if (count > kMaxParts) return false;
   iovec part{const_cast<void*>(data), size};
   msghdr message{};
   message.msg_iov = &part;
@@ -124,7 +124,7 @@ inline bool SendWith(int socket, const void* data, std::size_t size, const int* 
 // missing.
 inline ssize_t ReceiveWith(int socket, void* data, std::size_t size, int* descriptors, unsigned& count,
                            int milliseconds) {
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostParts * sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxParts * sizeof(int))];
   count = 0;
   const std::int64_t end = EndAfter(milliseconds);
   for (;;) {
@@ -145,7 +145,7 @@ inline ssize_t ReceiveWith(int socket, void* data, std::size_t size, int* descri
          header = CMSG_NXTHDR(&message, header)) {
       if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
       const std::size_t bytes = header->cmsg_len - CMSG_LEN(0);
-      for (std::size_t at = 0; at + sizeof(int) <= bytes && count < kMostParts; at += sizeof(int))
+      for (std::size_t at = 0; at + sizeof(int) <= bytes && count < kMaxParts; at += sizeof(int))
         __builtin_memcpy(&descriptors[count++], CMSG_DATA(header) + at, sizeof(int));
     }
     return got;

@@ -67,7 +67,7 @@ class AProgramWithATimer : public testing::Test {
 TEST_F(AProgramWithATimer, GivesUpOneWhoSaysNothing) {
   StartTimer(kLate, false);
   char byte = 0;
-  int descriptors[kMostParts];
+  int descriptors[kMaxParts];
   unsigned count = 0;
   EXPECT_LT(ReceiveWith(own_.get(), &byte, 1, descriptors, count, kWaitMs), 0);
   EXPECT_LT(signals, kLate);
@@ -84,7 +84,7 @@ TEST_F(AProgramWithATimer, GivesUpOneWhoDoesNotRead) {
 TEST_F(AProgramWithATimer, WaitsOnWhereTheWaitingHasNoEnd) {
   StartTimer(kSoon, false);
   char byte = 1;
-  int descriptors[kMostParts];
+  int descriptors[kMaxParts];
   unsigned count = 0;
   EXPECT_EQ(ReceiveWith(own_.get(), &byte, 1, descriptors, count, -1), 1);
   EXPECT_GE(signals, kSoon);

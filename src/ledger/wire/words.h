@@ -19,7 +19,7 @@ inline void Store(std::uint32_t& word, std::uint32_t value) {
 // How many GPUs the ledger says that it has, at most as many as there is room for.
 inline unsigned GpusOf(const Ledger& ledger) {
   const std::uint32_t gpus = Load(ledger.gpus);
-  return gpus < kMostGpus ? gpus : kMostGpus;
+  return gpus < kMaxGpus ? gpus : kMaxGpus;
 }
 
 }  // namespace gpuman::ledger::wire

@@ -10,7 +10,7 @@
 
 namespace gpuman::shim {
 
-inline constexpr int kMostDevices = 64;
+inline constexpr int kMaxDevices = 64;
 
 // Bytes of an array of this shape, rows padded as the driver pads them; 0 for a shape that no driver takes.
 std::uint64_t ArrayBytes(const driver::abi::CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels);
@@ -39,7 +39,7 @@ class Arrays {
 
  private:
   Table<ArrayEntry> entries_;
-  std::uint64_t small_[kMostDevices] = {};  // bytes in small arrays
+  std::uint64_t small_[kMaxDevices] = {};  // bytes in small arrays
 };
 
 }  // namespace gpuman::shim

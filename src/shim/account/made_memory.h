@@ -13,7 +13,7 @@ namespace gpuman::shim {
 
 struct Made {
   std::uint64_t handle;  // the driver's; not where a region stands for the memory
-  int kept;              // as Backing's
+  int kept;              // as PieceBacking's
   int device;
   std::uint64_t bytes;
   std::uint64_t born;

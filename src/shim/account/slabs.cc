@@ -9,13 +9,13 @@ bool Slabs::Add(std::uint64_t address, std::uint64_t context, int device) {
       ::mmap(nullptr, sizeof(Slab), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
   ::madvise(memory, sizeof(Slab), MADV_DONTFORK);
-  Place* const place = slabs_.Insert(address);
-  if (place == nullptr) {
+  SlabRef* const ref = slabs_.Insert(address);
+  if (ref == nullptr) {
     ::munmap(memory, sizeof(Slab));
     return false;
   }
-  place->slab = reinterpret_cast<std::uintptr_t>(memory);
-  Slab& slab = *At(*place);
+  ref->slab = reinterpret_cast<std::uintptr_t>(memory);
+  Slab& slab = *At(*ref);
   slab.address = address;
   slab.context = context;
   slab.device = device;
@@ -25,8 +25,8 @@ bool Slabs::Add(std::uint64_t address, std::uint64_t context, int device) {
 }
 
 void Slabs::Drop(std::uint64_t address) {
-  Place place{};
-  if (slabs_.Take(address, place)) ::munmap(At(place), sizeof(Slab));
+  SlabRef ref{};
+  if (slabs_.Take(address, ref)) ::munmap(At(ref), sizeof(Slab));
 }
 
 // The first that does.
@@ -57,13 +57,13 @@ bool Slabs::Allocate(std::uint64_t context, int device, std::uint64_t size, Smal
   const auto steps = static_cast<unsigned>((size + kStep - 1) / kStep);
   Slab* found = nullptr;
   unsigned first = 0;
-  const auto fits = [&](const Place& place) {
-    Slab& slab = *At(place);
+  const auto fits = [&](const SlabRef& ref) {
+    Slab& slab = *At(ref);
     if (found == nullptr && slab.context == context && slab.device == device && FindFree(slab, steps, first))
       found = &slab;
   };
-  if (const Place* const last = slabs_.Find(last_)) fits(*last);
-  if (found == nullptr) slabs_.ForEach([&](std::uint64_t, const Place& place) { fits(place); });
+  if (const SlabRef* const last = slabs_.Find(last_)) fits(*last);
+  if (found == nullptr) slabs_.ForEach([&](std::uint64_t, const SlabRef& ref) { fits(ref); });
   if (found == nullptr) return false;
   for (unsigned step = first; step < first + steps; ++step)
     found->taken[step / 64] |= std::uint64_t{1} << step % 64;
@@ -77,9 +77,9 @@ bool Slabs::Allocate(std::uint64_t context, int device, std::uint64_t size, Smal
 }
 
 bool Slabs::Find(std::uint64_t slab, std::uint64_t address, Small& small) {
-  const Place* const place = slabs_.Find(slab);
-  if (place == nullptr || address < slab || address - slab >= kBytes) return false;
-  const Slab& found = *At(*place);
+  const SlabRef* const ref = slabs_.Find(slab);
+  if (ref == nullptr || address < slab || address - slab >= kBytes) return false;
+  const Slab& found = *At(*ref);
   auto first = static_cast<unsigned>((address - slab) / kStep);
   if (!IsTaken(found, first)) return false;
   while (found.steps[first] == 0) --first;
@@ -88,9 +88,9 @@ bool Slabs::Find(std::uint64_t slab, std::uint64_t address, Small& small) {
 }
 
 Slabs::Freed Slabs::Free(std::uint64_t slab, const Small& small) {
-  Place* const place = slabs_.Find(slab);
-  if (place == nullptr) return Freed::kNone;
-  Slab& found = *At(*place);
+  SlabRef* const ref = slabs_.Find(slab);
+  if (ref == nullptr) return Freed::kNone;
+  Slab& found = *At(*ref);
   const auto first = static_cast<unsigned>((small.address - slab) / kStep);
   if (found.number[first] != small.number || found.steps[first] == 0) return Freed::kNone;
   const unsigned steps = found.steps[first];
@@ -103,7 +103,7 @@ Slabs::Freed Slabs::Free(std::uint64_t slab, const Small& small) {
 }
 
 void Slabs::Reset() {
-  slabs_.ForEach([](std::uint64_t, const Place& place) { ::munmap(At(place), sizeof(Slab)); });
+  slabs_.ForEach([](std::uint64_t, const SlabRef& ref) { ::munmap(At(ref), sizeof(Slab)); });
   slabs_.Reset();
 }
 

@@ -54,17 +54,17 @@ class Slabs {
     std::uint16_t slack[kSteps];  // of its last step
     std::uint64_t number[kSteps];
   };
-  struct Place {
+  struct SlabRef {
     std::uint64_t slab;  // a Slab's address here
   };
-  static Slab* At(const Place& place) { return reinterpret_cast<Slab*>(place.slab); }
+  static Slab* At(const SlabRef& ref) { return reinterpret_cast<Slab*>(ref.slab); }
   static bool IsTaken(const Slab& slab, unsigned step) {
     return (slab.taken[step / 64] >> step % 64 & 1) != 0;
   }
   static bool FindFree(Slab& slab, unsigned steps, unsigned& first);
   static Small Tell(const Slab& slab, unsigned first);
 
-  Table<Place> slabs_;                    // by the device's address
+  Table<SlabRef> slabs_;                  // by the device's address
   std::uint64_t last_ = 0, numbers_ = 0;  // the slab that served last
 };
 

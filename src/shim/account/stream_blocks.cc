@@ -164,7 +164,7 @@ std::uint32_t StreamBlocks::Merge(std::uint32_t i) {
   }
 }
 
-void StreamBlocks::Settled(std::uint32_t i) {
+void StreamBlocks::Completed(std::uint32_t i) {
   Unlink(i);
   const Behind spent = nodes_[i].behind;
   nodes_[i].behind = {};

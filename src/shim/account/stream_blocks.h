@@ -61,7 +61,7 @@ class StreamBlocks {
   void Settle(Done done) {
     for (std::uint32_t i = 1; i < made_ && pending_ != 0; ++i) {
       const Node& node = nodes_[i];
-      if (node.state == State::kFree && node.behind.event != 0 && done(node.behind)) Settled(i);
+      if (node.state == State::kFree && node.behind.event != 0 && done(node.behind)) Completed(i);
     }
   }
   // An event that no block waits for any more. False: none.
@@ -100,7 +100,7 @@ class StreamBlocks {
   // Whether the two, which follow one another, can be one.
   bool Match(const Node& a, const Node& b) const;
   std::uint32_t Merge(std::uint32_t i);
-  void Settled(std::uint32_t i);
+  void Completed(std::uint32_t i);
   void Spend(const Behind& behind);
   void Give(std::uint32_t i, std::uint64_t bytes, std::uint64_t size, std::uint64_t context);
   static bool Usable(const Node& node, const StreamKey& stream) {

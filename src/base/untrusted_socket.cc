@@ -1,0 +1,69 @@
+#include "base/untrusted_socket.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <vector>
+
+namespace gpuman::base {
+namespace {
+
+// Without room for descriptors: those that the kernel shows are copies, and MSG_CTRUNC tells of them.
+ssize_t Peek(int socket, void* data, std::size_t size, bool& more) {
+  iovec part{data, size};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  const ssize_t got = ::recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+  more = (message.msg_flags & MSG_CTRUNC) != 0;
+  return got;
+}
+
+constexpr std::size_t kMaxLooked = 64u << 10;
+
+// Nothing can come any more, and what is there comes without descriptors.
+bool HasNoDescriptors(int socket) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  const int on = 1;
+  if (::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return false;
+  // An empty message and the end look alike; credentials come with the message alone.
+  if (type == SOCK_SEQPACKET && ::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+    return false;
+  if (::shutdown(socket, SHUT_RD) != 0) return false;
+  char byte = 0;
+  bool more = false;
+  if (type == SOCK_SEQPACKET) return Peek(socket, &byte, 1, more) == 0 && !more;
+  // A stream is shown up to the first descriptor, or to out-of-band data: then there is more than was shown.
+  int all = 0;
+  if (::ioctl(socket, FIONREAD, &all) != 0 || all < 0 || static_cast<std::size_t>(all) > kMaxLooked)
+    return false;
+  std::vector<char> room(static_cast<std::size_t>(all) + 1);
+  return Peek(socket, room.data(), room.size(), more) == all && !more;
+}
+
+}  // namespace
+
+void PrepareUntrusted(int socket) {
+  const int on = 1;
+  (void)::setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
+}
+
+ssize_t ReceiveData(int socket, void* data, std::size_t size) {
+  bool descriptors = false;
+  const ssize_t there = Peek(socket, data, size, descriptors);
+  if (there >= 0 && descriptors) {
+    errno = EBADMSG;
+    return -1;
+  }
+  // No more than was looked at: what came meanwhile was not.
+  return there > 0 ? ::recv(socket, data, static_cast<std::size_t>(there), MSG_DONTWAIT) : there;
+}
+
+void UntrustedSocket::HangUp() {
+  if (fd_.ok() && HasNoDescriptors(fd_.get())) fd_.Close();
+  Close();
+}
+
+}  // namespace gpuman::base

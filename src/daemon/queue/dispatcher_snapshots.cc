@@ -1,0 +1,96 @@
+// What the next pass would say, for those who ask.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/queue/dispatcher.h"
+#include "queue/forecast.h"
+
+namespace gpuman::daemon {
+
+namespace {
+constexpr std::size_t kShort = 2000;  // waiting jobs: a snapshot takes less than a millisecond
+}
+
+bool Dispatcher::IsViewCheap() const {
+  if (!dirty_ && forecast_) return true;
+  return book_.snapshot().waiting.size() <= kShort && clock_.Mono() >= next_snapshot_;
+}
+
+Dispatcher::View Dispatcher::CurrentView() {
+  const auto began = clock_.Mono();
+  const auto now = clock_.Wall();
+  FollowClock(now);
+  const bool known = !dirty_ && forecast_;
+  const auto& snapshot = book_.View(clock_.Mono());
+  if (dirty_ || plan_.verdicts.size() != snapshot.waiting.size()) {
+    plan_ = queue::Pass(snapshot, now);
+    dirty_ = forecast_ = false;
+    // What it would start is started by the pass that is on its way.
+  }
+  if (!forecast_) estimates_ = queue::Forecast(snapshot, plan_, now, kForecasts);
+  forecast_ = true;
+  const auto ended = clock_.Mono();
+  if (!known) next_snapshot_ = ended + kRestPerPass * (ended - began);
+  return {snapshot, plan_, estimates_.starts, estimates_.presumed, now, dependents_};
+}
+
+void Dispatcher::WithSnapshot(std::function<void(std::shared_ptr<const QueueSnapshot>)> then) {
+  FollowClock(clock_.Wall());
+  if (auto shared = latest_.lock()) return then(std::move(shared));
+  askers_.push_back({changes_, std::move(then)});
+  if (!snapshot_pending_) ScheduleSnapshot();
+}
+
+void Dispatcher::ScheduleSnapshot() {
+  snapshot_pending_ = true;
+  if (clock_.Mono() >= next_snapshot_) return MakeSnapshot();
+  snapshot_timer_.expires_at(next_snapshot_);
+  snapshot_timer_.async_wait([self = self_](boost::system::error_code error) {
+    if (!error && *self) (*self)->MakeSnapshot();
+  });
+}
+
+// Only the copy is made here.
+void Dispatcher::MakeSnapshot() {
+  const auto began = clock_.Mono();
+  const auto& snapshot = book_.View(began);
+  const bool planned = !dirty_ && plan_.verdicts.size() == snapshot.waiting.size();
+  const auto shared = std::make_shared<QueueSnapshot>(snapshot, planned ? std::optional(plan_) : std::nullopt,
+                                                      clock_.Wall(), dependents_);
+  const auto made = [self = self_, shared, changes = changes_] {
+    if (*self) (*self)->OnSnapshotMade(shared, changes);
+  };
+  const bool is_short = snapshot.waiting.size() <= kShort;
+  if (is_short) shared->Make();
+  const auto ended = clock_.Mono();
+  next_snapshot_ = ended + kRestPerPass * (ended - began);
+  if (is_short) return made();
+  host_.Aside(base::kEveryUser, {[shared] { shared->Make(); }, made});
+}
+
+// What was changed while it was made is not in it: who asked after that gets the next one.
+void Dispatcher::OnSnapshotMade(const std::shared_ptr<const QueueSnapshot>& shared, std::uint64_t changes) {
+  snapshot_pending_ = false;
+  if (changes == changes_) latest_ = shared;
+  auto askers = std::exchange(askers_, {});
+  const auto later = std::stable_partition(askers.begin(), askers.end(),
+                                           [&](const Asker& asker) { return asker.changes <= changes; });
+  askers_.assign(std::make_move_iterator(later), std::make_move_iterator(askers.end()));
+  askers.erase(later, askers.end());
+  if (!askers_.empty()) ScheduleSnapshot();
+  for (const auto& asker : askers) asker.then(shared);
+}
+
+Dispatcher::Backlog Dispatcher::CurrentBacklog() const {
+  Backlog backlog;
+  backlog.paused = state_.paused;
+  for (const auto& verdict : plan_.verdicts) ++backlog.jobs[verdict.reason];
+  const auto now = clock_.Wall();
+  for (const auto& row : book_.snapshot().waiting) {
+    if (row.held || row.dependency != queue::DependencyState::kMet || row.begin > now) continue;
+    backlog.oldest = std::min(backlog.oldest.value_or(queue::kNever), row.since);
+  }
+  return backlog;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,276 @@
+#include "daemon/sharing/share_controller.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+#include <variant>
+
+#include "base/overloaded.h"
+#include "share/text.h"
+
+namespace gpuman::daemon {
+namespace {
+
+// While something is ordered and not answered, the ledgers are looked at this often.
+constexpr base::Millis kLedgerPoll{2};
+
+// What an allocation is denied for may have been the figures of a moment; a daemon that has just begun has
+// not heard of all processes.
+constexpr base::Millis kDenyAfter{300}, kHeardOfAll{3000};
+
+// Nothing of them is away, and their gates are open.
+bool RunWhole(const std::vector<ledger::SlotStatus>& slots) {
+  return std::all_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
+    return one.ordered == ledger::wire::OrderKind::kRun && one.evicted.count == 0 &&
+           (one.answered || one.stage == ledger::wire::MemoryStage::kNone);
+  });
+}
+
+std::string UserOf(const SharedJob& job) { return fmt::format("{} {}", job.owner.uid, job.owner.trust); }
+
+bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
+
+}  // namespace
+
+ShareController::ShareController(boost::asio::io_context& loop, const base::Clock& clock,
+                                 ShareControllerHost& host, ShimChannel& shims, suspend::Checkpointer& movers,
+                                 share::SchedulerSettings settings)
+    : clock_(clock),
+      host_(host),
+      shims_(shims),
+      movers_(movers),
+      scheduler_(std::move(settings)),
+      turn_(loop),
+      poll_(loop),
+      loop_(loop),
+      began_(clock.Mono()),
+      self_(std::make_shared<ShareController*>(this)) {}
+
+ShareController::~ShareController() { *self_ = nullptr; }
+
+ShareController::Entry* ShareController::Find(base::JobId job) {
+  const auto found = entries_.find(job);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+// --- Who takes part ---
+
+void ShareController::Reconcile() {
+  auto jobs = host_.SharedJobs();
+  std::set<base::JobId> there;
+  for (const auto& job : jobs) there.insert(job.id);
+  std::vector<base::JobId> gone;
+  for (const auto& [id, entry] : entries_)
+    if (!there.contains(id)) gone.push_back(id);
+  for (const auto id : gone) Leave(id);
+  if (!jobs.empty() && capacities_.empty()) SetCapacities();
+  for (auto& job : jobs) {
+    Entry* const known = Find(job.id);
+    if (!known) {
+      Join(std::move(job));
+      continue;
+    }
+    const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority;
+    const bool was_lent = known->job.lent, lent = job.lent;
+    known->job = std::move(job);
+    if (weighs) Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority});
+    if (lent && !was_lent) Lend(*known);
+    if (!lent && was_lent) TakeBack(*known);
+  }
+}
+
+void ShareController::Join(SharedJob job) {
+  const auto id = job.id;
+  Entry& entry = entries_[id];
+  entry.job = std::move(job);
+  entry.ordered = clock_.Mono();
+  // An earlier daemon may have left it anywhere.
+  const bool runs = RunWhole(shims_.SlotStatusesOf(id)) && !entry.job.lent;
+  Feed(share::event::Joined{id, entry.job.weight, entry.job.priority,
+                            runs ? share::Gate::kOpen : share::Gate::kClosed, UserOf(entry.job)});
+  if (entry.job.lent) return Lend(entry);
+  if (!runs) return TakeBack(entry);
+  Check(entry);
+}
+
+void ShareController::Leave(base::JobId job) {
+  // What it has waited for comes too late: whoever is left of it goes on.
+  if (Entry& entry = entries_.at(job); shims_.Has(job) && !entry.job.lent) {
+    shims_.SetSharing(job, {});
+    for (const auto& gpu : entry.job.gpus) shims_.SetRoom(job, gpu, std::nullopt);
+    (void)shims_.OrderAll(job, {ledger::wire::OrderKind::kRun, {}});
+  }
+  entries_.erase(job);
+  Feed(share::event::Left{job});
+}
+
+// The suspend controller has it from now on. What waits for room would wait for ever.
+void ShareController::Lend(Entry& entry) {
+  entry.mode = Entry::Mode::kLent;
+  entry.open = false;
+  entry.close.reset();
+  entry.opening.reset();
+  entry.evicting.clear();
+  entry.silence.clear();
+  if (entry.bringing)
+    for (const auto& [process, load] : entry.bringing->loads)
+      if (!load.done) Secure(entry, process, {});
+  entry.bringing.reset();
+  for (const auto& [process, bytes] : entry.loaded) Secure(entry, process, {});
+  entry.loaded.clear();
+  entry.granted.clear();
+  entry.promised.clear();
+  entry.deny_at.reset();
+  shims_.SetSharing(entry.job.id, {});
+  for (const auto& gpu : entry.job.gpus) shims_.SetRoom(entry.job.id, gpu, std::nullopt);
+  entry.told = {};
+  entry.stale = true;
+  SetCapacities();  // what it has is the suspend controller's to free
+  Feed(share::event::Suspended{entry.job.id});
+}
+
+// Its gate is shut before it takes part (again); but one that runs, and has all of its memory, runs on: what
+// was undone of its way off the GPU has cost it enough.
+void ShareController::TakeBack(Entry& entry) {
+  if (RunWhole(shims_.SlotStatusesOf(entry.job.id))) return JoinOpen(entry, {});
+  entry.mode = Entry::Mode::kTaking;
+  entry.open = false;
+  entry.take_until = clock_.Mono() + settings().yield_limit;
+  OrderGates(entry, ledger::wire::OrderKind::kHold);
+  SetTimers();
+}
+
+void ShareController::SetSettings(share::SchedulerSettings settings) {
+  Feed(share::event::SettingsChanged{std::move(settings)});
+  capacities_.clear();
+  SetCapacities();
+}
+
+// --- The scheduler ---
+
+void ShareController::Feed(const share::Event& event) {
+  events_.push_back(event);
+  if (std::exchange(feeding_, true)) return;
+  while (!events_.empty()) {
+    const auto next = std::move(events_.front());
+    events_.pop_front();
+    if (IsTold()) spdlog::debug("share: {}", share::TextOf(next));
+    for (const auto& action : scheduler_.On(next, clock_.Mono())) {
+      if (IsTold()) spdlog::debug("share: -> {}", share::TextOf(action));
+      Perform(action);
+    }
+  }
+  feeding_ = false;
+  Settle();
+}
+
+void ShareController::Perform(const share::Action& action) {
+  using namespace share::action;  // NOLINT(google-build-using-namespace)
+  const auto with = [this](share::TenantId tenant, auto act) {
+    if (Entry* const entry = Find(tenant); entry && entry->mode == Entry::Mode::kShared) act(*entry);
+  };
+  std::visit(
+      base::Overloaded{
+          [&](const share::action::Open& order) { with(order.tenant, [&](Entry& e) { Open(e); }); },
+          [&](const share::action::Close& order) {
+            with(order.tenant, [&](Entry& e) { Close(e, order.order); });
+          },
+          [&](const share::action::Evict& order) { with(order.tenant, [&](Entry& e) { Evict(e, order); }); },
+          [&](const share::action::Bring& order) {
+            with(order.tenant, [&](Entry& e) { Bring(e, order.order); });
+          },
+          [&](const share::action::StopBring& order) {
+            with(order.tenant, [&](Entry& e) { StopBring(e, {}); });
+          },
+          [&](const Grant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
+          [&](const Deny& deny) {
+            with(deny.tenant, [&](Entry& e) {
+              e.promised.erase(deny.gpu);
+              e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll);
+            });
+          },
+          [&](const share::action::Escalate& escalate) { host_.Escalate(escalate); },
+          [&](const Report& report) { host_.TellSharing(report); },
+      },
+      action);
+}
+
+// What follows of where the scheduler stands now.
+void ShareController::Settle() {
+  TellRoom();
+  SetTimers();
+}
+
+// One that does not answer is looked at with the samples.
+bool ShareController::IsBusy(const Entry& entry) const {
+  if (!entry.silence.empty() && entry.mode != Entry::Mode::kTaking) return false;
+  return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
+         !entry.promised.empty() || entry.deny_at || entry.denied.count > 0;
+}
+
+void ShareController::SetTimers() {
+  const auto on_time = [weak = std::weak_ptr(self_)](const boost::system::error_code& error, auto then) {
+    const auto self = weak.lock();
+    if (!error && self && *self) then(**self);
+  };
+  if (const auto due = scheduler_.Deadline()) {
+    turn_.expires_at(*due);
+    turn_.async_wait([on_time](const boost::system::error_code& error) {
+      on_time(error, [](ShareController& me) { me.Feed(share::event::Tick{}); });
+    });
+  } else {
+    turn_.cancel();
+  }
+  const bool busy =
+      std::any_of(entries_.begin(), entries_.end(), [this](const auto& one) { return IsBusy(one.second); });
+  if (!busy || std::exchange(polling_, true)) return;
+  poll_.expires_after(kLedgerPoll);
+  poll_.async_wait([on_time](const boost::system::error_code& error) {
+    on_time(error, [](ShareController& me) { me.Poll(); });
+  });
+}
+
+void ShareController::Poll() {
+  polling_ = false;
+  std::vector<base::JobId> busy;
+  for (const auto& [id, entry] : entries_)
+    if (IsBusy(entry)) busy.push_back(id);
+  for (const auto id : busy)
+    if (Entry* const entry = Find(id)) Check(*entry);
+  SetTimers();
+}
+
+// For who may have been called from within Feed: the scheduler is told of the job's memory after that.
+void ShareController::CheckSoon(base::JobId job) {
+  boost::asio::post(loop_, IfHere([job](ShareController& me) {
+                      if (Entry* const there = me.Find(job)) me.Check(*there);
+                    }));
+}
+
+void ShareController::OnNotify(base::JobId job) {
+  // What the others have taken of their shares by now is not there for it.
+  const auto slots = shims_.SlotStatusesOf(job);
+  if (std::any_of(slots.begin(), slots.end(), [](const auto& one) { return one.wants.count > 0; })) {
+    for (const auto id : Jobs())
+      if (Entry* const other = id == job ? nullptr : Find(id)) Check(*other);
+  }
+  if (Entry* const entry = Find(job)) Check(*entry);
+}
+
+std::vector<base::JobId> ShareController::Jobs() const {
+  std::vector<base::JobId> jobs;
+  for (const auto& [id, entry] : entries_) jobs.push_back(id);
+  return jobs;
+}
+
+void ShareController::OnSample() {
+  Reconcile();
+  SetCapacities();
+  for (const auto id : Jobs())
+    if (Entry* const entry = Find(id)) Check(*entry);
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,58 @@
+// Processes of shared jobs that take no orders up: because somebody stopped them, or for whatever reason.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "daemon/sharing/share_controller.h"
+#include "daemon/stopped.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using ledger::wire::MemoryStage;
+using ledger::wire::OrderKind;
+
+constexpr base::Millis kLookEvery{50};
+// For a shim to take an order up; and to carry one out that it has taken up: longer than it waits for a
+// mover.
+constexpr base::Millis kTakesUp{10'000}, kCarriesOut{150'000};
+
+}  // namespace
+
+// Empty: it answers, as far as one can tell.
+std::string ShareController::WhySilent(const Entry& entry, const ledger::SlotStatus& one) const {
+  if (one.stage == MemoryStage::kNone) return {};
+  if (const auto by = IsStopped(one.process))
+    return fmt::format("process {} is stopped ({})", one.process.pid,
+                       *by == StoppedBy::kSignal ? "by a signal" : "by a debugger");
+  const bool works = one.stage == MemoryStage::kEvicting || one.stage == MemoryStage::kRestoring;
+  if (one.answered || clock_.Mono() < entry.ordered + (works ? kCarriesOut : kTakesUp)) return {};
+  return fmt::format("libgpuman.so in process {} does not answer", one.process.pid);
+}
+
+void ShareController::CheckAnswers(Entry& entry) {
+  entry.answers_at = clock_.Mono() + kLookEvery;
+  std::string silence;
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id))
+    if (silence.empty()) silence = WhySilent(entry, one);
+  if (silence.empty() == entry.silence.empty()) return;
+  entry.silence = silence;
+  const bool answers = silence.empty();
+  Feed(share::event::Answers{entry.job.id, answers, std::move(silence)});
+}
+
+// Who was to give memory up, and does not answer, keeps it: nobody waits for that.
+void ShareController::LetGoOfSilent(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
+  if (entry.silence.empty() || clock_.Mono() < entry.ordered + settings().yield_limit) return;
+  for (const auto& one : slots) {
+    std::string why = one.answered ? std::string() : WhySilent(entry, one);
+    if (why.empty()) continue;
+    for (auto& [gpu, evicting] : entry.evicting) {
+      if (evicting.ordered.erase(one.process) == 0) continue;
+      evicting.why = why;
+      (void)shims_.Order(entry.job.id, one.process, {OrderKind::kHold, {}});
+    }
+  }
+}
+
+}  // namespace gpuman::daemon

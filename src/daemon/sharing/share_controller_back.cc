@@ -1,0 +1,144 @@
+// Memory of shared jobs on its way back: the mover loads it as room is granted.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/sharing/share_controller.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using suspend::Answer;
+using suspend::Outcome;
+using suspend::Verb;
+
+constexpr int kMaxTries = 50;
+constexpr base::Millis kRetry{100};
+
+}  // namespace
+
+void ShareController::Bring(Entry& entry, share::OrderId order) {
+  Bringing& bringing = entry.bringing.emplace(Bringing{});
+  bringing.order = order;
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
+    if (one.evicted.count == 0 || entry.loaded.contains(one.process)) continue;
+    bringing.loads[one.process] = {.gpu = GpuOf(entry, one), .need = one.evicted};
+  }
+  if (bringing.loads.empty()) return EndBringing(entry);
+  for (const auto& [process, load] : bringing.loads) StartLoad(entry.job.id, process, {});
+}
+
+void ShareController::StartLoad(base::JobId job, base::ProcessId process, base::Bytes room) {
+  const Entry& entry = entries_.at(job);
+  const auto order = entry.bringing->order;
+  movers_.Move(entry.job.owner, {.verb = Verb::kLoad, .process = process, .room = room}, {},
+               IfHere([job, process, order](ShareController& me, const Answer& answer) {
+                 me.LoadEnded(job, process, order, answer);
+               }),
+               IfHere([job, process, order](ShareController& me, const Answer& notice) {
+                 if (notice.outcome == Outcome::kMoving) me.LoadCame(job, process, order, notice.bytes);
+               }));
+}
+
+void ShareController::LoadCame(base::JobId job, base::ProcessId process, share::OrderId order,
+                               base::Bytes bytes) {
+  Entry* const entry = Find(job);
+  if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;
+  Load& load = entry->bringing->loads.at(process);
+  const base::Bytes told = std::min(load.again, bytes);
+  load.again = load.again - told;
+  bytes = std::min(bytes - told, load.need - load.came);
+  if (bytes.count == 0) return;
+  load.came += bytes;
+  Feed(share::event::Back{job, load.gpu, bytes});
+}
+
+void ShareController::LoadEnded(base::JobId job, base::ProcessId process, share::OrderId order,
+                                const Answer& answer) {
+  Entry* const entry = Find(job);
+  if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;
+  Load& load = entry->bringing->loads.at(process);
+  const bool over = !base::IsAlive(process);
+  if (answer.outcome == Outcome::kDone) {
+    LoadCame(job, process, order, load.need + load.again);  // whatever of it was not told
+    entry->loaded[process] = load.need;
+  } else if (!over && (answer.outcome == Outcome::kLost || answer.outcome == Outcome::kNoRoom) &&
+             ++load.tries < kMaxTries) {
+    // A mover that died, or memory that others are just giving up.
+    return TryAgain(job, process, order);
+  } else if (!over) {
+    return StopBring(*entry, answer.message);
+  }
+  load.done = true;
+  const auto& loads = entry->bringing->loads;
+  if (std::all_of(loads.begin(), loads.end(), [](const auto& one) { return one.second.done; }))
+    EndBringing(*entry);
+}
+
+void ShareController::TryAgain(base::JobId job, base::ProcessId process, share::OrderId order) {
+  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_);
+  timer->expires_after(kRetry);
+  timer->async_wait(
+      IfHere([timer, job, process, order](ShareController& me, const boost::system::error_code&) {
+        const Entry* const entry = me.Find(job);
+        if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping)
+          return;
+        Load& load = me.entries_.at(job).bringing->loads.at(process);
+        load.again = load.came;
+        me.StartLoad(job, process, load.granted);
+      }));
+}
+
+// What came leaves the GPU again; in host memory it is whole.
+void ShareController::StopBring(Entry& entry, std::string why) {
+  if (!entry.bringing || std::exchange(entry.bringing->stopping, true)) return;
+  Bringing& bringing = *entry.bringing;
+  bringing.why = std::move(why);
+  for (const auto& [process, load] : bringing.loads) {
+    ++bringing.securing;
+    entry.loaded.erase(process);
+    Secure(entry, process,
+           IfHere([job = entry.job.id, order = bringing.order](ShareController& me, const Answer&) {
+             Entry* const there = me.Find(job);
+             if (!there || !there->bringing || there->bringing->order != order) return;
+             if (--there->bringing->securing == 0) me.EndBringing(*there);
+           }));
+  }
+}
+
+void ShareController::EndBringing(Entry& entry) {
+  const auto order = entry.bringing->order;
+  const auto why = std::move(entry.bringing->why);
+  entry.bringing.reset();
+  entry.stale = true;
+  CheckSoon(entry.job.id);
+  Feed(share::event::BackDone{entry.job.id, order, why});
+}
+
+void ShareController::GrantRoom(Entry& entry, const share::action::Grant& grant) {
+  if (grant.in_bring) {
+    entry.granted[grant.gpu] += grant.bytes;
+    base::Bytes left = grant.bytes;
+    if (!entry.bringing) return;
+    for (auto& [process, load] : entry.bringing->loads) {
+      if (load.gpu != grant.gpu) continue;
+      const base::Bytes bytes = std::min(left, load.need - load.granted);
+      if (bytes.count == 0) continue;
+      load.granted += bytes;
+      left = left - bytes;
+      movers_.Grant(entry.job.owner, process, bytes);
+    }
+    return;
+  }
+  constexpr int kMaxFruitless = 20;
+  const base::Bytes counted = CountedOf(entry.job.id, grant.gpu);
+  entry.fruitless = counted == entry.counted_at_grant ? entry.fruitless + 1 : 0;
+  entry.counted_at_grant = counted;
+  // The driver has less than it should.
+  if (entry.fruitless > kMaxFruitless) entry.denied = MostWanted(entry);
+  entry.promised[grant.gpu] = {grant.bytes, counted};
+  entry.wants_fell.reset();
+  entry.deny_at.reset();
+  entry.offer = true;
+}
+
+}  // namespace gpuman::daemon

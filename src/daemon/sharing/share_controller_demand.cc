@@ -1,0 +1,253 @@
+// What shared jobs have and want of their GPUs.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/sharing/share_controller.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using ledger::wire::MemoryStage;
+using Doing = ledger::wire::Activity;
+
+// How long an allocation waits for its turn at most.
+constexpr base::Millis kRoomPatience{600'000};
+// Shims tell pauses of this length; how long one has to be to end a turn is the scheduler's to say.
+constexpr base::Millis kToldIdle{20};
+
+// What cannot leave is so much more when it was so for so long: no allocation takes that long.
+constexpr base::Millis kPinnedHolds{250};
+// After which a promise is offered again, or is void.
+constexpr base::Millis kPromiseHolds{20};
+
+bool IsMoving(const ledger::SlotStatus& one) {
+  return one.stage == MemoryStage::kEvicting || one.stage == MemoryStage::kRestoring;
+}
+
+}  // namespace
+
+std::string ShareController::GpuOf(const Entry& entry, const ledger::SlotStatus& slot) const {
+  if (!slot.home.empty()) return slot.home;
+  const auto most = std::max_element(slot.held.begin(), slot.held.end(),
+                                     [](const auto& a, const auto& b) { return a.used < b.used; });
+  if (most != slot.held.end()) return most->uuid;
+  return entry.job.gpus.empty() ? std::string() : entry.job.gpus.front();
+}
+
+base::Bytes ShareController::CountedOf(base::JobId job, const std::string& gpu) const {
+  for (const auto& one : shims_.UsageOf(job))
+    if (one.uuid == gpu) return one.used;
+  return {};
+}
+
+ShareController::Demands ShareController::DemandOf(const Entry& entry,
+                                                   const std::vector<ledger::SlotStatus>& slots) const {
+  Demands demand;
+  std::map<std::string, std::uint64_t> with_memory;  // processes
+  for (const auto& one : slots) {
+    const auto gpu = GpuOf(entry, one);
+    if (gpu.empty()) continue;
+    const auto with_mover = entry.loaded.find(one.process);
+    const base::Bytes loaded =
+        with_mover == entry.loaded.end() ? base::Bytes{} : std::min(with_mover->second, one.evicted);
+    share::Demand& part = demand[gpu];
+    if ((one.evictable + one.evicted).count > 0) ++with_memory[gpu];
+    part.resident += one.evictable + loaded;
+    part.away += one.evicted - loaded;
+    part.wants += one.wants;
+    for (const auto& held : one.held) {
+      if (held.uuid != gpu) {
+        demand[held.uuid].pinned += held.used;
+        continue;
+      }
+      const base::Bytes rest = held.used - one.evictable - one.evicted, managed = std::min(one.managed, rest);
+      part.managed += managed;
+      part.pinned += rest - managed;
+    }
+  }
+  // Where it will be.
+  if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
+  for (auto& [gpu, part] : demand) part.pinned += shims_.OutsideOf(entry.job.id, gpu);
+  // The driver shows less while memory moves, and memory that came by way of a mover not with its process;
+  // but who has memory has a context.
+  for (const auto& [gpu, processes] : with_memory) {
+    const base::Bytes contexts{host_.ContextCostOf(gpu).count * processes};
+    demand[gpu].pinned = std::max(demand[gpu].pinned, contexts);
+  }
+  return demand;
+}
+
+// Memory that is being allocated counts already, and is not yet among what can leave: it is taken for that
+// meanwhile, or others would be denied room for want of it. Nobody allocates behind a shut gate.
+void ShareController::CheckPinned(Entry& entry, Demands& demand) const {
+  const auto now = clock_.Mono();
+  for (auto& [gpu, part] : demand) {
+    Pinned& known = entry.pinned[gpu];
+    if (!entry.open || part.pinned <= known.bytes) {
+      known = {part.pinned, {}, {}};
+      continue;
+    }
+    known.least = known.grew ? std::min(known.least, part.pinned) : part.pinned;
+    if (!known.grew) known.grew = now;
+    if (now >= *known.grew + kPinnedHolds) known = {known.least, {}, {}};
+    part.resident += part.pinned - known.bytes;
+    part.pinned = known.bytes;
+  }
+}
+
+// An allocation that was promised its room no longer waits just before it takes it, and waits again where it
+// failed all the same: neither is the end of the promise. Returns the GPUs where it was taken, and the next
+// allocation waits already.
+std::set<std::string> ShareController::CheckPromises(Entry& entry, Demands& demand) {
+  std::set<std::string> taken;
+  const auto now = clock_.Mono();
+  for (const auto& [gpu, promise] : entry.promised) {
+    share::Demand& part = demand[gpu];
+    const base::Bytes counted = CountedOf(entry.job.id, gpu);
+    if (part.wants.count > 0) {
+      entry.wants_fell.reset();
+      if (counted >= promise.counted + promise.bytes)
+        taken.insert(gpu);
+      else if (entry.open && now >= entry.offered + kPromiseHolds)
+        entry.offer = true;
+      continue;
+    }
+    if (counted != promise.counted) continue;
+    if (!entry.wants_fell) entry.wants_fell = now;
+    if (now < *entry.wants_fell + kPromiseHolds) part.wants = entry.demand[gpu].wants;
+  }
+  return taken;
+}
+
+void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
+  const auto gone = [&](const auto& one) {
+    return std::none_of(slots.begin(), slots.end(),
+                        [&](const ledger::SlotStatus& there) { return there.process == one.first; });
+  };
+  std::erase_if(entry.loaded, gone);
+  std::erase_if(entry.completed, gone);
+  auto demand = DemandOf(entry, slots);
+  CheckPinned(entry, demand);
+  auto taken = CheckPromises(entry, demand);
+  if (std::any_of(slots.begin(), slots.end(), IsMoving)) return;
+  if (!entry.stale && demand == entry.demand && taken.empty()) return;
+  bool wants = false;
+  for (const auto& [gpu, part] : demand) {
+    wants = wants || part.wants.count > 0;
+    const auto before = entry.demand.find(gpu);
+    const bool same = before != entry.demand.end() && before->second.wants == part.wants;
+    if (!same || taken.contains(gpu)) entry.promised.erase(gpu);
+    if (!same) entry.denied = {};  // other allocations wait now: what is said of them is said anew
+  }
+  if (!entry.bringing) entry.granted.clear();
+  if (!wants) entry.deny_at.reset();
+  entry.stale = false;
+  entry.demand = demand;
+  Feed(share::event::DemandIs{entry.job.id, std::move(demand), std::move(taken)});
+}
+
+void ShareController::Check(Entry& entry) {
+  if (entry.mode != Entry::Mode::kLent && clock_.Mono() >= entry.answers_at) CheckAnswers(entry);
+  CheckOrders(entry);
+  if (entry.mode != Entry::Mode::kShared) return;
+  const auto slots = shims_.SlotStatusesOf(entry.job.id);
+  CheckDemand(entry, slots);
+  TellActivity(entry, slots);
+  if (entry.deny_at && clock_.Mono() >= *entry.deny_at) {
+    entry.deny_at.reset();
+    if (scheduler_.IsDenied(entry.job.id)) entry.denied = MostWanted(entry);
+  }
+  if (entry.offer || entry.denied.count > 0) TellRoom();
+}
+
+// By one of its processes: that one gives an allocation up, and the others may find room then.
+base::Bytes ShareController::MostWanted(const Entry& entry) const {
+  base::Bytes most;
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) most = std::max(most, one.wants);
+  return most;
+}
+
+void ShareController::TellActivity(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
+  using share::Activity;
+  Activity activity = Activity::kIdle;
+  std::uint64_t since = 0, completed = 0;
+  for (const auto& one : slots) {
+    Activity its = Activity::kUnknown;
+    if (one.activity == Doing::kAtGate || one.activity == Doing::kForRoom)
+      its = Activity::kWaiting;
+    else if (one.activity == Doing::kBusy)
+      its = Activity::kBusy;
+    else if (one.activity == Doing::kIdle || one.stage == MemoryStage::kNone)
+      its = Activity::kIdle;
+    since = std::max(since, one.activity_since);
+    if (its == Activity::kWaiting || activity == Activity::kWaiting)
+      activity = Activity::kWaiting;
+    else if (its == Activity::kBusy || activity == Activity::kBusy)
+      activity = Activity::kBusy;
+    else if (its == Activity::kUnknown)
+      activity = its;
+    const auto [before, fresh] = entry.completed.try_emplace(one.process, one.completed);
+    if (one.completed > before->second) completed += one.completed - before->second;
+    before->second = one.completed;
+  }
+  if (completed > 0) Feed(share::event::Completed{entry.job.id, completed});
+  if (activity == entry.activity) return;
+  entry.activity = activity;
+  const base::MonoTime when = since == 0 ? clock_.Mono() : base::MonoTime(std::chrono::nanoseconds(since));
+  Feed(share::event::ActivityIs{entry.job.id, activity, when});
+}
+
+// Every job may take what is free in its share of the GPU, without asking: so many shares as there are jobs
+// that run there.
+void ShareController::TellRoom() {
+  for (const auto& [gpu, capacity] : capacities_) {
+    base::Bytes used;
+    std::uint64_t open = 0;
+    for (const auto& [id, entry] : entries_) {
+      const auto part = entry.demand.find(gpu);
+      if (entry.mode == Entry::Mode::kLent || part == entry.demand.end()) continue;
+      // What it has taken of its share since it was looked at counts as well.
+      const bool works = (entry.open || entry.close) && scheduler_.settings().managed_turns;
+      const base::Bytes gone = part->second.away + (works ? base::Bytes{} : part->second.managed);
+      const base::Bytes counted = shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) - gone;
+      used += std::max(
+          part->second.resident + part->second.pinned + (works ? part->second.managed : base::Bytes{}),
+          counted);
+      if (const auto more = entry.granted.find(gpu); more != entry.granted.end()) used += more->second;
+      if (const auto more = entry.promised.find(gpu); more != entry.promised.end())
+        used += more->second.bytes;
+      open += entry.open ? 1 : 0;
+    }
+    const base::Bytes share{open == 0 ? 0 : (capacity - used).count / open};
+    for (auto& [id, entry] : entries_) {
+      if (entry.mode == Entry::Mode::kLent || !entry.demand.contains(gpu)) continue;
+      if (entry.job.oversubscribes) {
+        shims_.SetRoom(id, gpu, std::nullopt);
+        continue;
+      }
+      const auto promised = entry.promised.find(gpu);
+      const base::Bytes more = (entry.open ? share : base::Bytes{}) +
+                               (promised == entry.promised.end() ? base::Bytes{} : promised->second.bytes);
+      shims_.SetRoom(id, gpu, shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) + more);
+    }
+  }
+  for (auto& [id, entry] : entries_)
+    if (entry.mode != Entry::Mode::kLent) TellSharing(entry);
+}
+
+void ShareController::TellSharing(Entry& entry) {
+  const bool contended = std::any_of(entry.demand.begin(), entry.demand.end(),
+                                     [this](const auto& part) { return scheduler_.IsContended(part.first); });
+  const base::Millis idle = std::min(scheduler_.settings().idle, kToldIdle);
+  const ledger::Sharing sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
+  if (entry.told != sharing) {
+    entry.offer = entry.offer || entry.denied.count > 0;
+    entry.told = sharing;
+    shims_.SetSharing(entry.job.id, sharing);
+  }
+  if (!std::exchange(entry.offer, false)) return;
+  entry.offered = clock_.Mono();
+  shims_.OfferRoom(entry.job.id);
+}
+
+}  // namespace gpuman::daemon

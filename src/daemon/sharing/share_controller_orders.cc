@@ -1,0 +1,181 @@
+// The gates of shared jobs: what their shims are ordered, and what they answer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/sharing/share_controller.h"
+#include "daemon/stopped.h"
+#include "daemon/suspension/suspension_views.h"
+#include "driver/abi/cuda.h"
+
+namespace gpuman::daemon {
+
+using ledger::wire::MemoryStage;
+using ledger::wire::OrderKind;
+using ledger::wire::Trouble;
+
+namespace {
+
+// After an order that a shim could not carry out.
+constexpr base::Millis kOpenAgain{1000};
+
+bool Answers(const ledger::SlotStatus& one) {
+  return one.stage != MemoryStage::kNone && one.stage != MemoryStage::kFailed;
+}
+
+// Its context is gone: the rest of it goes within a moment, and its memory with it.
+bool IsAtItsEnd(const ledger::SlotStatus& one) {
+  return one.trouble == Trouble::kDriver &&
+         (one.driver_error == driver::abi::CUDA_ERROR_DEINITIALIZED ||
+          one.driver_error == driver::abi::CUDA_ERROR_INVALID_CONTEXT ||
+          one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+struct Shutting {
+  bool shut = true;
+  std::string why;         // what one of them says that could not
+  bool may_still = false;  // it was only too slow
+};
+
+// Who is stopped behind its gate stays there.
+Shutting HowShut(const std::vector<ledger::SlotStatus>& slots) {
+  Shutting all;
+  for (const auto& one : slots) {
+    if (!Answers(one)) continue;
+    if (one.stage == MemoryStage::kHeld && (one.answered || IsStopped(one.process))) continue;
+    all.shut = false;
+    if (!one.answered || one.trouble == Trouble::kNone) continue;
+    all.why = TextOf(one);
+    all.may_still = one.trouble == Trouble::kBusy || one.trouble == Trouble::kCapturing;
+  }
+  return all;
+}
+
+}  // namespace
+
+void ShareController::OrderGates(Entry& entry, OrderKind what) {
+  entry.ordered = clock_.Mono();
+  (void)shims_.OrderAll(entry.job.id, {what, {}});
+}
+
+void ShareController::Open(Entry& entry) {
+  entry.close.reset();
+  entry.opening = clock_.Mono();
+  entry.open = true;
+  entry.fruitless = 0;
+  // The scheduler takes it for busy from now on.
+  if (entry.activity == share::Activity::kWaiting) entry.activity = share::Activity::kBusy;
+  OrderGates(entry, OrderKind::kRun);
+}
+
+void ShareController::Close(Entry& entry, share::OrderId order) {
+  entry.close = order;
+  entry.opening.reset();
+  entry.open = false;
+  OrderGates(entry, OrderKind::kHold);
+}
+
+// Each looks for itself: what one of them tells the scheduler may bring new orders.
+void ShareController::CheckOrders(Entry& entry) {
+  if (!entry.evicting.empty()) CheckEvictions(entry);
+  if (entry.mode == Entry::Mode::kTaking || entry.close) CheckClosing(entry);
+  if (entry.opening) CheckOpening(entry);
+}
+
+void ShareController::CheckEvictions(Entry& entry) {
+  const auto slots = shims_.SlotStatusesOf(entry.job.id);
+  LetGoOfSilent(entry, slots);
+  std::vector<std::string> done;
+  for (auto& [gpu, evicting] : entry.evicting) {
+    for (const auto& one : slots) {
+      if (!one.answered || evicting.ordered.erase(one.process) == 0) continue;
+      if (one.trouble != Trouble::kNone && !IsAtItsEnd(one)) evicting.why = TextOf(one);
+    }
+    std::erase_if(evicting.ordered, [&](const base::ProcessId& process) {
+      return std::none_of(slots.begin(), slots.end(),
+                          [&](const ledger::SlotStatus& one) { return one.process == process; });
+    });
+    if (evicting.ordered.empty() && evicting.moving == 0) done.push_back(gpu);
+  }
+  for (const auto& gpu : done) EndEvicting(entry, gpu);
+}
+
+void ShareController::CheckClosing(Entry& entry) {
+  const auto id = entry.job.id;
+  const auto slots = shims_.SlotStatusesOf(id);
+  if (entry.mode == Entry::Mode::kTaking) return CheckTaking(entry, slots);
+  const Shutting shutting = HowShut(slots);
+  if (!shutting.shut) {
+    // The scheduler says how long it has.
+    if (shutting.may_still) (void)shims_.OrderAll(id, {OrderKind::kHold, {}});
+    if (!shutting.why.empty() && !shutting.may_still)
+      Feed(share::event::NotClosed{id, *entry.close, shutting.why});
+    return;
+  }
+  entry.stale = true;
+  // What it took of its promises counts before they are void.
+  CheckDemand(entry, slots);
+  if (!entry.close) return;  // it was opened for what that told
+  entry.promised.clear();
+  Feed(share::event::Closed{id, *std::exchange(entry.close, std::nullopt)});
+}
+
+void ShareController::CheckTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
+  const Shutting shutting = HowShut(slots);
+  if (!shutting.shut) {
+    if (clock_.Mono() >= entry.take_until) return GiveUpTaking(entry, slots, shutting.why);
+    if (!shutting.why.empty()) (void)shims_.OrderAll(entry.job.id, {OrderKind::kHold, {}});
+    return;
+  }
+  entry.stale = true;
+  entry.mode = Entry::Mode::kShared;
+  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});
+}
+
+// Nobody stands still for it: what has all of its memory runs on, the others' comes with their turn.
+void ShareController::GiveUpTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots,
+                                   const std::string& why) {
+  const bool whole = entry.loaded.empty() && std::all_of(slots.begin(), slots.end(), [](const auto& one) {
+                       return one.evicted.count == 0;
+                     });
+  if (whole)
+    return JoinOpen(entry, !entry.silence.empty() ? entry.silence
+                           : why.empty()          ? "its work did not come to rest in time"
+                                                  : why);
+  for (const auto& one : slots)
+    if (one.evicted.count == 0) (void)shims_.Order(entry.job.id, one.process, {OrderKind::kRun, {}});
+  entry.stale = true;
+  entry.mode = Entry::Mode::kShared;
+  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});
+}
+
+void ShareController::JoinOpen(Entry& entry, std::string refused) {
+  entry.mode = Entry::Mode::kShared;
+  entry.stale = true;
+  Open(entry);
+  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kOpen, std::move(refused)});
+}
+
+void ShareController::CheckOpening(Entry& entry) {
+  bool open = true, refused = false;
+  std::string why;
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
+    if (!Answers(one)) continue;
+    if (one.answered && one.trouble != Trouble::kNone) {
+      refused = true;
+      why = fmt::format("process {} could not take its memory back: {}", one.process.pid, TextOf(one));
+    }
+    open = open && one.answered && one.stage == MemoryStage::kOnGpu;
+  }
+  if (open) {
+    entry.opening.reset();
+    entry.loaded.clear();
+    entry.stale = true;
+  } else if (refused && clock_.Mono() >= *entry.opening + kOpenAgain) {
+    host_.TellSharing({entry.job.id, "share_return_failed", why, {}});
+    Open(entry);
+  }
+}
+
+}  // namespace gpuman::daemon

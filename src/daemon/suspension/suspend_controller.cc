@@ -1,0 +1,368 @@
+#include "daemon/suspension/suspend_controller.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "base/overloaded.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using ledger::wire::OrderKind;
+using suspend::SuspensionPhase;
+
+// While a job is on its way, its ledger is looked at this often.
+constexpr base::Millis kAnswerPoll{3};
+constexpr base::Millis kPrepareEvery{50};
+
+bool IsAtRest(SuspensionPhase phase) {
+  return phase == SuspensionPhase::kRunning || phase == SuspensionPhase::kSuspended ||
+         phase == SuspensionPhase::kEnded;
+}
+
+}  // namespace
+
+SuspendController::SuspendController(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
+                                     const base::Clock& clock, SuspendControllerHost& host,
+                                     SuspendControllerSettings settings,
+                                     suspend::CheckpointerOptions checkpointer)
+    : loop_(loop),
+      clock_(clock),
+      host_(host),
+      settings_(settings),
+      checkpointer_(loop, workers, std::move(checkpointer)),
+      self_(std::make_shared<SuspendController*>(this)) {}
+
+void SuspendController::Begin(base::JobId job, const std::string& stored) {
+  if (stored.empty() || entries_.contains(job)) return;
+  auto record = suspend::ParseRecord(stored);
+  if (!record) return;
+  Entry entry{suspend::SuspensionStateMachine::Rebuild(SettingsFor(job), std::move(*record))};
+  entry.back_since = clock_.Mono();
+  entry.stored = stored;
+  entries_.emplace(job, std::move(entry));
+  TellPhase(job);
+  Observe(job);
+}
+
+void SuspendController::End(base::JobId job) {
+  if (!entries_.contains(job)) return;
+  Feed(job, suspend::event::Ended{});
+  auto node = entries_.extract(job);
+  host_.OnPhase(job, SuspensionPhase::kRunning);
+  for (auto& waiter : node.mapped().waiters)
+    waiter.done(base::Fail(base::ErrorCode::kConflict, "the job has ended"));
+}
+
+const suspend::SuspensionRecord* SuspendController::RecordOf(base::JobId job) const {
+  const auto it = entries_.find(job);
+  return it == entries_.end() ? nullptr : &it->second.machine.record();
+}
+
+suspend::SuspensionSettings SuspendController::SettingsFor(base::JobId job) {
+  suspend::SuspensionSettings settings = settings_.machine;
+  settings.returns_held = host_.TakesTurns(job);
+  return settings;
+}
+
+SuspendController::Entry& SuspendController::EntryFor(base::JobId job) {
+  if (!entries_.contains(job))
+    entries_.emplace(job, Entry{suspend::SuspensionStateMachine(SettingsFor(job))});
+  Observe(job);
+  return entries_.at(job);
+}
+
+void SuspendController::Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done) {
+  Entry& entry = EntryFor(job);
+  const auto room = HostRoomFor(job);
+  if (auto may = room ? entry.machine.CanSuspend(*room) : base::Result<>(base::Fail(room.error())); !may) {
+    return Refuse(job, "suspend_refused", std::move(may).error(), room, std::move(done));
+  }
+  entry.back_since = clock_.Mono();
+  entry.waiters.push_back({Goal::kOut, std::move(done)});
+  Feed(job, std::move(asked));
+}
+
+void SuspendController::Resume(base::JobId job, std::optional<std::string> gpu, Done done) {
+  Entry& entry = EntryFor(job);
+  if (auto may = entry.machine.CanResume(gpu); !may) {
+    DropIfDone(job);
+    return done(std::move(may));
+  }
+  entry.back_since = clock_.Mono();
+  entry.machine.SetSettings(SettingsFor(job));  // others may have come
+  entry.waiters.push_back({Goal::kBack, std::move(done), gpu.has_value()});
+  Feed(job, suspend::event::ResumeAsked{std::move(gpu)});
+  OfferRoom();
+}
+
+void SuspendController::Move(base::JobId job, const std::string& gpu, Done done) {
+  Entry& entry = EntryFor(job);
+  const auto room = HostRoomFor(job);
+  if (auto may = room ? entry.machine.CanMove(gpu, *room) : base::Result<>(base::Fail(room.error())); !may) {
+    return Refuse(job, "move_refused", std::move(may).error(), room, std::move(done));
+  }
+  entry.back_since = clock_.Mono();
+  entry.waiters.push_back({Goal::kElsewhere, std::move(done), true});
+  Feed(job, suspend::event::MoveAsked{gpu});
+  OfferRoom();
+}
+
+void SuspendController::SetSettings(SuspendControllerSettings settings) {
+  settings_ = settings;
+  for (auto& [job, entry] : entries_) entry.machine.SetSettings(SettingsFor(job));
+}
+
+void SuspendController::OnSample() {
+  std::vector<base::JobId> jobs;
+  for (const auto& [job, entry] : entries_) jobs.push_back(job);
+  for (const auto job : jobs) Observe(job);
+  if (!jobs.empty()) OfferRoom();
+  checkpointer_.ForgetDead();
+  // What it looks at is all GPUs', whose samples come together.
+  if (const auto now = clock_.Mono(); now >= prepare_at_) {
+    Prepare();
+    prepare_at_ = now + kPrepareEvery;
+  }
+}
+
+void SuspendController::Observe(base::JobId job) {
+  const auto it = entries_.find(job);
+  // While orders wait for the disk, a ledger that does not know of them looks like one that refused them.
+  if (it == entries_.end() || it->second.storing) return;
+  Feed(job, suspend::event::Observed{host_.ProcessesOf(job, it->second.machine.record()), host_.Gpus()});
+}
+
+void SuspendController::Feed(base::JobId job, const suspend::Event& event) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end()) return;
+  it->second.to_do.push_back(it->second.machine.On(event, clock_.Mono()));
+  TellPhase(job);
+  Pump(job);
+}
+
+void SuspendController::TellPhase(base::JobId job) {
+  Entry& entry = entries_.at(job);
+  const SuspensionPhase phase = entry.machine.phase();
+  if (phase == SuspensionPhase::kResuming) entry.coming = Coming(entry.machine.record());
+  const SuspensionPhase before = std::exchange(entry.told, phase);
+  if (before == phase) return;
+  if (before == SuspensionPhase::kResuming) arrivals_.Add(clock_.Mono(), std::exchange(entry.coming, {}));
+  if (phase == SuspensionPhase::kRunning) ForgetThoseBack(job, entry.machine.record());
+  host_.OnPhase(job, phase);
+}
+
+// A mover that died may not have said that a process had its memory: what is kept of it stays on the GPU.
+void SuspendController::ForgetThoseBack(base::JobId job, const suspend::SuspensionRecord& record) {
+  const auto owner = host_.OwnerOf(job);
+  if (!owner) return;
+  for (const auto& process : host_.ProcessesOf(job, record)) {
+    const bool away = std::any_of(process.gpus.begin(), process.gpus.end(),
+                                  [](const auto& gpu) { return gpu.second.evicted.count > 0; });
+    if (process.has_shim && !away) checkpointer_.Forget(*owner, process.id);
+  }
+}
+
+// What changed is on the disk before anything of it is done: a daemon that is killed in between knows then
+// what it was about to do.
+void SuspendController::Pump(base::JobId job) {
+  auto it = entries_.find(job);
+  if (it == entries_.end() || it->second.storing) return;
+  Entry& entry = it->second;
+  const std::string record = suspend::SerializeRecord(entry.machine.record());
+  if (record != entry.stored && !entry.to_do.empty()) {
+    entry.stored = record;
+    entry.storing = true;
+    return host_.SaveSuspension(job, record, [self = self_, job] {
+      if (!*self) return;
+      const auto found = (*self)->entries_.find(job);
+      if (found == (*self)->entries_.end()) return;
+      found->second.storing = false;
+      (*self)->Pump(job);
+    });
+  }
+  while (!entry.to_do.empty()) {
+    const auto actions = std::move(entry.to_do.front());
+    entry.to_do.pop_front();
+    Perform(job, actions);
+    if (!entries_.contains(job)) return;
+  }
+  AnswerWaiters(job);
+  SetTimer(job);
+}
+
+void SuspendController::Perform(base::JobId job, const suspend::Actions& actions) {
+  using namespace suspend::action;  // NOLINT(google-build-using-namespace)
+  for (const auto& action : actions) {
+    std::visit(
+        base::Overloaded{
+            // What comes of an order shows in the ledger, also when there is nobody to take it.
+            [&](const OrderHold& order) {
+              (void)host_.Order(job, order.process, {OrderKind::kHold, {}});
+            },
+            [&](const OrderEvict& order) {
+              (void)host_.Order(job, order.process, {OrderKind::kLeave, {}});
+            },
+            [&](const OrderReturn& order) {
+              // Its turn brings its memory back; its gate stays shut until then.
+              (void)host_.Order(job, order.process, {order.held ? OrderKind::kHold : OrderKind::kRun, {}});
+            },
+            [&](const AskCan&) {
+              AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
+            },
+            [&](const AskState& ask) {
+              AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
+            },
+            [&](const suspend::action::Checkpoint& order) { Checkpoint(job, order); },
+            [&](const Restore& r) {
+              AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
+            },
+            [&](const Secure& secure) {
+              AskMover(job,
+                       {.verb = suspend::Verb::kSecure, .process = secure.process, .gpu = secure.target});
+            },
+            [&](const Load& load) {
+              AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
+            },
+            [&](const Moved& moved) { host_.OnMoved(job, moved.gpu); },
+            [](const SetState&) {},  // is in the record
+            [&](const Emit& emit) { host_.TellSuspension(job, emit); },
+        },
+        action);
+  }
+}
+
+void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
+  const auto process = request.process;
+  const auto answer = [self = self_, job, process](const suspend::Answer& got) {
+    if (!*self) return;
+    (*self)->Observe(job);  // what it had in the end, before it counts as taken
+    (*self)->Feed(job, suspend::event::Answered{process, got});
+    (*self)->Observe(job);
+  };
+  const auto owner = host_.OwnerOf(job);
+  if (owner) return checkpointer_.Ask(*owner, std::move(request), answer);
+  boost::asio::post(loop_, [answer] {
+    answer({0, suspend::Outcome::kFailed, suspend::Saved::kUnknown, "the job is gone"});
+  });
+}
+
+void SuspendController::AskMover(base::JobId job, suspend::Request request) {
+  const auto answer = [self = self_, job, process = request.process,
+                       verb = request.verb](const suspend::Answer& got) {
+    if (*self) (*self)->Feed(job, suspend::event::MoverAnswered{process, verb, got});
+  };
+  const auto owner = host_.OwnerOf(job);
+  if (owner) return checkpointer_.Move(*owner, std::move(request), {}, answer);
+  boost::asio::post(loop_, [answer] { answer({.message = "the job is gone"}); });
+}
+
+void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool out,
+                               base::UntrustedSocket connection) {
+  const auto owner = host_.OwnerOf(job);
+  if (!owner) return;  // the process sees the connection close, and stays where it is
+  suspend::Request request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive, .process = process};
+  if (const auto* record = RecordOf(job)) {
+    if (!out) request.gpu = suspend::ReturnsTo(*record, process);
+    if (out && record->phase == SuspensionPhase::kSuspending) request.gpu = record->target.value_or("");
+  }
+  checkpointer_.Move(*owner, std::move(request), std::move(connection),
+                     [self = self_, job](const suspend::Answer&) {
+                       if (*self) (*self)->Observe(job);
+                     });
+}
+
+void SuspendController::Prepare() {
+  std::map<suspend::MoverUser, Movable> wanted;
+  std::set<suspend::MoverUser> unwanted;
+  for (const auto& one : host_.MovableMemory()) {
+    if (IsPushedOff(one.job)) {
+      unwanted.insert(one.user);
+      continue;
+    }
+    auto& sum = wanted.try_emplace(one.user, Movable{one.job, one.user, one.gpu, {}}).first->second;
+    sum.bytes += one.bytes;
+  }
+  for (const auto& user : prepared_)
+    if (!wanted.contains(user)) checkpointer_.Prepare(user, {}, {});
+  for (const auto& user : unwanted)
+    if (!wanted.contains(user)) checkpointer_.Retire(user);
+  prepared_.clear();
+  for (const auto& [user, sum] : wanted) {
+    checkpointer_.Prepare(user, sum.gpu, sum.bytes);
+    prepared_.insert(user);
+  }
+}
+
+bool SuspendController::IsPushedOff(base::JobId job) const {
+  const auto* const record = RecordOf(job);
+  return record && record->phase == SuspensionPhase::kSuspended && record->absence;
+}
+
+void SuspendController::AnswerWaiters(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end() || it->second.waiters.empty()) return;
+  const auto& record = it->second.machine.record();
+  if (!IsAtRest(record.phase)) return;
+  std::vector<Waiter> waiting;
+  for (auto& waiter : std::exchange(it->second.waiters, {})) {
+    const bool out = waiter.goal == Goal::kOut;
+    const bool undone = waiter.elsewhere && !record.reason.empty();
+    const bool done = record.phase == (out ? SuspensionPhase::kSuspended : SuspensionPhase::kRunning) && !undone;
+    const bool on_its_way = !out && record.phase == SuspensionPhase::kSuspended && record.wants_gpu;
+    const bool waits_for_room = on_its_way && (record.reason == "resources" || record.absence);
+    if (on_its_way && !waits_for_room) {
+      waiting.push_back(std::move(waiter));
+      continue;
+    }
+    base::Result<> result;
+    if (!done && (!waits_for_room || it->second.machine.HasFailedBack()))
+      result = base::Fail(base::ErrorCode::kUnsatisfiable,
+                          record.detail.empty() ? "the job is where it was" : record.detail);
+    boost::asio::post(loop_,
+                      [answer = std::move(waiter.done), result = std::move(result)] { answer(result); });
+  }
+  it->second.waiters = std::move(waiting);
+  DropIfDone(job);
+}
+
+// A job that simply runs needs no machine.
+void SuspendController::DropIfDone(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end()) return;
+  const auto& record = it->second.machine.record();
+  if (record.phase != SuspensionPhase::kRunning || !record.wants_gpu || !record.reason.empty() ||
+      !it->second.waiters.empty() || it->second.storing || !it->second.to_do.empty())
+    return;
+  if (!it->second.stored.empty()) host_.SaveSuspension(job, {}, [] {});
+  entries_.erase(it);
+}
+
+void SuspendController::SetTimer(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  auto due = entry.machine.Deadline();
+  const bool on_the_way = !IsAtRest(entry.machine.phase());
+  if (on_the_way) {
+    const auto soon = clock_.Mono() + kAnswerPoll;
+    due = due ? std::min(*due, soon) : soon;
+  }
+  if (!due) {
+    entry.timer.reset();
+    return;
+  }
+  if (!entry.timer) entry.timer = std::make_unique<boost::asio::steady_timer>(loop_);
+  entry.timer->expires_at(*due);
+  entry.timer->async_wait([self = self_, job, on_the_way](boost::system::error_code error) {
+    if (error || !*self) return;
+    if (on_the_way) (*self)->Observe(job);
+    (*self)->Feed(job, suspend::event::Tick{});
+    (*self)->OfferRoom();
+  });
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,102 @@
+// What the suspend controller asks of memory: the host's on the way out, the GPUs' on the way back.
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "daemon/suspension/suspend_controller.h"
+
+namespace gpuman::daemon {
+
+using suspend::SuspensionPhase;
+
+base::Result<suspend::HostRoom> SuspendController::HostRoomFor(base::JobId job) {
+  GPUMAN_ASSIGN(const auto memory, suspend::ReadHostMemory());
+  suspend::HostRoom room;
+  room.budget = settings_.host_memory.Of(memory.total);
+  room.prepared = host_.HostMemoryOf(job);
+  if (const auto owner = host_.OwnerOf(job)) room.prepared += checkpointer_.Prepared(*owner);
+  room.available = memory.available;
+  room.kept_free = suspend::KeptFree(memory);
+  base::Bytes there = host_.HostMemoryOfTurns(job), coming;
+  for (const auto& [other, entry] : entries_) {
+    if (other == job) continue;
+    const bool comes = entry.machine.phase() == SuspensionPhase::kSuspending;
+    (comes ? coming : there) += entry.machine.InHost();
+    if (!comes) continue;
+    const auto need = entry.machine.NeedOfHost();
+    room.available = room.available - (need.evicted - host_.HostMemoryOf(other) + need.checkpointed);
+  }
+  room.in_use = suspend::Believed(memory, there) + coming;
+  return room;
+}
+
+void SuspendController::Refuse(base::JobId job, const char* kind, base::Error error,
+                               const base::Result<suspend::HostRoom>& room, Done done) {
+  suspend::action::Emit told{kind, error.message};
+  const auto need = entries_.at(job).machine.NeedOfHost();
+  if (room && !suspend::Holds(*room, need)) {
+    const auto number = [](base::Bytes bytes) { return static_cast<std::int64_t>(bytes.count); };
+    told.data = {{"needed", number(need.evicted + need.checkpointed)},
+                 {"budget", number(room->budget)},
+                 {"in_use", number(room->in_use)},
+                 {"available", number(room->available)}};
+  }
+  host_.TellSuspension(job, told);
+  DropIfDone(job);
+  done(base::Fail(std::move(error)));
+}
+
+// Time has passed since the job was let go: a second look, for each process.
+void SuspendController::Checkpoint(base::JobId job, const suspend::action::Checkpoint& order) {
+  const auto memory = suspend::ReadHostMemory();
+  if (const auto holds = memory ? suspend::HoldsCheckpoint(*memory, order.bytes) : base::Result<>(); !holds) {
+    boost::asio::post(loop_, [self = self_, job, process = order.process, why = holds.error().message] {
+      if (!*self) return;
+      const suspend::Answer refused{
+          .outcome = suspend::Outcome::kNoRoom, .state = suspend::Saved::kRunning, .message = why};
+      (*self)->Feed(job, suspend::event::Answered{process, refused});
+    });
+    return;
+  }
+  AskDriver(job, {0, suspend::Verb::kCheckpoint, order.process, order.lock_timeout, {}});
+}
+
+void SuspendController::AddMover(base::JobId job, suspend::BytesByGpu& needs) {
+  const auto owner = host_.OwnerOf(job);
+  if (!owner || checkpointer_.MoverPid(*owner)) return;
+  for (auto& [gpu, bytes] : needs) bytes += host_.ContextCostOf(gpu);
+}
+
+// What one on its way back takes, where it goes.
+suspend::BytesByGpu SuspendController::Coming(const suspend::SuspensionRecord& record) {
+  suspend::BytesByGpu coming;
+  for (const auto& [process, gpus] : record.held)
+    for (const auto& [uuid, bytes] : gpus) coming[record.target.value_or(uuid)] += bytes;
+  return coming;
+}
+
+void SuspendController::OfferRoom() {
+  auto free = host_.FreeMemory();
+  arrivals_.TakeFrom(free, host_.SampledAt());
+  const auto now = clock_.Mono();
+  std::vector<suspend::Candidate> candidates;
+  for (const auto& [job, entry] : entries_) {
+    if (entry.machine.phase() == SuspensionPhase::kResuming) {
+      for (const auto& [uuid, bytes] : Coming(entry.machine.record())) free[uuid] = free[uuid] - bytes;
+    } else if (auto needs = entry.machine.Needs(now)) {
+      if (IsPushedOff(job) && host_.HostMemoryOf(job).count > 0) AddMover(job, *needs);
+      const auto& absence = entry.machine.record().absence;
+      candidates.push_back({job, host_.PriorityOf(job), entry.back_since, std::move(*needs),
+                            absence ? absence->room_lasts : base::Millis(0)});
+    }
+  }
+  const auto choice = suspend::ChooseReturning(candidates, free, now, room_since_);
+  const auto has = [](const std::vector<base::JobId>& jobs, base::JobId job) {
+    return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
+  };
+  for (const auto& candidate : candidates)
+    Feed(candidate.job,
+         suspend::event::Room{free, has(choice.now, candidate.job), has(choice.soon, candidate.job)});
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,49 @@
+// What somebody asks a setting to be, in words that fit any device, and what that is on one device. Pure.
+//
+//   persistence, ecc   on | off
+//   compute_mode       default | exclusive-process | prohibited
+//   power              250W | 250 | 60% (of the highest limit) | min | max | default
+//   …clocks            1200 | 1200,1400 | 75% (of the highest clock) | min | max | 50%,max | unlocked
+//
+// A share is fitted to what the device can: into its range of power, down to a clock that it supports. A
+// number is taken as it is, or refused with the range.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "device/reading.h"
+#include "device/setting.h"
+
+namespace gpuman::device {
+
+struct Amount {
+  enum class Kind { kNumber, kPercent, kMin, kMax, kDefault };
+  Kind kind = Kind::kNumber;
+  double number = 0;
+  friend bool operator==(const Amount&, const Amount&) = default;
+};
+
+struct DesiredSetting {
+  Setting setting{};
+  std::string text;  // as it was written
+  Amount low, high;  // as Value has them; unlocked: numbers 0
+  friend bool operator==(const DesiredSetting&, const DesiredSetting&) = default;
+};
+
+// kInvalidArgument says what may be written.
+base::Result<DesiredSetting> ParseDesiredSetting(Setting setting, std::string_view text);
+
+// `memory_mhz`: the memory clock that graphics clocks have to go with; nullopt: the highest.
+// kNotSupported: this device has no such setting; kInvalidArgument names the range.
+base::Result<Value> Resolve(const DesiredSetting& wanted, const Reading& reading,
+                            std::optional<std::uint32_t> memory_mhz = {});
+
+// The value that withdrawing a setting leads to: the device's default, clocks that are not locked.
+base::Result<Value> DefaultOf(Setting setting, const Reading& reading);
+
+// kNotSupported where the device has no such setting.
+base::Result<> CheckSupported(Setting setting, const Reading& reading);
+
+}  // namespace gpuman::device

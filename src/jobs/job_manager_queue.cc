@@ -1,0 +1,208 @@
+// Jobs that wait for their start: taken in, started, held, cancelled, sent back.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "jobs/job_manager.h"
+
+namespace gpuman::jobs {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+namespace {
+constexpr std::size_t kMaxAtOnce = 64;
+constexpr std::size_t kSome = 16;  // between two looks at the clock
+
+// Why what was asked of the job changes nothing.
+std::string Refusal(const Job& job, const JobEvent& event) {
+  const std::string who = fmt::format("job {} '{}'", job.id.value, job.tag);
+  if (IsEnded(job)) return fmt::format("{} has ended: it is {}", who, ToString(job.state));
+  const std::string now = fmt::format("{} is {}", who, ToString(job.state));
+  if (std::holds_alternative<HoldAsked>(event))
+    return now + (IsWaiting(job) ? " already" : ", and only a job that waits can be held");
+  if (std::holds_alternative<ReleaseAsked>(event)) return now + ", not held";
+  return now;
+}
+std::string HintFor(const Job& job, const JobEvent& event) {
+  if (!std::holds_alternative<HoldAsked>(event) || IsWaiting(job) || IsEnded(job)) return {};
+  return fmt::format("`gpuman suspend {0}` takes it off its GPU, `gpuman cancel {0}` ends it", job.id.value);
+}
+}  // namespace
+
+void JobManager::Number(Job& job, base::WallTime at) {
+  if (job.id.value == 0) job.id = {++last_id_};
+  job.submitted_at = at;
+  job.waiting_since = at;
+  job.queued = true;
+  ShareParts(job);
+}
+
+// It is on the disk.
+void JobManager::TakeIn(Job job, std::vector<JobId>& ids) {
+  const JobId id = job.id;
+  ids.push_back(id);
+  Entry& entry = entries_.emplace_hint(entries_.end(), id, Entry{})->second;
+  entry.job = std::move(job);
+  Index(entry);
+  host_.OnJobChanged(entry.job, entry.runtime);
+}
+
+void JobManager::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
+  if (jobs.size() > kMaxAtOnce) return EnqueueMany(std::move(jobs), std::move(done));
+  const base::WallTime now = clock_.Wall();
+  for (Job& job : jobs) Number(job, now);
+  // They share a commit with whatever else waits for one.
+  Batch batch;
+  batch.put = jobs;
+  store_.Submit(std::move(batch),
+                [self = self_, jobs = std::move(jobs), done = std::move(done)](const Result<>& stored) {
+                  if (!*self) return;
+                  if (!stored) return done(Fail(stored.error()));
+                  std::vector<JobId> ids;
+                  for (const Job& job : jobs) (*self)->TakeIn(job, ids);
+                  done(std::move(ids));
+                });
+}
+
+void JobManager::EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
+  const uid_t user = jobs.front().owner->uid;
+  // Numbers without a hole: those of one arrival are known by the first and the last (store.h).
+  if (jobs.front().id.value == 0) {
+    JobId id = Reserve(jobs.size());
+    for (Job& job : jobs) job.id = {id.value++};
+  }
+  const auto arrival = std::make_shared<Arrival>();  // shared by its slices
+  arrival->at = clock_.Wall();
+  arrival->done = std::move(done);
+  arrival->jobs = std::make_shared<std::vector<Job>>(std::move(jobs));
+  slices_.Add(user, [this, arrival](const base::Turn& turn) {
+    auto& next = arrival->next;
+    for (; next < arrival->jobs->size(); ++next) {
+      if (next % kMaxAtOnce == 0 && turn.IsOver()) return true;
+      Number((*arrival->jobs)[next], arrival->at);
+    }
+    StoreArrival(arrival);
+    return false;
+  });
+}
+
+void JobManager::StoreArrival(const std::shared_ptr<Arrival>& arrival) {
+  arrival->next = 0;
+  Batch batch;
+  batch.add = arrival->jobs;
+  store_.Submit(std::move(batch), [self = self_, arrival](const Result<>& stored) {
+    if (!*self) return;
+    if (!stored) return arrival->done(Fail(stored.error()));
+    arrival->ids.reserve(arrival->jobs->size());
+    const uid_t user = arrival->jobs->front().owner->uid;
+    (*self)->slices_.Add(user, [me = *self, arrival](const base::Turn& turn) {
+      auto& next = arrival->next;
+      for (; next < arrival->jobs->size(); ++next) {
+        if (next % kSome == 0 && turn.IsOver()) return true;
+        me->TakeIn(std::move((*arrival->jobs)[next]), arrival->ids);
+      }
+      arrival->done(std::move(arrival->ids));
+      return false;
+    });
+  });
+}
+
+void JobManager::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) {
+  auto found = Existing(id);
+  if (!found) return done(Fail(found.error()));
+  Entry& entry = **found;
+  Transition t = Apply(entry.job, StartOrdered{std::move(gpus)});
+  if (!t.changed) return done(Fail(ErrorCode::kConflict, fmt::format("job {} does not wait", id.value)));
+  const Job before = std::exchange(entry.job, std::move(t.job));
+  Index(entry);
+  // The directory is made while the record is committed; nothing starts before that is done.
+  Launch(entry);
+  Batch batch;
+  batch.put = {entry.job};
+  store_.Submit(std::move(batch), [self = self_, id, before, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    JobManager& me = **self;
+    auto it = me.entries_.find(id);
+    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    Entry& now = it->second;
+    if (!stored && !IsEnded(now.job)) {
+      me.Discard(now);
+      now.link.reset();
+      // The number is used up: its directory is being deleted.
+      const int incarnation = now.job.incarnation + 1;
+      const bool unwanted = now.job.stop_wanted;
+      now.job = before;
+      now.job.incarnation = incarnation;
+      me.Index(now);
+      me.host_.OnJobChanged(now.job, now.runtime);
+      if (unwanted) me.ApplyEvent(id, CancelAsked{{std::string(kCancelledWord), ""}, me.clock_.Wall()});
+      return done(Fail(stored.error()));
+    }
+    // Preparing may have failed meanwhile: then it has ended, or waits again.
+    if (now.link && !IsEnded(now.job)) now.link->Start();
+    me.host_.OnJobChanged(now.job, now.runtime);
+    done(now.job);
+  });
+}
+
+void JobManager::Decide(JobId id, const JobEvent& event, Done<Job> done) {
+  auto found = Kept(id);
+  if (!found) return done(Fail(found.error()));
+  if (!Apply((*found)->job, event).changed)
+    return done(Fail(ErrorCode::kConflict, Refusal((*found)->job, event), HintFor((*found)->job, event)));
+  ApplyEvent(id, event, [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    if (!stored) return done(Fail(stored.error()));
+    const Job* const job = *self ? (*self)->Find(id) : nullptr;
+    if (!job) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    done(*job);
+  });
+}
+
+void JobManager::Hold(JobId id, const keeper::Reason& reason, Done<Job> done) {
+  Decide(id, HoldAsked{reason}, std::move(done));
+}
+
+void JobManager::Unhold(JobId id, Done<Job> done) { Decide(id, ReleaseAsked{}, std::move(done)); }
+
+void JobManager::Cancel(JobId id, const keeper::Reason& reason, Done<Job> done) {
+  Decide(id, CancelAsked{reason, clock_.Wall()}, std::move(done));
+}
+
+void JobManager::Requeue(JobId id, const keeper::Reason& reason) {
+  if (entries_.contains(id)) ApplyEvent(id, RequeueAsked{reason});
+}
+
+void JobManager::Change(JobId id, const std::function<void(Job&)>& change, Done<Job> done) {
+  auto found = Existing(id);
+  if (!found) return done(Fail(found.error()));
+  Entry& entry = **found;
+  if (!IsWaiting(entry.job))
+    return done(Fail(ErrorCode::kConflict, fmt::format("job {} does not wait any more: it is {}", id.value,
+                                                       ToString(entry.job.state))));
+  ChangeStored(entry, change, [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    const auto it = (*self)->entries_.find(id);
+    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    (*self)->host_.OnJobChanged(it->second.job, it->second.runtime);
+    if (!stored) return done(Fail(stored.error()));
+    done(it->second.job);
+  });
+}
+
+void JobManager::SetOffGpu(JobId id, bool off) {
+  const auto it = entries_.find(id);
+  if (it == entries_.end()) return;
+  // What is not answered OnConnected sets right, by what the journal says.
+  (void)Order(it->second, keeper::PauseClock{off},
+              [off](JobManager& me, Entry& entry, const Result<>& outcome) {
+                if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
+                // Its run is over, as its records said before this answer: the next has a clock of its own.
+                if (outcome.error().code == ErrorCode::kConflict && entry.job.state != JobState::kRunning)
+                  return;
+                me.Trouble(entry.job.id, fmt::format("its keeper does not {} the clock of its time limit: {}",
+                                                     off ? "stop" : "start", outcome.error().message));
+              });
+}
+
+}  // namespace gpuman::jobs

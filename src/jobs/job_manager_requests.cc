@@ -1,0 +1,260 @@
+// What people ask of jobs.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "jobs/job_manager.h"
+
+namespace gpuman::jobs {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+base::Error JobManager::NoSuchJob(std::string_view ref) {
+  return {ErrorCode::kNotFound, fmt::format("there is no job {}", ref), "`gpuman status --all` lists them"};
+}
+
+Result<> JobManager::TagIsFree(const std::string& tag, JobId but) const {
+  const Job* const holder = HolderOf(tag, but);
+  if (!holder) return {};
+  return Fail(ErrorCode::kAlreadyExists,
+              fmt::format("the tag {} is taken by job {}, which is {}", tag, holder->id.value,
+                          ToString(holder->state)),
+              "choose another tag, or `gpuman remove` that job first");
+}
+
+void JobManager::Create(Job job, Done<Job> done) {
+  if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
+  if (auto may = MayBegin(job); !may) return done(Fail(may.error()));
+  job.id = {++last_id_};
+  job.submitted_at = clock_.Wall();
+  const JobId id = job.id;
+  Entry& entry = entries_[id];
+  entry.job = std::move(job);
+  ShareParts(entry.job);
+  Index(entry);
+  // The directory is made while the record is committed; nothing starts before that is done.
+  Launch(entry);
+  Batch batch;
+  batch.put = {entry.job};
+  store_.Submit(std::move(batch), [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    JobManager& me = **self;
+    auto it = me.entries_.find(id);
+    if (it == me.entries_.end()) return;
+    if (!stored) {
+      me.Discard(it->second);
+      // Its failure to be prepared may have been written after all.
+      Batch undo;
+      undo.erase = {id};
+      me.store_.Submit(std::move(undo), [](const Result<>&) {});
+      me.Unindex(it->second);
+      me.entries_.erase(it);
+      me.host_.OnJobForgotten(id);
+      me.CarryOutLater(id);
+      return done(Fail(stored.error()));
+    }
+    // Preparing may have failed meanwhile: then the job has ended already, and that is what is told.
+    if (!IsEnded(it->second.job)) it->second.link->Start();
+    me.host_.OnJobChanged(it->second.job, it->second.runtime);
+    done(it->second.job);
+    me.ForgetOldOnes();
+  });
+}
+
+void JobManager::Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done) {
+  auto found = Kept(id);
+  if (!found) return done(Fail(found.error()));
+  (*found)->job.updated = true;
+  ChangeStored(**found, change, [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    const auto it = (*self)->entries_.find(id);
+    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    if (!stored) return done(Fail(stored.error()));
+    (*self)->SendSettings(it->second);
+    (*self)->host_.OnJobChanged(it->second.job, it->second.runtime);
+    done(it->second.job);
+  });
+}
+
+namespace {
+
+// What was changed, where nobody has changed it again since.
+template <typename... Member>
+void TakeBack(Job& now, const Job& before, const Job& changed, Member... members) {
+  (((now.*members == changed.*members) ? void(now.*members = before.*members) : void()), ...);
+}
+
+}  // namespace
+
+// Where a job is, and how far it got, is what it is, whether it could be written down or not.
+void JobManager::ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
+                              std::function<void(const Result<>&)> done) {
+  const JobId id = entry.job.id;
+  const Job before = entry.job;
+  change(entry.job);
+  ShareParts(entry.job);
+  Index(entry);
+  Save(id, [self = self_, id, before, changed = entry.job, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    const auto it = (*self)->entries_.find(id);
+    if (!stored && it != (*self)->entries_.end()) {
+      TakeBack(it->second.job, before, changed, &Job::tag, &Job::command, &Job::memory, &Job::soft,
+               &Job::priority, &Job::weight, &Job::share, &Job::restart, &Job::grace, &Job::queue_spec,
+               &Job::array);
+      (*self)->Index(it->second);
+    }
+    done(stored);
+  });
+}
+
+void JobManager::SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
+                               std::function<void()> done) {
+  const auto it = entries_.find(id);
+  if (it == entries_.end()) return;
+  it->second.job.suspension = std::move(record);
+  Enclosed enclosed;
+  enclosed.messages = host_.MessagesAbout(it->second.job, notices);
+  Save(
+      id, [done = std::move(done)](const Result<>&) { done(); }, std::move(enclosed));
+}
+
+Result<> JobManager::MayRestart(JobId id) {
+  GPUMAN_ASSIGN(Entry * entry, Kept(id));
+  const Job& job = entry->job;
+  if (job.attached)
+    return Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started by gpuman", id.value),
+                "start it again where it was started");
+  if (job.remove_when_ended || (job.stop_wanted && !IsEnded(job)))
+    return Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value));
+  if (IsWaiting(job)) return Fail(ErrorCode::kConflict, fmt::format("job {} waits for its start", id.value));
+  if (!IsEnded(job)) return {};
+  if (!job.queued) GPUMAN_TRY(TagIsFree(job.tag, id));
+  return MayBegin(job);
+}
+
+void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
+  if (auto may = MayRestart(id); !may) return done(Fail(may.error()));
+  if (IsBeingStarted(id))
+    return OnceStarted(id, [this, id, reason, done = std::move(done)] { Restart(id, reason, done); });
+  Entry& entry = entries_.at(id);
+  if (!IsEnded(entry.job)) {
+    const auto answer = [self = self_, id, reason, runs = entry.job.runs, done](const Result<>& outcome) {
+      if (!*self) return;
+      const Job* const job = (*self)->Find(id);
+      if (!job) return done(Fail(NoSuchJob(std::to_string(id.value))));
+      if (!outcome && IsEnded(*job) && !job->stop_wanted) return (*self)->Restart(id, reason, done);
+      if (!outcome)
+        return done(
+            Fail(outcome.error().code,
+                 fmt::format("job {} is not known to start again: {}", id.value, outcome.error().message),
+                 fmt::format("`gpuman status {}` shows what became of it", job->id.value)));
+      // Answered by the run that it is now: with its process.
+      (*self)->reruns_.push_back({id, runs, done});
+      (*self)->AnswerReruns(id);
+    };
+    if (auto sent = entry.link->Send(keeper::RestartJob{reason, {}, entry.job.grace}, answer); !sent)
+      done(Fail(sent.error()));
+    return;
+  }
+  if (entry.job.queued) return Decide(id, RestartAsked{reason, clock_.Wall()}, std::move(done));
+  const std::filesystem::path old_dir = JobDirectory(options_.jobs_dir, entry.job);
+  const Job before = entry.job;
+  Transition t = Apply(entry.job, RestartAsked{reason, clock_.Wall()});
+  entry.job = std::move(t.job);
+  Index(entry);
+  entry.stop_in_journal = false;
+  entry.settings_in_journal.clear();
+  entry.settings_told.reset();
+  Launch(entry);
+  Batch batch;
+  batch.put = {entry.job};
+  store_.Submit(std::move(batch),
+                [self = self_, id, before, old_dir, done = std::move(done)](const Result<>& stored) {
+                  if (!*self) return;
+                  JobManager& me = **self;
+                  auto it = me.entries_.find(id);
+                  if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+                  if (!stored) {
+                    me.Discard(it->second);
+                    // The number is used up: its directory is being deleted.
+                    const int incarnation = it->second.job.incarnation;
+                    it->second.job = before;
+                    it->second.job.incarnation = incarnation;
+                    me.Index(it->second);
+                    return done(Fail(stored.error()));
+                  }
+                  if (!IsEnded(it->second.job)) it->second.link->Start();
+                  me.DeleteFiles(it->second.job.owner->uid, {old_dir});
+                  me.host_.OnJobChanged(it->second.job, it->second.runtime);
+                  done(it->second.job);
+                });
+}
+
+void JobManager::Remove(JobId id, const keeper::Reason& reason, Done<Job> done) {
+  auto found = Existing(id);
+  if (!found) return done(Fail(found.error()));
+  (*found)->removals.push_back(std::move(done));
+  ApplyEvent(id, StopAsked{reason, true, clock_.Wall()});
+}
+
+void JobManager::Release(JobId id, Done<Job> done) {
+  auto found = Existing(id);
+  if (!found) return done(Fail(found.error()));
+  if (IsEnded((*found)->job) || IsWaiting((*found)->job)) return Remove(id, {"removed", ""}, std::move(done));
+  if ((*found)->job.container)
+    return done(Fail(ErrorCode::kNotSupported, fmt::format("job {} is a container of Kubernetes'", id.value),
+                     "gpuman update changes its limit"));
+  Entry& entry = **found;
+  if (entry.forgotten_soon)
+    return done(Fail(ErrorCode::kConflict, fmt::format("job {} is being removed", id.value)));
+  if (IsBeingStarted(id)) return OnceStarted(id, [this, id, done = std::move(done)] { Release(id, done); });
+  entry.forgotten_soon = true;
+  if (entry.job.attached) return LetGo(id, std::move(done));
+  // The keeper first: one that is not told would go by the restart policy of a job that nobody knows any
+  // more.
+  keeper::UpdateSettings settings = SettingsOf(entry.job);
+  settings.restart->mode = RestartMode::kNo;
+  const auto answer = [self = self_, id, done](const Result<>& outcome) {
+    if (!*self) return;
+    const auto it = (*self)->entries_.find(id);
+    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    if (outcome) return (*self)->LetGo(id, done);
+    it->second.forgotten_soon = false;
+    it->second.settings_told.reset();
+    if (IsEnded(it->second.job)) return (*self)->Remove(id, {"removed", ""}, done);
+    (*self)->Save(id, {});
+    // Where its keeper took it all the same OnConnected sets right what the journal says of its settings.
+    done(Fail(outcome.error().code,
+              fmt::format("job {} was not let go: {}", id.value, outcome.error().message), "try again"));
+  };
+  entry.settings_told = keeper::SerializeSettings(settings);
+  if (auto sent = entry.link->Send(std::move(settings), answer); !sent) {
+    entry.forgotten_soon = false;
+    done(Fail(sent.error()));
+  }
+}
+
+void JobManager::LetGo(JobId id, Done<Job> done) {
+  Batch batch;
+  batch.erase = {id};
+  store_.Submit(std::move(batch), [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    JobManager& me = **self;
+    auto it = me.entries_.find(id);
+    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    if (!stored) {
+      it->second.forgotten_soon = false;
+      me.Save(id, {});
+      me.SendSettings(it->second);
+      return done(Fail(stored.error()));
+    }
+    it->second.job.restart = RestartMode::kNo;
+    const Job job = it->second.job;
+    me.Vanish(id);
+    me.AnswerWaiters(job);
+    done(job);
+  });
+}
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,229 @@
+// Jobs found, waited for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <charconv>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "jobs/job_manager.h"
+
+namespace gpuman::jobs {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+const Job* JobManager::Find(JobId id) const {
+  auto it = entries_.find(id);
+  return it == entries_.end() ? nullptr : &it->second.job;
+}
+
+// A user's jobs of one tag lie together in tags_, the newest last; those of other tags with the same hash are
+// passed over.
+std::optional<JobId> JobManager::NewestOf(const std::string& tag, std::optional<uid_t> user) const {
+  const std::size_t hash = std::hash<std::string>()(tag);
+  std::optional<JobId> best;
+  bool best_ended = true;
+  auto uid = user.value_or(std::numeric_limits<uid_t>::max());
+  for (;;) {
+    auto at = tags_.upper_bound({hash, uid, JobId{INT64_MAX}});
+    std::optional<JobId> newest;  // of this user's
+    while (at != tags_.begin()) {
+      const auto& [its_hash, its_user, id] = *--at;
+      if (its_hash != hash || (user && its_user != *user)) break;
+      if (newest && its_user != uid) break;
+      uid = its_user;
+      const Job& job = entries_.at(id).job;
+      if (job.tag != tag) continue;
+      if (!newest || !IsEnded(job)) newest = id;
+      if (!IsEnded(job)) break;
+    }
+    if (!newest) return best;
+    const bool ended = IsEnded(entries_.at(*newest).job);
+    if (!best || (best_ended && !ended) || (best_ended == ended && *newest > *best)) {
+      best = newest;
+      best_ended = ended;
+    }
+    if (user || uid == 0) return best;
+    --uid;
+  }
+}
+
+const Job* JobManager::HolderOf(const std::string& tag, JobId but) const {
+  const std::size_t hash = std::hash<std::string>()(tag);
+  for (auto at = tags_.lower_bound({hash, 0, JobId{INT64_MIN}});
+       at != tags_.end() && std::get<0>(*at) == hash; ++at) {
+    const JobId id = std::get<2>(*at);
+    const Job& job = entries_.at(id).job;
+    if (id != but && job.tag == tag && !IsEnded(job)) return &job;
+  }
+  return nullptr;
+}
+
+Result<JobId> JobManager::Resolve(const std::string& ref) const {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(ref.data(), ref.data() + ref.size(), number);
+  // No tag is a number.
+  if (error == std::errc() && end == ref.data() + ref.size()) {
+    if (entries_.contains({number})) return JobId{number};
+    return Fail(NoSuchJob(ref));
+  }
+  if (const auto id = NewestOf(ref, std::nullopt)) return *id;
+  return Fail(NoSuchJob(ref));
+}
+
+Result<JobId> JobManager::Resolve(const std::string& ref, uid_t user) const {
+  if (const auto id = NewestOf(ref, user)) return *id;
+  return Resolve(ref);
+}
+
+std::vector<JobId> JobManager::OpenNamed(const std::string& tag, std::optional<uid_t> user) const {
+  constexpr int kMaxLooks = 1000;  // the tasks of a large array lie between two names
+  constexpr std::size_t kMaxFound = 9;
+  const std::size_t hash = std::hash<std::string>()(tag);
+  std::vector<JobId> found;
+  auto at = tags_.upper_bound({hash, user.value_or(std::numeric_limits<uid_t>::max()), JobId{INT64_MAX}});
+  for (int looks = 0; looks < kMaxLooks && at != tags_.begin() && found.size() < kMaxFound; ++looks) {
+    const auto& [its_hash, its_user, id] = *--at;
+    if (its_hash != hash || (user && its_user != *user)) break;
+    const Job& job = entries_.at(id).job;
+    if (job.tag != tag || IsEnded(job)) continue;
+    found.push_back(job.array.array.value != 0 ? job.array.array : id);
+    // Past the other tasks, whose ids are the next below.
+    if (job.array.array.value != 0) at = tags_.lower_bound({hash, its_user, job.array.array});
+  }
+  return found;
+}
+
+// Tasks have consecutive ids, with holes where some were forgotten, the first ones mostly.
+std::vector<JobId> JobManager::TasksOf(JobId head) const {
+  std::vector<JobId> ids;
+  for (auto it = entries_.lower_bound(head); it != entries_.end(); ++it) {
+    const bool belongs = it->second.job.array.array == head;
+    if (!belongs && it->first != head) break;
+    ids.push_back(it->first);
+    if (!belongs) break;
+  }
+  return ids;
+}
+
+// The higher its number, the higher its id; each search step looks at the first that is left at an id or
+// behind.
+std::optional<JobId> JobManager::TaskOf(JobId array, std::int64_t task) const {
+  // Task n is at least as far behind the first as there are numbers below it.
+  JobId low = array, high = {array.value + std::max<std::int64_t>(task, 0) + 1};
+  while (low < high) {
+    const JobId middle{low.value + (high.value - low.value) / 2};
+    const auto it = entries_.lower_bound(middle);
+    const bool belongs = it != entries_.end() && it->second.job.array.array == array;
+    if (belongs && it->second.job.array.task == task) return it->first;
+    if (belongs && it->second.job.array.task < task)
+      low = {it->first.value + 1};
+    else
+      high = middle;
+  }
+  return std::nullopt;
+}
+
+std::vector<const Job*> JobManager::All() const {
+  std::vector<const Job*> jobs;
+  for (const auto& [id, entry] : entries_) jobs.push_back(&entry.job);
+  return jobs;
+}
+
+std::vector<const Job*> JobManager::Active() const {
+  std::vector<const Job*> jobs;
+  for (const JobId id : active_) jobs.push_back(&entries_.at(id).job);
+  return jobs;
+}
+
+const Job* JobManager::After(JobId id) const {
+  const auto it = entries_.upper_bound(id);
+  return it == entries_.end() ? nullptr : &it->second.job;
+}
+
+const Job* JobManager::Before(JobId id) const {
+  const auto it = entries_.lower_bound(id);
+  return it == entries_.begin() ? nullptr : &std::prev(it)->second.job;
+}
+
+std::vector<JobId> JobManager::Ended() const { return {ended_.begin(), ended_.end()}; }
+
+std::filesystem::path JobManager::LogPathOf(JobId id) const { return LogPath(options_.launch.log_dir, id); }
+
+std::uint64_t JobManager::WaitForEnd(JobId id, std::function<void(const Job&)> ended) {
+  const Job* job = Find(id);
+  if (!job) return 0;
+  if (IsEnded(*job) && !entries_.at(id).end_unwritten) {
+    ended(*job);
+    return 0;
+  }
+  waiters_.emplace(++last_waiter_, Waiter{id, std::move(ended)});
+  return last_waiter_;
+}
+
+void JobManager::CancelWait(std::uint64_t handle) { waiters_.erase(handle); }
+
+void JobManager::AnswerWaiters(const Job& job) {
+  std::vector<std::function<void(const Job&)>> mine;
+  for (auto it = waiters_.begin(); it != waiters_.end();) {
+    if (it->second.job == job.id) {
+      mine.push_back(std::move(it->second.ended));
+      it = waiters_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  const Job copy = job;
+  for (const auto& ended : mine) ended(copy);
+}
+
+// Those that wait for a new run of the job, where it has begun, or none will begin.
+void JobManager::AnswerReruns(JobId id) {
+  const Job* const job = Find(id);
+  const bool over = !job || IsEnded(*job) || IsWaiting(*job);
+  std::vector<Rerun> mine;
+  for (auto it = reruns_.begin(); it != reruns_.end();) {
+    if (it->job == id && (over || (job->state == JobState::kRunning && job->runs > it->runs))) {
+      mine.push_back(std::move(*it));
+      it = reruns_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  if (mine.empty()) return;
+  const Result<Job> answer = job ? Result<Job>(*job) : Result<Job>(Fail(NoSuchJob(std::to_string(id.value))));
+  for (const auto& rerun : mine) rerun.done(answer);
+}
+
+bool JobManager::IsBeingStarted(JobId id) const {
+  const auto it = entries_.find(id);
+  if (it == entries_.end()) return false;
+  const Job& job = it->second.job;
+  if (job.attached || IsEnded(job) || IsWaiting(job)) return false;
+  if (!it->second.link || !it->second.link->connected()) return true;
+  // One whose first attempt has failed waits for the next, which may be a long time.
+  return job.state == JobState::kStarting && !job.started_at && !job.verdict;
+}
+
+void JobManager::OnceStarted(JobId id, std::function<void()> act) {
+  later_.push_back({id, std::move(act)});
+  CarryOutLater(id);
+}
+
+// From the loop: the caller may be in the middle of something.
+void JobManager::CarryOutLater(JobId id) {
+  if (later_.empty() || IsBeingStarted(id)) return;
+  const auto of_others = [id](const Later& later) { return later.job != id; };
+  const auto mine = std::stable_partition(later_.begin(), later_.end(), of_others);
+  for (auto it = mine; it != later_.end(); ++it)
+    boost::asio::post(loop_, [self = self_, act = std::move(it->act)] {
+      if (*self) act();
+    });
+  later_.erase(mine, later_.end());
+}
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,162 @@
+// What a keeper does next: the life of one job as a state machine. Pure: events and times go in, actions come
+// out; it reads no clock and touches nothing.
+//
+// An order (OnCommand) is carried out, kept or refused. What is given while the command is on its way to
+// execve is kept for when it is there: whoever reads the journal may know of the run before its keeper does.
+//
+// The states are those of protocol.h's KeeperPhase. The edge (supervisor.h) performs the actions in order and
+// feeds back what happens. An action Launch is performed after everything appended before it is on disk.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "keeper/journal.h"
+#include "keeper/protocol.h"
+#include "keeper/run_clock.h"
+#include "keeper/spec.h"
+
+namespace gpuman::keeper {
+
+namespace action {
+struct Launch {
+  RunNumber run = 0;
+  friend bool operator==(const Launch&, const Launch&) = default;
+};
+struct Append {
+  RecordBody body;
+  friend bool operator==(const Append&, const Append&) = default;
+};
+struct SignalMain {
+  int signal = 0;
+  friend bool operator==(const SignalMain&, const SignalMain&) = default;
+};
+struct SignalTree {
+  int signal = 0;
+  friend bool operator==(const SignalTree&, const SignalTree&) = default;
+};
+struct KillTree {
+  friend bool operator==(const KillTree&, const KillTree&) = default;
+};
+// A line in the job's log.
+struct Note {
+  std::string text;
+  friend bool operator==(const Note&, const Note&) = default;
+};
+// Leave, once everything appended is on disk. The phase is kEnded when the job is over; otherwise the keeper
+// ends with the machine, and a later one goes on.
+struct Leave {
+  friend bool operator==(const Leave&, const Leave&) = default;
+};
+}  // namespace action
+using Action = std::variant<action::Launch, action::Append, action::SignalMain, action::SignalTree,
+                            action::KillTree, action::Note, action::Leave>;
+using Actions = std::vector<Action>;
+
+// The end of a run's main process as the kernel reports it.
+struct MainEnd {
+  EndKind kind = EndKind::kExited;
+  int code = 0;
+  bool core_dumped = false;
+  Usage usage;
+  std::optional<Reason> cause{};  // known by more than its status; counts unless the end was ordered
+};
+
+class RunStateMachine {
+ public:
+  explicit RunStateMachine(const Spec& spec);
+
+  // First call: goes on where the journal stops. `same_boot`: the last keeper ran since this machine started.
+  Actions Begin(const JobHistory& history, bool same_boot, base::MonoTime now);
+
+  // The answer to Launch: one of these two.
+  Actions OnLaunched(const RunStarted& started, base::MonoTime now);
+  Actions OnLaunchFailed(const StartFailed& failed, base::MonoTime now);
+
+  // `tree_empty`: no process of the job is left.
+  Actions OnMainEnded(const MainEnd& end, bool tree_empty, base::MonoTime now);
+  Actions OnTreeEmpty(base::MonoTime now);
+
+  Actions OnTime(base::MonoTime now);
+  // The keeper itself was told to end (SIGTERM): the machine goes down.
+  Actions OnShutdown(base::MonoTime now);
+
+  // Errors are kConflict: the command does not fit the state.
+  base::Result<Actions> OnCommand(const Command& command, base::MonoTime now);
+
+  // When OnTime is due; empty: never.
+  std::optional<base::MonoTime> deadline() const;
+  KeeperPhase phase() const { return phase_; }
+  RunNumber run() const { return run_; }
+  // No run begins any more. One whose Launch was not performed yet needs none: OnLaunchFailed ends it.
+  bool stop_ordered() const { return stop_; }
+  const std::optional<base::ProcessId>& process() const { return process_; }
+
+  // Changes the settings without a word, for those in force before this keeper.
+  void ApplySettings(const UpdateSettings& settings, base::MonoTime now = {});
+
+ private:
+  bool MainMayLive() const;
+  // A run is under way, and its processes are known.
+  bool HasTree() const;
+  // What was ordered for this run before it was known to have started.
+  void CarryOutKept(Actions& actions, base::MonoTime now);
+  void ForgetKept();
+  base::Result<Actions> Handle(const AnnounceReason& command, base::MonoTime now);
+  base::Result<Actions> Handle(const StopJob& command, base::MonoTime now);
+  base::Result<Actions> Handle(const RestartJob& command, base::MonoTime now);
+  base::Result<Actions> Handle(const UpdateSettings& command, base::MonoTime now);
+  base::Result<Actions> Handle(const SendSignalTo& command, base::MonoTime now);
+  base::Result<Actions> Handle(const PauseClock& command, base::MonoTime now);
+  base::Result<Actions> Handle(const WriteNote& command, base::MonoTime now);
+  base::Result<Actions> Handle(const RecordsStored& command, base::MonoTime now);
+  bool ClockCounts() const;
+  // What the time limit says.
+  void LookAtClock(Actions& actions, base::MonoTime now);
+
+  // Begins, or hurries, the end of whatever lives: signal now, SIGKILL after the grace.
+  void EndTree(Actions& actions, std::optional<int> signal, std::optional<base::Millis> grace,
+               base::MonoTime now);
+  // The run is over and nothing of it is left: restart, wait or end.
+  void AfterRun(Actions& actions, base::MonoTime now);
+  void StartNext(Actions& actions, base::Millis delay, std::uint32_t in_a_row, std::optional<Reason> ordered,
+                 base::MonoTime now);
+  void Launch(Actions& actions);
+  void Finish(Actions& actions, std::string why);
+  void Expect(std::optional<Reason> reason);
+
+  RestartPolicy restart_;
+  int stop_signal_;
+  base::Millis stop_grace_;
+  Leftovers leftovers_;
+  RunClock clock_;
+
+  KeeperPhase phase_ = KeeperPhase::kWaiting;
+  RunNumber run_ = 0;
+  std::optional<base::ProcessId> process_;
+  base::MonoTime run_began_{};
+  RunOutcome outcome_{};  // of the run that ended last
+  bool ever_ran_ = false;
+  std::uint32_t in_a_row_ = 0;
+  std::optional<base::MonoTime> deadline_;
+
+  std::optional<Reason> expected_;  // why the current run is about to end
+  bool final_ = false;              // and that no restart follows
+  bool stop_ = false;
+  bool shutdown_ = false;
+  std::optional<Reason> restart_order_;
+
+  // Ordered while launching, for this run: OnLaunched carries it out.
+  struct Kept {
+    std::optional<int> end_signal{};
+    bool clock_paused = false;
+    std::vector<SendSignalTo> signals{};  // each once, as the kernel keeps a signal that is pending
+  };
+  Kept kept_;
+};
+
+}  // namespace gpuman::keeper

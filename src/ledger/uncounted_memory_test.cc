@@ -1,0 +1,53 @@
+// Sizes in MiB.
+#include "ledger/uncounted_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::ledger {
+namespace {
+
+using base::MiB;
+
+ProcessSample Of(pid_t pid, std::uint64_t shown, std::optional<std::uint64_t> counted) {
+  return {{pid, 1}, MiB(shown), counted ? std::optional(MiB(*counted)) : std::nullopt};
+}
+
+TEST(UncountedMemory, IsWhatContextsAndCodeTake) {
+  UncountedMemory uncounted;
+  EXPECT_EQ(uncounted.Observe({Of(1, 618, 100), Of(2, 718, 200)}), MiB(2 * 518));
+  EXPECT_EQ(uncounted.Observe({Of(2, 718, 200)}), MiB(518)) << "a process has ended";
+}
+
+TEST(UncountedMemory, IsAllOfAProcessThatDoesNotCount) {
+  UncountedMemory uncounted;
+  EXPECT_EQ(uncounted.Observe({Of(1, 618, std::nullopt)}), MiB(618));
+  EXPECT_EQ(uncounted.Observe({Of(1, 718, std::nullopt)}), MiB(718)) << "at once";
+  EXPECT_FALSE(uncounted.context());
+}
+
+TEST(UncountedMemory, OneSampleInTheMiddleOfAnAllocationChangesNothing) {
+  UncountedMemory uncounted;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(uncounted.Observe({Of(1, 618, 100)}), MiB(518));
+  EXPECT_EQ(uncounted.Observe({Of(1, 618, 600)}), MiB(518)) << "counted, and the driver not asked yet";
+  EXPECT_EQ(uncounted.Observe({Of(1, 1118, 100)}), MiB(518)) << "freed since the driver was asked";
+}
+
+TEST(UncountedMemory, IsNeverLessThanNothing) {
+  UncountedMemory uncounted;
+  EXPECT_EQ(uncounted.Observe({Of(1, 10, 600)}), MiB(0)) << "managed memory that the driver does not show";
+}
+
+TEST(UncountedMemory, LearnsWhatAContextCostsFromTheLeastOfAll) {
+  UncountedMemory uncounted;
+  for (int i = 0; i < 4; ++i) uncounted.Observe({Of(1, 618, 100)});
+  EXPECT_FALSE(uncounted.context()) << "not often enough";
+  uncounted.Observe({Of(1, 618, 100)});
+  EXPECT_EQ(uncounted.context(), MiB(518));
+  for (int i = 0; i < 5; ++i) uncounted.Observe({Of(1, 700, 100), Of(2, 610, 100)});
+  EXPECT_EQ(uncounted.context(), MiB(510));
+  for (int i = 0; i < 5; ++i) uncounted.Observe({Of(3, 100, 100)});
+  EXPECT_EQ(uncounted.context(), MiB(510)) << "no context at all";
+}
+
+}  // namespace
+}  // namespace gpuman::ledger

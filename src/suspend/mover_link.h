@@ -1,0 +1,99 @@
+// One gpuman-mover as the event loop sees it: start it, send it requests, hear its answers and its end.
+//
+// Starting it may block, so that runs on `workers`; everything else, the callbacks too, on `loop`. Not
+// thread-safe. After Stop no callback comes; the process ends by itself and is reaped.
+//
+// It is its user's process, and may be made to say anything: what it says is read a little at a time and no
+// faster than an honest one speaks, and it passes nothing along but what can be memory of a GPU. Whatever
+// else comes, and what it said and nobody read, is closed where nobody waits for it (base/closer.h).
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/closer.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "suspend/allowance.h"
+#include "suspend/mover_options.h"
+#include "suspend/request.h"
+
+namespace gpuman::suspend {
+
+struct MoverProgram {
+  std::filesystem::path path;   // gpuman-mover
+  std::filesystem::path locks;  // where the daemon has a lock file for each Party; empty: none
+};
+
+struct SpawnedMover {
+  pid_t pid = 0;
+  base::Fd process;  // pidfd
+  base::Fd socket;
+};
+
+// The name of the party's lock file: no other party has it, and it stays.
+std::string LockNameOf(const Party& party);
+
+// Blocks until the program is executed. A daemon that is not root can start movers of its own user alone.
+base::Result<SpawnedMover> SpawnMover(const MoverProgram& program, const MoverUser& user);
+
+class MoverLink : public std::enable_shared_from_this<MoverLink> {
+ public:
+  struct Callbacks {
+    // The first is what the mover says about itself: kDone, or why it is of no use. Descriptors can be
+    // memory of a GPU (handles.h), and are few (kMaxParts).
+    std::function<void(const Answer&, std::vector<base::Fd>)> on_answer;
+    // It could not be started, has ended or writes nonsense; nothing more comes.
+    std::function<void(const base::Error&)> on_gone;
+  };
+
+  MoverLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
+            std::shared_ptr<base::Closer> closer, Callbacks callbacks);
+
+  void Start(const MoverProgram& program, const MoverUser& user);
+  // After the first answer; `files` go with it and stay the caller's. What cannot be sent shows as the
+  // mover's end.
+  void Send(const Request& request, std::span<const int> files = {});
+  // Closes the socket: the mover ends when it has done what it is at.
+  void Stop();
+  // SIGKILL, and Stop.
+  void Kill();
+
+  // 0 until it has started.
+  pid_t pid() const { return pid_; }
+
+ private:
+  void OnSpawned(base::Result<SpawnedMover> spawned);
+  void ReapWhenEnded();
+  void Read();
+  // What it cost of the allowance; 0: nothing more is to be read now.
+  std::int64_t ReadOne();
+  void Gone(base::Error error);
+
+  boost::asio::io_context& loop_;
+  boost::asio::thread_pool& workers_;
+  const std::shared_ptr<base::Closer> closer_;
+  Callbacks callbacks_;
+  Allowance allowance_;
+  boost::asio::steady_timer pause_;
+  bool stopped_ = false;
+  bool kill_when_started_ = false;
+  bool reaped_ = false;
+  pid_t pid_ = 0;
+  boost::asio::posix::stream_descriptor process_;
+  boost::asio::posix::stream_descriptor socket_;
+  std::string chunk_;
+};
+
+}  // namespace gpuman::suspend

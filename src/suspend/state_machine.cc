@@ -1,0 +1,344 @@
+// The machine's events: what each means in each phase.
+#include "suspend/state_machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gpuman::suspend {
+
+using base::MonoTime;
+
+namespace {
+
+// Data that are lost show as nothing as well: a suspension comes to its end.
+constexpr int kLooksForNothing = 20;
+
+}  // namespace
+
+SuspensionStateMachine SuspensionStateMachine::Rebuild(SuspensionSettings settings, SuspensionRecord record) {
+  SuspensionStateMachine machine(std::move(settings));
+  machine.record_ = std::move(record);
+  machine.rebuilt_ = true;
+  if (machine.phase() == SuspensionPhase::kUndoing) machine.turned_reason_ = "suspend_failed";
+  if (machine.phase() == SuspensionPhase::kRetreating) machine.turned_reason_ = "resume_failed";
+  machine.why_ = machine.record_.detail;
+  return machine;
+}
+
+Actions SuspensionStateMachine::On(const Event& event, MonoTime now) {
+  out_.clear();
+  if (phase() == SuspensionPhase::kEnded) return {};
+  std::visit([&](const auto& one) { Handle(one, now); }, event);
+  Advance(now);
+  return std::exchange(out_, {});
+}
+
+void SuspensionStateMachine::Advance(MonoTime now) {
+  if (rebuilt_) return;  // nothing is known yet
+  for (std::optional<SuspensionPhase> before; before != phase();) {
+    before = phase();
+    switch (phase()) {
+      case SuspensionPhase::kSuspending:
+      case SuspensionPhase::kRetreating:
+      case SuspensionPhase::kSuspended:  // for processes that turn up
+        GoOut(now);
+        break;
+      case SuspensionPhase::kResuming:
+      case SuspensionPhase::kUndoing:
+        GoBack(now);
+        break;
+      case SuspensionPhase::kRunning:
+      case SuspensionPhase::kEnded:
+        return;
+    }
+  }
+}
+
+// A new way: what went wrong on the last one is forgotten.
+void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
+  record_.phase = phase;
+  began_ = now;
+  rested_ = false;
+  spent_.clear();
+  for (auto& [id, member] : members_) {
+    member.losses = 0;
+    member.without_shim = false;
+    if (phase != SuspensionPhase::kRetreating) member.left_until.reset();
+  }
+}
+
+void SuspensionStateMachine::Want(bool gpu, std::optional<std::string> target) {
+  record_.wants_gpu = gpu;
+  if (target || !IsPartlyMoved()) record_.target = std::move(target);
+  record_.absence.reset();
+  retries_ = 0;
+  not_before_ = {};
+  told_of_room_.reset();
+}
+
+void SuspensionStateMachine::Handle(const event::SuspendAsked& asked, MonoTime now) {
+  const bool away = phase() == SuspensionPhase::kSuspending || phase() == SuspensionPhase::kSuspended ||
+                    phase() == SuspensionPhase::kRetreating;
+  if (asked.room_lasts && away) return;  // as it was asked for before
+  Want(asked.room_lasts.has_value(), std::nullopt);
+  if (asked.room_lasts) record_.absence = {asked.reason, asked.detail, *asked.room_lasts};
+  switch (phase()) {
+    case SuspensionPhase::kRunning:
+      if (const auto can = CanSuspend(); !can) {
+        Want(true, std::nullopt);
+        SetState("suspend_unsupported", can.error().message);
+        return Emit("suspend_refused", can.error().message, now);
+      }
+      record_.held.clear();
+      [[fallthrough]];
+    case SuspensionPhase::kResuming:
+    case SuspensionPhase::kUndoing:
+      Begin(SuspensionPhase::kSuspending, now);
+      SetState(asked.reason, asked.detail);
+      return AskCan();
+    case SuspensionPhase::kSuspending:
+    case SuspensionPhase::kSuspended:
+    case SuspensionPhase::kRetreating:
+      turned_reason_ = asked.reason;
+      return SetState(asked.reason, phase() == SuspensionPhase::kSuspended ? Whereabouts() : asked.detail);
+    case SuspensionPhase::kEnded:
+      return;
+  }
+}
+
+void SuspensionStateMachine::Handle(const event::ResumeAsked& asked, MonoTime now) {
+  if (const auto can = CanResume(asked.gpu); !can) return Emit("resume_refused", can.error().message, now);
+  switch (phase()) {
+    case SuspensionPhase::kSuspending:
+      // One that others pushed off goes, and comes back when there is room.
+      if (asked.gpu || record_.absence) return Want(true, asked.gpu);
+      return TurnBack("", "its return was asked for before it had left", now);
+    case SuspensionPhase::kRetreating:
+      return Want(true, asked.gpu);
+    case SuspensionPhase::kSuspended:
+      Want(true, asked.gpu);
+      return SetState("resources", "waits for room on its GPU; " + Whereabouts());
+    case SuspensionPhase::kRunning:
+    case SuspensionPhase::kResuming:
+    case SuspensionPhase::kUndoing:
+    case SuspensionPhase::kEnded:
+      return;  // it runs, or is about to
+  }
+}
+
+void SuspensionStateMachine::Handle(const event::MoveAsked& asked, MonoTime now) {
+  if (const auto can = CanMove(asked.gpu); !can) return Emit("move_refused", can.error().message, now);
+  if (phase() != SuspensionPhase::kRunning) return Handle(event::ResumeAsked{asked.gpu}, now);
+  Want(true, asked.gpu);
+  record_.held.clear();
+  Begin(SuspensionPhase::kSuspending, now);
+  SetState("moving", fmt::format("on its way to GPU {}", asked.gpu));
+  AskCan();
+}
+
+void SuspensionStateMachine::Handle(const event::Ended&, MonoTime) {
+  record_.phase = SuspensionPhase::kEnded;
+  pending_.reset();
+}
+
+void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime now) {
+  gpus_ = observed.gpus;
+  std::map<base::ProcessId, Member> members;
+  for (const ProcessView& view : observed.processes) {
+    const auto known = members_.find(view.id);
+    Member member = known == members_.end() ? Member{} : std::move(known->second);
+    if (member.seen.stage != view.stage) member.stage_since = now;
+    const auto since = std::chrono::duration_cast<base::Millis>(now - member.ordered_at);
+    if (member.order == Order::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
+    if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
+    member.seen = view;
+    if (known == members_.end()) Meet(member, now);
+    member.outdated = false;
+    if (!IsAway(member)) {
+      member.location = Location::kUnknown;
+      member.nothing_found = 0;
+    }
+    HoldWhatCameLast(member);
+    members.emplace(view.id, std::move(member));
+  }
+  members_ = std::move(members);
+  std::erase_if(record_.held, [&](const auto& held) { return !members_.contains(held.first); });
+  if (!std::exchange(rebuilt_, false) || phase() != SuspensionPhase::kRunning) return;
+  // A daemon that was killed before it had written anything down.
+  for (const auto& [id, member] : members_)
+    if (IsOff(member) || IsShimAtWork(member)) {
+      record_.phase = SuspensionPhase::kUndoing;
+      turned_reason_ = "suspend_failed";
+      why_ = "the daemon was restarted while the job was being suspended";
+      for (auto& [other, touched] : members_)
+        if (!touched.seen.gpus.empty()) touched.saved = Saved::kUnknown;
+      SetState(turned_reason_, why_);
+      return;
+    }
+}
+
+// A process that was not there before: the last daemon may have ordered something, the driver have done it.
+void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
+  const ShimStage stage = member.seen.stage;
+  if (stage == ShimStage::kEvicting || stage == ShimStage::kEvicted) member.order = Order::kEvict;
+  if (stage == ShimStage::kRestoring) member.order = Order::kReturn;
+  member.ordered_at = now;
+  const bool touched =
+      record_.held.contains(member.seen.id) || !member.seen.gpus.empty() || stage != ShimStage::kNone;
+  if (rebuilt_ && phase() != SuspensionPhase::kRunning && touched) member.saved = Saved::kUnknown;
+}
+
+void SuspensionStateMachine::Handle(const event::Answered& answered, MonoTime now) {
+  if (answered.process.pid == 0) {
+    can_asked_ = false;
+    const Outcome outcome = answered.answer.outcome;
+    if (outcome == Outcome::kDone || outcome == Outcome::kUnsupported) can_ = outcome == Outcome::kDone;
+    if (outcome != Outcome::kDone) cannot_ = answered.answer.message;
+    if (!can_.has_value() && IsStrict()) TurnBack("suspend_failed", cannot_, now);
+    return;
+  }
+  if (!pending_ || pending_->process != answered.process) return;
+  const Verb verb = pending_->verb;
+  pending_.reset();
+  const auto it = members_.find(answered.process);
+  if (it == members_.end()) return;  // it ended meanwhile
+  if (answered.answer.outcome == Outcome::kGone) {
+    members_.erase(it);
+    record_.held.erase(answered.process);
+    return;
+  }
+  TakeAnswer(it->second, verb, answered.answer, now);
+}
+
+void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTime now) {
+  const auto it = members_.find(answered.process);
+  if (it == members_.end() || it->second.moving != answered.verb) return;
+  Member& member = it->second;
+  const Answer& answer = answered.answer;
+  const bool secure = answered.verb == Verb::kSecure;
+  const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
+  member.moving.reset();
+  member.location = Location::kUnknown;
+  if (answer.outcome == Outcome::kGone) return;
+  if (answer.outcome == Outcome::kNothing && ++member.nothing_found < kLooksForNothing) {
+    member.outdated = true;
+    return;
+  }
+  if (answer.outcome == Outcome::kDone) {
+    member.location = !secure ? Location::kGpu : answer.straight ? Location::kStraight : Location::kHost;
+    if (answer.straight && !secure) spent_["straight"] += static_cast<std::int64_t>(answer.bytes.count);
+    if (answer.bytes.count > 0 && !answer.straight) Spend("copy", answer.took);
+    return;
+  }
+  // One that died may have done it: its data are where they were, or the next one finds them.
+  if (answer.outcome == Outcome::kLost && ++member.losses < 3) return;
+  const auto why = fmt::format("the memory of process {}: {}", answered.process.pid, answer.message);
+  if (secure && out) FailOut(member, why, now);
+  if (!secure && !out)
+    FailBack(why, answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost, now);
+}
+
+// A failure matters only to the way that asked.
+void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now) {
+  const base::ProcessId process = member.seen.id;
+  const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
+  if (verb == Verb::kCheckpoint) Spend("checkpoint", answer.took);
+  if (verb == Verb::kRestore) Spend("restore", answer.took);
+  member.no_cuda = answer.outcome == Outcome::kNoCuda;
+  if (member.no_cuda) {
+    member.saved = Saved::kRunning;
+    member.left_until = now + settings_.retry;
+    return;
+  }
+  // A mover is its user's: what it says need not make sense.
+  const bool done = answer.outcome == Outcome::kDone && answer.state != Saved::kUnknown &&
+                    (verb != Verb::kCheckpoint || answer.state == Saved::kCheckpointed) &&
+                    (verb != Verb::kRestore || answer.state == Saved::kRunning);
+  if (answer.outcome == Outcome::kDone && !done) answer.outcome = Outcome::kFailed;
+  if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
+  if (done) {
+    if (verb == Verb::kRestore) Moved(process, pending_moves_);
+    if (verb == Verb::kState && answer.state == Saved::kRunning) FoundRunning(member);
+    member.lost_moves.clear();
+    member.recheck_at = now + settings_.retry;  // samples from before still show it
+    return;
+  }
+  if (answer.outcome == Outcome::kUnsupported) {
+    can_ = false;
+    cannot_ = answer.message;
+    // What cannot be done was not done.
+    if (verb == Verb::kState) member.saved = Saved::kRunning;
+    if (verb == Verb::kState || (verb == Verb::kCheckpoint && !IsStrict())) return;
+  }
+  if (answer.outcome == Outcome::kLost || verb == Verb::kState) ++member.losses;
+  if (answer.outcome == Outcome::kLost && verb == Verb::kRestore) member.lost_moves = pending_moves_;
+  const std::string why = answer.outcome == Outcome::kTimeout && verb == Verb::kCheckpoint
+                              ? fmt::format("the GPU work of process {} did not come to rest within {}",
+                                            process.pid, base::FormatDuration(settings_.lock_timeout))
+                              : fmt::format("process {}: {}", process.pid, answer.message);
+  if (verb == Verb::kCheckpoint && out) FailOut(member, why, now);
+  if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
+  // What became of a lost one is asked first.
+  const bool ask = answer.outcome == Outcome::kLost && member.losses < 2;
+  if (verb == Verb::kRestore && !out && !ask) FailBack(why, answer.outcome == Outcome::kNoRoom, now);
+}
+
+void SuspensionStateMachine::Handle(const event::Room& room, MonoTime now) {
+  const auto needs = Needs(now);
+  if (!needs || rebuilt_) return;
+  const auto free = [&](const std::string& gpu) {
+    const auto it = room.free.find(gpu);
+    return it == room.free.end() ? base::Bytes{} : it->second;
+  };
+  const auto short_of = std::find_if(needs->begin(), needs->end(),
+                                     [&](const auto& need) { return need.second > free(need.first); });
+  if (room.chosen && short_of == needs->end()) {
+    Begin(SuspensionPhase::kResuming, now);
+    return SetState(record_.reason == "moving" ? "moving" : "resuming", "on its way back to the GPU");
+  }
+  // Nothing waits on a GPU for room on another.
+  for (auto& [id, member] : members_)
+    if (member.location == Location::kStraight) member.location = Location::kUnknown;
+  // Told once, and then now and again: what is free changes with every sample.
+  if (told_of_room_ && now - *told_of_room_ < settings_.retry) return;
+  told_of_room_ = now;
+  if (room.settling && record_.absence)
+    return SetAway("resources",
+                   fmt::format("it comes back when the room that there is now lasts for {}; {}",
+                               base::FormatDuration(record_.absence->room_lasts), Whereabouts()));
+  if (short_of == needs->end())
+    return SetAway("resources", "a more important job that waits for room goes first; " + Whereabouts());
+  SetAway("resources",
+          fmt::format("waits for {} on GPU {}, where {} are free; {}", base::FormatBytes(short_of->second),
+                      short_of->first, base::FormatBytes(free(short_of->first)), Whereabouts()));
+}
+
+void SuspensionStateMachine::Handle(const event::Tick&, MonoTime) {}
+
+std::optional<MonoTime> SuspensionStateMachine::Deadline() const {
+  // The driver's answer comes without being looked for, and nothing is done before.
+  if (phase() == SuspensionPhase::kRunning || phase() == SuspensionPhase::kEnded || pending_)
+    return std::nullopt;
+  if (settling_ && phase() == SuspensionPhase::kSuspending)
+    return began_ + settings_.settle_limit;  // nothing before
+  const bool back = phase() == SuspensionPhase::kResuming || phase() == SuspensionPhase::kUndoing;
+  std::optional<MonoTime> first;
+  const auto at = [&](MonoTime time) { first = first ? std::min(*first, time) : time; };
+  for (const auto& [id, member] : members_) {
+    if (back && member.moving) continue;  // the mover's answer comes first
+    if (!back && IsAwaitedToRest(member)) {
+      at(RestLimit(member));
+    } else if (!back && member.left_until) {
+      if (phase() == SuspensionPhase::kSuspended && IsOnGpu(member)) at(*member.left_until);
+    } else if (IsShimAtWork(member)) {
+      at(AtWorkSince(member) + (back ? settings_.return_limit : settings_.evict_limit));
+    } else if (back ? MayNotCome(member) : MayBegin(member)) {
+      at(member.ordered_at + settings_.answer_limit);
+    }
+  }
+  return first;
+}
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,385 @@
+// One job's way off the GPU and back. Pure: events and the time go in, actions come out.
+//
+//            SuspendAsked, MoveAsked                        ResumeAsked, then Room
+//   kRunning ----------------------> kSuspending --> kSuspended ------------> kResuming --> kRunning
+//      ^                                 | a step failed   ^                      | a step failed
+//      +---------- kUndoing <------------+                 +---- kRetreating <----+
+//
+// Out: first all processes with memory to move are held (state_machine_rest.cc): they may wait for each other
+// on the GPU, and where one of them does not come to rest all of them run on, and nothing has moved. Then the
+// shims evict, all at once: they hand their memory to the mover. That copies it to the host (Secure) while
+// the driver checkpoints every process that is on a GPU, one at a time, the one started last first: what a
+// parent starts while its children are being taken is seen and goes before the parent. Back: the mover copies
+// (Load) while the driver restores them, parents first, and then the shims fetch what is theirs. What fails
+// on the way out is undone and the job runs on with the reason; what fails on the way back is taken out
+// again, and the job stays suspended with its data and the reason. A process that ends is no failure. Where
+// the driver cannot checkpoint, eviction alone counts, and the contexts stay.
+//
+// The next step is always derived from what is known of each process, never from a script: so a new daemon
+// goes on from what it can observe (Rebuild). The tests beside it read as the specification,
+// state_machine_property_test.cc holds what must be true whatever happens:
+//   - a process whose shim is at work is not checkpointed, nor one with memory that cannot be restored,
+//   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
+//     are on a GPU again,
+//   - no job rests suspended before its data are whole in host memory: what goes straight to another GPU
+//     has room there, or is copied out,
+//   - it comes to rest.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "suspend/host_room.h"
+#include "suspend/record.h"
+#include "suspend/request.h"
+
+namespace gpuman::suspend {
+
+struct SuspensionSettings {
+  base::Bytes worth_evicting = base::MiB(64);  // the checkpoint takes less than this as fast
+  base::Millis lock_timeout{10'000};           // for a process's GPU work to come to rest
+  base::Millis settle_limit{1'000};            // for the driver to show what a shim counts already
+  base::Millis answer_limit{5'000};            // for a shim to take an order up
+  base::Millis evict_limit{120'000};           // for it to carry an eviction out
+  base::Millis return_limit{120'000};
+  base::Millis retry{30'000};  // after a failure that may pass: no room, a process that could not be taken
+  int retries = 10;            // of a way back, before it has to be asked for again
+  // A job that shares its GPU: what its shims have in host memory stays there on the way back, and their
+  // gates stay shut; whoever gives turns brings it. Not where it moves to another GPU.
+  bool returns_held = false;
+};
+
+// A shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed; `evicted` says
+// what is in host memory then.
+enum class ShimStage { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
+
+struct GpuShare {
+  base::Bytes used;       // what the driver shows
+  base::Bytes evictable;  // what its shim could evict
+  base::Bytes evicted;    // what its shim holds in host memory
+  base::Bytes context{};  // what a context takes there; 0: not known
+  friend bool operator==(const GpuShare&, const GpuShare&) = default;
+};
+
+struct ProcessView {
+  base::ProcessId id;
+  std::map<std::string, GpuShare> gpus{};  // by UUID; those it has something to do with
+  bool has_shim = false;
+  ShimStage stage = ShimStage::kNone;
+  bool answered = true;  // the stage already is the shim's answer to the last order
+  std::string error{};   // the shim's, with kFailed
+  // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can take it.
+  bool holds_imported = false;
+  // Bytes of managed memory, which the driver does not checkpoint.
+  base::Bytes managed{};
+  // By its shim's answer to the last order: no call passes and no work is in flight.
+  bool held = false;
+  bool closing = false;  // it is on its way there
+  bool stopped = false;  // by a signal or a debugger: the driver's calls about it would not return (measured)
+  // False: the driver's word is older than what the shim counts, and what it will be is not known.
+  bool settled = true;
+};
+
+struct GpuView {
+  std::string uuid, name;
+};
+
+namespace event {
+// `reason` and `detail` become the job's (held_by_user, device_pressure, …). With `room_lasts` it comes back
+// by itself when there has been room for it so long; a job that was to stay away stays away then.
+struct SuspendAsked {
+  std::string reason, detail;
+  std::optional<base::Millis> room_lasts{};
+};
+struct ResumeAsked {
+  std::optional<std::string> gpu{};  // UUID; none: where it was
+};
+struct MoveAsked {
+  std::string gpu;
+};
+// Cancelled, or over: nothing more is ordered, whatever the state.
+struct Ended {};
+// Every process of the job and every GPU of the machine, all of them each time. At first before anything is
+// asked; then after each sampling and whenever a shim's stage changed.
+struct Observed {
+  std::vector<ProcessView> processes;
+  std::vector<GpuView> gpus;
+};
+// The answer to AskCan (process {}), AskState, Checkpoint or Restore.
+struct Answered {
+  base::ProcessId process{};
+  Answer answer;
+};
+// The answer to Secure or Load.
+struct MoverAnswered {
+  base::ProcessId process;
+  Verb verb = Verb::kSecure;
+  Answer answer;
+};
+// To a job that wants back: what is free on each GPU, and whether ChooseReturning chose it, or there is room
+// that has not lasted yet.
+struct Room {
+  BytesByGpu free;
+  bool chosen = false;
+  bool settling = false;
+};
+struct Tick {};  // the deadline has come
+}  // namespace event
+using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveAsked, event::Ended,
+                           event::Observed, event::Answered, event::MoverAnswered, event::Room, event::Tick>;
+
+namespace action {
+// Its calls are to wait and its work to come to rest; its memory stays.
+struct OrderHold {
+  base::ProcessId process;
+  friend bool operator==(const OrderHold&, const OrderHold&) = default;
+};
+struct OrderEvict {
+  base::ProcessId process;
+  friend bool operator==(const OrderEvict&, const OrderEvict&) = default;
+};
+struct OrderReturn {
+  base::ProcessId process;
+  bool held = false;  // with its gate shut and its memory where it is (Settings: returns_held)
+  friend bool operator==(const OrderReturn&, const OrderReturn&) = default;
+};
+// Can the driver checkpoint? Asked early: it starts the mover while the shims evict.
+struct AskCan {
+  friend bool operator==(const AskCan&, const AskCan&) = default;
+};
+struct AskState {
+  base::ProcessId process;
+  friend bool operator==(const AskState&, const AskState&) = default;
+};
+struct Checkpoint {
+  base::ProcessId process;
+  base::Millis lock_timeout;
+  base::Bytes bytes{};  // what it has on the device now
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+struct Restore {
+  base::ProcessId process;
+  std::vector<GpuMove> gpus;
+  friend bool operator==(const Restore&, const Restore&) = default;
+};
+// What the shim gave away is to be whole in host memory, and off every GPU. With `target`, the GPU where the
+// job goes next, it may stay where that one can read it.
+struct Secure {
+  base::ProcessId process;
+  std::string target{};
+  friend bool operator==(const Secure&, const Secure&) = default;
+};
+// It is to be on a GPU again: this one, or (empty) where it came from.
+struct Load {
+  base::ProcessId process;
+  std::string gpu;
+  friend bool operator==(const Load&, const Load&) = default;
+};
+// The job is on this GPU from now on: its process came back there, whatever becomes of the rest of the way.
+struct Moved {
+  std::string gpu;
+  friend bool operator==(const Moved&, const Moved&) = default;
+};
+// Phase, reason or detail of the record changed. An empty reason: none.
+struct SetState {
+  SuspensionPhase phase;
+  std::string reason, detail;
+  friend bool operator==(const SetState&, const SetState&) = default;
+};
+struct Emit {
+  std::string kind, message;
+  std::map<std::string, std::int64_t> data{};
+  friend bool operator==(const Emit&, const Emit&) = default;
+};
+}  // namespace action
+using Action = std::variant<action::OrderHold, action::OrderEvict, action::OrderReturn, action::AskCan,
+                            action::AskState, action::Checkpoint, action::Restore, action::Secure,
+                            action::Load, action::Moved, action::SetState, action::Emit>;
+using Actions = std::vector<Action>;
+
+// Thread-compatible. The edge carries actions out in order, and before that stores record() where it changed:
+// a daemon that is killed in between then knows what it was about to do.
+class SuspensionStateMachine {
+ public:
+  explicit SuspensionStateMachine(SuspensionSettings settings) : settings_(settings) {}
+
+  // A new daemon's: goes on to the end that `record` was after. The first Observed tells of the processes;
+  // what the driver did to them is asked where it matters.
+  static SuspensionStateMachine Rebuild(SuspensionSettings settings, SuspensionRecord record);
+
+  Actions On(const Event& event, base::MonoTime now);
+
+  // When a Tick is due; nullopt: never.
+  std::optional<base::MonoTime> Deadline() const;
+
+  const SuspensionRecord& record() const { return record_; }
+  SuspensionPhase phase() const { return record_.phase; }
+  // Since it was asked back, or elsewhere, a way back failed. It may be tried again.
+  bool HasFailedBack() const { return retries_ > 0; }
+
+  // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence, for the one who asks. What is
+  // accepted may fail later.
+  base::Result<> CanSuspend() const;
+  // kUnsatisfiable as well where the host's memory does not hold it.
+  base::Result<> CanSuspend(const HostRoom& room) const;
+  base::Result<> CanResume(const std::optional<std::string>& gpu) const;
+  base::Result<> CanMove(const std::string& gpu) const;
+  base::Result<> CanMove(const std::string& gpu, const HostRoom& room) const;
+
+  // Of a suspended job that wants back: the room it needs on each GPU. nullopt: it does not (just now).
+  std::optional<BytesByGpu> Needs(base::MonoTime now) const;
+  // What of the job is on its GPUs still and would come to the host's memory.
+  HostNeed NeedOfHost() const;
+  // What the job has there, or is about to have.
+  base::Bytes InHost() const;
+  // Holds from the next order on.
+  void SetSettings(SuspensionSettings settings) { settings_ = settings; }
+
+ private:
+  enum class Order { kNone, kHold, kEvict, kReturn };
+  // Where the mover has what the shim gave away: kStraight on the GPU that it left, on its way to the target.
+  enum class Location { kUnknown, kHost, kStraight, kGpu };
+
+  struct Member {
+    ProcessView seen;
+    Saved saved = Saved::kRunning;
+    bool no_cuda = false;  // the driver finds none in it
+    Order order = Order::kNone;
+    base::MonoTime ordered_at{};
+    base::MonoTime stage_since{};
+    bool without_shim = false;  // on this way: its shim did not answer in time
+    int losses = 0;             // answers that never came, on this way
+    // Of a restore whose answer never came: the driver may have done it.
+    std::vector<GpuMove> lost_moves{};
+    // Could not be taken off the GPU, or need not be: not looked at again before then.
+    std::optional<base::MonoTime> left_until{};
+    bool told = false;
+    base::MonoTime recheck_at{};  // checkpointed, and yet on the GPU
+    Location location = Location::kUnknown;
+    std::optional<Verb> moving;  // kSecure or kLoad, not answered yet
+    // The mover found nothing of it in host memory, where its slot showed some: it had just taken that back.
+    // It is looked at again before the mover is asked again.
+    bool outdated = false;
+    int nothing_found = 0;  // times in a row
+  };
+
+  struct Pending {
+    base::ProcessId process;
+    Verb verb;
+  };
+
+  // --- state_machine.cc: events
+  void Handle(const event::SuspendAsked& asked, base::MonoTime now);
+  void Handle(const event::ResumeAsked& asked, base::MonoTime now);
+  void Handle(const event::MoveAsked& asked, base::MonoTime now);
+  void Handle(const event::Ended&, base::MonoTime now);
+  void Handle(const event::Observed& observed, base::MonoTime now);
+  void Handle(const event::Answered& answered, base::MonoTime now);
+  void Handle(const event::MoverAnswered& answered, base::MonoTime now);
+  void Handle(const event::Room& room, base::MonoTime now);
+  void Handle(const event::Tick&, base::MonoTime now);
+  void Meet(Member& member, base::MonoTime now);
+  void TakeAnswer(Member& member, Verb verb, Answer answer, base::MonoTime now);
+  void Want(bool gpu, std::optional<std::string> target);
+  void Begin(SuspensionPhase phase, base::MonoTime now);
+  void Advance(base::MonoTime now);
+
+  // --- state_machine_rest.cc
+  bool AwaitRest(base::MonoTime now);
+  void LookAtRest(Member& member, bool& waiting, base::MonoTime now);
+  base::MonoTime RestLimit(const Member& member) const;
+  static bool IsAwaitedToRest(const Member& member);
+  static std::string WhyStopped(const Member& member);
+  bool FailIfStopped(Member& member, base::MonoTime now);
+  base::Result<> NothingIsStopped() const;
+
+  // --- state_machine_out.cc
+  void GoOut(base::MonoTime now);
+  bool AwaitSample(base::MonoTime now);
+  bool IsStrict() const { return record_.phase == SuspensionPhase::kSuspending; }
+  void OrderEvictions(base::MonoTime now);
+  void Give(Member& member, Order order, base::MonoTime now);
+  // Each returns true when there is something to wait for, or the way has changed.
+  bool SecureAll(base::MonoTime now);
+  bool IsSecure(const Member& member) const;
+  bool AskUnknown(base::MonoTime now);
+  bool AwaitShims(base::MonoTime now);
+  bool AwaitDriver(base::MonoTime now);
+  bool CheckpointNext(base::MonoTime now);
+  void ArriveOut(base::MonoTime now);
+  bool IsLeft(const Member& member, base::MonoTime now) const;
+  static bool MayBegin(const Member& member);
+  bool IsWorthEvicting(const Member& member) const;
+  void Hold(Member& member);
+  void HoldWhatCameLast(const Member& member);
+  void TellOfNewcomer(Member& member, base::MonoTime now);
+  // It failed for this process: turns back, or leaves the process where it is.
+  void FailOut(Member& member, const std::string& why, base::MonoTime now);
+  void TurnBack(std::string reason, std::string why, base::MonoTime now);
+
+  // --- state_machine_back.cc
+  void GoBack(base::MonoTime now);
+  bool ReturnsHeld() const;
+  void LoadAll();
+  bool RestoreNext(base::MonoTime now);
+  bool ReturnShims(base::MonoTime now);
+  static bool MayNotCome(const Member& member);
+  void ArriveBack(base::MonoTime now);
+  void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
+  std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
+  void Moved(const base::ProcessId& process, const std::vector<GpuMove>& moves);
+  // What became of a restore that nobody told of: that the process runs again.
+  void FoundRunning(Member& member);
+  // A part of the job has moved already: the rest of it follows.
+  bool IsPartlyMoved() const;
+
+  // --- state_machine_queries.cc: what is known
+  static bool IsOnGpu(const Member& member);
+  static bool IsOff(const Member& member);
+  // Something of it is the mover's.
+  static bool IsAway(const Member& member);
+  static bool IsShimAtWork(const Member& member);
+  static base::MonoTime AtWorkSince(const Member& member);  // on the last order
+  static base::Bytes Sum(const ProcessView& view, base::Bytes GpuShare::*part);
+  std::string Whereabouts() const;
+  std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
+  std::optional<std::string> OnlyGpu() const;
+  base::Result<> HasNoManagedMemory() const;
+  void SetState(std::string reason, std::string detail);
+  void SetAway(const std::string& reason, const std::string& detail);
+  void Emit(const char* kind, std::string message, base::MonoTime now);
+  void Spend(const char* what, base::Millis time);
+  void AskMover(Member& member, Verb verb);
+  void AskDriver(const base::ProcessId& process, Verb verb);
+  void AskCan();
+
+  SuspensionSettings settings_;
+  SuspensionRecord record_;
+  std::map<base::ProcessId, Member> members_;
+  std::vector<GpuView> gpus_;
+  bool rested_ = false;      // on this way: all that has to was held
+  bool settling_ = false;    // the driver does not show yet what is to be held
+  bool rebuilt_ = false;     // until the first Observed
+  std::optional<bool> can_;  // the driver can checkpoint
+  bool can_asked_ = false;
+  std::string cannot_;  // why not
+  std::optional<Pending> pending_;
+  std::vector<GpuMove> pending_moves_;
+  std::string why_;            // what turned the way, while kUndoing or kRetreating
+  std::string turned_reason_;  // the reason word for the end of that way
+  int retries_ = 0;
+  base::MonoTime not_before_{};  // of the next way back
+  base::MonoTime began_{};       // this way
+  std::optional<base::MonoTime> told_of_room_;
+  std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by what took them
+  Actions out_;                                // of the event being handled
+};
+
+}  // namespace gpuman::suspend

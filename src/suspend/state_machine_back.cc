@@ -1,0 +1,181 @@
+// The way back to the GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "suspend/state_machine.h"
+
+namespace gpuman::suspend {
+
+using base::FormatBytes;
+using base::FormatDuration;
+using base::MonoTime;
+
+void SuspensionStateMachine::GoBack(MonoTime now) {
+  LoadAll();
+  if (pending_ || AskUnknown(now) || RestoreNext(now) || ReturnShims(now)) return;
+  ArriveBack(now);
+}
+
+// What has not left needs no turn to come back.
+bool SuspensionStateMachine::ReturnsHeld() const {
+  if (!settings_.returns_held || record_.target) return false;
+  return phase() != SuspensionPhase::kUndoing ||
+         std::any_of(members_.begin(), members_.end(),
+                     [](const auto& one) { return IsAway(one.second) || IsShimAtWork(one.second); });
+}
+
+// While the driver is at work.
+void SuspensionStateMachine::LoadAll() {
+  if (ReturnsHeld()) return;
+  for (auto& [id, member] : members_) {
+    const bool fetches = member.order == Order::kReturn && member.location == Location::kGpu;
+    if (IsAway(member) && !IsShimAtWork(member) && !member.moving && !fetches &&
+        member.location != Location::kGpu)
+      AskMover(member, Verb::kLoad);
+  }
+}
+
+bool SuspensionStateMachine::RestoreNext(MonoTime now) {
+  Member* next = nullptr;
+  for (auto& [id, member] : members_) {
+    if (member.saved == Saved::kBroken) {
+      FailBack(fmt::format("the driver says that process {} failed", id.pid), false, now);
+      return true;
+    }
+    if (member.saved != Saved::kCheckpointed && member.saved != Saved::kLocked) continue;
+    if (FailIfStopped(member, now)) return true;
+    const auto age = [](const base::ProcessId& one) { return std::pair(one.start_time, one.pid); };
+    if (!next || age(id) < age(next->seen.id)) next = &member;
+  }
+  if (!next) return false;
+  pending_moves_ = next->saved == Saved::kCheckpointed ? MovesFor(next->seen.id) : std::vector<GpuMove>{};
+  AskDriver(next->seen.id, Verb::kRestore);
+  return true;
+}
+
+// Every GPU of the machine, with those two changed for each other: what the driver wants to hear.
+std::vector<GpuMove> SuspensionStateMachine::MovesFor(const base::ProcessId& process) const {
+  const auto held = record_.held.find(process);
+  if (!record_.target || held == record_.held.end() || held->second.size() != 1) return {};
+  const std::string& source = held->second.begin()->first;
+  const std::string& target = *record_.target;
+  if (source == target) return {};
+  std::vector<GpuMove> moves;
+  for (const GpuView& gpu : gpus_)
+    moves.push_back({gpu.uuid, gpu.uuid == source ? target : gpu.uuid == target ? source : gpu.uuid});
+  return moves;
+}
+
+void SuspensionStateMachine::Moved(const base::ProcessId& process, const std::vector<GpuMove>& moves) {
+  const auto held = record_.held.find(process);
+  if (held == record_.held.end() || moves.empty()) return;
+  BytesByGpu there;
+  for (const auto& [gpu, bytes] : held->second) {
+    const auto move =
+        std::find_if(moves.begin(), moves.end(), [&from = gpu](const GpuMove& one) { return one.from == from; });
+    there[move == moves.end() ? gpu : move->to] += bytes;
+  }
+  held->second = std::move(there);
+  if (held->second.size() == 1) out_.push_back(action::Moved{held->second.begin()->first});
+}
+
+void SuspensionStateMachine::FoundRunning(Member& member) {
+  auto moves = std::exchange(member.lost_moves, {});
+  const auto is_on = [&](const std::string& gpu) {
+    const auto share = member.seen.gpus.find(gpu);
+    return share != member.seen.gpus.end() && share->second.used.count > 0;
+  };
+  // An earlier daemon's restore: the driver shows where the process is.
+  if (moves.empty()) {
+    moves = MovesFor(member.seen.id);
+    if (moves.empty() || !is_on(*record_.target) || is_on(record_.held.at(member.seen.id).begin()->first)) return;
+  }
+  Moved(member.seen.id, moves);
+}
+
+bool SuspensionStateMachine::IsPartlyMoved() const {
+  return record_.target && std::any_of(record_.held.begin(), record_.held.end(), [this](const auto& held) {
+           return held.second.contains(*record_.target);
+         });
+}
+
+bool SuspensionStateMachine::MayNotCome(const Member& member) {
+  return member.order == Order::kReturn && !member.seen.answered && !member.without_shim;
+}
+
+bool SuspensionStateMachine::ReturnShims(MonoTime now) {
+  bool waiting = false;
+  for (auto& [id, member] : members_) {
+    const base::Bytes evicted = Sum(member.seen, &GpuShare::evicted);
+    if (member.moving) {
+      waiting = true;
+      continue;
+    }
+    // Also an order of an earlier daemon that is not answered yet.
+    const bool may_be_out =
+        member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered || member.seen.held);
+    const bool ready = !IsAway(member) || member.location == Location::kGpu || ReturnsHeld();
+    const bool is_out = member.order == Order::kEvict || member.order == Order::kHold;
+    if (ready && (is_out || may_be_out)) Give(member, Order::kReturn, now);
+    if (IsShimAtWork(member)) {
+      waiting = true;
+      if (now < AtWorkSince(member) + settings_.return_limit) continue;
+      FailBack(fmt::format("process {} did not take its memory back within {}: {} are in host memory", id.pid,
+                           FormatDuration(settings_.return_limit), FormatBytes(evicted)),
+               true, now);
+      return true;
+    }
+    waiting = waiting || !ready;
+    if (!ready || member.order != Order::kReturn) continue;
+    if (!member.seen.answered) {
+      if (now < member.ordered_at + settings_.answer_limit) {
+        waiting = true;
+        continue;
+      }
+      member.without_shim = true;
+      if (evicted.count == 0) continue;  // it has nothing to bring back, and was told not to begin
+      FailBack(fmt::format("libgpuman.so in process {} does not answer, which holds {} in host memory",
+                           id.pid, FormatBytes(evicted)),
+               true, now);
+      return true;
+    }
+    if (evicted.count == 0 || ReturnsHeld()) continue;
+    FailBack(
+        fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
+        true, now);
+    return true;
+  }
+  return waiting;
+}
+
+void SuspensionStateMachine::ArriveBack(MonoTime now) {
+  const bool undone = phase() == SuspensionPhase::kUndoing;
+  const bool moved = record_.target.has_value();
+  record_.phase = SuspensionPhase::kRunning;
+  record_.held.clear();
+  Want(true, std::nullopt);
+  for (auto& [id, member] : members_) member.order = Order::kNone;
+  if (undone) {
+    SetState(turned_reason_, turned_reason_.empty() ? "" : why_);
+  } else {
+    SetState("", "");
+    Emit(moved ? "job_moved" : "job_resumed", "the job is back on its GPU", now);
+  }
+}
+
+void SuspensionStateMachine::FailBack(const std::string& why, bool may_pass, MonoTime now) {
+  const bool again = may_pass && retries_ < settings_.retries;
+  ++retries_;
+  turned_reason_ = record_.target ? "move_failed" : "resume_failed";
+  why_ = why;
+  record_.wants_gpu = again;
+  if (!again && !IsPartlyMoved()) record_.target.reset();
+  not_before_ = now + settings_.retry;
+  Begin(SuspensionPhase::kRetreating, now);
+  SetState(turned_reason_, why_);
+  Emit(turned_reason_.c_str(), why_, now);
+}
+
+}  // namespace gpuman::suspend

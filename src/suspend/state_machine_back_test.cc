@@ -1,0 +1,325 @@
+// Suspended, and the way back, event by event.
+#include "suspend/state_machine_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+// Process 11 with a shim that evicted 9 GiB of its 10, and process 12 without one, which holds 1 GiB.
+Story Suspended() {
+  Story s;
+  s.Process(11, GiB(10), GiB(9));
+  s.Process(12, GiB(1));
+  s.Look();
+  s.Can(true);
+  s.Suspend();
+  s.Evicted(11);
+  s.Checkpointed(12);
+  s.Checkpointed(11);
+  EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);
+  return s;
+}
+
+TEST(SuspendBack, WaitsForRoomThenRestoresParentsFirstThenTheShimsReturn) {
+  Story s = Suspended();
+  EXPECT_EQ(s.machine.Needs(s.now), std::nullopt) << "nobody asked";
+  EXPECT_THAT(s.Room(GiB(100)), IsEmpty());
+  EXPECT_THAT(s.Resume(), ElementsAre("= suspended resources"));
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(11)}}));
+  EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= suspended resources"));
+  EXPECT_THAT(s.Detail(), HasSubstr("waits for 11GiB on GPU a, where 10GiB are free"));
+  EXPECT_THAT(s.Room(GiB(9)), IsEmpty()) << "told of it a moment ago";
+  EXPECT_THAT(s.Room(GiB(11)), ElementsAre("= resuming resuming", "restore 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
+  EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
+  EXPECT_THAT(s.Shim(11, ShimStage::kRestoring), IsEmpty());
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_resumed"));
+  EXPECT_EQ(s.machine.Deadline(), std::nullopt);
+  EXPECT_TRUE(s.machine.record().held.empty());
+}
+
+TEST(SuspendBack, WhoTakesTurnsComesBackWithoutWhatItsTurnBrings) {
+  Story s = Suspended();
+  s.by_hand = true;
+  s.machine.SetSettings({.returns_held = true});
+  s.Resume();
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(2)}})) << "what the driver gives back";
+  EXPECT_THAT(s.Room(GiB(2)), ElementsAre("= resuming resuming", "restore 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
+  EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
+  EXPECT_THAT(s.Shim(11, ShimStage::kOnGpu), ElementsAre("= running", "! job_resumed")) << "with 9 GiB away";
+}
+
+TEST(SuspendBack, AMoreImportantJobGoesFirst) {
+  Story s = Suspended();
+  s.Resume();
+  EXPECT_THAT(s.Room(GiB(100), /*chosen=*/false), ElementsAre("= suspended resources"));
+  EXPECT_THAT(s.Detail(), HasSubstr("more important"));
+}
+
+TEST(SuspendBack, ASecondSuspendCallsTheWaitingOff) {
+  Story s = Suspended();
+  s.Resume();
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspended held_by_user"));
+  EXPECT_THAT(s.Room(GiB(100)), IsEmpty());
+}
+
+TEST(SuspendBack, CanBeSuspendedAgainAtOnce) {
+  Story s = Suspended();
+  s.Resume();
+  s.Room(GiB(100));
+  s.Restored(11);
+  s.Restored(12);
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "evict 11"));
+  EXPECT_THAT(s.Shim(11, ShimStage::kEvicted), ElementsAre("checkpoint 12"));
+}
+
+TEST(SuspendBack, AProcessThatEndedMeanwhileIsNotMissed) {
+  Story s = Suspended();
+  s.Dies(11);
+  s.Resume();
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(1)}}));
+  EXPECT_THAT(s.Room(GiB(1)), ElementsAre("= resuming resuming", "restore 12"));
+  EXPECT_THAT(s.Restored(12), ElementsAre("= running", "! job_resumed"));
+}
+
+TEST(SuspendBack, AProcessThatBecameAnotherProgramHasNothingToRestore) {
+  Story s = Suspended();
+  s.Resume();
+  s.Room(GiB(100));
+  EXPECT_THAT(s.Says(11, Outcome::kNoCuda, Saved::kRunning), ElementsAre("restore 12"));
+}
+
+// --- What fails is taken out again.
+
+TEST(SuspendBackFailure, WithoutRoomItGoesOutAgainAndTriesLater) {
+  Story s = Suspended();
+  s.Resume();
+  s.Room(GiB(11));
+  s.Restored(11);
+  EXPECT_THAT(s.Says(12, Outcome::kNoRoom, Saved::kCheckpointed),
+              ElementsAre("= retreating resume_failed", "! resume_failed", "checkpoint 11"));
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended resources"));
+  EXPECT_EQ(s.machine.Needs(s.now), std::nullopt) << "not at once";
+  s.now += std::chrono::minutes(1);
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(11)}}));
+}
+
+TEST(SuspendBackFailure, ARestoreThatTheDriverRefusesHasToBeAskedForAgain) {
+  Story s = Suspended();
+  s.Resume();
+  s.Room(GiB(11));
+  EXPECT_THAT(s.Says(11, Outcome::kFailed, Saved::kCheckpointed),
+              ElementsAre("= retreating resume_failed", "! resume_failed", "= suspended resume_failed"));
+  EXPECT_THAT(s.Detail(), HasSubstr("process 11: it said so; 11GiB are in host memory"));
+  EXPECT_THAT(s.Room(GiB(100)), IsEmpty());
+  EXPECT_THAT(s.Resume(), ElementsAre("= suspended resources"));
+  EXPECT_THAT(s.Room(GiB(100)), ElementsAre("= resuming resuming", "restore 11"));
+}
+
+TEST(SuspendBackFailure, AShimWithoutRoomKeepsItsDataInHostMemory) {
+  Story s = Suspended();
+  s.Resume();
+  s.Room(GiB(11));
+  s.Restored(11);
+  EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
+  EXPECT_THAT(s.Shim(11, ShimStage::kFailed, "out of memory"),
+              ElementsAre("= retreating resume_failed", "! resume_failed", "evict 11"));
+  EXPECT_THAT(s.Shim(11, ShimStage::kEvicted), ElementsAre("checkpoint 12"));
+  EXPECT_THAT(s.Checkpointed(12), ElementsAre("checkpoint 11"));
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended resources"));
+}
+
+TEST(SuspendBackFailure, AfterSomeTriesItHasToBeAskedForAgain) {
+  Story s = Suspended();
+  s.Resume();
+  for (int i = 0; i < SuspensionSettings{}.retries; ++i) {
+    s.Look();
+    s.now += std::chrono::minutes(1);
+    ASSERT_THAT(s.Room(GiB(11)), ElementsAre("= resuming resuming", "restore 11"));
+    ASSERT_THAT(s.Says(11, Outcome::kNoRoom, Saved::kCheckpointed),
+                ElementsAre("= retreating resume_failed", "! resume_failed", "= suspended resources"));
+  }
+  s.now += std::chrono::minutes(1);
+  s.Room(GiB(11));
+  EXPECT_THAT(s.Says(11, Outcome::kNoRoom, Saved::kCheckpointed),
+              ElementsAre("= retreating resume_failed", "! resume_failed", "= suspended resume_failed"));
+}
+
+TEST(SuspendBackFailure, ALostRestoreIsLookedAt) {
+  Story s = Suspended();
+  s.Resume();
+  s.Room(GiB(11));
+  EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kLocked), ElementsAre("restore 11")) << "which unlocks";
+  EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
+}
+
+TEST(SuspendBackFailure, AProcessThatTheDriverBrokeIsNamed) {
+  Story s = Suspended();
+  s.Resume();
+  s.Room(GiB(11));
+  EXPECT_THAT(s.Says(11, Outcome::kFailed, Saved::kBroken),
+              ElementsAre("= retreating resume_failed", "! resume_failed", "! process_not_suspended",
+                          "= suspended resume_failed"));
+}
+
+// --- Processes that turn up.
+
+TEST(SuspendedNewcomer, IsToldOfAndTaken) {
+  Story s = Suspended();
+  s.Process(13, GiB(3), GiB(2));
+  EXPECT_THAT(s.Look(), ElementsAre("! suspended_process_taken", "evict 13"));
+  EXPECT_THAT(s.Evicted(13), ElementsAre("checkpoint 13"));
+  EXPECT_THAT(s.Checkpointed(13), IsEmpty());
+  EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);
+  s.Resume();
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(14)}}));
+}
+
+TEST(SuspendedNewcomer, ThatCannotBeTakenIsTriedAgainLater) {
+  Story s = Suspended();
+  s.Process(13, GiB(3));
+  EXPECT_THAT(s.Look(), ElementsAre("! suspended_process_taken", "checkpoint 13"));
+  EXPECT_THAT(s.Says(13, Outcome::kTimeout, Saved::kRunning), IsEmpty()) << "told of once";
+  EXPECT_THAT(s.Look(), IsEmpty());
+  EXPECT_THAT(s.Wait(), ElementsAre("checkpoint 13"));
+}
+
+TEST(SuspendedNewcomer, ThatWasCheckpointedOnceIsAskedAbout) {
+  Story s = Suspended();
+  s.now += std::chrono::minutes(1);
+  s.At(12).gpus["a"].used = GiB(1);  // somebody restored it, or it became another program
+  EXPECT_THAT(s.Look(), ElementsAre("state? 12"));
+  EXPECT_THAT(s.Says(12, Outcome::kDone, Saved::kRunning),
+              ElementsAre("! suspended_process_taken", "checkpoint 12"));
+}
+
+// --- Another GPU.
+
+TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
+  Story s;
+  s.Process(11, GiB(10), GiB(9));
+  s.Look();
+  s.Can(true);
+  EXPECT_THAT(s.Move("b"), ElementsAre("= suspending moving", "evict 11"));
+  EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 11"));
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended moving", "! job_suspended"));
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"b", GiB(10)}}));
+  EXPECT_THAT(s.Room(GiB(10), true, "b"), ElementsAre("= resuming moving", "restore 11 a>b b>a c>c"));
+  EXPECT_EQ(s.machine.record().held.begin()->second.begin()->first, "a");
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+  EXPECT_FALSE(s.machine.record().target);
+}
+
+// The driver has done it, and its mover died before it said so.
+TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
+  Story s;
+  s.Process(11, GiB(10), GiB(9));
+  s.Look();
+  s.Can(true);
+  s.Move("b");
+  s.Evicted(11);
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("moved b", "return 11"));
+  EXPECT_EQ(s.machine.record().held.begin()->second, (BytesByGpu{{"b", GiB(10)}}));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+}
+
+TEST(SuspendMove, WhoseRestoreWasNotDoneIsMadeAgain) {
+  Story s;
+  s.Process(11, GiB(10));
+  s.Look();
+  s.Can(true);
+  s.Move("b");
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kCheckpointed), ElementsAre("restore 11 a>b b>a c>c"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "= running", "! job_moved"));
+}
+
+TEST(SuspendMove, ThatANewDaemonFindsDoneCountsWhereItIs) {
+  for (const std::string gpu : {"a", "b"}) {
+    Story before;
+    before.Process(11, GiB(10));
+    before.Look();
+    before.Can(true);
+    before.Move("b");
+    before.Checkpointed(11);
+    before.Room(GiB(10), true, "b");
+    Story s;
+    s.machine = SuspensionStateMachine::Rebuild({}, before.machine.record());
+    s.Process(11, GiB(10), {}, gpu);
+    s.Can(true);
+    EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+    const Words said = s.Says(11, Outcome::kDone, Saved::kRunning);
+    EXPECT_EQ(std::count(said.begin(), said.end(), "moved b"), gpu == "b" ? 1 : 0) << gpu;
+  }
+}
+
+TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) {
+  Story s;
+  s.Process(11, GiB(1));
+  s.Process(12, GiB(1));
+  s.Look();
+  s.Can(true);
+  s.Move("b");
+  s.Checkpointed(12);
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "restore 12 a>b b>a c>c"));
+  EXPECT_THAT(s.Says(12, Outcome::kRefused, Saved::kCheckpointed),
+              ElementsAre("= retreating move_failed", "! move_failed", "checkpoint 11"));
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended move_failed"));
+  // One of them was on the other GPU by then, where the job counts. The other one follows.
+  EXPECT_TRUE(s.machine.CanResume("b"));
+  EXPECT_FALSE(s.machine.CanResume("a")) << "its memory belongs to two GPUs";
+  s.Suspend();
+  s.Resume();
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"b", GiB(2)}}));
+  EXPECT_THAT(s.Room(GiB(2), true, "b"), ElementsAre("= resuming resuming", "restore 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("restore 12 a>b b>a c>c"));
+  EXPECT_THAT(s.Restored(12), ElementsAre("moved b", "= running", "! job_moved"));
+}
+
+TEST(SuspendMove, ResumeMayNameAnotherGpu) {
+  Story s = Suspended();
+  EXPECT_THAT(s.Resume("b"), ElementsAre("= suspended resources"));
+  EXPECT_THAT(s.Room(GiB(11), true, "b"), ElementsAre("= resuming resuming", "restore 11 a>b b>a c>c"));
+}
+
+TEST(SuspendMove, IsRefusedWhereItCannotWork) {
+  Story s;
+  s.Process(11, GiB(10));
+  s.Look();
+  for (const auto& [gpu, code, why] : {std::tuple("x", base::ErrorCode::kNotFound, "there is no GPU x"),
+                                       std::tuple("a", base::ErrorCode::kConflict, "on GPU a already"),
+                                       std::tuple("c", base::ErrorCode::kUnsatisfiable, "same kind")}) {
+    const auto can = s.machine.CanMove(gpu);
+    ASSERT_FALSE(can) << gpu;
+    EXPECT_EQ(can.error().code, code);
+    EXPECT_THAT(can.error().message, HasSubstr(why));
+    EXPECT_THAT(s.Move(gpu), ElementsAre("! move_refused"));
+  }
+  EXPECT_TRUE(s.machine.CanMove("b"));
+  s.At(11).gpus["c"] = {MiB(500), {}, {}};
+  s.Look();
+  EXPECT_FALSE(s.machine.CanMove("b")) << "on two GPUs";
+}
+
+TEST(SuspendMove, NeedsTheDriversCheckpoint) {
+  Story s;
+  s.Process(11, GiB(10), GiB(9));
+  s.Look();
+  s.Move("b");
+  EXPECT_THAT(s.Can(false), IsEmpty());
+  EXPECT_THAT(s.Evicted(11), ElementsAre("= undoing move_failed", "! move_failed", "return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running move_failed"));
+  EXPECT_FALSE(s.machine.CanMove("b"));
+}
+
+}  // namespace
+}  // namespace gpuman::suspend

@@ -1,0 +1,200 @@
+// For tests of the machine: a job of made-up processes, and what the machine wants done about them as words.
+//
+//   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (where by_hand is set: else the mover has done
+//   it at once)  "hold 11" (where holds_by_hand is set: else it is at rest at once)  "evict 11"  "return 11"
+//   "moved b"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
+//   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
+#pragma once
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "suspend/state_machine.h"
+
+namespace gpuman::suspend {
+
+using base::GiB;
+using base::MiB;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Words = std::vector<std::string>;
+
+inline std::string WordOf(const Action& action) {
+  struct Say {
+    std::string operator()(const action::OrderHold& a) const { return fmt::format("hold {}", a.process.pid); }
+    std::string operator()(const action::OrderEvict& a) const {
+      return fmt::format("evict {}", a.process.pid);
+    }
+    std::string operator()(const action::OrderReturn& a) const {
+      return fmt::format("return {}", a.process.pid);
+    }
+    std::string operator()(const action::AskCan&) const { return "can?"; }
+    std::string operator()(const action::AskState& a) const {
+      return fmt::format("state? {}", a.process.pid);
+    }
+    std::string operator()(const action::Checkpoint& a) const {
+      return fmt::format("checkpoint {}", a.process.pid);
+    }
+    std::string operator()(const action::Restore& a) const {
+      std::string text = fmt::format("restore {}", a.process.pid);
+      for (const auto& move : a.gpus) text += fmt::format(" {}>{}", move.from, move.to);
+      return text;
+    }
+    std::string operator()(const action::Secure& a) const {
+      return fmt::format("secure {}{}{}", a.process.pid, a.target.empty() ? "" : " ", a.target);
+    }
+    std::string operator()(const action::Load& a) const {
+      return fmt::format("load {}{}", a.process.pid, a.gpu.empty() || a.gpu == "a" ? "" : " " + a.gpu);
+    }
+    std::string operator()(const action::Moved& a) const { return "moved " + a.gpu; }
+    std::string operator()(const action::SetState& a) const {
+      return fmt::format("= {}{}{}", ToString(a.phase), a.reason.empty() ? "" : " ", a.reason);
+    }
+    std::string operator()(const action::Emit& a) const { return "! " + a.kind; }
+  };
+  return std::visit(Say{}, action);
+}
+
+class Story {
+ public:
+  explicit Story(SuspensionSettings settings = {}) : machine(std::move(settings)) {}
+
+  // A process started later has a bigger number. `evictable` of `used` is what its shim could evict.
+  ProcessView& Process(pid_t pid, base::Bytes used, std::optional<base::Bytes> evictable = std::nullopt,
+                       const std::string& gpu = "a") {
+    ProcessView view;
+    view.id = IdOf(pid);
+    view.has_shim = evictable.has_value();
+    view.stage = view.has_shim ? ShimStage::kOnGpu : ShimStage::kNone;
+    view.gpus[gpu] = {used, evictable.value_or(base::Bytes{}), {}};
+    processes.push_back(view);
+    return processes.back();
+  }
+  static base::ProcessId IdOf(pid_t pid) { return {pid, static_cast<std::uint64_t>(pid) * 100}; }
+  ProcessView& At(pid_t pid) {
+    return *std::find_if(processes.begin(), processes.end(),
+                         [&](const auto& one) { return one.id.pid == pid; });
+  }
+
+  Words Feed(const Event& event) {
+    Words words;
+    for (const Action& action : machine.On(event, now)) {
+      if (const auto* evict = std::get_if<action::OrderEvict>(&action))
+        At(evict->process.pid).answered = false;
+      if (const auto* come = std::get_if<action::OrderReturn>(&action))
+        At(come->process.pid).answered = At(come->process.pid).held = false;
+      if (const auto* hold = std::get_if<action::OrderHold>(&action)) {
+        At(hold->process.pid).answered = false;
+        if (!holds_by_hand) {
+          resting_.push_back(hold->process.pid);
+          continue;
+        }
+      }
+      const auto* secure = std::get_if<action::Secure>(&action);
+      const auto* load = std::get_if<action::Load>(&action);
+      if (by_hand || (!secure && !load))
+        words.push_back(WordOf(action));
+      else
+        moved_.push_back(
+            secure ? event::MoverAnswered{secure->process, Verb::kSecure, {.outcome = Outcome::kDone}}
+                   : event::MoverAnswered{load->process, Verb::kLoad, {.outcome = Outcome::kDone}});
+    }
+    if (!resting_.empty()) {
+      for (const pid_t pid : std::exchange(resting_, {})) At(pid).held = At(pid).answered = true;
+      const Words more = Look();
+      words.insert(words.end(), more.begin(), more.end());
+    }
+    while (!moved_.empty()) {
+      const event::MoverAnswered next = moved_.front();
+      moved_.erase(moved_.begin());
+      const Words more = Feed(next);
+      words.insert(words.end(), more.begin(), more.end());
+    }
+    return words;
+  }
+  Words MoverAnswered(pid_t pid, Verb verb, Outcome outcome = Outcome::kDone) {
+    return Feed(event::MoverAnswered{IdOf(pid), verb, {.outcome = outcome, .message = "it said so"}});
+  }
+  // It is on the GPU that it left, and goes straight to the other.
+  Words Straight(pid_t pid, Verb verb) {
+    return Feed(event::MoverAnswered{
+        IdOf(pid), verb, {.outcome = Outcome::kDone, .bytes = GiB(9), .straight = true}});
+  }
+  Words Look() { return Feed(event::Observed{processes, gpus}); }
+  Words Suspend() { return Feed(event::SuspendAsked{"held_by_user", "by me"}); }
+  Words Resume(std::optional<std::string> gpu = {}) { return Feed(event::ResumeAsked{std::move(gpu)}); }
+  Words Move(const std::string& gpu) { return Feed(event::MoveAsked{gpu}); }
+  Words Can(bool can) {
+    return Feed(event::Answered{{},
+                                can ? Answer{.outcome = Outcome::kDone}
+                                    : Answer{.outcome = Outcome::kUnsupported, .message = "old driver"}});
+  }
+  Words Says(pid_t pid, Outcome outcome, Saved state) {
+    if (outcome == Outcome::kDone) OnDevice(At(pid), state != Saved::kCheckpointed);
+    return Feed(event::Answered{IdOf(pid), {.outcome = outcome, .state = state, .message = "it said so"}});
+  }
+  Words Checkpointed(pid_t pid) { return Says(pid, Outcome::kDone, Saved::kCheckpointed); }
+  Words Restored(pid_t pid) { return Says(pid, Outcome::kDone, Saved::kRunning); }
+  Words Room(base::Bytes free, bool chosen = true, const std::string& gpu = "a") {
+    return Feed(event::Room{{{gpu, free}}, chosen});
+  }
+  Words Evicted(pid_t pid) {
+    for (auto& [gpu, share] : At(pid).gpus)
+      share = {share.used - share.evictable, {}, share.evicted + share.evictable};
+    return Shim(pid, ShimStage::kEvicted);
+  }
+  Words Returned(pid_t pid) {
+    for (auto& [gpu, share] : At(pid).gpus) share = {share.used + share.evicted, share.evicted, {}};
+    return Shim(pid, ShimStage::kOnGpu);
+  }
+  Words Shim(pid_t pid, ShimStage stage, const std::string& error = {}) {
+    At(pid).stage = stage;
+    At(pid).answered = true;
+    At(pid).error = error;
+    return Look();
+  }
+  // It is at rest, and says so.
+  Words Rests(pid_t pid) {
+    At(pid).held = true;
+    return Shim(pid, ShimStage::kOnGpu);
+  }
+  Words Dies(pid_t pid) {
+    std::erase_if(processes, [&](const auto& one) { return one.id.pid == pid; });
+    return Look();
+  }
+  // Comes to the machine's deadline.
+  Words Wait() {
+    const auto deadline = machine.Deadline();
+    EXPECT_TRUE(deadline) << "nothing to wait for";
+    if (!deadline) return {};
+    EXPECT_GT(*deadline, now) << "it would wake up without end";
+    now = *deadline;
+    return Feed(event::Tick{});
+  }
+  const std::string& Detail() const { return machine.record().detail; }
+
+  SuspensionStateMachine machine;
+  bool by_hand = false, holds_by_hand = false;
+  std::vector<ProcessView> processes;
+  std::vector<GpuView> gpus{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}, {"c", "NVIDIA A100"}};
+  base::MonoTime now{std::chrono::hours(1)};
+
+ private:
+  // A checkpointed process is gone from the driver's list.
+  void OnDevice(ProcessView& view, bool on) {
+    if (!on)
+      for (auto& [gpu, share] : view.gpus) parked_[view.id][gpu] = std::exchange(share.used, {});
+    else
+      for (auto& [gpu, bytes] : std::exchange(parked_[view.id], {})) view.gpus[gpu].used = bytes;
+  }
+  std::map<base::ProcessId, BytesByGpu> parked_;
+  std::vector<event::MoverAnswered> moved_;
+  std::vector<pid_t> resting_;
+};
+
+}  // namespace gpuman::suspend

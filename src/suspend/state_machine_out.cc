@@ -1,0 +1,293 @@
+// The way off the GPU, also for processes that turn up while the job is suspended.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "suspend/state_machine.h"
+
+namespace gpuman::suspend {
+namespace {
+
+using base::Bytes;
+using base::FormatBytes;
+using base::FormatDuration;
+using base::MonoTime;
+
+// More than what the driver leaves of a checkpointed process (4 MiB on an H200).
+constexpr Bytes kResidue = base::MiB(16);
+
+// What it has by its shim's count, which is of now, where the driver's is of the last sample.
+Bytes Counted(const GpuShare& share) {
+  return share.evictable.count > 0 ? share.evictable + share.context : Bytes{};
+}
+
+}  // namespace
+
+// What it needs to come back is read off before it goes: not from a sample of before it allocated.
+bool SuspensionStateMachine::AwaitSample(MonoTime now) {
+  settling_ =
+      phase() == SuspensionPhase::kSuspending && now < began_ + settings_.settle_limit &&
+      std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+        const Member& member = one.second;
+        return !member.seen.settled && member.saved == Saved::kRunning && member.order == Order::kNone;
+      });
+  return settling_;
+}
+
+void SuspensionStateMachine::GoOut(MonoTime now) {
+  if (AwaitSample(now)) return;
+  for (auto& [id, member] : members_) {
+    if (member.left_until && !IsLeft(member, now)) {
+      member.left_until.reset();
+      member.losses = 0;
+      member.without_shim = false;
+      if (member.seen.stage == ShimStage::kFailed) member.order = Order::kNone;
+    }
+    // Somebody else restored it, or it became another program.
+    if (phase() == SuspensionPhase::kSuspended && member.saved == Saved::kCheckpointed &&
+        now >= member.recheck_at && Sum(member.seen, &GpuShare::used) > kResidue) {
+      member.saved = Saved::kUnknown;
+      member.recheck_at = now + settings_.retry;
+    }
+  }
+  if (AwaitRest(now)) return;
+  OrderEvictions(now);
+  const bool securing = SecureAll(now);
+  if (pending_ || AskUnknown(now) || AwaitShims(now) || AwaitDriver(now) || CheckpointNext(now)) return;
+  if (securing) return;
+  ArriveOut(now);
+}
+
+// While the driver is at work.
+bool SuspensionStateMachine::SecureAll(MonoTime now) {
+  bool waiting = false;
+  for (auto& [id, member] : members_) {
+    const bool there = IsAway(member) && !IsShimAtWork(member) && !IsSecure(member);
+    if (there && !member.moving && !member.outdated && !IsLeft(member, now)) AskMover(member, Verb::kSecure);
+    waiting = waiting || member.moving || (there && member.outdated);
+  }
+  return waiting;
+}
+
+bool SuspensionStateMachine::IsSecure(const Member& member) const {
+  const bool goes_straight = record_.target && phase() != SuspensionPhase::kRetreating;
+  return member.location == Location::kHost || (member.location == Location::kStraight && goes_straight);
+}
+
+bool SuspensionStateMachine::AskUnknown(MonoTime now) {
+  const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
+  const SuspensionPhase before = phase();
+  for (auto& [id, member] : members_) {
+    if (member.saved != Saved::kUnknown || (out && (!IsOnGpu(member) || IsLeft(member, now)))) continue;
+    if (FailIfStopped(member, now)) {
+      if (phase() != before) return true;
+      continue;
+    }
+    AskDriver(id, Verb::kState);
+    return true;
+  }
+  return false;
+}
+
+bool SuspensionStateMachine::IsLeft(const Member& member, MonoTime now) const {
+  // Looked at again at rest alone: a way has an end.
+  return member.left_until && (phase() != SuspensionPhase::kSuspended || now < *member.left_until);
+}
+
+// Its shim was told to evict, and has not said a word.
+bool SuspensionStateMachine::MayBegin(const Member& member) {
+  return member.order == Order::kEvict && !member.seen.answered && !member.without_shim &&
+         member.saved == Saved::kRunning;
+}
+
+bool SuspensionStateMachine::IsWorthEvicting(const Member& member) const {
+  if (!member.seen.has_shim || member.without_shim || member.saved != Saved::kRunning) return false;
+  if (pending_ && pending_->process == member.seen.id) return false;
+  const Bytes worth = can_ == false || member.seen.holds_imported ? Bytes{0} : settings_.worth_evicting;
+  return Sum(member.seen, &GpuShare::evictable) + Sum(member.seen, &GpuShare::evicted) > worth;
+}
+
+void SuspensionStateMachine::OrderEvictions(MonoTime now) {
+  for (auto& [id, member] : members_) {
+    if (member.order == Order::kEvict || IsLeft(member, now) || !IsWorthEvicting(member)) continue;
+    Hold(member);
+    TellOfNewcomer(member, now);
+    Give(member, Order::kEvict, now);
+  }
+}
+
+void SuspensionStateMachine::Give(Member& member, Order order, MonoTime now) {
+  member.order = order;
+  member.ordered_at = now;
+  member.seen.answered = false;
+  if (order == Order::kHold)
+    out_.push_back(action::OrderHold{member.seen.id});
+  else if (order == Order::kEvict)
+    out_.push_back(action::OrderEvict{member.seen.id});
+  else
+    out_.push_back(action::OrderReturn{member.seen.id, ReturnsHeld()});
+}
+
+bool SuspensionStateMachine::AwaitShims(MonoTime now) {
+  bool waiting = false;
+  const SuspensionPhase before = phase();
+  for (auto& [id, member] : members_) {
+    if (IsLeft(member, now)) continue;
+    if (IsShimAtWork(member)) {
+      waiting = true;
+      if (now >= AtWorkSince(member) + settings_.evict_limit)
+        FailOut(member,
+                fmt::format("process {} did not give its memory back within {}: {} of it are in host memory",
+                            id.pid, FormatDuration(settings_.evict_limit),
+                            FormatBytes(Sum(member.seen, &GpuShare::evicted))),
+                now);
+    } else if (MayBegin(member)) {
+      if (now < member.ordered_at + settings_.answer_limit) {
+        waiting = true;
+      } else if (can_ == false || member.seen.holds_imported) {
+        FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
+      } else {
+        // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that; but
+        // not what it has out already.
+        member.without_shim = true;
+        if (Sum(member.seen, &GpuShare::evicted).count == 0) Give(member, Order::kReturn, now);
+      }
+    } else if (member.order == Order::kEvict && member.seen.answered &&
+               member.seen.stage == ShimStage::kFailed) {
+      FailOut(member, fmt::format("process {} could not be evicted: {}", id.pid, member.seen.error), now);
+    }
+    if (phase() != before) return true;
+  }
+  return waiting;
+}
+
+bool SuspensionStateMachine::AwaitDriver(MonoTime now) {
+  const bool needed =
+      std::any_of(members_.begin(), members_.end(), [](const auto& one) { return IsOnGpu(one.second); });
+  if (can_ == true || !needed) return false;
+  if (!can_) {
+    if (IsStrict()) AskCan();
+    return IsStrict() || can_asked_;
+  }
+  if (!IsStrict()) return false;
+  const bool evicted = std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+    return Sum(one.second.seen, &GpuShare::evicted).count > 0;
+  });
+  if (record_.target) {
+    TurnBack("move_failed", fmt::format("the job cannot be moved: {}", cannot_), now);
+    return true;
+  }
+  if (evicted) return false;
+  TurnBack("suspend_unsupported", fmt::format("nothing of the job can leave the GPU: {}", cannot_), now);
+  return true;
+}
+
+bool SuspensionStateMachine::CheckpointNext(MonoTime now) {
+  if (can_ == false) return false;
+  Member* next = nullptr;
+  for (auto& [id, member] : members_) {
+    if (!IsOnGpu(member) || IsLeft(member, now) || IsShimAtWork(member)) continue;
+    if (FailIfStopped(member, now)) {
+      if (phase() == SuspensionPhase::kUndoing) return true;
+      continue;
+    }
+    if (member.saved == Saved::kBroken) {
+      FailOut(member, fmt::format("the driver says that process {} failed", id.pid), now);
+      if (phase() == SuspensionPhase::kUndoing) return true;
+      continue;
+    }
+    if (member.seen.holds_imported) {
+      FailOut(member,
+              fmt::format(
+                  "process {} has memory of another process on the GPU (CUDA IPC, NCCL), which the driver "
+                  "saves and then cannot restore",
+                  id.pid),
+              now);
+      if (phase() == SuspensionPhase::kUndoing) return true;
+      continue;
+    }
+    const auto age = [](const base::ProcessId& one) { return std::pair(one.start_time, one.pid); };
+    if (!next || age(id) > age(next->seen.id)) next = &member;
+  }
+  if (!next) return false;
+  Hold(*next);
+  TellOfNewcomer(*next, now);
+  AskDriver(next->seen.id, Verb::kCheckpoint);
+  return true;
+}
+
+void SuspensionStateMachine::ArriveOut(MonoTime now) {
+  if (phase() == SuspensionPhase::kSuspended) return;
+  const bool retreated = phase() == SuspensionPhase::kRetreating;
+  const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+                     const Member& member = one.second;
+                     const bool may_go = member.order != Order::kReturn && !member.seen.answered;
+                     return IsOff(member) || IsShimAtWork(member) || may_go;
+                   });
+  if (retreated && !off) {
+    // Nothing could be taken again: it runs, whatever was asked for.
+    record_.phase = SuspensionPhase::kRunning;
+    record_.held.clear();
+    Want(true, std::nullopt);
+    return SetState(turned_reason_, why_);
+  }
+  record_.phase = SuspensionPhase::kSuspended;
+  if (retreated) {
+    const auto detail = fmt::format("{}; {}", why_, Whereabouts());
+    return SetState(record_.wants_gpu ? "resources" : turned_reason_, detail);
+  }
+  SetAway(record_.target ? "moving" : std::string(record_.reason), Whereabouts());
+  Emit("job_suspended", record_.detail, now);
+}
+
+// Once: what it holds later is less, because it was taken.
+void SuspensionStateMachine::Hold(Member& member) {
+  const auto [held, fresh] = record_.held.try_emplace(member.seen.id);
+  if (!fresh) return;
+  for (const auto& [gpu, share] : member.seen.gpus) {
+    const Bytes bytes = std::max(share.used, Counted(share)) + share.evicted;
+    if (bytes.count > 0) held->second[gpu] = bytes;
+  }
+}
+
+// But for calls that were in flight when it was asked for: the driver lets them end before it takes anything.
+// What the shim counted then stays, for its process stands still.
+void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
+  const auto held = record_.held.find(member.seen.id);
+  if (held == record_.held.end() || member.order != Order::kNone) return;
+  const bool goes = pending_ && pending_->process == member.seen.id && pending_->verb == Verb::kCheckpoint;
+  if (!goes && member.saved != Saved::kCheckpointed) return;
+  for (const auto& [gpu, share] : member.seen.gpus) {
+    const auto known = held->second.find(gpu);
+    const Bytes bytes = goes ? std::max(share.used, Counted(share)) : Counted(share);
+    if (share.evicted.count > 0 || bytes.count == 0 || (!goes && known == held->second.end())) continue;
+    held->second[gpu] = std::max(bytes, held->second[gpu]);
+  }
+}
+
+void SuspensionStateMachine::TellOfNewcomer(Member& member, MonoTime now) {
+  if (phase() != SuspensionPhase::kSuspended || std::exchange(member.told, true)) return;
+  Emit("suspended_process_taken",
+       fmt::format("process {} of the suspended job came to the GPU with {}; it is taken off as well",
+                   member.seen.id.pid, FormatBytes(Sum(member.seen, &GpuShare::used))),
+       now);
+}
+
+void SuspensionStateMachine::FailOut(Member& member, const std::string& why, MonoTime now) {
+  if (IsStrict()) return TurnBack(record_.target ? "move_failed" : "suspend_failed", why, now);
+  member.left_until = now + settings_.retry;
+  if (std::exchange(member.told, true)) return;
+  Emit("process_not_suspended", why, now);
+}
+
+void SuspensionStateMachine::TurnBack(std::string reason, std::string why, MonoTime now) {
+  turned_reason_ = std::move(reason);
+  why_ = std::move(why);
+  Want(true, std::nullopt);
+  Begin(SuspensionPhase::kUndoing, now);
+  SetState(turned_reason_.empty() ? "resuming" : turned_reason_, why_);
+  if (!turned_reason_.empty()) Emit(turned_reason_.c_str(), why_, now);
+}
+
+}  // namespace gpuman::suspend

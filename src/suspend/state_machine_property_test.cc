@@ -1,0 +1,336 @@
+// What must hold whatever answers, failures, deaths and requests come in whatever order. The world here does
+// what it is ordered to, sooner or later, or not, and keeps the books itself.
+#include <rapidcheck.h>
+
+#include <deque>
+
+#include "suspend/state_machine_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+struct Target {
+  ProcessView view;
+  base::Bytes context, data;            // data: what its shim could evict
+  base::Bytes out{};                    // of that, with the mover
+  bool secure = false, loaded = false;  // whole in host memory; on a GPU again
+  bool straight = false;                // it stayed on its GPU, for its job was on the way to another
+  Saved saved = Saved::kRunning;
+  bool answers = true;  // its shim does
+  bool cuda = true;
+  bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
+  enum class Told { kNothing, kHold, kEvict, kReturn } told = Told::kNothing;
+};
+
+class World {
+ public:
+  World() {
+    can_ = *rc::gen::inRange(0, 4) != 0;
+    honest_ = *rc::gen::arbitrary<bool>();
+    for (int count = *rc::gen::inRange(0, 4); count > 0; --count) Start();
+    Feed(event::Observed{Views(), gpus_});
+  }
+
+  void Run() {
+    for (int step = *rc::gen::inRange(1, 80); step > 0; --step) {
+      now_ += base::Millis(*rc::gen::element(1, 100, 6000, 40'000, 130'000));
+      RandomEvent(*rc::gen::inRange(0, 17));
+    }
+    Settle();
+  }
+
+ private:
+  void Start() {
+    Target target;
+    const pid_t pid = next_pid_++;
+    target.view.id = Story::IdOf(pid);
+    target.view.has_shim = *rc::gen::arbitrary<bool>();
+    target.context = MiB(*rc::gen::element<std::uint64_t>(0, 500));
+    if (target.view.has_shim && target.context.count > 0)
+      target.data = MiB(*rc::gen::inRange<std::uint64_t>(0, 9000));
+    target.answers = *rc::gen::inRange(0, 6) != 0;
+    target.cuda = *rc::gen::inRange(0, 6) != 0;
+    target.imported = target.view.has_shim && *rc::gen::inRange(0, 4) == 0;
+    target.stuck = *rc::gen::inRange(0, 4) == 0;
+    target.view.settled = *rc::gen::inRange(0, 4) != 0;
+    target.view.stage = target.view.has_shim ? ShimStage::kOnGpu : ShimStage::kNone;
+    targets_[target.view.id] = target;
+  }
+
+  std::vector<ProcessView> Views() {
+    std::vector<ProcessView> views;
+    for (auto& [id, target] : targets_) {
+      const bool here = target.saved != Saved::kCheckpointed;
+      target.view.gpus["a"] = {here ? target.context + (target.data - target.out) : base::Bytes{},
+                               target.data - target.out, target.out};
+      target.view.holds_imported = here && target.imported && (target.stuck || target.out.count == 0);
+      views.push_back(target.view);
+    }
+    return views;
+  }
+
+  void RandomEvent(int what) {
+    switch (what) {
+      case 0:
+        return Feed(event::SuspendAsked{"held_by_user", ""});
+      case 1:
+        return Feed(event::ResumeAsked{});
+      case 2:
+        return Feed(event::MoveAsked{"b"});
+      case 3:
+        return Feed(event::Room{{{"a", GiB(100)}, {"b", GiB(100)}}, true});
+      case 4:
+        if (targets_.size() < 5) Start();
+        return Feed(event::Observed{Views(), gpus_});
+      case 5:
+        if (!targets_.empty() && *rc::gen::inRange(0, 3) == 0)
+          targets_.erase(
+              std::next(targets_.begin(), *rc::gen::inRange(0, static_cast<int>(targets_.size()))));
+        return Feed(event::Observed{Views(), gpus_});
+      case 6:
+        if (*rc::gen::inRange(0, 4) == 0) return Restart();
+        return Feed(event::Tick{});
+      case 7:
+      case 8:
+      case 9:
+        return MoveShims(/*fail=*/*rc::gen::inRange(0, 4) == 0);
+      case 10:
+      case 11:
+      case 12:
+        return MoveOne(/*fail=*/*rc::gen::inRange(0, 3) == 0);
+      default:
+        return AnswerOne(/*fail=*/*rc::gen::inRange(0, 3) == 0);
+    }
+  }
+
+  // A daemon that is killed and started again: requests on their way are carried out, their answers lost.
+  void Restart() {
+    while (!asked_.empty()) {
+      AnswerMover(asked_.front(), *rc::gen::arbitrary<bool>());
+      asked_.pop_front();
+    }
+    // An old mover brings to its end what it has taken, and gives up what it has loaded.
+    for (auto& [id, target] : targets_) {
+      target.secure = true;
+      target.loaded = false;
+    }
+    moves_.clear();
+    machine_ = SuspensionStateMachine::Rebuild({}, ParseRecord(SerializeRecord(machine_.record())).value());
+    Feed(event::Observed{Views(), gpus_});
+  }
+
+  // Every shim that has an order makes a step.
+  void MoveShims(bool fail) {
+    for (auto& [id, target] : targets_) {
+      if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning)
+        continue;
+      if (target.told == Target::Told::kHold) {
+        // Work may wait for another process; then the shim gives up by itself.
+        target.view.answered = true;
+        target.view.held = !fail;
+        target.view.stage = fail ? ShimStage::kFailed : target.view.stage;
+        target.told = Target::Told::kNothing;
+        continue;
+      }
+      const bool evict = target.told == Target::Told::kEvict;
+      const ShimStage at_work = evict ? ShimStage::kEvicting : ShimStage::kRestoring;
+      target.view.answered = true;
+      if (evict && target.out.count > 0) {  // it is out
+        target.view.stage = ShimStage::kEvicted;
+        target.told = Target::Told::kNothing;
+      } else if (fail && (evict || target.out.count > 0)) {  // with nothing out it only opens its gate
+        target.view.stage = ShimStage::kFailed;
+        target.view.error = "no memory";
+        target.told = Target::Told::kNothing;
+      } else if (target.view.stage != at_work) {
+        target.view.stage = at_work;
+      } else {
+        target.view.stage = evict ? ShimStage::kEvicted : ShimStage::kOnGpu;
+        // An order of before a restart may be obeyed late: the mover loads what it is asked to give.
+        target.out = evict ? target.data : base::Bytes{};
+        target.imported = target.imported || !evict;
+        target.view.held = false;
+        target.secure = target.loaded = false;
+        target.told = Target::Told::kNothing;
+      }
+    }
+    Feed(event::Observed{Views(), gpus_});
+  }
+
+  // What the driver makes of a request, and what the mover says.
+  Answer AnswerMover(const std::pair<base::ProcessId, Verb>& ask, bool fail) {
+    if (!can_) return {.outcome = Outcome::kUnsupported, .message = "old"};
+    if (ask.second == Verb::kCan) return {.outcome = Outcome::kDone};
+    const auto it = targets_.find(ask.first);
+    if (it == targets_.end()) return {.outcome = Outcome::kGone};
+    Target& target = it->second;
+    if (!target.cuda) return {.outcome = Outcome::kNoCuda, .state = Saved::kRunning};
+    if (target.saved == Saved::kBroken) return {.state = Saved::kBroken, .message = "broken"};
+    const int how = fail ? *rc::gen::inRange(0, 5) : -1;
+    if (how == 0) return {.state = target.saved, .message = "no"};
+    if (how == 1) return {.outcome = Outcome::kLost, .message = "died before"};
+    if (how == 2 && ask.second != Verb::kState && *rc::gen::inRange(0, 3) == 0) {
+      target.saved = Saved::kBroken;
+      return {.state = Saved::kBroken, .message = "broken"};
+    }
+    if (how == 3) {
+      const bool restore = ask.second == Verb::kRestore && target.saved == Saved::kCheckpointed;
+      if (!restore && ask.second != Verb::kCheckpoint) return {.state = target.saved, .message = "no"};
+      return {
+          .outcome = restore ? Outcome::kNoRoom : Outcome::kTimeout, .state = target.saved, .message = "no"};
+    }
+    if (ask.second == Verb::kCheckpoint) target.saved = Saved::kCheckpointed;
+    if (ask.second == Verb::kRestore) target.saved = Saved::kRunning;
+    if (how == 4) {
+      if (ask.second == Verb::kCheckpoint && *rc::gen::arbitrary<bool>()) target.saved = Saved::kLocked;
+      return {.outcome = Outcome::kLost, .message = "died after"};
+    }
+    return {.outcome = Outcome::kDone, .state = target.saved};
+  }
+
+  void MoveOne(bool fail) {
+    if (moves_.empty()) return;
+    const auto [process, verb, to] = moves_.front();
+    moves_.pop_front();
+    const auto it = targets_.find(process);
+    if (it == targets_.end()) return Feed(event::MoverAnswered{process, verb, {.outcome = Outcome::kGone}});
+    Target& target = it->second;
+    if (fail) {
+      const Outcome how = *rc::gen::element(Outcome::kFailed, Outcome::kLost, Outcome::kNoRoom);
+      // One that died may have come to its end before.
+      const bool done = how == Outcome::kLost && *rc::gen::arbitrary<bool>();
+      if (done && verb == Verb::kSecure) target.secure = true;
+      if (how == Outcome::kLost) target.loaded = false;
+      return Feed(event::MoverAnswered{process, verb, {.outcome = how, .message = "no"}});
+    }
+    const bool stays = !target.secure && !to.empty() && *rc::gen::inRange(0, 4) != 0;
+    target.straight = stays;
+    target.secure = !stays;
+    target.loaded = verb == Verb::kLoad;
+    Feed(event::MoverAnswered{
+        process, verb, {.outcome = Outcome::kDone, .bytes = target.out, .straight = stays}});
+  }
+
+  void AnswerOne(bool fail) {
+    if (asked_.empty()) return;
+    const auto ask = asked_.front();
+    asked_.pop_front();
+    // A mover belongs to its user, who may make it say anything.
+    if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.second != Verb::kCan)
+      return Feed(
+          event::Answered{ask.first,
+                          {.outcome = Outcome::kDone,
+                           .state = *rc::gen::element(Saved::kUnknown, Saved::kLocked, Saved::kRunning)}});
+    Feed(event::Answered{ask.first, AnswerMover(ask, fail)});
+  }
+
+  void Feed(const Event& event) {
+    RC_LOG() << now_.time_since_epoch() / base::Millis(1) << " event " << event.index();
+    if (const auto* said = std::get_if<event::Answered>(&event))
+      RC_LOG() << " " << said->process.pid << " " << ToString(said->answer.outcome) << " "
+               << ToString(said->answer.state);
+    for (const auto& [id, target] : targets_)
+      RC_LOG() << " [" << id.pid << " " << ToString(target.saved) << " stage "
+               << static_cast<int>(target.view.stage) << (target.view.answered ? "" : "?") << " out "
+               << target.out.count << "]";
+    RC_LOG() << "\n";
+    Check(machine_.On(event, now_));
+    if (const auto deadline = machine_.Deadline()) RC_ASSERT(*deadline > now_);
+  }
+
+  void Check(const Actions& actions) {
+    for (const Action& action : actions) {
+      RC_LOG() << "  " << WordOf(action) << "\n";
+      if (const auto* hold = std::get_if<action::OrderHold>(&action)) {
+        // Nobody is held while another's memory has left already: that one could not go on.
+        for (const auto& [id, target] : targets_) RC_ASSERT(target.out.count == 0);
+        Tell(hold->process, Target::Told::kHold);
+      }
+      if (const auto* evict = std::get_if<action::OrderEvict>(&action))
+        Tell(evict->process, Target::Told::kEvict);
+      if (const auto* back = std::get_if<action::OrderReturn>(&action))
+        Tell(back->process, Target::Told::kReturn);
+      if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan});
+      if (const auto* state = std::get_if<action::AskState>(&action)) Ask(state->process, Verb::kState);
+      if (const auto* save = std::get_if<action::Checkpoint>(&action)) {
+        Ask(save->process, Verb::kCheckpoint);
+        const auto it = targets_.find(save->process);
+        if (it == targets_.end()) continue;
+        RC_ASSERT(it->second.view.stage != ShimStage::kEvicting &&
+                  it->second.view.stage != ShimStage::kRestoring);
+        RC_ASSERT(!it->second.view.holds_imported);
+      }
+      if (const auto* secure = std::get_if<action::Secure>(&action))
+        Move(secure->process, Verb::kSecure, secure->target);
+      if (const auto* load = std::get_if<action::Load>(&action)) Move(load->process, Verb::kLoad, load->gpu);
+      if (const auto* restore = std::get_if<action::Restore>(&action)) Ask(restore->process, Verb::kRestore);
+    }
+  }
+
+  struct Asked {
+    base::ProcessId process;
+    Verb verb;
+    std::string to;
+  };
+  void Move(base::ProcessId process, Verb verb, const std::string& to) {
+    for (const Asked& moving : moves_) RC_ASSERT(moving.process != process);
+    moves_.push_back({process, verb, to});
+  }
+
+  void Ask(base::ProcessId process, Verb verb) {
+    for (const auto& [other, pending] : asked_) RC_ASSERT(pending == Verb::kCan);
+    asked_.push_back({process, verb});
+  }
+
+  void Tell(base::ProcessId process, Target::Told told) {
+    const auto it = targets_.find(process);
+    if (it == targets_.end()) return;
+    if (honest_) RC_ASSERT(it->second.saved == Saved::kRunning || it->second.saved == Saved::kBroken);
+    if (told == Target::Told::kReturn) RC_ASSERT(it->second.loaded || it->second.out.count == 0);
+    it->second.told = told;
+    it->second.view.answered = false;
+  }
+
+  // Nothing more is asked and nothing more fails: it comes to rest, in a state that is true.
+  void Settle() {
+    for (int i = 0; i < 400 && !AtRest(); ++i) {
+      now_ += std::chrono::minutes(3);
+      AnswerOne(false);
+      MoveOne(false);
+      MoveShims(false);
+      Feed(event::Tick{});
+      Feed(event::Room{{}, false});
+    }
+    RC_ASSERT(AtRest());
+    if (!honest_ || machine_.phase() != SuspensionPhase::kRunning) return;
+    for (const auto& [id, target] : targets_) {
+      RC_ASSERT(target.saved == Saved::kRunning || target.saved == Saved::kBroken);
+      if (target.answers) RC_ASSERT(target.out.count == 0);
+      if (target.answers) RC_ASSERT(!target.view.held);
+    }
+  }
+  // A suspended job still looks now and then after processes that could not be taken.
+  bool AtRest() const {
+    const bool secure = std::all_of(targets_.begin(), targets_.end(), [](const auto& one) {
+      return one.second.out.count == 0 || one.second.secure;
+    });
+    return (machine_.phase() == SuspensionPhase::kSuspended && moves_.empty() && secure) ||
+           (machine_.phase() == SuspensionPhase::kRunning && asked_.empty());
+  }
+
+  SuspensionStateMachine machine_{SuspensionSettings{}};
+  bool can_ = true, honest_ = true;
+  pid_t next_pid_ = 11;
+  base::MonoTime now_{std::chrono::hours(1)};
+  std::vector<GpuView> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};
+  std::map<base::ProcessId, Target> targets_;
+  std::deque<std::pair<base::ProcessId, Verb>> asked_;
+  std::deque<Asked> moves_;
+};
+
+TEST(SuspendProperty, WhateverHappensItComesToRestAndNeverOrdersWhatWouldHarm) {
+  EXPECT_TRUE(rc::check("any order of events", [] { World().Run(); }));
+}
+
+}  // namespace
+}  // namespace gpuman::suspend

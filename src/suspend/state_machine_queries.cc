@@ -1,0 +1,287 @@
+// What the machine knows, and how it says so.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "suspend/state_machine.h"
+
+namespace gpuman::suspend {
+
+using base::Bytes;
+using base::ErrorCode;
+using base::Fail;
+using base::FormatBytes;
+using base::MonoTime;
+using base::Result;
+
+Bytes SuspensionStateMachine::Sum(const ProcessView& view, Bytes GpuShare::*part) {
+  Bytes sum;
+  for (const auto& [gpu, share] : view.gpus) sum += share.*part;
+  return sum;
+}
+
+bool SuspensionStateMachine::IsOnGpu(const Member& member) {
+  if (member.saved == Saved::kCheckpointed) return false;
+  // Evicted memory implies a context, also where the driver does not tell what it takes.
+  return Sum(member.seen, &GpuShare::used).count > 0 || Sum(member.seen, &GpuShare::evicted).count > 0;
+}
+
+bool SuspensionStateMachine::IsOff(const Member& member) {
+  return (member.saved != Saved::kRunning && !member.no_cuda) || member.seen.stage == ShimStage::kEvicted ||
+         Sum(member.seen, &GpuShare::evicted).count > 0;
+}
+
+bool SuspensionStateMachine::IsAway(const Member& member) {
+  return Sum(member.seen, &GpuShare::evicted).count > 0;
+}
+
+bool SuspensionStateMachine::IsShimAtWork(const Member& member) {
+  return member.seen.stage == ShimStage::kEvicting || member.seen.stage == ShimStage::kRestoring;
+}
+
+MonoTime SuspensionStateMachine::AtWorkSince(const Member& member) {
+  return std::max(member.ordered_at, member.stage_since);
+}
+
+std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now) const {
+  Bytes evicted, checkpointed, left;
+  std::int64_t processes = 0;
+  for (const auto& [id, member] : members_) {
+    const Bytes by_shim = Sum(member.seen, &GpuShare::evicted);
+    evicted += by_shim;
+    if (member.saved == Saved::kCheckpointed) {
+      ++processes;
+      Bytes held;
+      if (const auto it = record_.held.find(id); it != record_.held.end())
+        for (const auto& [gpu, bytes] : it->second) held += bytes;
+      checkpointed += held - by_shim;
+    } else {
+      left += Sum(member.seen, &GpuShare::used);
+    }
+  }
+  const auto number = [](Bytes bytes) { return static_cast<std::int64_t>(bytes.count); };
+  return {{"evicted", number(evicted)},
+          {"checkpointed", number(checkpointed)},
+          {"left", number(left)},
+          {"processes", processes},
+          {"milliseconds", std::chrono::duration_cast<base::Millis>(now - began_).count()}};
+}
+
+std::string SuspensionStateMachine::Whereabouts() const {
+  const auto figures = Figures(began_);
+  const auto bytes = [&](const char* key) { return Bytes{static_cast<std::uint64_t>(figures.at(key))}; };
+  Bytes evicted = bytes("evicted"), straight;
+  const Bytes checkpointed = bytes("checkpointed"), left = bytes("left");
+  if ((evicted + checkpointed + left).count == 0) return "nothing of it was on a GPU";
+  for (const auto& [id, member] : members_)
+    if (member.location == Location::kStraight) straight += Sum(member.seen, &GpuShare::evicted);
+  evicted = evicted - straight;
+  std::string text = fmt::format("{} are in host memory", FormatBytes(evicted + checkpointed));
+  if (evicted.count > 0 && checkpointed.count > 0)
+    text += fmt::format(" ({} by the shim, {} by the driver's checkpoint)", FormatBytes(evicted),
+                        FormatBytes(checkpointed));
+  if (straight.count > 0) text += fmt::format("; {} go straight to the other GPU", FormatBytes(straight));
+  if (left.count == 0) return text;
+  text += fmt::format("; {} stay on the device", FormatBytes(left));
+  if (can_ == false) text += ": this driver cannot checkpoint processes, so their contexts stay";
+  return text;
+}
+
+// The one GPU that the job's memory is on, or was when it was taken off; nullopt: several, or none.
+std::optional<std::string> SuspensionStateMachine::OnlyGpu() const {
+  std::set<std::string> gpus;
+  for (const auto& [id, member] : members_) {
+    if (const auto held = record_.held.find(id); held != record_.held.end()) {
+      for (const auto& [gpu, bytes] : held->second)
+        if (bytes.count > 0) gpus.insert(gpu);
+      continue;
+    }
+    for (const auto& [gpu, share] : member.seen.gpus)
+      if ((share.used + share.evicted).count > 0) gpus.insert(gpu);
+  }
+  return gpus.size() == 1 ? std::optional(*gpus.begin()) : std::nullopt;
+}
+
+Result<> SuspensionStateMachine::CanSuspend() const {
+  if (phase() == SuspensionPhase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
+  GPUMAN_TRY(HasNoManagedMemory());
+  GPUMAN_TRY(NothingIsStopped());
+  if (can_ != false) return {};
+  for (const auto& [id, member] : members_)
+    if (member.seen.has_shim) return {};
+  return Fail(
+      ErrorCode::kNotSupported,
+      fmt::format("nothing of the job can leave the GPU: it runs without libgpuman.so, and {}", cannot_),
+      "start it with the library preloaded (without --no-preload), or use driver 570 or newer");
+}
+
+Result<> SuspensionStateMachine::HasNoManagedMemory() const {
+  for (const auto& [id, member] : members_) {
+    if (member.seen.managed.count == 0 || phase() != SuspensionPhase::kRunning) continue;
+    return Fail(
+        ErrorCode::kNotSupported,
+        fmt::format(
+            "process {} of the job has {} of managed memory (cudaMallocManaged, --oversubscribe), which "
+            "the driver's checkpoint does not take",
+            id.pid, FormatBytes(member.seen.managed)),
+        "it can be ended, or stay; on a shared GPU it gives its turns to others all the same");
+  }
+  return {};
+}
+
+HostNeed SuspensionStateMachine::NeedOfHost() const {
+  HostNeed need;
+  for (const auto& [id, member] : members_) {
+    if (member.saved == Saved::kCheckpointed) continue;
+    const Bytes evictable = member.without_shim ? Bytes{} : Sum(member.seen, &GpuShare::evictable);
+    need.evicted += evictable;
+    if (can_ != false) need.checkpointed += Sum(member.seen, &GpuShare::used) - evictable;
+  }
+  return need;
+}
+
+Bytes SuspensionStateMachine::InHost() const {
+  if (phase() == SuspensionPhase::kRunning || phase() == SuspensionPhase::kEnded) return {};
+  Bytes sum;
+  for (const auto& [id, member] : members_) {
+    if (const auto held = record_.held.find(id); held != record_.held.end())
+      for (const auto& [gpu, bytes] : held->second) sum += bytes;
+    else if (phase() == SuspensionPhase::kSuspending)
+      sum += Sum(member.seen, &GpuShare::used) + Sum(member.seen, &GpuShare::evicted);
+  }
+  return sum;
+}
+
+Result<> SuspensionStateMachine::CanSuspend(const HostRoom& room) const {
+  GPUMAN_TRY(CanSuspend());
+  if (phase() != SuspensionPhase::kRunning) return {};
+  return Holds(room, NeedOfHost());
+}
+
+Result<> SuspensionStateMachine::CanMove(const std::string& gpu, const HostRoom& room) const {
+  GPUMAN_TRY(CanMove(gpu));
+  if (phase() != SuspensionPhase::kRunning) return {};
+  return Holds(room, NeedOfHost());
+}
+
+Result<> SuspensionStateMachine::CanResume(const std::optional<std::string>& gpu) const {
+  if (phase() == SuspensionPhase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
+  GPUMAN_TRY(NothingIsStopped());
+  if (!gpu) return {};
+  if (phase() == SuspensionPhase::kRunning)
+    return Fail(ErrorCode::kConflict, "the job runs; move it instead");
+  return CanMove(*gpu);
+}
+
+Result<> SuspensionStateMachine::CanMove(const std::string& gpu) const {
+  if (phase() == SuspensionPhase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
+  if (phase() == SuspensionPhase::kResuming || phase() == SuspensionPhase::kUndoing)
+    return Fail(ErrorCode::kConflict, "the job is on its way back to its GPU", "move it when it runs");
+  GPUMAN_TRY(HasNoManagedMemory());
+  GPUMAN_TRY(NothingIsStopped());
+  const auto find = [&](const std::string& uuid) {
+    return std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuView& one) { return one.uuid == uuid; });
+  };
+  const auto target = find(gpu);
+  if (target == gpus_.end()) return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", gpu));
+  if (IsPartlyMoved() && *record_.target == gpu) return {};
+  const auto source = OnlyGpu();
+  if (!source)
+    return Fail(ErrorCode::kUnsatisfiable, "only a job with memory on exactly one GPU can be moved");
+  if (*source == gpu) {
+    if (phase() != SuspensionPhase::kRunning) return {};
+    return Fail(ErrorCode::kConflict, fmt::format("the job is on GPU {} already", gpu));
+  }
+  const auto now_on = find(*source);
+  if (now_on == gpus_.end() || now_on->name != target->name)
+    return Fail(ErrorCode::kUnsatisfiable,
+                fmt::format("a job moves between GPUs of the same kind alone; {} is no {}", target->name,
+                            now_on == gpus_.end() ? "GPU of the driver's list" : now_on->name));
+  if (can_ == false)
+    return Fail(ErrorCode::kNotSupported, fmt::format("the job cannot be moved: {}", cannot_));
+  return {};
+}
+
+std::optional<BytesByGpu> SuspensionStateMachine::Needs(MonoTime now) const {
+  if (phase() != SuspensionPhase::kSuspended || !record_.wants_gpu || now < not_before_ ||
+      !NothingIsStopped())
+    return std::nullopt;
+  BytesByGpu needs;
+  const auto add = [&](const std::string& gpu, Bytes bytes) {
+    if (bytes.count > 0) needs[record_.target.value_or(gpu)] += bytes;
+  };
+  for (const auto& [id, member] : members_) {
+    const auto held = record_.held.find(id);
+    const bool off_whole = member.saved == Saved::kCheckpointed || member.saved == Saved::kUnknown;
+    const Bytes stays = ReturnsHeld() ? Sum(member.seen, &GpuShare::evicted) : Bytes{};
+    if (off_whole && held != record_.held.end()) {
+      for (const auto& [gpu, bytes] : held->second) add(gpu, bytes - stays);
+    } else if (!ReturnsHeld()) {
+      for (const auto& [gpu, share] : member.seen.gpus) add(gpu, share.evicted);
+    }
+  }
+  return needs;
+}
+
+void SuspensionStateMachine::SetState(std::string reason, std::string detail) {
+  record_.reason = std::move(reason);
+  record_.detail = std::move(detail);
+  out_.push_back(action::SetState{record_.phase, record_.reason, record_.detail});
+}
+
+// The state of a job that is off the GPU. Why others pushed it off is said as long as it is not back.
+void SuspensionStateMachine::SetAway(const std::string& reason, const std::string& detail) {
+  const auto& absence = record_.absence;
+  SetState(absence ? absence->reason : reason, absence ? absence->cause + "; " + detail : detail);
+}
+
+void SuspensionStateMachine::Emit(const char* kind, std::string message, MonoTime now) {
+  auto figures = Figures(now);
+  figures.insert(spent_.begin(), spent_.end());
+  out_.push_back(action::Emit{kind, std::move(message), std::move(figures)});
+}
+
+// The longest of what went on at the same time; the driver's calls follow one another.
+void SuspensionStateMachine::Spend(const char* what, base::Millis time) {
+  auto& spent = spent_[fmt::format("milliseconds_{}", what)];
+  const std::string_view word = what;
+  const bool in_turn = word == "checkpoint" || word == "restore";
+  spent = in_turn ? spent + time.count() : std::max<std::int64_t>(spent, time.count());
+}
+
+void SuspensionStateMachine::AskMover(Member& member, Verb verb) {
+  member.moving = verb;
+  if (verb == Verb::kSecure)
+    out_.push_back(action::Secure{member.seen.id, IsStrict() ? record_.target.value_or("") : ""});
+  else
+    out_.push_back(action::Load{member.seen.id, ReturnsTo(record_, member.seen.id)});
+}
+
+void SuspensionStateMachine::AskDriver(const base::ProcessId& process, Verb verb) {
+  pending_ = Pending{process, verb};
+  if (verb == Verb::kState) out_.push_back(action::AskState{process});
+  if (verb == Verb::kCheckpoint) {
+    const auto member = members_.find(process);
+    Bytes bytes = member == members_.end() ? Bytes{} : Sum(member->second.seen, &GpuShare::used);
+    // What the driver shows may still be from before the shim gave its part away.
+    const auto held = record_.held.find(process);
+    if (member != members_.end() && held != record_.held.end() && IsAway(member->second)) {
+      Bytes rest;
+      for (const auto& [gpu, had] : held->second) rest += had;
+      bytes = std::min(bytes, rest - Sum(member->second.seen, &GpuShare::evicted));
+    }
+    out_.push_back(action::Checkpoint{process, settings_.lock_timeout, bytes});
+  }
+  if (verb == Verb::kRestore) out_.push_back(action::Restore{process, pending_moves_});
+}
+
+// The answer settles it for the life of the machine; a mover that could not say is asked again.
+void SuspensionStateMachine::AskCan() {
+  if (can_ || can_asked_) return;
+  can_asked_ = true;
+  out_.push_back(action::AskCan{});
+}
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,132 @@
+// A new daemon goes on where the old one was killed.
+#include "suspend/state_machine_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+// The same job before the eyes of a new daemon.
+Story Restarted(const Story& before) {
+  Story s;
+  s.machine =
+      SuspensionStateMachine::Rebuild({}, ParseRecord(SerializeRecord(before.machine.record())).value());
+  s.processes = before.processes;
+  s.now = before.now;
+  return s;
+}
+
+Story OneProcess() {
+  Story s;
+  s.Process(11, GiB(10), GiB(9));
+  s.Look();
+  s.Can(true);
+  return s;
+}
+
+TEST(SuspendRebuild, ARunningJobIsLeftAlone) {
+  Story s = Restarted(OneProcess());
+  EXPECT_THAT(s.Look(), IsEmpty());
+  EXPECT_EQ(s.machine.phase(), SuspensionPhase::kRunning);
+}
+
+TEST(SuspendRebuild, OnTheWayOutItGoesOn) {
+  Story before = OneProcess();
+  before.Suspend();
+  before.At(11).stage = ShimStage::kEvicting;
+  before.At(11).answered = true;
+  Story s = Restarted(before);
+  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), IsEmpty()) << "the shim is at work";
+  EXPECT_THAT(s.Evicted(11), ElementsAre("can?"));
+  EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  s.Resume();
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(10)}})) << "remembered from before";
+}
+
+TEST(SuspendRebuild, ACheckpointThatWasDoneMeanwhileCounts) {
+  Story before = OneProcess();
+  before.Suspend();
+  before.Evicted(11);
+  Story s = Restarted(before);
+  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
+}
+
+TEST(SuspendRebuild, ASuspendedJobStaysSuspended) {
+  Story before = OneProcess();
+  before.Suspend();
+  before.Evicted(11);
+  before.Checkpointed(11);
+  Story s = Restarted(before);
+  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Checkpointed(11), IsEmpty());
+  EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);
+  s.Resume();
+  EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "restore 11"));
+}
+
+TEST(SuspendRebuild, OnTheWayBackItGoesOn) {
+  Story before = OneProcess();
+  before.Suspend();
+  before.Evicted(11);
+  before.Checkpointed(11);
+  before.Resume();
+  before.Room(GiB(10));
+  Story s = Restarted(before);
+  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_resumed"));
+}
+
+TEST(SuspendRebuild, AnUndoingGoesOnAndKeepsItsReason) {
+  Story before = OneProcess();
+  before.Suspend();
+  before.Evicted(11);
+  before.Says(11, Outcome::kTimeout, Saved::kRunning);
+  Story s = Restarted(before);
+  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s.Detail(), HasSubstr("did not come to rest"));
+}
+
+TEST(SuspendRebuild, WhatWasEvictedWithoutARecordIsBroughtBack) {
+  Story before = OneProcess();
+  Story s = Restarted(before);
+  s.At(11).stage = ShimStage::kEvicted;
+  s.At(11).gpus["a"] = {GiB(1), {}, GiB(9)};
+  EXPECT_THAT(s.Look(), ElementsAre("= undoing suspend_failed", "state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
+}
+
+TEST(SuspendRebuild, WithoutCheckpointInTheDriverNothingWasCheckpointed) {
+  Story before;
+  before.Process(11, GiB(10), GiB(9));
+  before.Look();
+  before.Suspend();
+  before.Can(false);
+  before.Evicted(11);
+  EXPECT_EQ(before.machine.phase(), SuspensionPhase::kSuspended);
+  Story s = Restarted(before);
+  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kUnsupported, Saved::kUnknown), IsEmpty());
+  s.Resume();
+  EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "return 11"));
+}
+
+TEST(SuspendRebuild, AMoverThatCannotSayLeavesItSuspended) {
+  Story before = OneProcess();
+  before.Suspend();
+  before.Evicted(11);
+  before.Checkpointed(11);
+  before.Resume();
+  Story s = Restarted(before);
+  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kFailed, Saved::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kFailed, Saved::kUnknown), ElementsAre("! process_not_suspended"));
+  EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);
+}
+
+}  // namespace
+}  // namespace gpuman::suspend
