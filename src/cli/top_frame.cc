@@ -146,7 +146,7 @@ std::size_t CountOf(const api::StatusView& status, api::JobState state) {
 std::string JobsSummary(const api::StatusView& status) {
   std::map<std::string, std::size_t> reasons;
   for (const auto& job : status.jobs)
-    if (job.state == api::JobState::kQueued) ++reasons[job.reason.value_or("starts")];
+    if (job.state == api::JobState::kQueued && job.reason) ++reasons[*job.reason];
   std::string text = "Jobs:";
   for (const auto state : {api::JobState::kRunning, api::JobState::kStarting, api::JobState::kSuspended,
                            api::JobState::kStopping, api::JobState::kQueued, api::JobState::kHeld}) {

@@ -83,6 +83,13 @@ TEST(Top, ShowsGpusThenWhatWaitsThenProcesses) {
   EXPECT_THAT(texts[8], AllOf(HasSubstr("bob"), HasSubstr("t1")));
 }
 
+// The daemon's answer has no reason for a job that waits.
+TEST(Top, MakesUpNoReasonForWhatWaits) {
+  TopView view = Machine();
+  for (auto& job : view.status.jobs) job.reason.reset();
+  EXPECT_EQ(Texts(view, {100, {}})[5], "Jobs: 1 running, 2 queued, 1 held");
+}
+
 TEST(Top, ColorsAGpuByItsHealth) {
   const auto lines = TopLines(Machine(), {100, {}});
   EXPECT_EQ(lines[0].color, Color::kBold);
