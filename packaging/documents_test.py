@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Links of the documents that are installed (packaging/documents.cmake) lead somewhere.
+"""Links of the documents that are installed (packaging/documents.cmake) lead somewhere, and sources that they name exist.
 
 Usage: documents_test.py CMAKE
 """
@@ -33,7 +33,31 @@ def dangling(folder):
     return found
 
 
+def unknown_sources(page, tree):
+    """The sources that the page names and the tree does not have, by folder and name or by name."""
+    known = {path.relative_to(tree).as_posix() for folder in ("apps", "bench", "plugins", "sim", "src", "tests", "tools")
+             for path in (tree / folder).rglob("*")}
+    names = {path.rsplit("/", 1)[-1] for path in known}
+    said = re.findall(r"`([\w./-]+\.(?:cc|h|py|S))`", page.read_text())
+    # NAME_test.cc stands for any such name.
+    return [one for one in said if "NAME" not in one and one not in (known if "/" in one else names)]
+
+
 class DocumentsTest(unittest.TestCase):
+    def test_the_walks_and_the_glossary_name_sources_that_there_are(self):
+        tree = PACKAGING.parent
+        for page in ("walks.md", "glossary.md", "architecture.md"):
+            self.assertEqual(unknown_sources(tree / "docs" / page, tree), [], page)
+
+    def test_a_source_that_is_not_there_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = pathlib.Path(folder)
+            (tree / "src/queue").mkdir(parents=True)
+            (tree / "src/queue/pass.h").touch()
+            page = tree / "page.md"
+            page.write_text("`src/queue/pass.h`, `pass.h`, `pass.cc`, `src/pass.h`, `src/queue`\n")
+            self.assertEqual(unknown_sources(page, tree), ["pass.cc", "src/pass.h"])
+
     def install(self, prefix):
         """The folder of documents, installed below a directory of the test's own."""
         folder = tempfile.TemporaryDirectory()
