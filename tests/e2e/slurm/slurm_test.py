@@ -144,7 +144,11 @@ class SlurmTest(ClusterCase):
     def test_each_task_of_an_array_is_held_by_itself(self):
         script = self.script("#SBATCH --gres=shard:1 --array=1-3", "exec " + " ".join(load("512MiB", "--hold", "1h")))
         self.c.run("sbatch", "-o", "/dev/null", script)
-        jobs = until("all are there", lambda: len(self.c.jobs()) == 3 and self.c.jobs())
+        try:
+            jobs = until("all are there", lambda: len(self.c.jobs()) == 3 and self.c.jobs())
+        except AssertionError as late:
+            said = self.c.ask("squeue", "-h", "-o", "%i %T %r"), self.c.ask("scontrol", "show", "node"), self.c.jobs()
+            raise AssertionError(f"{late}: {said}") from late
         self.assertEqual({job["memory"]["limit"] for job in jobs}, {GIB})
         self.assertEqual(len({job["tag"] for job in jobs}), 3)
 
