@@ -72,10 +72,11 @@ class ShareController {
  private:
   struct Evicting {
     share::OrderId order = 0;
-    std::set<base::ProcessId> ordered;  // has not answered yet
+    std::set<base::ProcessId> ordered{};  // has not answered yet
     unsigned moving = 0;                // at the movers
-    std::string why;
+    std::string why{};
     base::Bytes host{};  // what the job will have in host memory
+    std::map<base::ProcessId, std::string> from_movers{};  // why one of them could not
   };
   struct Load {
     std::string gpu;
@@ -169,7 +170,8 @@ class ShareController {
   void Take(base::JobId job, base::ProcessId process, base::UntrustedSocket connection);
   void GoOn(base::JobId job, base::ProcessId process, const std::string& gpu, share::OrderId order,
             int losses);
-  void TakeEnded(base::JobId job, const std::string& gpu, share::OrderId order, const std::string& why);
+  void TakeEnded(base::JobId job, base::ProcessId process, const std::string& gpu, share::OrderId order,
+                 const std::string& why);
   void EndEvicting(Entry& entry, const std::string& gpu);
   base::Bytes HostMemoryLeft() const;
   void Secure(const Entry& entry, base::ProcessId process, suspend::Checkpointer::Done done);

@@ -29,7 +29,7 @@ std::string WhyNot(const base::ProcessId& process, const Answer& answer) {
 void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
   const auto id = entry.job.id;
   const bool holds = order.bytes <= HostMemoryLeft();
-  Evicting& evicting = entry.evicting[order.gpu] = {order.order, {}, 0, {}, {}};
+  Evicting& evicting = entry.evicting[order.gpu] = {.order = order.order};
   if (!holds) {
     evicting.why =
         fmt::format("{} more do not fit into what jobs may keep in host memory (suspend.host_memory)",
@@ -51,9 +51,10 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
     if (bytes.count == 0) continue;  // the process has taken it since
     ++evicting.moving;
     Secure(entry, one.process,
-           IfHere([id, gpu = order.gpu, number = order.order, bytes](ShareController& me, const Answer&) {
+           IfHere([id, process = one.process, gpu = order.gpu, number = order.order,
+                   bytes](ShareController& me, const Answer&) {
              me.Feed(share::event::MovedOut{id, gpu, bytes});
-             me.TakeEnded(id, gpu, number, {});
+             me.TakeEnded(id, process, gpu, number, {});
            }));
   }
   for (const auto& one : slots) {
@@ -119,7 +120,7 @@ void ShareController::Take(base::JobId job, base::ProcessId process, base::Untru
                  // What the process has given up has to come to the host.
                  if (!done && (course->taken || answer.outcome == Outcome::kLost))
                    return me.GoOn(job, process, gpu, order, 0);
-                 me.TakeEnded(job, gpu, order, WhyNot(process, answer));
+                 me.TakeEnded(job, process, gpu, order, WhyNot(process, answer));
                }),
                IfHere([job, gpu, order, course](ShareController& me, const Answer& notice) {
                  if (notice.outcome == Outcome::kTaken) course->taken = true;
@@ -138,7 +139,7 @@ void ShareController::GoOn(base::JobId job, base::ProcessId process, const std::
                IfHere([job, process, gpu, order, losses](ShareController& me, const Answer& answer) {
                  if (answer.outcome == Outcome::kLost && losses < kMaxLosses && base::IsAlive(process))
                    return me.GoOn(job, process, gpu, order, losses + 1);
-                 me.TakeEnded(job, gpu, order, WhyNot(process, answer));
+                 me.TakeEnded(job, process, gpu, order, WhyNot(process, answer));
                }),
                IfHere([job, gpu, order](ShareController& me, const Answer& notice) {
                  if (notice.outcome == Outcome::kMoving && notice.bytes.count > 0 && order != 0)
@@ -146,14 +147,14 @@ void ShareController::GoOn(base::JobId job, base::ProcessId process, const std::
                }));
 }
 
-void ShareController::TakeEnded(base::JobId job, const std::string& gpu, share::OrderId order,
-                                const std::string& why) {
+void ShareController::TakeEnded(base::JobId job, base::ProcessId process, const std::string& gpu,
+                                share::OrderId order, const std::string& why) {
   Entry* const entry = Find(job);
   if (!entry) return;
   const auto found = entry->evicting.find(gpu);
   if (found != entry->evicting.end() && found->second.order == order) {
     --found->second.moving;
-    if (!why.empty()) found->second.why = why;
+    if (!why.empty()) found->second.from_movers[process] = why;
   }
   Check(*entry);
 }

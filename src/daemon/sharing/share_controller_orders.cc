@@ -32,6 +32,12 @@ bool IsAtItsEnd(const ledger::SlotStatus& one) {
           one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
+bool Ends(const base::ProcessId& process, const std::vector<ledger::SlotStatus>& slots) {
+  return std::none_of(slots.begin(), slots.end(), [&](const ledger::SlotStatus& one) {
+    return one.process == process && !IsAtItsEnd(one);
+  });
+}
+
 struct Shutting {
   bool shut = true;
   std::string why;         // what one of them says that could not
@@ -98,7 +104,14 @@ void ShareController::CheckEvictions(Entry& entry) {
     });
     if (evicting.ordered.empty() && evicting.moving == 0) done.push_back(gpu);
   }
-  for (const auto& gpu : done) EndEvicting(entry, gpu);
+  for (const auto& gpu : done) {
+    const auto evicting = entry.evicting.find(gpu);
+    if (evicting == entry.evicting.end()) continue;
+    // A mover sees no more than that a process has hung up.
+    for (const auto& [process, why] : evicting->second.from_movers)
+      if (!Ends(process, slots)) evicting->second.why = why;
+    EndEvicting(entry, gpu);
+  }
 }
 
 void ShareController::CheckClosing(Entry& entry) {
