@@ -260,7 +260,9 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
   if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
   if (done) {
     if (verb == Verb::kRestore) Moved(process, pending_moves_);
-    if (verb == Verb::kState && answer.state == Saved::kRunning) FoundRunning(member);
+    // Locked: the driver has restored it, and nobody has unlocked it yet.
+    if (verb == Verb::kState && (answer.state == Saved::kRunning || answer.state == Saved::kLocked))
+      FindWhere(member);
     member.lost_moves.clear();
     member.recheck_at = now + settings_.retry;  // samples from before still show it
     return;

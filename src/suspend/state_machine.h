@@ -335,8 +335,8 @@ class SuspensionStateMachine {
   void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
   void Moved(const base::ProcessId& process, const std::vector<GpuMove>& moves);
-  // What became of a restore that nobody told of: that the process runs again.
-  void FoundRunning(Member& member);
+  // The driver says that the process is not checkpointed: a restore that nobody answered may have moved it.
+  void FindWhere(Member& member);
   // A part of the job has moved already: the rest of it follows.
   bool IsPartlyMoved() const;
 

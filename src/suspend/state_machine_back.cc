@@ -81,7 +81,7 @@ void SuspensionStateMachine::Moved(const base::ProcessId& process, const std::ve
   if (held->second.size() == 1) out_.push_back(action::Moved{held->second.begin()->first});
 }
 
-void SuspensionStateMachine::FoundRunning(Member& member) {
+void SuspensionStateMachine::FindWhere(Member& member) {
   auto moves = std::exchange(member.lost_moves, {});
   const auto is_on = [&](const std::string& gpu) {
     const auto share = member.seen.gpus.find(gpu);

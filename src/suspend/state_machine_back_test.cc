@@ -228,6 +228,19 @@ TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
   EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
 }
 
+TEST(SuspendMove, WhoseMoverDiedBeforeItUnlockedTheProcessCountsWhereItIs) {
+  Story s;
+  s.Process(11, GiB(10));
+  s.Look();
+  s.Can(true);
+  s.Move("b");
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  s.Says(11, Outcome::kLost, Saved::kUnknown);
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kLocked), ElementsAre("moved b", "restore 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("= running", "! job_moved"));
+}
+
 TEST(SuspendMove, WhoseRestoreWasNotDoneIsMadeAgain) {
   Story s;
   s.Process(11, GiB(10));
