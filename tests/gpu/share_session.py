@@ -65,7 +65,8 @@ class Session:
         return tag
 
     def text(self, tag):
-        return pathlib.Path(self.m.api("GET", f"/v1/jobs/{tag}")["log_path"]).read_text(errors="replace")
+        log = pathlib.Path(self.m.api("GET", f"/v1/jobs/{tag}")["log_path"])
+        return log.read_text(errors="replace") if log.exists() else ""  # the keeper has not begun yet
 
     def lines(self, tag):
         return [json.loads(line) for line in self.text(tag).splitlines() if line.startswith("{") and line.endswith("}")]

@@ -47,10 +47,11 @@ for line in sys.stdin:
 HELLO = """
 import os, socket, struct, sys
 path, job, version, processes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+told = False
 for _ in range(processes - 1):
     if os.fork() == 0:
+        told = True  # one process says it: two lines at once would come mixed
         break
-told = False
 while True:
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
