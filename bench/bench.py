@@ -52,7 +52,7 @@ def spread(values, unit="ms"):
 
 
 class Burners:
-    """Keeps every processor busy twice over, at normal priority: the loaded machine of the guard's bar."""
+    """Loads every processor twice at normal priority: the loaded machine for the guard's bar."""
 
     def __enter__(self):
         count = 2 * os.cpu_count()
@@ -76,12 +76,12 @@ def wait_for(condition, seconds=20):
 
 
 def waited_for_a_processor(*pids):
-    """In ms, by their main threads, which were ready to run while the processors had others."""
+    """The time in ms that the main threads of the processes were ready and waited for a processor."""
     return sum(int(pathlib.Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1]) for pid in pids) / 1e6
 
 
 def stolen():
-    """In ms: what a virtual machine's processors were not run by its host."""
+    """The time in ms in which the host did not run a virtual machine's processors."""
     return int(pathlib.Path("/proc/stat").read_text().split()[8]) * 1e3 / os.sysconf("SC_CLK_TCK")
 
 
@@ -94,7 +94,7 @@ def log_lines(m, job):
 
 
 def context_overhead(m):
-    """What NVML counts for a load beyond what it allocated: its context and its module."""
+    """What NVML counts for a load beyond its allocations: its context and its module."""
     size = 64 * MIB
     job = m.run_json("run", "--tag", "overhead", "--detach", "--", machine.program("gpuman-load"), "--alloc", str(size),
                      "--hold", "60s", "--json")
@@ -111,7 +111,7 @@ def context_overhead(m):
 
 
 def reaction(m, number, limit, overhead, arguments):
-    """Runs a load past its limit: milliseconds from the allocation call that passes it to the SIGKILL."""
+    """Runs a load past its limit; returns the milliseconds from the allocation call that passes it to the SIGKILL."""
     job = m.run_json("run", "--tag", f"hog{number}", "--memory", str(limit), "--no-preload", "--detach", "--",
                      machine.program("gpuman-load"), *arguments, "--json")
     ended = m.api("GET", f"/v1/jobs/{job['id']}/wait")
@@ -131,7 +131,7 @@ def bench_guard(arguments):
         overhead = context_overhead(m)
         limit = overhead + 512 * MIB
         climb = ["--alloc", str(4096 * MIB), "--step", str(16 * MIB), "--interval", "10ms", "--hold", "20s"]
-        # Long enough for the guard to look as seldom as it does when nothing happens (src/guard/cadence.h).
+        # Long enough for the guard to reach its longest interval between looks (src/guard/cadence.h).
         jump = ["--alloc", str(64 * MIB), "--hold", "3s", "--jump", str(1024 * MIB)]
         with Burners():
             climbing = [reaction(m, i, limit, overhead, climb) for i in range(arguments.trials)]
@@ -171,7 +171,8 @@ def bench_rest(arguments):
         def all_seen():
             return sum(len(g["processes"]) for g in m.api("GET", "/v1/status")["gpus"]) >= jobs
         def settled():
-            """Contexts of 64 processes take the driver a while; rest begins when the memory in use stays."""
+            """The driver takes a while for the contexts of 64 processes; rest begins when the memory in use stays the
+            same."""
             used = [gpu["memory"]["used"] for gpu in m.api("GET", "/v1/status")["gpus"]]
             time.sleep(5)
             return used == [gpu["memory"]["used"] for gpu in m.api("GET", "/v1/status")["gpus"]]
@@ -268,7 +269,7 @@ def bench_metrics(arguments):
 def bench_health(arguments):
     if arguments.real:
         return print("health: faults are injected on the simulated driver alone")
-    trials = min(arguments.trials, 10)  # the GPU is well again only after a while
+    trials = min(arguments.trials, 10)  # a GPU takes a while to be healthy again
     print(f"health: a fault until the GPU is drained and shown, {trials} times each")
     with machine.Machine(gpus=2, config='[sampling]\nretry = "200ms"\n[health]\nkernel_log = ""\n') as m:
         def inject(*what):

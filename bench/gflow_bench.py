@@ -1,9 +1,9 @@
-"""gflow (runqd on PyPI) with the queue's own measurements, for bench.py: its figures beside ours.
+"""The queue's own measurements with gflow (runqd on PyPI), for bench.py: gflow's figures beside ours.
 
-It gets a virtual environment below the build tree, made when it is missing, and for each measurement a home, configuration,
-state, port and tmux server of its own: a gflow of the user's is neither seen nor touched. Its GPUs are the simulated ones.
-It looks at them each second, as often as it can; as it comes, each 10 s, jobs shorter than that stall it: a GPU that was free
-at two looks is no news to it, whatever ran in between. Needs tmux, and the network once.
+gflow gets a virtual environment below the build tree, made when it is missing, and for each measurement its own home,
+configuration, state, port and tmux server: it neither sees nor changes a user's gflow. It uses the simulated GPUs. It
+polls them each second, the shortest interval; with the default of 10 s, jobs shorter than that stall it: it does not
+notice a job that ran between two polls at which the GPU was free. Needs tmux, and the network once.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ PATIENCE = 180  # seconds for all jobs of a measurement
 
 
 def programs():
-    """The directory of its programs."""
+    """The directory of gflow's programs."""
     place = machine.build_dir() / "bench" / "gflow"
     if not (place / "bin" / "gflowd").exists():
         subprocess.run([sys.executable, "-m", "venv", place], check=True)
@@ -41,7 +41,7 @@ def free_port():
 
 
 class Gflow:
-    """A gflowd on the simulated GPUs of `m`. `executor`: "tmux", which it has by itself, or "process"."""
+    """A gflowd on the simulated GPUs of `m`. `executor`: "tmux", gflow's default, or "process"."""
 
     def __init__(self, m, executor):
         self.bin, self.port = programs(), free_port()
@@ -52,7 +52,7 @@ class Gflow:
                            ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache"), ("TMUX_TMPDIR", "tmux")):
             (self.dir / part).mkdir(mode=0o700)
             self.env[name] = str(self.dir / part)
-        # The shell of each tmux session is a login shell, which sets PATH anew; without gcancel no job ends.
+        # The shell of each tmux session is a login shell, which resets PATH; without gcancel no job ends.
         (self.dir / ".bash_profile").write_text(f"export PATH={self.env['PATH']}\n")
         (self.dir / "config" / "gflow").mkdir()
         (self.dir / "config" / "gflow" / "gflow.toml").write_text(
@@ -90,7 +90,7 @@ class Gflow:
         return json.loads(text)
 
     def submit(self, name, command, gpus=1):
-        """What `gbatch --gpus 1 --name NAME COMMAND` sends."""
+        """Sends what `gbatch --gpus 1 --name NAME COMMAND` sends."""
         return self.ask("POST", "/jobs", {
             "id": 0, "script": None, "command": command, "gpus": gpus, "conda_env": None, "run_dir": str(self.dir), "priority": 10,
             "depends_on": None, "depends_on_ids": [], "dependency_mode": None, "auto_cancel_on_dependency_failure": True,
@@ -101,7 +101,7 @@ class Gflow:
             "reason": None, "scheduled_at": None})
 
     def wait_for(self, count):
-        """Until so many jobs have finished, or nobody waits any longer; how many have."""
+        """Waits until `count` jobs have finished, or the time is up; returns how many have finished."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             states = [job["state"] for job in self.ask("GET", "/jobs")]
@@ -133,7 +133,7 @@ def measure_jobs(tell, m, executor, count):
 
 
 def measure_submissions(tell, m, count):
-    """The jobs ask for two GPUs, and one holds both: nothing is started meanwhile, as in a paused queue."""
+    """Each job asks for two GPUs, and one job holds both: nothing starts meanwhile, as in a paused queue."""
     with Gflow(m, "process") as gflow:
         gflow.submit("holder", "sleep 600", gpus=2)
         begin = time.monotonic()

@@ -20,7 +20,7 @@ def quantile(values, share):
 
 
 def switches(pid):
-    """How often its threads have been woken up."""
+    """How often the threads of the process have gone to sleep."""
     total = 0
     for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
         total += sum(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("voluntary"))
@@ -39,7 +39,8 @@ def whole(line):
 
 
 def measure_restarts(node, tell, count=20):
-    """From the appearance of kubelet's socket; fake_kubelet says that it serves after that, so this is the longer time."""
+    """Measures from the appearance of kubelet's socket; fake_kubelet starts to serve later, so the true time is
+    shorter."""
     times = []
     for _ in range(count):
         node.stop_kubelet()
@@ -75,7 +76,7 @@ def measure(tell):
                 tell(f"Allocate, {size} GiB", f"median {statistics.median(times):.2f}, p99 {quantile(times, 0.99):.2f}, max {max(times):.2f} ms, "
                      f"n={len(times)}", "p99 at most 20 ms", "through the gRPC library")
             measure_restarts(node, tell)
-            time.sleep(10)  # gpumand's first looks are over
+            time.sleep(10)  # until gpumand's first looks are over
             before = switches(node.plugin.pid)
             time.sleep(REST)
             tell("plugin at rest, wake-ups", f"{switches(node.plugin.pid) - before} in {REST} s", "none")

@@ -1,10 +1,10 @@
-// How well parts of GPUs are packed: arrivals and ends of pods of mixed sizes on a model of a cluster, by the
-// plugin's rule and by first fit. Prints one line of JSON for each rule and each way of the scheduler to
-// choose a node.
+// Measures how well parts of GPUs are packed: pods of mixed sizes arrive and end on a model of a cluster,
+// with the plugin's rule and with first fit. Prints one line of JSON for each rule and each way in which the
+// scheduler chooses a node.
 //
-// The scheduler sees what Kubernetes' sees: how many devices a node has free, not on which GPUs. A pod whose
-// node has enough of them, and no GPU that has, is refused: it would straddle. Each seed gives both rules the
-// same arrivals.
+// The scheduler sees what Kubernetes' scheduler sees: how many devices a node has free, not on which GPUs. A
+// pod is refused if its node has enough devices but no GPU has: it would straddle. Each seed gives both rules
+// the same arrivals.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -17,9 +17,9 @@
 
 namespace {
 
-constexpr unsigned kNodes = 100, kGpus = 8, kGib = 139;  // of an H200, in whole GiB
+constexpr unsigned kNodes = 100, kGpus = 8, kGib = 139;  // memory of an H200, in whole GiB
 constexpr unsigned kArrivals = 10'000, kSeeds = 10;
-constexpr double kLoad = 0.9;  // of the cluster's memory, if nobody were refused
+constexpr double kLoad = 0.9;  // of the cluster's memory, if no pod were refused
 constexpr std::array<unsigned, 9> kSizes = {2, 4, 8, 12, 16, 24, 40, 48, 80};
 constexpr std::array<double, 9> kWeights = {15, 15, 20, 10, 15, 10, 8, 4, 3};
 
@@ -56,8 +56,7 @@ struct Pod {
 
 struct Figures {
   unsigned refused = 0, full = 0;
-  double stranded =
-      0;  // sum over arrivals of the share of memory that is free in pieces too small for the pod
+  double stranded = 0;  // sum over arrivals of the share of memory in free pieces too small for the pod
 };
 
 Figures Simulate(Rule rule, Scheduler scheduler, unsigned seed) {
@@ -68,13 +67,13 @@ Figures Simulate(Rule rule, Scheduler scheduler, unsigned seed) {
     mean += kSizes[i] * kWeights[i];
     weights += kWeights[i];
   }
-  // Pods stay 1 on average, so this many are there for the load that is wanted.
+  // Pods stay for 1 on average, so the arrival rate sets the load.
   std::exponential_distribution<double> gap(kLoad * kNodes * kGpus * kGib / (mean / weights)), stay(1);
   std::vector<Node> nodes(kNodes);
   std::priority_queue<Pod, std::vector<Pod>, std::greater<>> running;
   Figures figures;
   double now = 0;
-  const unsigned begin = kArrivals / 2;  // an empty cluster refuses nobody: counted once it has filled
+  const unsigned begin = kArrivals / 2;  // counting begins when the cluster has filled
   for (unsigned i = 0; i < begin + kArrivals; ++i) {
     now += gap(random);
     const unsigned size = kSizes[sizes(random)];

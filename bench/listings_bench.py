@@ -1,4 +1,4 @@
-"""How long others wait while somebody lists, submits and cancels jobs by the ten thousand, for bench.py."""
+"""How long other users wait while one user lists, submits and cancels jobs by the ten thousand, for bench.py."""
 
 import contextlib
 import threading
@@ -11,7 +11,7 @@ JOBS = 60_000
 
 
 class Neighbour:
-    """Asks for something small again and again, each time on a connection of its own; the times in ms."""
+    """Sends a small request again and again, each on a connection of its own; returns the times in ms."""
 
     def __init__(self, m, target="/v1/version"):
         self.m, self.target, self.times, self.over = m, target, [], threading.Event()
@@ -37,7 +37,7 @@ class Neighbour:
 
 
 class Reader:
-    """Asks for the whole queue again and again and reads it to its end."""
+    """Requests the whole queue again and again and reads each answer to its end."""
 
     def __init__(self, m):
         self.m, self.over, self.lists = m, threading.Event(), 0
@@ -60,7 +60,7 @@ def figure(times):
 
 
 def measure(tell):
-    """tell(what, figure, bar) for each figure."""
+    """Calls tell(what, figure, bar) for each figure."""
     with machine.Machine(gpus=2, config=MANY) as m:
         client = Client(m)
         client.ask("PATCH", "/v1/queue/settings", {"paused": True})
@@ -100,4 +100,4 @@ def measure(tell):
             took = time.monotonic() - begin
         tell(f"the same while an array of {JOBS:,} tasks is cancelled", figure(neighbour.times), "at most 100 ms")
         tell("that cancellation", f"{took:.1f} s", "")
-        m.stop_daemon()  # before it is asked to remove each of them
+        m.stop_daemon()  # so that the end of the machine does not remove job by job

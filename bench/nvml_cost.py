@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each NVML call that gpumand makes costs here: median and p99 microseconds, and how much of that is processor time.
+"""The cost of each NVML call that gpumand makes: median and p99 microseconds, and the processor time in them.
 
 Usage: nvml_cost.py [GPU]     (standard library alone; on the simulated driver through gpuman-sim exec)
 """

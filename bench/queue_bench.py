@@ -10,11 +10,11 @@ import time
 import machine
 
 
-MANY = "[queue]\nqueued_jobs = 0\n"  # no bound on waiting jobs
+MANY = "[queue]\nqueued_jobs = 0\n"  # no limit on waiting jobs
 
 
 class Client:
-    """One connection, which stays."""
+    """A client with one persistent connection."""
 
     def __init__(self, m):
         self.connection = machine.UnixConnection(m.env["GPUMAN_SOCKET"], timeout=120)
@@ -58,7 +58,7 @@ def measure_submissions(tell):
             subprocess.run([machine.program("gpuman"), "queue"], env=m.env, stdout=subprocess.DEVNULL, check=True)
             times.append((time.monotonic() - begin) * 1e3)
         tell("gpuman queue, 10,000 waiting jobs", f"median {statistics.median(times):.0f} ms, max {max(times):.0f}", "at most 50 ms")
-        m.stop_daemon()  # before it is asked to remove each of them
+        m.stop_daemon()  # so that the end of the machine does not remove job by job
 
 
 def resident_mib(pid):
@@ -96,7 +96,7 @@ def measure_throughput(tell, count):
 
 
 def measure_gaps(tell, count=100):
-    """From the moment a job's command is done until the next one's executes, on one GPU."""
+    """Measures from the end of a job's command to the start of the next job's command, on one GPU."""
     with machine.Machine(gpus=1) as m:
         client = Client(m)
         jobs = client.submit([waiting(n, "date +%s%N; sleep 0.05; date +%s%N") for n in range(count)])
@@ -108,7 +108,7 @@ def measure_gaps(tell, count=100):
 
 
 def measure(tell, jobs=400):
-    """tell(what, figure, bar) for each figure."""
+    """Calls tell(what, figure, bar) for each figure."""
     measure_submissions(tell)
     measure_start(tell)
     measure_throughput(tell, jobs)

@@ -1,8 +1,8 @@
-// What a scheduling pass costs: many waiting jobs, 1,000 running ones, 64 GPUs.
+// The cost of a scheduling pass: many waiting jobs, 1,000 running ones, 64 GPUs.
 //
-// BM_Pass/N/KINDS: N waiting jobs that ask for KINDS different things; one that jobs leave a GPU for, so the
-// pass starts some. BM_PassFull: nothing is free. BM_Forecast: estimates for all of them. The bar:
-// BM_Pass/100000 within 10 ms, and no faster growth than n log n.
+// BM_Pass/N/KINDS: N waiting jobs with KINDS different requests; the running jobs leave one GPU free, so the
+// pass starts some. BM_PassFull: no GPU is free. BM_Forecast: estimates for all jobs. The bar: BM_Pass/100000
+// within 10 ms, and no faster growth than n log n.
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -30,7 +30,7 @@ std::vector<Gpu> Gpus() {
   return gpus;
 }
 
-// Shared jobs fill all GPUs but `free`, 16 on each of the most of them.
+// Shared jobs fill all GPUs but `free`, about 16 on each.
 Book MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
   Book book;
   book.SetGpus(Gpus());

@@ -1,7 +1,7 @@
-"""What the shim adds to a kernel launch and to an allocation with its free: bench/shim_calls plain, with libgpuman.so
-joined to a ledger, and with the libraries of others, in turns.
+"""The overhead of the shim for a kernel launch and for an allocation with its free: bench/shim_calls runs plain, with
+libgpuman.so joined to a ledger, and with the libraries of others, in turns.
 
-Over bench/null_driver, whose calls do nothing, or over the real driver.
+Runs over bench/null_driver, whose calls do nothing, or over the real driver.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ NAMES = {"launch_ns": "kernel launch", "small_ns": "1000 B and its free", "large
 
 
 def parse_peer(text):
-    """NAME=LIBRARY or NAME=LIBRARY,SERVER, where SERVER has to run beside it."""
+    """Parses NAME=LIBRARY or NAME=LIBRARY,SERVER, where SERVER must run beside it."""
     name, _, paths = text.partition("=")
     library, _, server = paths.partition(",")
     if not name or not library:
@@ -33,10 +33,10 @@ def parse_peer(text):
 
 @contextlib.contextmanager
 def beside(command):
-    """`command` runs meanwhile."""
+    """Runs `command` in the background."""
     process = subprocess.Popen([command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     try:
-        time.sleep(1)  # it has no way to say that it listens
+        time.sleep(1)  # the command cannot report that it listens
         yield
     finally:
         process.kill()
@@ -56,7 +56,7 @@ class Calls:
             self.environment["LD_LIBRARY_PATH"] = there + (":" + before if before else "")
 
     def run(self, environment=None, blocks=None):
-        """The figures of one process, or None where the preloaded library brings it down."""
+        """The figures of one process, or None where the preloaded library ends it."""
         command = self.command if blocks is None else [*self.command[:-1], str(blocks)]
         try:
             done = subprocess.run(command, env=environment or self.environment, capture_output=True, text=True,
@@ -68,7 +68,7 @@ class Calls:
 
 
 def measure(real, rounds, blocks, peers):
-    """{variant: {figure: summary, and added: paired with plain}}."""
+    """Returns {variant: {figure: summary, and added: paired with plain}}."""
     calls = Calls(real, blocks)
     first = calls.run(blocks=1)
     if first is None:
@@ -78,7 +78,7 @@ def measure(real, rounds, blocks, peers):
         served = stack.enter_context(ledger.Ledger(directory / "shim.sock", "--gpu", first["uuid"], 64 * GIB, 0))
         environments = {"plain": calls.environment,
                         "libgpuman.so": ledger.preloaded(directory / "shim.sock", environment=calls.environment)}
-        # A job of --share: every launch passes the gate, and larger allocations are made so that they can leave.
+        # A job with --share: every launch passes the gate, and larger allocations can be evicted.
         share = stack.enter_context(ledger.Ledger(directory / "share.sock", "--gpu", first["uuid"], 64 * GIB, 0,
                                                   "--evictable", 64 * GIB, 10_000))
         environments[SHARE] = dict(ledger.preloaded(directory / "share.sock", environment=calls.environment),
@@ -105,7 +105,7 @@ def measure(real, rounds, blocks, peers):
 
 
 def rows(result):
-    """What bench.py prints: (what, figure, bar)."""
+    """Yields what bench.py prints: (what, figure, bar)."""
     for figure, bar in ADDED.items():
         yield NAMES[figure], f"{result['plain'][figure]['median']:.1f} ns", "the driver's own"
         for variant, figures in result.items():

@@ -1,10 +1,10 @@
-// What a kernel launch, and an allocation with its free, cost a program: shim_calls [LAUNCHES [PAIRS
+// The cost of a kernel launch, and of an allocation with its free, for a program: shim_calls [LAUNCHES [PAIRS
 // [BLOCKS]]]
 //
-// Finds the driver as the CUDA runtime does: libcuda.so.1 by dlopen, cuGetProcAddress_v2 by dlsym, everything
-// else by that. Times BLOCKS blocks of so many calls each and prints one line of JSON, nanoseconds of one
-// call: the median of the blocks, their tenth and ninetieth percentile and the least. Exit status 5: the
-// driver said no.
+// Finds the driver as the CUDA runtime does: libcuda.so.1 by dlopen, cuGetProcAddress_v2 by dlsym, all other
+// functions by cuGetProcAddress_v2. Times BLOCKS blocks of LAUNCHES or PAIRS calls and prints one line of
+// JSON, nanoseconds of one call: the median of the blocks, their tenth and ninetieth percentile and the
+// least. Exit status 5: a call of the driver failed.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ Driver Load() {
   return driver;
 }
 
-// Nanoseconds of one call, ascending.
+// The time of one call in each block, in nanoseconds, ascending.
 template <typename Call, typename After>
 std::vector<double> Time(int blocks, int calls, Call call, After after) {
   std::vector<double> times;
@@ -73,7 +73,7 @@ std::vector<double> Time(int blocks, int calls, Call call, After after) {
     for (int i = 0; i < calls; ++i) call();
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
     after();
-    if (block >= 0) times.push_back(time.count() / calls);  // the first one warms up
+    if (block >= 0) times.push_back(time.count() / calls);  // the first block warms up
   }
   std::sort(times.begin(), times.end());
   return times;
@@ -111,7 +111,7 @@ int main(int count, char** words) {
   const auto allocate = driver.Find<fn::cuMemAlloc_v2>("cuMemAlloc");
   const auto release = driver.Find<fn::cuMemFree_v2>("cuMemFree");
 
-  // A program has something allocated already; its first allocation finds the daemon.
+  // Programs have an allocation already; the first one connects to the daemon.
   CUdeviceptr kept = 0;
   Must("cuMemAlloc", allocate(&kept, kSmall));
   const auto pair = [&](std::size_t bytes) {

@@ -1,5 +1,5 @@
-// Submits jobs one by one over one connection, each after the answer to the one before: what the daemon
-// takes, with next to nothing of the client in it.
+// Submits jobs one by one over one connection, each after the answer to the last: measures the daemon with
+// almost no time in the client.
 //
 // Usage: submit_client SOCKET COUNT BODY    prints the seconds it took
 #include <sys/socket.h>
@@ -31,7 +31,7 @@ bool Send(int fd, const std::string& text) {
   return true;
 }
 
-// A whole answer, which says its length; empty where the connection ended.
+// Reads a whole answer by its Content-Length; empty where the connection ended.
 std::string Receive(int fd) {
   static const std::string kLength = "\r\nContent-Length: ";
   std::string text;

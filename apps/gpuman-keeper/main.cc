@@ -1,4 +1,4 @@
-// gpuman-keeper: parent of one job; docs/keeper.md. Started by the daemon alone.
+// gpuman-keeper: the parent process of one job; docs/keeper.md. Only the daemon starts it.
 #include <cstdio>
 #include <cstring>
 #include <functional>

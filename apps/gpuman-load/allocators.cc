@@ -16,7 +16,7 @@ namespace abi = driver::abi;
 
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
 
-// What all kinds share whose memory has device addresses. The subclass's destructor gives the memory back.
+// The common part of all kinds whose memory has device addresses. The subclass's destructor frees the memory.
 class AddressedBlock : public Block {
  public:
   AddressedBlock(Session& session, Region region, Bytes size)
@@ -43,7 +43,7 @@ class AddressedBlock : public Block {
   }
 
  protected:
-  // The start of the first row, read back: what the device says of its own memory is not the only witness.
+  // Reads the start of the first row back, so that not only the device judges its own memory.
   Result<Mismatches> CheckOnHost(std::uint64_t seed, std::uint64_t added) {
     std::vector<std::uint64_t> words(std::min<std::uint64_t>(region_.width, 8192));
     GPUMAN_TRY(session_.Synchronize());
@@ -153,7 +153,7 @@ Made Managed(Session& session, Bytes size) {
   GPUMAN_TRY(cuda.Invoke("cuMemAllocManaged", session.calls().cuMemAllocManaged, &base, size.count,
                          static_cast<unsigned>(abi::CU_MEM_ATTACH_GLOBAL)));
   auto block = std::make_unique<PlainBlock>(session, Line(base, size), size);
-  // Managed memory takes place on the device when it is touched there.
+  // Managed memory takes no space on the device before it is touched there.
   GPUMAN_TRY(cuda.Invoke("cuMemsetD8Async", session.calls().cuMemsetD8Async, base,
                          static_cast<unsigned char>(0), size.count, session.stream()));
   GPUMAN_TRY(session.Synchronize());
@@ -161,7 +161,7 @@ Made Managed(Session& session, Bytes size) {
 }
 
 Made Pitched(Session& session, Bytes size) {
-  constexpr std::uint64_t kRow = 4000;  // no power of two, so that rows are padded
+  constexpr std::uint64_t kRow = 4000;  // not a power of two, so that rows are padded
   const auto row = std::min(size.count, kRow);
   const auto rows = (size.count + row - 1) / row;
   abi::CUdeviceptr base = 0;

@@ -11,11 +11,11 @@
 
 namespace gpuman::load {
 
-// Gives its memory back when destroyed; must not outlive its session.
+// The destructor frees the memory; a block must not outlive its session.
 class Block {
  public:
   virtual ~Block() = default;
-  // What the block occupies as far as the API tells: with padding and granularity.
+  // What the block occupies, as far as the API reports it: with padding and granularity.
   virtual base::Bytes size() const = 0;
   virtual base::Result<> Fill(std::uint64_t seed) = 0;
   virtual base::Result<> Add() = 0;
@@ -24,9 +24,9 @@ class Block {
   virtual base::Result<> FlipByte(std::uint64_t offset) = 0;
 };
 
-// One block of at least `size`, rounded up to whole 64-bit words, or to rows where the kind has rows.
-// kExhausted: the device has no more. Managed memory is refused where the device has less free, since a
-// driver that pages for its life can hang the device.
+// Allocates one block of at least `size`, rounded up to whole 64-bit words, or to rows where the kind has
+// rows. kExhausted: the device has no more. Managed memory is refused where the device has less free, since a
+// driver that thrashes can hang the device.
 base::Result<std::unique_ptr<Block>> Allocate(Session& session, Api api, base::Bytes size);
 
 }  // namespace gpuman::load

@@ -14,7 +14,7 @@ constexpr std::uint64_t kRow = 4096 * kTexel;
 constexpr std::uint64_t kMaxRows = 32768;  // within the 2D limits of every device since Maxwell
 constexpr std::uint64_t kWindowRows = 256;
 
-// Distinct, so that arrays of one block that change places are found.
+// Distinct for each array and row, so that Check finds arrays that were swapped within a block.
 std::uint64_t SeedOf(std::uint64_t seed, std::uint64_t array, std::uint64_t row) {
   return seed ^ (array << 40) ^ ((row / kWindowRows + 1) << 16);
 }
@@ -125,7 +125,7 @@ class ArrayBlock final : public Block {
                                   session_.stream());
   }
 
-  // Visits all memory, a window at a time; a visit that returns true has its window copied to the array.
+  // Visits all memory, one window at a time; where `visit` returns true, the window is copied to the array.
   template <typename Visit>
   Result<> Walk(Visit visit) {
     GPUMAN_ASSIGN(const abi::CUdeviceptr base, session_.Window({kRow * kWindowRows}));

@@ -1,5 +1,5 @@
-// CUDA arrays as a block: their memory has no addresses, so that kernels reach it through the session's
-// window of plain device memory.
+// CUDA arrays as a block: their memory has no addresses, so kernels reach it through the session's window of
+// plain device memory.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace gpuman::load {
 
-// As many arrays as `size` needs.
+// Allocates as many arrays as `size` needs.
 base::Result<std::unique_ptr<Block>> AllocateArrays(Session& session, base::Bytes size);
 
 }  // namespace gpuman::load

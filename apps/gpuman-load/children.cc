@@ -24,7 +24,7 @@ pid_t WaitFor(pid_t pid, int& status) {
   return ended;
 }
 
-// In the child; `say` is the end of the pipe on which a daemonized child leaves its exit status.
+// Runs in the child; a daemonized child writes its exit status to the pipe `say`.
 [[noreturn]] void BeChild(const Options& options, Report& report, unsigned number, int say) {
   if (options.daemonize) {
     ::setsid();
@@ -39,7 +39,7 @@ pid_t WaitFor(pid_t pid, int& status) {
   ::_exit(code);
 }
 
-// Reads the exit statuses until the last child has closed its end.
+// Reads the exit statuses until the last child has closed the pipe.
 int WorstDaemon(int listen, unsigned children) {
   int worst = kDone;
   unsigned char byte = 0;

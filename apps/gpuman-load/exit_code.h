@@ -5,7 +5,7 @@ namespace gpuman::load {
 
 enum ExitCode : int {
   kDone = 0,
-  kLost = 1,  // a daemonized child ended without saying how
+  kLost = 1,  // a daemonized child ended without a status
   kUsage = 2,
   kOutOfMemory = 3,
   kDataWrong = 4,

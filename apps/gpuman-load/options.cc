@@ -33,7 +33,7 @@ Examples:
   gpuman-load --alloc 1GiB --verify --iterations 100 --kernel-time 50ms --duty 0.5    a good neighbour
   gpuman-load --alloc 64MiB --hold 2s --jump 4GiB    a jump out of rest)";
 
-// Checks the text by the parser itself, so that its sentence reaches the user.
+// Validates the text with the parser itself, so that the user sees the parser's message.
 template <typename Parse>
 CLI::Validator Parsed(Parse parse, const char* type) {
   return {[parse](std::string& text) {

@@ -1,4 +1,4 @@
-// What the command line asks for.
+// The options of the command line.
 #pragma once
 
 #include <chrono>
@@ -26,11 +26,11 @@ struct Options {
   base::Millis interval{0};
   base::Millis hold{0};
   base::Millis kernel_time{0};
-  double duty = 1;               // share of the time in which a kernel runs, above 0, at most 1
-  std::uint64_t iterations = 0;  // 0: as many as fit in `hold`
-  std::filesystem::path until{};  // iterate until this file is there; empty: no such file
+  double duty = 1;                // share of the time in which a kernel runs, above 0, at most 1
+  std::uint64_t iterations = 0;   // 0: as many as fit in `hold`
+  std::filesystem::path until{};  // iterate until this file exists; empty: no such file
   bool verify = false;
-  std::optional<std::uint64_t> flip_byte;  // spoil this byte of the first block before it is checked
+  std::optional<std::uint64_t> flip_byte;  // change this byte of the first block before the check
   unsigned children = 0;
   bool daemonize = false;
   bool parent_exits = false;
@@ -38,7 +38,7 @@ struct Options {
   bool json = false;
 };
 
-// The options, or the exit status after help or a usage error was printed.
+// The options, or the exit status after parsing printed help or a usage error.
 std::variant<Options, int> ParseOptions(int argc, char** argv);
 
 }  // namespace gpuman::load

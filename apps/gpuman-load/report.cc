@@ -25,7 +25,7 @@ void Report::Event(std::string_view name, const nlohmann::ordered_json& fields) 
     for (const auto& [key, value] : fields.items())
       line += " " + key + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
   }
-  // A reader that went away is no reason to stop loading the device.
+  // The load goes on when its reader is gone.
   (void)base::WriteAll(STDOUT_FILENO, line + "\n").has_value();
 }
 

@@ -1,5 +1,6 @@
-// What the load says: one line an event, as JSON or as text, each line by one write so that the lines of
-// several processes do not mix. Every event carries the process and the time, CLOCK_MONOTONIC nanoseconds.
+// The output of the load: one line an event, as JSON or as text. One write prints each line, so that the
+// lines of several processes do not mix. Every event has the process and the time, CLOCK_MONOTONIC
+// nanoseconds.
 #pragma once
 
 #include <cstdint>

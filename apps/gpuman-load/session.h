@@ -1,5 +1,5 @@
-// One process at work on one device: context, kernels, stream. Lives on one thread; the context is current on
-// it. Destroying the session destroys the context and with it all that is left on the device.
+// One process's use of one device: context, kernels, stream. Lives on one thread; the context is current on
+// it. The destructor destroys the context and with it all memory that is left on the device.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Mismatches {
 
 class Session {
  public:
-  // `checks`: Check will be called; takes 16 bytes of device memory now, so that a full device can be
+  // `checks`: the caller will call Check; takes 16 bytes of device memory now, so that a full device can be
   // checked.
   static base::Result<std::unique_ptr<Session>> Open(const driver::CudaDriver& cuda, int ordinal,
                                                      bool checks);
@@ -39,16 +39,15 @@ class Session {
   const driver::CudaDevice& device() const { return device_; }
   driver::abi::CUstream stream() const { return stream_; }
   base::Result<base::Bytes> Free() const;
-  // Plain device memory for whoever works on the stream next; taken at the first call, of the size asked
-  // then.
+  // Plain device memory that the work on the stream shares; the first call allocates it and sets its size.
   base::Result<driver::abi::CUdeviceptr> Window(base::Bytes size);
 
-  // Queued on the stream.
+  // These queue work on the stream.
   base::Result<> Fill(const Region& region, std::uint64_t seed);
   base::Result<> Add(const Region& region);
   base::Result<> Spin(base::Millis time);
   base::Result<> Synchronize();
-  // Waits for its answer.
+  // Waits for the result.
   base::Result<Mismatches> Check(const Region& region, std::uint64_t seed, std::uint64_t added);
 
  private:
@@ -63,7 +62,7 @@ class Session {
   driver::abi::CUmodule module_ = nullptr;
   driver::abi::CUfunction fill_ = nullptr, add_ = nullptr, check_ = nullptr, spin_ = nullptr;
   driver::abi::CUstream stream_ = nullptr;
-  driver::abi::CUdeviceptr answer_ = 0;  // two words for gpuman_check
+  driver::abi::CUdeviceptr answer_ = 0;  // two words for the result of gpuman_check
   driver::abi::CUdeviceptr window_ = 0;
 };
 

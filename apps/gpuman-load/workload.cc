@@ -25,7 +25,7 @@ class Workload {
       : options_(options), report_(report), session_(session), seed_(std::uint64_t{child} << 32) {}
 
   Result<> Run();
-  // Checks all blocks; false when data is wrong.
+  // Checks all blocks; false if data is wrong.
   Result<bool> Verify();
   Bytes total() const { return total_; }
   std::uint64_t iterations() const { return iterations_; }
@@ -125,7 +125,7 @@ Result<> Workload::Hold() {
 }
 
 Result<> Workload::Run() {
-  std::error_code ignored;  // a file that cannot be looked for is not there
+  std::error_code ignored;  // errors count as a missing file
   GPUMAN_TRY(RefuseTooMuchManaged());
   if (!options_.jump_all) GPUMAN_TRY(Climb());
   while (iterations_ < options_.iterations) GPUMAN_TRY(Iterate());
@@ -157,7 +157,7 @@ int ExitOf(const base::Error& error) {
   return error.code == base::ErrorCode::kExhausted ? kOutOfMemory : kDriverError;
 }
 
-// The whole work; the session ends with it, so that "done" comes after the memory was given back.
+// Does the whole work; the session ends with it, so that the "done" event comes after all memory was freed.
 int Work(const Options& options, Report& report, unsigned child, Json& summary) {
   const auto fail = [&](const base::Error& error) {
     Json fields{{"message", error.message}};
@@ -181,7 +181,7 @@ int Work(const Options& options, Report& report, unsigned child, Json& summary) 
   Workload workload(options, report, **session, child);
   const auto ran = workload.Run();
   int code = ran ? kDone : fail(ran.error());
-  // Memory that could not be had must not have cost the data of what was had.
+  // An allocation that failed must not have damaged the data of the others.
   if (code != kDriverError) {
     const auto right = workload.Verify();
     if (!right)

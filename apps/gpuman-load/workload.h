@@ -7,8 +7,8 @@
 
 namespace gpuman::load {
 
-// Loads the driver, does what the options say, reports each event. Returns the exit status. `child` numbers
-// the process among its siblings, from 1; 0: the load is this one process.
+// Loads the driver, does the work of the options, reports each event. Returns the exit status. `child` is the
+// number of this process among its siblings, from 1; 0: the load is a single process.
 int RunWorkload(const Options& options, Report& report, unsigned child);
 
 }  // namespace gpuman::load

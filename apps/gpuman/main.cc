@@ -1,4 +1,4 @@
-// gpuman: the command line; under the names of nvshare's and gflow's programs, those.
+// gpuman: the command line; under the name of a program of nvshare or gflow it acts as that program.
 #include <unistd.h>
 
 #include <exception>

@@ -1,5 +1,5 @@
-// What a program needs to be told before it can launch kernels and take memory: one device, one context,
-// functions by name, addresses that belong to nobody.
+// The answers that a program needs before it can launch kernels and allocate memory: one device, one context,
+// functions by name, addresses without memory.
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -14,9 +14,9 @@ namespace {
 constexpr int kVersion = 13000;
 constexpr std::size_t kMemory = std::size_t{141} << 30;
 constexpr CUdeviceptr kFirstAddress = CUdeviceptr{1} << 45;
-constexpr CUdeviceptr kApart = CUdeviceptr{1} << 30;  // no allocation of the benchmark is larger
+constexpr CUdeviceptr kApart = CUdeviceptr{1} << 30;  // larger than any allocation of the benchmark
 
-char something;  // what handles point to
+char something;  // handles point to it
 
 struct Function {
   std::string_view name;
@@ -45,7 +45,7 @@ CUresult Tell(Value* out, std::type_identity_t<Value> value) {
 }
 
 std::atomic<CUdeviceptr> next{kFirstAddress};
-std::atomic<CUdeviceptr> spare{0};  // freed last, given out next: as drivers do
+std::atomic<CUdeviceptr> spare{0};  // the next allocation reuses the last freed address, as drivers do
 
 }  // namespace
 

@@ -1,9 +1,10 @@
-// The functions of the driver, twins included, as this library exports them.
+// The functions of the driver, twins included, that this library exports.
 #pragma once
 
 #include "driver/abi/cuda.h"
 
-// Nothing looks at what it is given. Not an option of the target: clang heeds the last of its options.
+// The functions ignore their parameters. This is not an option of the target, since clang uses the last
+// option.
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 namespace gpuman::driver::abi {

@@ -1,5 +1,5 @@
-// Every function of the driver: says that it has done it. Those that have to answer something are in
-// answers.cc and take the place of these, which are weak.
+// Every function of the driver: does nothing and returns success. These are weak: answers.cc has the
+// functions that must answer something.
 #include "functions.h"
 
 namespace gpuman::driver::abi {

@@ -14,8 +14,8 @@
 namespace gpuman::kubernetes {
 namespace {
 
-constexpr std::int64_t kMaxReplicas = 1000;     // more devices than that help nobody and make long messages
-constexpr std::int64_t kHighestPriority = 255;  // of any job
+constexpr std::int64_t kMaxReplicas = 1000;     // more devices have no use, and messages get long
+constexpr std::int64_t kHighestPriority = 255;  // the maximum for a job
 constexpr base::Bytes kLargest = base::GiB(1024);
 
 class Problems {
@@ -32,7 +32,7 @@ class Problems {
   std::string file_, text_;
 };
 
-// Takes values out of one table and knows which keys nobody took.
+// Takes values out of one table and reports the keys that nobody took.
 class Table {
  public:
   Table(const toml::table& table, std::string name, Problems& problems)
@@ -93,7 +93,7 @@ class Table {
       return Bad(key, fmt::format("has to be a whole number from {} to {}", least, most));
     target = static_cast<std::uint32_t>(*number);
   }
-  // GPUs are named by texts and by numbers.
+  // Texts and numbers may name GPUs.
   void Names(std::string_view key, std::vector<std::string>& target) {
     const auto* node = Take(key);
     if (!node) return;
@@ -125,8 +125,8 @@ class Table {
   std::vector<std::string> known_;
 };
 
-// As Kubernetes has extended resources: a domain that is not its own, a slash, a name of at most 63
-// characters.
+// The form of an extended resource in Kubernetes: a domain that is not Kubernetes' own, a slash, a name of at
+// most 63 characters.
 bool IsResourceName(std::string_view name) {
   const auto slash = name.find('/');
   if (slash == std::string_view::npos || slash == 0 || slash > 253) return false;
@@ -188,9 +188,9 @@ Resource ReadResource(const toml::table& table, Problems& problems) {
   return resource;
 }
 
-// What is wrong whatever GPUs there are. The same GPU named in two ways shows with the GPUs (pools.h).
+// Refuses what is wrong on any node. MakePools (pools.h) finds a GPU that is named in two ways.
 void RefuseOverlap(const std::vector<Resource>& resources, const toml::node& list, Problems& problems) {
-  std::map<std::string, std::string> owner;  // of a GPU as named, of a profile
+  std::map<std::string, std::string> owner;  // by GPU as named, or by profile
   std::string taker_of_rest;
   std::set<std::string> names;
   for (const auto& resource : resources) {

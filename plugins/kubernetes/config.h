@@ -1,6 +1,6 @@
-// What gpuman-kube-plugin is told by its configuration file (TOML; docs/kubernetes.md describes it).
+// The configuration file of gpuman-kube-plugin (TOML; docs/kubernetes.md describes it).
 //
-// Values; parsing is a pure function. A key that nobody reads is an error, and so is what cannot be right on
+// Values; parsing is a pure function. An unknown key is an error, and so is a setting that cannot be right on
 // any machine, such as one GPU in two resources.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace gpuman::kubernetes {
 
-// What one device of a resource is.
+// What one device of a resource stands for.
 enum class Kind {
   kWhole,   // a GPU
   kMemory,  // a GiB of a GPU's memory
@@ -29,17 +29,17 @@ enum class Kind {
 struct Resource {
   std::string name;  // "gpuman.io/gpumem-gib"
   Kind kind = Kind::kWhole;
-  // Index or UUID of those that are its own; empty: all that no other resource names.
+  // Index or UUID of each GPU of the resource; empty: all GPUs that no other resource names.
   std::vector<std::string> gpus;
   base::Bytes size = base::GiB(1);  // of a device; kMemory and kSlice
-  base::Bytes reserve;              // of each GPU, not given out; kMemory and kSlice
+  base::Bytes reserve;              // of each GPU, never allocated; kMemory and kSlice
   std::uint32_t replicas = 0;       // kShared
   std::string profile;              // kMig: "1g.18gb"
-  std::optional<int> priority;      // of its containers when a GPU's memory runs out; absent: by their pods
+  std::optional<int> priority;      // of its containers when a GPU's memory runs out; absent: the pods decide
   friend bool operator==(const Resource&, const Resource&) = default;
 };
 
-// How a container comes to its GPUs; several may be asked for.
+// How a container gets its GPUs; several ways may be enabled.
 struct Handing {
   bool environment = false;  // NVIDIA_VISIBLE_DEVICES, for NVIDIA's container runtime
   bool cdi = false;          // names of the Container Device Interface
@@ -59,12 +59,12 @@ struct Config {
   std::filesystem::path gpumand = "/run/gpuman/gpumand.sock";
   Handing handing{.environment = true};
   std::string cdi_kind = "nvidia.com/gpu";
-  bool limits = true;     // gpumand is told what each container has, and holds it to that
-  bool required = false;  // no container starts of which gpumand could not be told
-  bool preload = true;    // the library that holds a limit where memory is asked for, into every container
-  std::vector<MountRule> mounts;                   // of every container
-  std::map<std::string, std::string> environment;  // of every container
-  std::vector<Resource> resources;                 // at least one, no name twice
+  bool limits = true;             // the plugin tells gpumand what each container has, and gpumand enforces it
+  bool required = false;          // no container starts unless gpumand knows of it
+  bool preload = true;            // the shim is preloaded into every container and holds the limit there
+  std::vector<MountRule> mounts;  // for every container
+  std::map<std::string, std::string> environment;  // for every container
+  std::vector<Resource> resources;                 // at least one, no name occurs twice
 };
 
 // kInvalidArgument; the message has a line "FILE:LINE: KEY: what" for each problem.

@@ -1,4 +1,4 @@
-// Answers kubelet's calls about one resource: what there is, what is preferred, what a container gets.
+// Answers kubelet's calls about one resource: its devices, the preferred ones, what a container gets.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -18,14 +18,14 @@ namespace gpuman::kubernetes {
 
 class DeviceService {
  public:
-  // Called when a container is about to start; it waits until `then` is called.
+  // Called when a container is about to start; the container waits until the callee calls `then`.
   using BeforeStart = std::function<void(std::function<void(base::Result<>)> then)>;
 
-  // `root` is where /proc and /dev begin.
+  // `root` holds /proc and /dev.
   DeviceService(std::filesystem::path root, BeforeStart before_start)
       : root_(std::move(root)), before_start_(std::move(before_start)) {}
 
-  // What holds from now on. Whoever watches the devices is told if they have changed.
+  // Replaces the present state. Calls that watch the devices get an answer if the devices have changed.
   void Set(const Config& config, Pool pool, const std::optional<api::ContainerFiles>& files, bool away);
   const Pool& pool() const { return pool_; }
   void Handle(std::shared_ptr<ServerCall> call);
@@ -42,7 +42,7 @@ class DeviceService {
   Pool pool_;
   std::optional<api::ContainerFiles> files_;
   bool away_ = true;
-  std::string devices_;  // the list as it was told last
+  std::string devices_;  // the list that was sent last
   std::vector<std::shared_ptr<ServerCall>> watchers_;
 };
 

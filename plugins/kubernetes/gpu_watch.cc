@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{200}, kLongestPause{5000};
 
-// Whether the GPUs may be others after it. Jobs come and go without that.
+// Whether the event may change the GPUs. Events of jobs do not.
 bool IsAboutGpus(const std::string& data) {
   const auto event = api::Decode<api::EventView>(data);
   return event &&
@@ -63,7 +63,7 @@ base::Result<> GpuWatch::Follow() {
   options.wake_fd = stop_.get();
   options.on_wake = [] { return false; };
   options.sink = [&](std::string_view piece) {
-    // The first bytes say that the stream has begun: nothing that happens from now on is missed.
+    // The first bytes say that the stream has begun: it will have all events from now on.
     bool look = !answered_;
     for (const auto& data : reader.Feed(piece)) look = IsAboutGpus(data) || look;
     if (look) looked = Look();
@@ -87,14 +87,14 @@ base::Result<> GpuWatch::Look() {
 base::Result<Inventory> GpuWatch::Ask() {
   const api::Client gpumand(gpumand_);
   GPUMAN_ASSIGN(const auto gpus, gpumand.Gpus());
-  // The driver is asked for this one, and may hang or fail at it: what was known before holds then, so that
-  // neither a split GPU is taken for whole nor every GPU for ill.
+  // gpumand asks the driver for this report, and the driver may hang or fail: the last report counts then, so
+  // that the plugin neither takes a split GPU for a whole one nor every GPU for unhealthy.
   if (auto mig = gpumand.Mig(""))
     mig_ = std::move(*mig);
   else if (!mig_ && !gpus.gpus.empty() && mig.error().code != base::ErrorCode::kNotSupported)
     return base::Fail(std::move(mig.error()));
   auto inventory = InventoryOf(gpus, mig_.value_or(api::MigReport{}), ReadNodeGpus(root_));
-  // A gpumand from before containers were held does not know them.
+  // An older gpumand does not know the request.
   const auto containers = api::AskContainers(gpumand_);
   if (containers)
     inventory.files = containers->files;

@@ -1,8 +1,8 @@
-// Keeps an eye on gpumand from a thread of its own: the GPUs, again after each event that is about one, and
-// whether it is there.
+// Watches gpumand on a thread of its own: reads the GPUs, again after each event about a GPU, and reports
+// when gpumand is away.
 //
-// The thread sleeps in a read of the event stream; it looks at intervals only while gpumand is away or has
-// only just begun and does not know its GPUs yet.
+// The thread sleeps in a read of the event stream; it polls only while gpumand is away or has just begun and
+// does not know its GPUs yet.
 #pragma once
 
 #include <filesystem>
@@ -19,16 +19,16 @@ namespace gpuman::kubernetes {
 
 class GpuWatch {
  public:
-  // Both are called on the thread.
+  // The thread calls both.
   struct Listener {
     std::function<void(Inventory)> on_gpus;
-    std::function<void(base::Error)> on_away;  // again for each failed try
+    std::function<void(base::Error)> on_away;  // again for each failed attempt
   };
 
-  // `root` is where /proc and /sys begin.
+  // `root` holds /proc and /sys.
   static base::Result<std::unique_ptr<GpuWatch>> Start(std::filesystem::path gpumand,
                                                        std::filesystem::path root, Listener listener);
-  // Ends the thread. No call is under way afterwards.
+  // Ends the thread. No call is in progress afterwards.
   ~GpuWatch();
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
@@ -43,14 +43,14 @@ class GpuWatch {
   base::Result<> Follow();
   base::Result<> Look();
   base::Result<Inventory> Ask();
-  // False: the end has come.
+  // False: the destructor has ended the wait.
   bool Pause(std::chrono::milliseconds time) const;
 
   const std::filesystem::path gpumand_, root_;
   const Listener listener_;
-  const base::Fd stop_;  // readable: end
+  const base::Fd stop_;  // readable: the thread must end
   bool answered_ = false;
-  std::optional<api::MigReport> mig_;  // as it was told last
+  std::optional<api::MigReport> mig_;  // the last answer
   std::thread thread_;
 };
 

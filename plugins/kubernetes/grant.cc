@@ -91,7 +91,7 @@ base::Result<> AddNodes(const Share& share, const std::filesystem::path& root, G
   return {};
 }
 
-// Where programs look for the socket themselves, if their environment is not as it was made.
+// Where the shim looks for the socket if the program's environment lacks the variable.
 constexpr const char* kSocketDirectory = "/run/gpuman";
 
 void AddLibrary(const api::ContainerFiles& files, Kind kind, Grant& grant) {

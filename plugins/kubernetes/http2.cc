@@ -8,8 +8,8 @@
 namespace gpuman::kubernetes {
 namespace {
 
-constexpr std::size_t kUnwritten = 256 * 1024;  // taken from the session ahead of the socket
-constexpr std::uint32_t kStreams = 128;         // at once, of a peer; kubelet has a handful
+constexpr std::size_t kUnwritten = 256 * 1024;  // bytes that may wait for the socket
+constexpr std::uint32_t kStreams = 128;         // of a peer at the same time; kubelet has a few
 constexpr std::uint32_t kWindow = 1 << 20;
 
 std::string_view View(const std::uint8_t* bytes, std::size_t size) {
@@ -51,8 +51,8 @@ Http2Connection::Http2Connection(Socket socket, Side side) : socket_(std::move(s
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, &Callbacks::Closed);
   nghttp2_option* options = nullptr;
   if (nghttp2_option_new(&options) != 0) std::abort();
-  // A kubelet built with an older gRPC (1.20 has 1.27) names the path of the socket as :authority, which HTTP
-  // does not allow: its calls would be reset. Frames are held to HTTP/2 all the same.
+  // A kubelet with an older gRPC (Kubernetes 1.20 has gRPC 1.27) sends the socket's path as :authority, which
+  // HTTP does not allow: nghttp2 would reset its calls. It still checks that frames follow HTTP/2.
   nghttp2_option_set_no_http_messaging(options, side == Side::kServer ? 1 : 0);
   const auto make = side == Side::kServer ? &nghttp2_session_server_new2 : &nghttp2_session_client_new2;
   const int made = make(&session_, callbacks, this, options);

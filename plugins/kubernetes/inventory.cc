@@ -28,7 +28,7 @@ Inventory InventoryOf(const api::GpuList& list, const api::MigReport& mig,
   Inventory inventory;
   inventory.incomplete = list.gpus.empty();
   for (const auto& view : list.gpus) {
-    if (view.uuid.starts_with("MIG-")) continue;  // they come with their GPU
+    if (view.uuid.starts_with("MIG-")) continue;  // their GPU lists them
     Gpu gpu;
     gpu.index = view.index;
     gpu.uuid = view.uuid;
@@ -56,7 +56,7 @@ Inventory Merge(const Inventory& before, Inventory now) {
       now.gpus.back().healthy = false;
       continue;
     }
-    // Of a GPU that does not answer nobody tells the size; it has not changed.
+    // A GPU that does not answer reports no size; the size has not changed.
     if (!same->memory) same->memory = gpu.memory;
     if (!same->minor) same->minor = gpu.minor;
     if (!same->memory_node) same->memory_node = gpu.memory_node;

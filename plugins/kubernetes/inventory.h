@@ -1,4 +1,4 @@
-// The GPUs of this node, as the plugin has to know them: what gpumand says, and what the driver's files add.
+// The GPUs of this node: what gpumand reports, and what the driver's files add.
 //
 // Values and a pure function; thread-compatible.
 #pragma once
@@ -28,18 +28,18 @@ struct Gpu {
   std::string uuid;
   std::optional<base::Bytes> memory;
   bool healthy = false;
-  bool split = false;               // in MIG mode: its instances are handed out, and not itself
+  bool split = false;               // in MIG mode: its instances are allocated, not the GPU
   std::vector<Instance> instances;  // ordered by UUID
-  std::optional<unsigned> minor;    // of its device node
+  std::optional<unsigned> minor;    // the number of its device node
   std::optional<int> memory_node;   // NUMA
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 struct Inventory {
   std::vector<Gpu> gpus;
-  // Something is not known yet and will be without an event to say so: gpumand has just been started.
+  // Something is still unknown, and no event will announce it: gpumand has just started.
   bool incomplete = false;
-  // What containers need to have their limits held where they ask for memory; nullopt: they do without.
+  // What containers need for the shim to hold their limits; nullopt: the shim is not available.
   std::optional<api::ContainerFiles> files{};
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
@@ -47,7 +47,7 @@ struct Inventory {
 // Degraded GPUs are healthy: they work.
 Inventory InventoryOf(const api::GpuList& gpus, const api::MigReport& mig, const std::vector<NodeGpu>& files);
 
-// What was known before and is not there any more stays, unhealthy: a container may have it.
+// A GPU that was known before and is missing now stays, unhealthy: a container may have it.
 Inventory Merge(const Inventory& before, Inventory now);
 
 }  // namespace gpuman::kubernetes

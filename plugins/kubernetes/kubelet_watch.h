@@ -1,4 +1,5 @@
-// Tells when kubelet's socket appears and when files in its directory go, by inotify, on the event loop.
+// Reports when kubelet's socket appears and when files in its directory go away, by inotify, on the event
+// loop.
 #pragma once
 
 #include <array>
@@ -15,12 +16,12 @@ namespace gpuman::kubernetes {
 
 class KubeletWatch {
  public:
-  // `on_socket`: kubelet.sock has been made. `on_removed`: something else was removed, the plugin's own
-  // sockets perhaps. `on_lost`: the directory itself is gone, and nothing more is told.
+  // `on_socket`: kubelet.sock was created. `on_removed`: another file was removed, perhaps one of the
+  // plugin's own sockets. `on_lost`: the directory itself is gone; no more calls follow.
   struct Listener {
     std::function<void()> on_socket, on_removed, on_lost;
   };
-  // kNotFound: there is no such directory (yet).
+  // kNotFound: the directory does not exist (yet).
   static base::Result<std::unique_ptr<KubeletWatch>> Start(boost::asio::io_context& loop,
                                                            const std::filesystem::path& directory,
                                                            Listener listener);

@@ -1,5 +1,5 @@
-// What kubelet, or whoever finds the socket, may send, and what an administrator may write: it is understood
-// or refused. The first byte says which parser gets the rest.
+// Each parser of input from kubelet, from another client of the socket, or from an administrator accepts or
+// refuses any bytes. The first byte chooses the parser for the rest.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace gpuman::kubernetes;  // NOLINT(google-build-using-namespace)
 
-// The same messages whether the bytes come at once or one by one.
+// The messages are the same whether the bytes come at once or one by one.
 void TryFrames(std::string_view bytes) {
   FrameReader whole, single;
   const auto refused = whole.Feed(bytes);

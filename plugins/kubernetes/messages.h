@@ -1,6 +1,6 @@
 // The messages between kubelet and a device plugin, as values and as bytes (device_plugin.proto).
 //
-// Pure functions; thread-safe. nullopt: the bytes are no such message.
+// Pure functions; thread-safe. nullopt: the bytes are not such a message.
 #pragma once
 
 #include <optional>
@@ -24,15 +24,15 @@ struct Preference {
 };
 
 std::string EncodeRegistration(const std::string& endpoint, const std::string& resource, bool pre_start);
-// `pre_start`: kubelet says when a container is about to start.
+// `pre_start`: kubelet calls the plugin when a container is about to start.
 std::string EncodeOptions(bool pre_start);
 std::string EncodeDevices(const std::vector<Device>& devices);
 std::optional<std::vector<Preference>> DecodePreferences(std::string_view bytes);
 std::string EncodePreferred(const std::vector<std::vector<std::string>>& containers);
-// Of each container the ids of its devices.
+// The ids of the devices of each container.
 std::optional<std::vector<std::vector<std::string>>> DecodeAllocation(std::string_view bytes);
 std::string EncodeGrants(const std::vector<Grant>& containers);
-// What kubelet's pod-resources socket answers.
+// Reads the answer of kubelet's pod-resources socket.
 std::optional<std::vector<Allocation>> DecodePodResources(std::string_view bytes);
 
 }  // namespace gpuman::kubernetes

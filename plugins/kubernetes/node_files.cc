@@ -11,7 +11,7 @@
 namespace gpuman::kubernetes {
 namespace {
 
-// The value of "NAME:  value" in a file of such lines; empty: not there.
+// The value of "NAME:  value" in a file of such lines; empty: the name is missing.
 std::string_view ValueOf(std::string_view text, std::string_view name) {
   while (!text.empty()) {
     const auto line = text.substr(0, text.find('\n'));
@@ -41,7 +41,7 @@ std::string Lower(std::string text) {
 std::optional<int> MemoryNodeOf(const std::filesystem::path& root, const std::string& bus_id) {
   const auto text = base::ReadFile(root / "sys/bus/pci/devices" / Lower(bus_id) / "numa_node");
   const auto node = text ? Number<int>(*text) : std::nullopt;
-  return node && *node >= 0 ? node : std::nullopt;  // the kernel's -1: does not matter
+  return node && *node >= 0 ? node : std::nullopt;  // -1 from the kernel: the node does not matter
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// What the driver and the kernel tell in files about a node's GPUs: numbers of device nodes, NUMA nodes.
+// Reads the files of the driver and the kernel about a node's GPUs: numbers of device nodes, NUMA nodes.
 //
-// `root` is the beginning of /proc, /sys and /dev, for tests another folder. What is not there or not
-// understood is left out. Thread-safe.
+// `root` holds /proc, /sys and /dev; tests use another folder. Missing or unreadable facts are left out.
+// Thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -14,16 +14,15 @@ namespace gpuman::kubernetes {
 struct NodeGpu {
   std::string uuid;
   std::optional<unsigned> minor;   // /dev/nvidiaN
-  std::optional<int> memory_node;  // absent: the machine has one, or does not tell
+  std::optional<int> memory_node;  // absent: the machine has only one, or does not report it
 };
 
 std::vector<NodeGpu> ReadNodeGpus(const std::filesystem::path& root);
 
-// The device nodes that every CUDA program needs, as far as they are there: /dev/nvidiactl, /dev/nvidia-uvm,
-// …
+// The device nodes that every CUDA program needs, as far as they exist: /dev/nvidiactl, /dev/nvidia-uvm, …
 std::vector<std::string> ReadCommonNodes(const std::filesystem::path& root);
 
-// The numbers of /dev/nvidia-caps/nvidia-capN of a MIG instance; empty when the driver does not name both.
+// The numbers of /dev/nvidia-caps/nvidia-capN for a MIG instance; empty if the driver does not name both.
 std::vector<unsigned> ReadCapabilities(const std::filesystem::path& root, unsigned gpu_minor,
                                        unsigned gpu_instance, unsigned compute_instance);
 

@@ -7,7 +7,7 @@
 namespace gpuman::kubernetes {
 namespace {
 
-// What is available of one unit.
+// The available devices of one unit.
 struct Offer {
   const Unit* unit = nullptr;
   std::vector<std::string> ids;
@@ -21,7 +21,7 @@ std::vector<Offer> OffersOf(const Pool& pool, std::span<const std::string> avail
     if (const Unit* unit = FindUnit(pool, id)) by_unit[unit].push_back(id);
   }
   std::vector<Offer> offers;
-  for (const auto& unit : pool.units)  // in the pool's order, not that of addresses
+  for (const auto& unit : pool.units)  // in the pool's order, not by address
     if (auto found = by_unit.find(&unit); found != by_unit.end())
       offers.push_back({&unit, std::move(found->second)});
   return offers;
@@ -41,8 +41,7 @@ void TakeParts(const Pool& pool, std::vector<Offer>& offers, std::vector<std::st
   for (const auto& offer : offers)
     free.push_back(bound && offer.unit != bound ? 0 : static_cast<unsigned>(offer.ids.size()));
   if (const auto best = BestFit(free, static_cast<unsigned>(size - chosen.size()))) {
-    // In the order of the ids' numbers, whatever order kubelet has them in: the same question, the same
-    // answer.
+    // By the numbers of the ids, whatever kubelet's order is: the same question gets the same answer.
     auto& ids = offers[*best].ids;
     std::sort(ids.begin(), ids.end(), [](const auto& a, const auto& b) {
       return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
@@ -51,14 +50,15 @@ void TakeParts(const Pool& pool, std::vector<Offer>& offers, std::vector<std::st
   }
 }
 
-// One of shared GPU: that with the most turns free, so that neighbours are few.
+// Takes a turn on the shared GPU with the most free turns, so that few containers share it.
 void TakeTurn(std::vector<Offer>& offers, std::vector<std::string>& chosen, std::size_t size) {
   std::stable_sort(offers.begin(), offers.end(),
                    [](const Offer& a, const Offer& b) { return a.ids.size() > b.ids.size(); });
   for (const auto& offer : offers) Take(chosen, std::span(offer.ids).first(1), size);
 }
 
-// From the NUMA node with the fewest that are enough; else from those with most, so that nodes are few.
+// Takes GPUs from the NUMA node with the fewest that are enough; else from the nodes with the most, so that
+// few nodes are used.
 void TakeWhole(std::vector<Offer>& offers, std::vector<std::string>& chosen, std::size_t size) {
   std::map<int, std::size_t> on_node;
   const auto node_of = [](const Offer& offer) { return offer.unit->memory_node.value_or(-1); };

@@ -14,13 +14,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kRegistrationPatience{5000};   // for kubelet's answer
-constexpr milliseconds kFirstRegistrationPause{100};  // between tries while kubelet does not take connections
+constexpr milliseconds kFirstRegistrationPause{100};  // between attempts while kubelet refuses connections
 constexpr milliseconds kLongestRegistrationPause{5000};
-constexpr milliseconds kRefusedPause{30'000};  // after kubelet said no
+constexpr milliseconds kRefusedPause{30'000};  // after kubelet has refused the registration
 constexpr milliseconds kDirectoryPause{2000};
 
 std::string FileOf(std::string resource) {
-  std::replace(resource.begin(), resource.end(), '/', '_');  // a domain has none, so names stay apart
+  std::replace(resource.begin(), resource.end(), '/', '_');  // a domain has no '_', so names stay distinct
   return resource + ".sock";
 }
 
@@ -182,8 +182,8 @@ base::Result<> Plugin::Listen(const std::string& resource, Endpoint& endpoint) {
 
 void Plugin::OnRemoved() {
   if (KubeletIsThere()) return ListenAgain();
-  // A kubelet that begins removes all sockets, and tells by its own when it can be talked to. Or the
-  // directory is being removed: the kernel says that it is gone once nobody listens there.
+  // A kubelet that begins removes all sockets, and creates its own when it is ready. Or the directory is
+  // being removed: the kernel reports its end once no process listens there.
   for (auto& [resource, endpoint] : endpoints_)
     if (endpoint.server && !endpoint.server->IsThere()) endpoint.server.reset();
 }
@@ -214,9 +214,9 @@ void Plugin::RegisterAll() {
 
 void Plugin::Register(const std::string& resource) {
   const auto found = endpoints_.find(resource);
-  if (found == endpoints_.end()) return;  // not in the configuration any more
+  if (found == endpoints_.end()) return;  // no longer in the configuration
   found->second.again.cancel();
-  if (!KubeletIsThere()) return;  // the watch tells when it is
+  if (!KubeletIsThere()) return;  // the watch reports its return
   kubernetes::Call(loop_, KubeletSocket(), kRegisterMethod,
                    EncodeRegistration(FileOf(resource), resource, config_.limits), kRegistrationPatience,
                    [resource, alive = std::weak_ptr(alive_)](const base::Result<RpcAnswer>& result) {

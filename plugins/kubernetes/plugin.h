@@ -1,5 +1,5 @@
-// The device plugin: a socket for each resource, registered with kubelet whenever kubelet begins anew, its
-// devices kept as gpumand says.
+// The device plugin: serves a socket for each resource, registers it whenever kubelet begins anew, and keeps
+// the devices in step with gpumand.
 //
 // Kubelet, gpumand and the plugin may start and end in any order. Lives on the event loop; not thread-safe.
 #pragma once
@@ -23,15 +23,15 @@ namespace gpuman::kubernetes {
 
 class Plugin {
  public:
-  // Fails where the sockets cannot be made, such as in a directory that is read-only; where there is no
-  // directory it waits for kubelet to make it. `root` is where /proc, /sys and /dev begin.
+  // Fails where the sockets cannot be made, such as in a read-only directory; if the directory does not
+  // exist, it waits for kubelet to make it. `root` holds /proc, /sys and /dev.
   static base::Result<std::unique_ptr<Plugin>> Start(boost::asio::io_context& loop, Config config,
                                                      std::filesystem::path root = "/");
   ~Plugin();
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
-  // Another configuration from now on. Other directories take effect with the next start.
+  // Applies another configuration. New directories take effect only with the next start.
   void Reload(Config config);
 
  private:
@@ -39,7 +39,7 @@ class Plugin {
     explicit Endpoint(Plugin& plugin);
     DeviceService service;
     std::unique_ptr<RpcServer> server;
-    boost::asio::steady_timer again;  // of the registration
+    boost::asio::steady_timer again;  // for the next registration
     unsigned tries = 0;
   };
 
@@ -68,12 +68,12 @@ class Plugin {
   Inventory inventory_;
   bool away_ = true;
   std::string away_why_;
-  std::set<std::string> told_;                 // problems that are in the log
+  std::set<std::string> told_;                 // problems that are already in the log
   std::map<std::string, Endpoint> endpoints_;  // by resource
   Reporter reporter_;
   std::unique_ptr<KubeletWatch> kubelet_;
-  boost::asio::steady_timer later_;  // until kubelet's directory is looked for again
-  // What is posted or answered after the plugin's end finds it gone.
+  boost::asio::steady_timer later_;  // until the next look for kubelet's directory
+  // Lets callbacks that run after the plugin's end find out that it is gone.
   std::shared_ptr<Plugin*> alive_ = std::make_shared<Plugin*>(this);
   std::unique_ptr<GpuWatch> gpumand_;  // last: its thread ends first
 };

@@ -20,14 +20,15 @@ bool Names(const Resource& resource, const Gpu& gpu) {
                      [&](const auto& name) { return IsNamed(gpu, name); });
 }
 
-// What competes for the same thing: all that take whole GPUs, and those for instances of one profile.
+// Whether both compete for the same thing: all resources of whole GPUs do, and all MIG resources of one
+// profile.
 bool Compete(const Resource& a, const Resource& b) {
   if (a.kind == Kind::kMig || b.kind == Kind::kMig) return a.kind == b.kind && a.profile == b.profile;
   return true;
 }
 
-// The resource whose pool the GPU (of a resource for MIG: its instances) is in: who names it, else who takes
-// the rest. nullptr and no problem: nobody's.
+// Whether the GPU (for a MIG resource: its instances) is in the resource's pool: the resource names it, or
+// takes the rest and no other names it. A GPU that two resources name is in no pool: a problem.
 bool Owns(const Config& config, const Resource& resource, const Gpu& gpu,
           std::vector<std::string>& problems) {
   const bool names = Names(resource, gpu);
@@ -52,7 +53,7 @@ Unit UnitOf(const Gpu& gpu) {
 }
 
 void AddParts(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) {
-  if (!gpu.memory) return;  // as many as it has memory for: not known yet
+  if (!gpu.memory) return;  // the number of devices follows from the size, which is not known yet
   Unit unit = UnitOf(gpu);
   unit.numbered = true;
   if (resource.kind == Kind::kShared) {
@@ -79,7 +80,7 @@ void AddGpu(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) 
       pool.units.push_back(std::move(unit));
     }
   } else if (gpu.split) {
-    return;  // CUDA sees its instances alone
+    return;  // CUDA sees only its instances
   } else if (resource.kind == Kind::kWhole) {
     pool.units.push_back(UnitOf(gpu));
   } else {
@@ -128,7 +129,7 @@ const Unit* FindUnit(const Pool& pool, std::string_view id) {
     const auto number = id.substr(cut + kSeparator.size());
     unsigned value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    // One spelling each: "01" would be a second id of the same device.
+    // Each id has one spelling: "01" would be a second id of the same device.
     if (error != std::errc{} || end != number.data() + number.size() || value >= unit.devices ||
         DeviceId(unit, value) != id)
       return nullptr;

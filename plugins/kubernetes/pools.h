@@ -1,8 +1,8 @@
-// Which devices each resource offers: the configuration applied to the GPUs that there are.
+// The devices of each resource: the configuration applied to the GPUs of the node.
 //
-// A GPU is in one resource's pool at most, and stays there: kubelet never says that a device is free again,
-// so what a GPU is given out as cannot follow from what is in use. What would be in two pools is in neither,
-// and said. Values and pure functions; thread-compatible.
+// A GPU is in at most one resource's pool, and stays there: kubelet never says that a device is free again,
+// so a GPU's resource cannot follow from its use. A GPU that would be in two pools is in neither, and is
+// reported. Values and pure functions; thread-compatible.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace gpuman::kubernetes {
 
-// One device, as kubelet has it. Its id says what it is for as long as the node has that GPU: the UUID, and
+// One device as kubelet knows it. Its id has a fixed meaning as long as the node has that GPU: the UUID, and
 // for parts of a GPU "::" and a number.
 struct Device {
   std::string id;
@@ -24,15 +24,15 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-// A GPU or MIG instance with the devices that it is given out as.
+// A GPU or MIG instance, with the devices that it is divided into.
 struct Unit {
   std::string uuid;
-  std::string gpu;  // the GPU that it is or is part of
+  std::string gpu;  // the GPU itself, or the GPU of the instance
   bool healthy = false;
   std::optional<int> memory_node;
   base::Bytes memory;  // of one of its devices
   unsigned devices = 1;
-  bool numbered = false;  // whether ids have a number
+  bool numbered = false;  // ids have a number
   std::optional<unsigned> minor;
   std::optional<Instance> instance;
   friend bool operator==(const Unit&, const Unit&) = default;
@@ -50,11 +50,11 @@ struct Pools {
 };
 Pools MakePools(const Config& config, const Inventory& inventory);
 
-// Every device of the pool; with `away` none is healthy: gpumand does not answer, so nobody knows.
+// Every device of the pool; with `away` none is healthy: gpumand does not answer, so their health is unknown.
 std::vector<Device> DevicesOf(const Pool& pool, bool away);
 
 std::string DeviceId(const Unit& unit, unsigned number);
-// The unit that the id's device belongs to; nullptr: there is no such device.
+// The unit of the device with this id; nullptr: no such device.
 const Unit* FindUnit(const Pool& pool, std::string_view id);
 
 }  // namespace gpuman::kubernetes

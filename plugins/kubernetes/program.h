@@ -3,7 +3,7 @@
 
 namespace gpuman::kubernetes {
 
-// The exit status: 0 ended by a signal, 1 failed, 2 usage or configuration.
+// The exit status: 0 after a signal, 1 for a failure, 2 for wrong usage or configuration.
 int RunProgram(int argc, char** argv);
 
 }  // namespace gpuman::kubernetes

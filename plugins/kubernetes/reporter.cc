@@ -10,7 +10,7 @@
 namespace gpuman::kubernetes {
 namespace {
 
-constexpr std::chrono::milliseconds kReportPatience{5000};  // with kubelet, and with gpumand
+constexpr std::chrono::milliseconds kReportPatience{5000};  // for kubelet, and for gpumand
 
 }  // namespace
 

@@ -1,7 +1,7 @@
-// Tells gpumand what each container on this node has: asks kubelet, whenever something may have changed, and
-// hands the whole table on.
+// Tells gpumand what each container on this node has: asks kubelet whenever something may have changed, and
+// sends gpumand the whole table.
 //
-// Lives on the event loop; not thread-safe. gpumand is talked to from a thread of its own.
+// Lives on the event loop; not thread-safe. A thread of its own talks to gpumand.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -29,8 +29,8 @@ class Reporter {
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
 
-  // `done`: gpumand knows everything that kubelet knew when this was called; or why not. Calls that come
-  // while one is under way are answered by one more.
+  // Calls `done` when gpumand knows all that kubelet knew at the time of this call, or with the error. Calls
+  // that come during a report are all answered by one further report.
   void Report(const std::filesystem::path& pod_resources, Done done);
 
  private:
@@ -43,9 +43,9 @@ class Reporter {
   const MakeTable make_;
   std::filesystem::path pod_resources_;
   std::vector<Done> under_way_, next_;
-  std::string told_;  // the problem that is in the log
+  std::string told_;  // the problem that is already in the log
   std::shared_ptr<Reporter*> alive_ = std::make_shared<Reporter*>(this);
-  boost::asio::thread_pool thread_{1};  // last: what it does uses the rest
+  boost::asio::thread_pool thread_{1};  // last: its work uses the other members
 };
 
 }  // namespace gpuman::kubernetes

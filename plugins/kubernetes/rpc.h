@@ -1,7 +1,7 @@
-// The gRPC protocol over HTTP/2, as far as kubelet and its plugins speak it: messages in plain bytes.
+// The gRPC protocol over HTTP/2, as far as kubelet and its plugins use it: messages as plain bytes.
 //
-// Why not the gRPC library: it wakes up twice a second where nothing happens (docs/kubernetes.md). Pure
-// functions and values; thread-compatible.
+// It is not the gRPC library because that wakes up twice a second in an idle server (docs/kubernetes.md).
+// Pure functions and values; thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace gpuman::kubernetes {
 
-// The codes of gRPC that are used here.
+// The codes of gRPC that the plugin uses.
 enum class RpcCode {
   kOk = 0,
   kUnknown = 2,
@@ -34,18 +34,18 @@ struct RpcStatus {
 };
 RpcStatus StatusOf(const base::Error& error);
 
-// The longest message that is taken; kubelet's own limit is 4 MiB.
+// The longest message that is accepted; kubelet's own limit is 4 MiB.
 inline constexpr std::size_t kLongestMessage = 4u << 20;
 
-// A message with gRPC's five bytes in front of it.
+// A message behind the five bytes of gRPC's prefix.
 std::string Frame(std::string_view message);
 
-// Takes a stream of such messages apart. Once refused, it stays so.
+// Splits a stream into such messages. After an error it refuses all further bytes.
 class FrameReader {
  public:
-  // kUnimplemented: compressed. kResourceExhausted: longer than kLongestMessage.
+  // kUnimplemented: the message is compressed. kResourceExhausted: it is longer than kLongestMessage.
   std::optional<RpcStatus> Feed(std::string_view bytes);
-  // The messages that are whole by now.
+  // The messages that are complete by now.
   std::vector<std::string> Take() { return std::exchange(whole_, {}); }
   bool in_the_middle() const { return !pending_.empty(); }
 
@@ -55,7 +55,8 @@ class FrameReader {
   std::optional<RpcStatus> refused_;
 };
 
-// The text of a grpc-message header: everything but printable ASCII, and '%', as %XX; and back, leniently.
+// The text of a grpc-message header: each byte that is not printable ASCII, and '%', becomes %XX. Decoding
+// accepts wrong codes.
 std::string EncodeStatusMessage(std::string_view text);
 std::string DecodeStatusMessage(std::string_view text);
 

@@ -80,7 +80,7 @@ class ClientConnection : public Http2Connection {
 
   std::string out_, http_, answer_;
   FrameReader in_;
-  std::optional<RpcStatus> refused_;  // what came is no message
+  std::optional<RpcStatus> refused_;  // the bytes are not a message
   CallDone done_;
   std::optional<boost::asio::steady_timer> timer_;
   RpcStatus status_;
@@ -91,7 +91,7 @@ class ClientConnection : public Http2Connection {
 
 void Call(boost::asio::io_context& loop, const std::filesystem::path& socket, const std::string& method,
           const std::string& message, std::chrono::milliseconds patience, CallDone done) {
-  // Connecting to a unix socket does not wait: it is taken, or refused, or the queue is full.
+  // A connect to a unix socket does not wait: it succeeds, or is refused, or the queue is full.
   Http2Connection::Socket connection(loop);
   boost::system::error_code error;
   connection.open(boost::asio::local::stream_protocol(), error);

@@ -14,12 +14,12 @@ namespace gpuman::kubernetes {
 
 struct RpcAnswer {
   RpcStatus status;
-  std::string message;  // the one that came; empty where the status is not kOk
+  std::string message;  // the answer; empty where the status is not kOk
 };
-// What came of it, or kUnavailable or kTimeout where nothing did.
+// The answer, or kUnavailable or kTimeout where none came.
 using CallDone = std::function<void(base::Result<RpcAnswer>)>;
 
-// `done` is called once, from the loop, after at most `patience`.
+// Calls `done` once, from the loop, after at most `patience`.
 void Call(boost::asio::io_context& loop, const std::filesystem::path& socket, const std::string& method,
           const std::string& message, std::chrono::milliseconds patience, CallDone done);
 

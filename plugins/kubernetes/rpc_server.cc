@@ -45,10 +45,10 @@ class ServerConnection : public Http2Connection {
     FrameReader in;
     std::string out;
     std::optional<RpcStatus> status;
-    bool answered = false;  // the answer's headers are submitted
+    bool answered = false;  // the headers of the answer are submitted
   };
 
-  // nullptr: closed, or finished.
+  // nullptr: the stream is closed, or finished.
   Stream* Open(std::int32_t id) {
     const auto found = streams_.find(id);
     return found == streams_.end() || found->second.status ? nullptr : &found->second;

@@ -16,7 +16,7 @@ namespace gpuman::kubernetes {
 
 class ServerConnection;
 
-// One call of a client. Whoever holds it may answer at any time; after the client has gone that does nothing.
+// One call of a client. A holder may answer at any time; after the client has gone an answer does nothing.
 class ServerCall {
  public:
   ServerCall(std::weak_ptr<ServerConnection> connection, std::int32_t stream, std::string method,
@@ -27,10 +27,10 @@ class ServerCall {
         request_(std::move(request)) {}
 
   const std::string& method() const { return method_; }    // "/v1beta1.DevicePlugin/Allocate"
-  const std::string& request() const { return request_; }  // the one message that came
+  const std::string& request() const { return request_; }  // the single message
   void Send(std::string_view message);
   void Finish(const RpcStatus& status);
-  // Finished, or the client has hung up.
+  // The call is finished, or the client has hung up.
   bool over() const;
 
  private:
@@ -43,16 +43,16 @@ using CallHandler = std::function<void(std::shared_ptr<ServerCall>)>;
 
 class RpcServer {
  public:
-  // Replaces a socket that is there. `handle` is called for each call that came whole.
+  // Replaces an existing socket. Calls `handle` for each call whose message is complete.
   static base::Result<std::unique_ptr<RpcServer>> Listen(boost::asio::io_context& loop,
                                                          const std::filesystem::path& socket,
                                                          CallHandler handle);
-  // Hangs up, and removes the socket if it is still its own.
+  // Hangs up, and removes the socket's file if it is still this server's.
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
-  // Whether the socket's file is still the one that was made.
+  // Whether the socket's file is still this server's.
   bool IsThere() const;
 
  private:

@@ -32,7 +32,7 @@ TEST_F(TableTest, SaysWhatEachContainerHas) {
       {"team", "b", "main", kMem, Parts("GPU-1", 0, 1)},
       {"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}},
       {"team", "b", "turns", "gpuman.io/shared", {"GPU-2::1"}},
-      {"team", "b", "main", kMem, Parts("GPU-1", 4, 5)},  // of another NUMA node, by what kubelet says
+      {"team", "b", "main", kMem, Parts("GPU-1", 4, 5)},  // kubelet reports another NUMA node
   };
   EXPECT_THAT(
       TableOf(kubelet, pools_),

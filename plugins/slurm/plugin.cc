@@ -1,9 +1,8 @@
-// The edge towards Slurm: spank_gpuman.so, in srun, sbatch and salloc for the options, and in each task that
-// slurmstepd starts.
+// The edge towards Slurm: spank_gpuman.so, loaded by srun, sbatch and salloc for the options, and by each
+// task that slurmstepd starts.
 //
-// gpumand is asked in the task, before it becomes the user: slurmstepd itself waits for nothing, and what
-// goes wrong goes wrong in one task. No exception leaves a function here. What is said goes to slurmd's log
-// and to the user.
+// The task asks gpumand before it becomes the user: slurmstepd itself never waits, and a failure affects one
+// task. No exception leaves a function here. Messages go to slurmd's log and to the user.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 extern "C" {
 #include <slurm/spank.h>
 
-// As Slurm finds them; declared first, since a constant of C++ is nobody else's to see.
+// The symbols that Slurm looks up; declared first, since a C++ constant has internal linkage by default.
 #define GPUMAN_SEEN __attribute__((visibility("default")))
 extern GPUMAN_SEEN const char plugin_name[];
 extern GPUMAN_SEEN const char plugin_type[];
@@ -36,7 +35,7 @@ namespace {
 
 constexpr int kRefused = -1;
 
-// `Act` returns a Result<>. What it throws, and its error, are told; the answer is Slurm's.
+// `Act` returns a Result<>. Guarded logs its error, or what it throws, and returns Slurm's status.
 template <typename Act>
 int Guarded(Act act) {
   try {
@@ -61,9 +60,9 @@ int CheckMemory(int, const char* text, int) { return CheckLimit(kMemoryOption, t
 int CheckSoft(int, const char* text, int) { return CheckLimit(kSoftOption, text); }
 int TakeShare(int, const char*, int) { return ESPANK_SUCCESS; }
 
-char* Text(const char* text) { return const_cast<char*>(text); }  // Slurm writes to none of them
+char* Text(const char* text) { return const_cast<char*>(text); }  // Slurm does not write to these texts
 
-// A function, so that nothing is built when the library is loaded.
+// A function, so that loading the library constructs nothing.
 std::array<spank_option, 3> Options() {
   return {{{Text(kMemoryOption), Text("SIZE"), Text("GPU memory that the step may have on each of its GPUs"),
             1, 0, CheckMemory},
@@ -79,7 +78,7 @@ base::Result<StepSettings> SettingsOf(int count, char* words[]) {
   return settings;
 }
 
-// Empty: the option was not given, or has no value.
+// nullopt: the option was not given. Empty: it has no value.
 std::optional<std::string> OptionOf(spank_t spank, spank_option option) {
   char* value = nullptr;
   if (spank_option_getopt(spank, &option, &value) != ESPANK_SUCCESS) return std::nullopt;
@@ -118,7 +117,7 @@ Step StepOf(spank_t spank) {
   return step;
 }
 
-// Each task of the step on this node would say the same.
+// Each task of the step on this node would print the same message.
 void SayOnce(spank_t spank, const std::string& message) {
   int task = 0;
   if (spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && task == 0)

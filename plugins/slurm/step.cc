@@ -12,7 +12,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-// Of slurm.h: steps that are no srun's.
+// From slurm.h: steps that srun does not start.
 constexpr std::uint32_t kExtern = 0xfffffffc, kBatch = 0xfffffffb, kInteractive = 0xfffffffa;
 constexpr std::uint32_t kSpecial = 0xfffffff0;
 
@@ -67,8 +67,8 @@ std::vector<std::string> Words(std::string_view list) {
 
 bool IsUuid(const std::string& word) { return word.starts_with("GPU-") || word.starts_with("MIG-"); }
 
-// CUDA_VISIBLE_DEVICES counts among what the step may see, where its devices are constrained; Slurm's own
-// list is of the node. A UUID is one everywhere.
+// Where Slurm constrains devices, CUDA_VISIBLE_DEVICES has indices among the step's devices; Slurm's own list
+// has the node's indices. A UUID is the same in both.
 std::vector<std::string> GpusOf(const Step& step) {
   const auto visible = Words(step.variable("CUDA_VISIBLE_DEVICES").value_or(""));
   if (visible.empty() || visible.front() == "NoDevFiles") return {};
@@ -77,7 +77,7 @@ std::vector<std::string> GpusOf(const Step& step) {
   return on_node ? Words(*on_node) : visible;
 }
 
-// nullopt: no shards were asked for.
+// nullopt: the step has no shards, or is not bound by them.
 Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const StepSettings& settings) {
   const auto text = step.variable("SLURM_SHARDS_ON_NODE");
   if (!text || text->empty()) return std::optional<base::Bytes>{};
@@ -146,7 +146,7 @@ std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
   auto environment = attached.environment;
   const auto shim = environment.find("LD_PRELOAD");
   if (shim == environment.end() || preloaded.empty()) return environment;
-  // A step that was started inside another has the shim already.
+  // A step within another step already has the shim.
   if (preloaded == shim->second || preloaded.starts_with(shim->second + ":"))
     shim->second = preloaded;
   else
@@ -156,7 +156,7 @@ std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
 
 Refusal OnError(const base::Error& error, const StepSettings& settings) {
   const std::string hint = error.hint.empty() ? "" : " (" + error.hint + ")";
-  // What was asked for is wrong: that is to be told, not passed over.
+  // The user's request is wrong: the step must not start without it.
   if (error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsatisfiable)
     return {false, "gpuman: " + error.message + hint};
   if (settings.required)

@@ -1,6 +1,5 @@
-// What the Slurm plugin decides: from its options, what Slurm says of a step and what gpumand answers, to
-// what is asked of gpumand, what the tasks find in their environment and whether they may start. Pure; knows
-// no Slurm.
+// The decisions of the Slurm plugin: from its options, the facts of a step and gpumand's answer it derives
+// the request to gpumand, the tasks' environment, and whether they may start. Pure; independent of Slurm.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +17,17 @@
 
 namespace gpuman::slurm {
 
-// What stands behind the plugin in plugstack.conf.
+// The words behind the plugin in plugstack.conf.
 struct StepSettings {
   std::string socket = "/run/gpuman/gpumand.sock";
-  bool required = false;             // no task starts that gpumand does not hold
+  bool required = false;             // no task starts that gpumand does not supervise
   base::Millis patience{5000};       // for gpumand's answer, 100 ms to 60 s
-  base::Bytes shard = base::GiB(1);  // what one of them allows to have
-  bool share_whole = false;          // one that shares is not bound by its shards
-  bool preload = true;               // the shim; false: the guard alone
+  base::Bytes shard = base::GiB(1);  // the GPU memory that one shard stands for
+  bool share_whole = false;          // the shards of a step that shares do not limit it
+  bool preload = true;               // use the shim; false: the guard alone
 };
 
-// kInvalidArgument names the word and says what is known.
+// kInvalidArgument names the word and lists the known ones.
 base::Result<StepSettings> ParseSettings(std::span<const std::string_view> words);
 
 inline constexpr const char* kMemoryOption = "gpuman-mem";
@@ -41,28 +40,28 @@ base::Result<base::SizeSpec> ParseLimit(std::string_view option, std::string_vie
 // A step's part on this node.
 struct Step {
   std::uint32_t job = 0;
-  std::uint32_t step = 0;  // as Slurm numbers them, the special ones too
+  std::uint32_t step = 0;  // Slurm's number, including the special ones
   std::int64_t uid = 0;
   int daemon = 0;  // pid of the slurmstepd that starts its tasks
   std::vector<std::string> command;
-  std::optional<std::string> memory, soft;  // of the options, as given
+  std::optional<std::string> memory, soft;  // the options' values, as given
   bool share = false;
-  // A variable of its environment. Those that are read are Slurm's own: it sets them anew for each step that
-  // has GPUs or shards.
+  // Reads a variable of the step's environment. Only Slurm's own variables are read: Slurm sets them anew for
+  // each step that has GPUs or shards.
   std::function<std::optional<std::string>(const char* name)> variable;
 };
 
 // "slurm-12.0", "slurm-12.batch".
 std::string TagOf(const Step& step);
 
-// What to ask gpumand; nullopt: the step has no GPU.
+// The request to gpumand; nullopt: the step has no GPU.
 base::Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const StepSettings& settings);
 
-// What its tasks get in their environment; `preloaded` is their LD_PRELOAD so far.
+// The variables for the step's tasks; `preloaded` is their present LD_PRELOAD.
 std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
                                                   const std::string& preloaded);
 
-// What becomes of a task that could not be put under gpumand.
+// What happens to a task that could not be put under gpumand.
 struct Refusal {
   bool may_start = false;
   std::string message;  // for the user, one line

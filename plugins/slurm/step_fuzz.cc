@@ -1,4 +1,4 @@
-// Whatever stands in an environment or in plugstack.conf is taken, or refused.
+// The plugin accepts or refuses any text in an environment or in plugstack.conf.
 #include <cstddef>
 #include <cstdint>
 

@@ -39,7 +39,7 @@ api::AttachRequest Asked(const Step& step, const StepSettings& settings = {}) {
 struct Words {
   const char* what;
   std::vector<std::string_view> words;
-  const char* refusal;  // part of what is said; "": taken
+  const char* refusal;  // part of the message; "": accepted
 };
 
 TEST(SlurmSettings, AreWhatStandsBehindThePlugin) {

@@ -121,7 +121,7 @@ AddressSpace::Lookup AddressSpace::Check(std::uint64_t begin, std::uint64_t size
     const Allocation* const allocation = AllocationAt(at);
     if (allocation == nullptr) {
       if (at != begin || Reserved(at, 1)) return Lookup::kBad;
-      const auto next = allocations_.upper_bound(at);  // host memory that runs into ours is bad as well
+      const auto next = allocations_.upper_bound(at);  // host memory that runs into ours is also bad
       return next != allocations_.end() && next->first < end ? Lookup::kBad : Lookup::kUnknown;
     }
     if (allocation->kind != MemoryKind::kVirtual)

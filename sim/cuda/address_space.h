@@ -1,7 +1,7 @@
-// What lies at which address: the blocks that are mapped, and the allocations that the program knows.
+// What lies at which address: the mapped blocks, and the program's allocations.
 //
 // A block is one piece of physical memory (2 MiB or more, or a piece of host memory); an allocation is what a
-// call returned. Small allocations share a block; one of a pool may span several. Thread-safe.
+// call returned. Small allocations share a block; an allocation from a pool may span several. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class MemoryPool;
 
 enum class MemoryKind { kDevice, kPool, kVirtual, kManaged, kHost, kRegistered, kImported };
 
-// Memory of the host, which every device reaches.
+// Host memory, which every device can reach.
 constexpr bool IsHostKind(MemoryKind kind) {
   return kind == MemoryKind::kHost || kind == MemoryKind::kRegistered;
 }
@@ -42,7 +42,7 @@ struct Allocation {
   std::uint64_t begin = 0, size = 0;
   MemoryKind kind = MemoryKind::kDevice;
   Device* device = nullptr;
-  Context* context = nullptr;  // where it was made; never dereferenced
+  Context* context = nullptr;  // the context of the allocation; never dereferenced
   unsigned flags = 0;          // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
   MemoryPool* pool = nullptr;
   std::uint64_t id = 0;  // unique in the process
@@ -59,7 +59,8 @@ class AddressSpace {
   void AddAllocation(Allocation allocation);
   std::optional<Allocation> TakeAllocation(std::uint64_t begin);
   std::optional<Allocation> FindAllocation(std::uint64_t address) const;
-  // Visits all; `keep` false removes the allocation. Called under the lock: must not call back.
+  // Calls `keep` for each allocation; false removes it. `keep` runs under the lock and must not call this
+  // object.
   template <typename Keep>
   void Filter(Keep keep) {
     const std::unique_lock lock(mutex_);
@@ -70,21 +71,21 @@ class AddressSpace {
 
   void AddReservation(std::uint64_t begin, std::uint64_t size);
   bool TakeReservation(std::uint64_t begin,
-                       std::uint64_t size);  // false unless exactly this, and nothing mapped
+                       std::uint64_t size);  // false unless it is one reservation without mappings
   bool IsReserved(std::uint64_t begin, std::uint64_t size) const;
 
-  // For kVirtual: whether [begin, begin + size) is made of whole mappings and holes, without cutting one.
-  // `mapped` receives the mappings' begins.
+  // For kVirtual: whether whole mappings and holes make up [begin, begin + size). `mapped` receives the
+  // mappings' begins.
   bool WholeMappings(std::uint64_t begin, std::uint64_t size, std::vector<std::uint64_t>& mapped) const;
-  // Sets access of the mappings that tile [begin, begin + size); false when they do not.
+  // Sets access of the mappings that fill [begin, begin + size); false if they do not fill it.
   bool SetAccess(std::uint64_t begin, std::uint64_t size, std::uint32_t device_bit, bool read, bool write);
 
   enum class Lookup {
-    kUnknown,  // nothing of ours: perhaps plain host memory
+    kUnknown,  // not memory of the driver: perhaps plain host memory
     kGood,
-    kBad  // ours, but out of bounds, not mapped or without access
+    kBad  // memory of the driver, but out of bounds, not mapped or without access
   };
-  // Whether all of [begin, begin + size) may be copied from, or to.
+  // Whether a copy may read, or write, all of [begin, begin + size).
   Lookup Check(std::uint64_t begin, std::uint64_t size, bool write) const;
 
  private:

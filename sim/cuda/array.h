@@ -1,5 +1,5 @@
-// Arrays: memory with a shape, which copies reach by coordinates. Rows lie one after the other, padded to a
-// pitch; layers after one another.
+// Arrays: memory with a shape, which copies address by coordinates. Rows follow each other, padded to a
+// pitch; so do layers.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class Driver;
 struct Array {
   std::shared_ptr<Context> context;
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
-  std::uint64_t row_bytes = 0;  // of the elements themselves
+  std::uint64_t row_bytes = 0;  // of the elements, without padding
   std::uint64_t pitch = 0;
   std::uint64_t rows = 1;
   std::uint64_t slices = 1;

@@ -25,8 +25,8 @@ CUresult Call::Enter(const char* function, Need need) {
   ++depth;
   if (!driver_.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   if (OnStreamThread()) return CUDA_ERROR_NOT_PERMITTED;
-  // A call made from within a call (by a callback of the program) must not wait for a writer that waits for
-  // it.
+  // A call within a call (from a callback of the program) must not wait for a writer that waits for the outer
+  // call.
   if (depth == 1) {
     driver_.calls.lock_shared();
     holds_lock_ = true;

@@ -1,4 +1,4 @@
-// What every call of the API begins with.
+// The common begin of every call of the API.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@ namespace gpuman::sim::cuda {
 enum class Need {
   kInit,            // cuInit was called
   kHealthy,         // and no kernel of the process has faulted
-  kContext,         // and a context is current, its device there
-  kContextUncaught  // as kContext, and no capture is disturbed: for calls that may wait or change the device
+  kContext,         // and a context is current whose device is present
+  kContextUncaught  // as kContext, and it disturbs no capture: for calls that may wait or change the device
 };
 
 // Usage: `Call call(__func__); if (!call) return call.error();`. Waits while the process is locked for a
@@ -39,7 +39,7 @@ class Call {
   CUresult error_;
 };
 
-// While one lives, the null stream of this thread means the per-thread default stream.
+// While one exists, the null stream of this thread means the per-thread default stream.
 class PerThreadDefault {
  public:
   PerThreadDefault();
@@ -51,8 +51,8 @@ class PerThreadDefault {
   bool before_;
 };
 
-// The stream that a handle names for the context of the call, and the context it belongs to. Null: a wrong
-// handle (CUDA_ERROR_INVALID_HANDLE).
+// The stream that a handle names in the context of the call, and the stream's context. Null: the handle is
+// wrong (CUDA_ERROR_INVALID_HANDLE).
 struct StreamReference {
   std::shared_ptr<Stream> stream{};
   std::shared_ptr<Context> context{};
@@ -60,7 +60,7 @@ struct StreamReference {
 };
 StreamReference ResolveStream(const Call& call, CUstream handle);
 
-// What cuThreadExchangeStreamCaptureMode sets.
+// The mode that cuThreadExchangeStreamCaptureMode sets.
 CUstreamCaptureMode& ThreadCaptureMode();
 
 }  // namespace gpuman::sim::cuda

@@ -1,5 +1,5 @@
-// Work recorded from capturing streams, in the order of the calls, and graphs made of it. That order is one
-// in which the work may run, whatever the streams were: it is the only one that a launch uses.
+// Work recorded from capturing streams, in the order of the calls, and graphs of that work. The work may run
+// in that order, whatever the streams were: a launch uses only that order.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,8 @@ struct GraphExec {
 
 class Capture {
  public:
-  // Into a graph of its own, or one that the program has, which the end of the capture answers then.
+  // Captures into a graph of its own, or into the program's graph `handle`, which the end of the capture
+  // returns.
   Capture(CUstreamCaptureMode mode, std::uint64_t id) : mode_(mode), id_(id) {}
   Capture(CUstreamCaptureMode mode, std::uint64_t id, std::shared_ptr<Graph> graph, CUgraph handle)
       : mode_(mode), id_(id), handle_(handle), graph_(std::move(graph)) {}
@@ -48,7 +49,7 @@ class Capture {
     graph_->nodes.push_back(std::make_shared<GraphNode>(GraphNode{type, std::move(run)}));
   }
   const std::shared_ptr<Graph>& graph() const { return graph_; }
-  CUgraph handle() const { return handle_; }  // null: of its own
+  CUgraph handle() const { return handle_; }  // null: the graph is its own
 
  private:
   const CUstreamCaptureMode mode_;

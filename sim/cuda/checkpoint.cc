@@ -23,7 +23,7 @@ void SleepFor(std::uint64_t ns) {
   }
 }
 
-// Runs on one thread of the process, for ever. That thread holds Driver::calls from lock to unlock.
+// Runs on one thread of the process, without end. That thread holds Driver::calls from lock to unlock.
 class Service {
  public:
   Service(Driver& driver, ProcessSlot& slot) : driver_(driver), mailbox_(slot.checkpoint) {}
@@ -110,7 +110,7 @@ class Service {
       SleepFor(static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(speed)));
   }
 
-  // The bytes stay where they are, in the host's memory; what they held on the device is given back.
+  // The bytes stay where they are, in host memory; the process returns its device memory.
   CUresult Save() {
     if (!Is(CheckpointState::kLocked)) return CUDA_ERROR_ILLEGAL_STATE;
     bool is_mig = false;
@@ -128,8 +128,8 @@ class Service {
 
   CUresult Restore() {
     if (!Is(CheckpointState::kCheckpointed)) return CUDA_ERROR_ILLEGAL_STATE;
-    // Measured: memory of another process is saved, and that is the end of it. What was exported comes back,
-    // also while another has it.
+    // Measured: a process with memory of another process can be saved but not restored. Exported memory comes
+    // back, even while another process has it.
     if (Any(&Device::HoldsImported)) return CUDA_ERROR_NOT_SUPPORTED;
     std::vector<Device*> ready;
     bool room = true;
@@ -165,10 +165,10 @@ void StartCheckpointService(Driver& driver) {
   ProcessSlot* const slot = driver.client().Slot();
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // a program's signals are for its own threads
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread must not take the program's signals
   std::thread([&driver, slot] { Service(driver, *slot).Run(); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  // A process that has initialised can be checkpointed from then on.
+  // From here on, other processes can checkpoint this process.
   while (slot->checkpoint.restore_thread.load() == 0) FutexWait(slot->checkpoint.restore_thread, 0, -1);
 }
 

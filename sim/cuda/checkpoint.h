@@ -1,4 +1,4 @@
-// This process's part in checkpoints that other processes ask for.
+// This process's side of checkpoints that other processes request.
 #pragma once
 
 #include "sim/cuda/driver.h"

@@ -1,4 +1,4 @@
-// The driver's checkpoint of another process, asked for through that process's mailbox in the state.
+// The checkpoint of another process, requested through that process's mailbox in the state.
 #include <time.h>
 #include <unistd.h>
 
@@ -13,21 +13,21 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// The slot of a process that has initialised CUDA. Of one that runs without it, NOT_INITIALIZED; where none
-// runs (never did, has ended, is a zombie), OPERATING_SYSTEM.
+// Finds the slot of a process that has initialised CUDA. NOT_INITIALIZED for a process without CUDA;
+// OPERATING_SYSTEM where no process runs (it never did, has ended, is a zombie).
 CUresult FindTarget(int pid, ProcessSlot*& slot) {
   Driver& driver = Driver::Get();
   if (!driver.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   slot = pid > 0 ? driver.client().SlotOf(static_cast<std::uint32_t>(pid)) : nullptr;
   if (slot == nullptr || slot->checkpoint.restore_thread.load() == 0) {
-    // Asked in this order: one that dies in between has ended, and is not a process without CUDA.
+    // In this order: a process that ends in between counts as ended, not as a process without CUDA.
     const bool runs = pid > 0 && ReadStartTicks(static_cast<std::uint32_t>(pid)).has_value();
     return runs ? CUDA_ERROR_NOT_INITIALIZED : CUDA_ERROR_OPERATING_SYSTEM;
   }
   return slot->euid.load() == geteuid() || geteuid() == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
 }
 
-// One caller at a time; one that died in between is replaced.
+// One caller at a time holds the mailbox; the next replaces a caller that died.
 class Turn {
  public:
   explicit Turn(Word64& caller) : caller_(caller) {
@@ -62,7 +62,7 @@ CUresult Ask(int pid, CheckpointRequest request, const Arguments& arguments) {
   const std::uint64_t owner = slot->owner.load();
   const Turn turn(mailbox.caller);
   if (Driver::Get().client().SlotOf(static_cast<std::uint32_t>(pid)) != slot || slot->owner.load() != owner)
-    return CUDA_ERROR_OPERATING_SYSTEM;  // it died, and the slot may be another's by now
+    return CUDA_ERROR_OPERATING_SYSTEM;  // the process died, and its slot may have a new owner
   mailbox.timeout_ms.store(arguments.timeout_ms);
   mailbox.pairs.store(arguments.gpu_map ? 1 : 0);
   for (unsigned gpu = 0; arguments.gpu_map && gpu < kMaxGpus; ++gpu) {
@@ -77,12 +77,12 @@ CUresult Ask(int pid, CheckpointRequest request, const Arguments& arguments) {
     FutexWait(mailbox.answered, answered, 100);
     if (slot->owner.load() != owner ||
         Driver::Get().client().SlotOf(static_cast<std::uint32_t>(pid)) != slot) {
-      return CUDA_ERROR_OPERATING_SYSTEM;  // it died
+      return CUDA_ERROR_OPERATING_SYSTEM;  // the process died
     }
   }
 }
 
-// Old and new GPU of every GPU of the machine, each once.
+// Fills in the new GPU of every GPU of the machine, each once.
 CUresult MapGpus(const CUcheckpointRestoreArgs& args, std::array<std::uint32_t, kMaxGpus>& map) {
   const Shared& shared = Driver::Get().state().shared();
   if (args.gpuPairs == nullptr || args.gpuPairsCount != shared.gpus) return CUDA_ERROR_INVALID_VALUE;

@@ -17,7 +17,7 @@ std::shared_ptr<Stream> Context::AddStream(unsigned flags, int priority) {
 }
 
 void Context::RemoveStream(const std::shared_ptr<Stream>& stream) {
-  // Work that is queued still runs, and the legacy stream still waits for it.
+  // Queued work still runs, and the legacy stream still waits for it.
   stream->Close();
   const std::lock_guard lock(mutex_);
   std::erase_if(streams_, [](const auto& other) { return other->Finished(); });

@@ -1,4 +1,4 @@
-// A CUDA context: what a program holds on one device, its streams, and the order between them.
+// A CUDA context: a program's objects on one device, its streams, and the order between them.
 #pragma once
 
 #include <array>
@@ -26,13 +26,13 @@ struct StreamHandle {
   std::shared_ptr<Context> context;
 };
 
-// Where small allocations of a context go: parts of 2 MiB blocks, each in steps of 512 bytes.
+// The memory for small allocations of a context: parts of 2 MiB blocks, in steps of 512 bytes.
 struct SmallBlocks {
   std::mutex mutex;
   std::map<std::uint64_t, FreeList> blocks;  // by address
 };
 
-// Thread-safe. Does nothing when it is destructed: Driver::DestroyContext takes it apart.
+// Thread-safe. The destructor does nothing: Driver::DestroyContext releases the objects.
 class Context : public std::enable_shared_from_this<Context> {
  public:
   Context(Device& device, unsigned flags, bool primary, std::uint64_t id)
@@ -53,22 +53,23 @@ class Context : public std::enable_shared_from_this<Context> {
   const std::shared_ptr<Stream>& legacy() const { return legacy_; }
   std::shared_ptr<Stream> PerThread();
 
-  // Queues work on a stream of this context, after what it has to wait for by the rules of the default
-  // streams; into the graph when the stream captures. `mark` (may be null) is then already reached.
+  // Queues work on a stream of this context, after the work that it has to wait for by the rules of the
+  // default streams; adds it to the graph if the stream captures. `mark` (may be null) receives the work's
+  // place; within a capture it is already reached.
   CUresult Enqueue(const std::shared_ptr<Stream>& stream, CUgraphNodeType type, std::function<void()> run,
                    Mark* mark = nullptr, std::vector<Mark> after = {});
-  // Queues work that a capture must not hold, waits, and returns its result.
+  // Queues work that a capture must not contain, waits, and returns its result.
   CUresult EnqueueAndWait(const std::shared_ptr<Stream>& stream, std::function<CUresult()> run);
 
   CUresult BeginCapture(const std::shared_ptr<Stream>& stream, std::shared_ptr<Capture> capture);
   std::shared_ptr<Capture> CaptureOf(const std::shared_ptr<Stream>& stream);
   void JoinCapture(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Capture>& capture);
-  // Takes the capture off all streams that joined it.
+  // Ends the capture of all streams that joined it.
   void EndCapture(const std::shared_ptr<Capture>& capture);
   // Invalidates the captures of all streams; false when none captures.
   bool SpoilCaptures();
 
-  // What is queued now on all streams.
+  // The last queued work of every stream.
   std::vector<Mark> Marks();
   void Synchronize();
   void CloseStreams();
@@ -76,7 +77,7 @@ class Context : public std::enable_shared_from_this<Context> {
   SmallBlocks small;
   std::array<std::atomic<std::size_t>, 10> limits{};  // by CUlimit
   std::atomic<std::uint32_t> peers{0};                // ordinals of devices whose memory kernels may touch
-  std::atomic<std::uint64_t> overhead{0};             // bytes that the context itself holds
+  std::atomic<std::uint64_t> overhead{0};             // bytes that the context itself uses
 
  private:
   Device& device_;
@@ -84,7 +85,7 @@ class Context : public std::enable_shared_from_this<Context> {
   const bool primary_;
   const std::uint64_t id_;
   std::atomic<bool> destroyed_{false};
-  std::mutex mutex_;  // guards what follows, and orders submissions
+  std::mutex mutex_;  // guards the members below, and orders submissions
   std::shared_ptr<Stream> legacy_;
   std::map<std::thread::id, std::shared_ptr<Stream>> per_thread_;
   std::set<std::shared_ptr<Stream>> streams_;

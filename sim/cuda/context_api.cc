@@ -1,4 +1,4 @@
-// Contexts: primary ones, created ones, and the stack of a thread.
+// Contexts: primary contexts, created contexts, and the stack of a thread.
 #include <algorithm>
 #include <bit>
 
@@ -8,7 +8,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// Known flags, and at most one of the ways to wait.
+// Known flags, and at most one way to wait.
 bool FlagsAreGood(unsigned flags) {
   return (flags & ~unsigned{CU_CTX_FLAGS_MASK}) == 0 && std::popcount(flags & CU_CTX_SCHED_MASK) <= 1;
 }
@@ -151,7 +151,7 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-// Only what cuCtxCreate gave can be attached; the count of attachments is not kept.
+// Only a context of cuCtxCreate can be attached; attachments are not counted.
 CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
   const Call call(__func__);
   if (!call) return call.error();
@@ -166,7 +166,8 @@ CUresult cuCtxPushCurrent_v2(CUcontext context) {
   if (!call) return call.error();
   auto found = call.driver().contexts.Find(context);
   if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  // Of a primary one an H200 refuses it, with which error was not seen; what it says of others is not known.
+  // An H200 refuses a destroyed primary context, with an error that was not recorded; its answer for other
+  // contexts is not known.
   if (found->primary() && found->destroyed()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   CurrentContexts().push_back(std::move(found));
   return CUDA_SUCCESS;
@@ -190,7 +191,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
     if (!stack.empty()) stack.pop_back();
     return CUDA_SUCCESS;
   }
-  // A destroyed one is taken as well; what is called then fails (measured).
+  // A destroyed context is accepted; calls in it fail (measured).
   auto found = call.driver().contexts.Find(context);
   if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (stack.empty()) {
@@ -284,7 +285,7 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUresult error{};
   FindContext(call, context, error);
-  if (error == CUDA_SUCCESS) *version = 3020;  // as the real one still says
+  if (error == CUDA_SUCCESS) *version = 3020;  // the real driver still returns this
   return error;
 }
 

@@ -23,7 +23,7 @@ constexpr std::uint64_t kPage = 4096;
 
 void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// Takes the bus of a device for some bytes, and sleeps until they are across. All processes share it.
+// Occupies the bus of a device for some bytes, and sleeps until they are across. All processes share the bus.
 void Pace(Device& device, bool to_device, std::uint64_t bytes) {
   Shared& shared = device.state().shared();
   const std::uint64_t speed = (to_device ? shared.bus_to_device : shared.bus_to_host).load();
@@ -42,7 +42,7 @@ void Pace(Device& device, bool to_device, std::uint64_t bytes) {
   }
 }
 
-// The kernel copies, so that a wrong pointer of the program is an error and no crash.
+// The kernel copies, so that a wrong pointer of the program is an error and not a crash.
 bool CopyThroughKernel(std::uint64_t destination, std::uint64_t source, std::uint64_t size,
                        bool host_is_source) {
   iovec local{Pointer(host_is_source ? destination : source), size};
@@ -50,7 +50,7 @@ bool CopyThroughKernel(std::uint64_t destination, std::uint64_t source, std::uin
   while (size > 0) {
     const ssize_t moved = host_is_source ? process_vm_readv(getpid(), &local, 1, &remote, 1, 0)
                                          : process_vm_writev(getpid(), &local, 1, &remote, 1, 0);
-    if (moved < 0 && (errno == ENOSYS || errno == EPERM)) {  // a sandbox: trust the pointer then
+    if (moved < 0 && (errno == ENOSYS || errno == EPERM)) {  // in a sandbox: trust the pointer
       std::memcpy(host_is_source ? local.iov_base : remote.iov_base,
                   host_is_source ? remote.iov_base : local.iov_base, size);
       return true;
@@ -70,7 +70,7 @@ bool StillThere(Driver& driver, const CopySide& side, std::uint64_t address, std
   return driver.memory.Check(address, size, write) == AddressSpace::Lookup::kGood;
 }
 
-// One piece of a row; touches memory.
+// Copies one piece of a row; touches memory.
 CUresult MovePiece(Driver& driver, Device& device, const CopySide& source, std::uint64_t from,
                    const CopySide& destination, std::uint64_t to, std::uint64_t size) {
   const std::shared_lock execution(driver.execution);
@@ -159,7 +159,7 @@ void RunFill(Driver& driver, Device& device, const Fill& fill) {
   }
 }
 
-// Bytes from the first to the last of a box; false when that overflows.
+// The bytes from the first to the last of a box; false on overflow.
 bool Extent(const CopySide& side, const CopyBox& box, std::uint64_t& bytes) {
   std::uint64_t layers = 0, rows = 0;
   return !__builtin_mul_overflow(box.depth - 1, side.slice, &layers) &&
@@ -187,7 +187,7 @@ CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool writ
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-// An injected fault.
+// The error of an injected fault.
 CUresult CopyFault(Driver& driver, Device& device, const CopySide& source, const CopySide& destination) {
   const bool locked =
       source.location == Location::kPinnedHost || destination.location == Location::kPinnedHost;

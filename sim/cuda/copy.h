@@ -23,12 +23,12 @@ struct CopyBox {
   bool Empty() const { return width == 0 || height == 0 || depth == 0; }
 };
 
-// Finds out where the side lies and whether all of the box is there. `device_only` refuses memory that is not
-// ours. INVALID_VALUE when it does not fit.
+// Finds out where the side lies and whether memory for all of the box exists. `device_only` refuses memory
+// that is not the driver's. INVALID_VALUE if the box does not fit.
 CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool write, bool device_only);
 
 // Queues the copy. Waits for it when `synchronous`, and whenever pageable memory takes part: the program may
-// reuse that as soon as the call returns.
+// reuse that memory as soon as the call returns.
 CUresult SubmitCopy(const Call& call, const StreamReference& stream, const CopySide& source,
                     const CopySide& destination, const CopyBox& box, bool synchronous);
 

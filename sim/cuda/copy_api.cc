@@ -7,7 +7,7 @@ namespace {
 
 enum class Want { kAny, kDevice };
 
-// What both forms share; `stream` null: the synchronous form, on the default stream.
+// Serves both forms; `stream` null: the synchronous form, on the default stream.
 CUresult Copy(const char* function, std::uint64_t to, Want destination_is, std::uint64_t from, Want source_is,
               std::size_t bytes, const CUstream* stream) {
   const Call call(function);

@@ -1,4 +1,4 @@
-// Copies of two and three dimensions, and those that name arrays.
+// Copies of two and three dimensions, and copies of arrays.
 #include "sim/cuda/api.h"
 #include "sim/cuda/array.h"
 #include "sim/cuda/copy.h"
@@ -6,7 +6,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// One end as the structures of the API describe it.
+// One end of a copy as the API's structures describe it.
 struct End {
   CUmemorytype type;
   std::uint64_t host;
@@ -118,7 +118,7 @@ End Linear(CUmemorytype type, std::uint64_t address) {
   return {type, address, address, nullptr, 0, 0, 0, 0, 1};
 }
 
-// An offset into an array counts bytes over its rows; what spans rows has to begin at one.
+// An offset into an array counts bytes over its rows; a copy of more than one row must begin at a row.
 CUresult ArrayCopy(const char* function, CUarray array, std::size_t offset, const End& other,
                    std::size_t bytes, bool to_array, const CUstream* stream) {
   const auto found = Driver::Get().arrays.Find(array);
@@ -185,7 +185,7 @@ CUresult cuMemcpyAtoA_v2(CUarray dst_array, size_t dst_offset, CUarray src_array
   if (source == nullptr)
     return Driver::Get().initialized() ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_INITIALIZED;
   const std::size_t row = source->row_bytes;
-  if (src_offset % row + bytes > row) return CUDA_ERROR_NOT_SUPPORTED;  // within one row alone
+  if (src_offset % row + bytes > row) return CUDA_ERROR_NOT_SUPPORTED;  // only within one row
   const End from{CU_MEMORYTYPE_ARRAY, 0, 0, src_array, src_offset % row, src_offset / row, 0, 0, 0};
   return ArrayCopy(__func__, dst_array, dst_offset, from, bytes, true, nullptr);
 }

@@ -1,5 +1,5 @@
-// A GPU as this process sees it: an ordinal that stands for one of the state's GPUs, and the bytes that this
-// process holds on it.
+// A GPU as this process sees it: an ordinal for one of the state's GPUs, and the bytes that this process
+// holds on it.
 #pragma once
 
 #include <array>
@@ -23,24 +23,24 @@ using namespace driver::abi;
 inline constexpr std::uint64_t kMiB = 1u << 20;
 // Device memory comes in steps of this size (measured on an H200).
 inline constexpr std::uint64_t kDeviceStep = 2 * kMiB;
-// What stays on the device of a process that was checkpointed (measured).
+// What a checkpointed process keeps on the device (measured).
 inline constexpr std::uint64_t kCheckpointResidue = 4 * kMiB;
 
-// The state's GPUs that CUDA_VISIBLE_DEVICES lets this process see, in its order: indices or UUIDs ("GPU-…",
-// also a prefix that only one has). The first entry that names none ends the list; null: all. A GPU named
-// twice gives an empty list, as the real driver does. Pure.
+// The state's GPUs that CUDA_VISIBLE_DEVICES makes visible, in its order: indices or UUIDs ("GPU-…", also a
+// unique prefix). The first unknown entry ends the list; null: all GPUs. A GPU that is named twice gives an
+// empty list, as with the real driver. Pure.
 std::vector<unsigned> VisibleGpus(const Shared& shared, const char* variable);
 
-// The devices that a process with this CUDA_VISIBLE_DEVICES has. A MIG device ("MIG-…") is the only one where
-// it comes first; GPUs in MIG mode are none themselves, and where nothing else is visible the first MIG
-// device of the first of them is the one. As of CUDA 13: a process uses one MIG device.
+// The devices of a process with this CUDA_VISIBLE_DEVICES. If a MIG device ("MIG-…") is first, it is the only
+// one; GPUs in MIG mode are not devices, and if no other GPU is visible, the first MIG device of the first
+// such GPU is the only device. As of CUDA 13: a process uses one MIG device.
 struct Visible {
-  unsigned device = 0;  // in the state's arrays of devices
+  unsigned device = 0;  // index in the state's arrays of devices
   std::optional<MigDevice> mig = {};
 };
 std::vector<Visible> VisibleDevices(const Shared& shared, const char* variable);
 
-// 16 bytes from "GPU-xxxxxxxx-xxxx-…"; zero where it is malformed.
+// 16 bytes from "GPU-xxxxxxxx-xxxx-…"; zero if it is malformed.
 CUuuid ParseUuid(std::string_view text);
 
 // Thread-safe.
@@ -55,7 +55,7 @@ class Device {
         gpu_(visible.device) {}
 
   int ordinal() const { return ordinal_; }
-  // Index in the state; a restore may change it.
+  // The index in the state; a restore may change it.
   unsigned gpu() const { return gpu_.load(); }
   bool IsAtHome() const { return gpu() == home_; }
   const GpuStatic& info() const { return state_->gpu_static[gpu()]; }
@@ -73,12 +73,12 @@ class Device {
   std::uint64_t Capacity() const { return DeviceCapacity(state_.shared(), gpu()); }
   std::uint64_t Free() const;
 
-  // Of MPS: at most so many bytes for this process; the smallest of several holds, 0 is none. Before the
-  // device is used.
+  // The limit of MPS for this process, in bytes; the smallest of several counts, 0 is no limit. Call it
+  // before the device is used.
   void Limit(std::uint64_t bytes);
   bool Reserve(std::uint64_t bytes);
   void Return(std::uint64_t bytes);
-  // Memory that passes between processes, exported or imported, and is held here.
+  // Memory that this process has exported or imported and holds here.
   void SharedBegan(std::uint64_t inode, std::uint64_t bytes, bool imported);
   void SharedEnded(std::uint64_t inode, bool imported);
   bool HoldsImported() const { return imported_.load() != 0; }
@@ -87,9 +87,9 @@ class Device {
   void ContextCreated();
   void ContextDestroyed();
 
-  // Off the device.
+  // Takes the process's memory off the device.
   void Suspend();
-  // Takes room on `gpu` for coming back; false when the bytes are not free. Then Resume, or GiveUp the room.
+  // Reserves room on `gpu` for the return; false if the bytes are not free. Call Resume or GiveUp next.
   bool MakeRoom(unsigned gpu);
   void GiveUp(unsigned gpu);
   void Resume(unsigned gpu);
@@ -101,7 +101,7 @@ class Device {
   State& state_;
   Client& client_;
   const int ordinal_;
-  const unsigned home_;  // where it was at first
+  const unsigned home_;  // the first GPU
   const std::optional<MigDevice> mig_;
   std::atomic<unsigned> gpu_;
   std::mutex mutex_;  // orders changes of held_ and contexts_ with Suspend and Resume

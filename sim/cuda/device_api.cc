@@ -1,4 +1,4 @@
-// Devices and what they are like.
+// Devices and their properties.
 #include <cstdio>
 #include <cstring>
 
@@ -60,7 +60,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid
 
 CUresult cuDeviceGetLuid(char*, unsigned int*, CUdevice device) {
   const DeviceCall call(__func__, device);
-  return call.error != CUDA_SUCCESS ? call.error : CUDA_ERROR_NOT_SUPPORTED;  // Windows alone has them
+  return call.error != CUDA_SUCCESS ? call.error : CUDA_ERROR_NOT_SUPPORTED;  // exists only on Windows
 }
 
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {

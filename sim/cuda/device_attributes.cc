@@ -3,8 +3,8 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// All attributes in the order of their numbers, from 1, as an H200 answers them (driver 580, CUDA 13.0). What
-// differs from one model to the next is computed below.
+// All attributes in the order of their numbers, from 1, as an H200 reports them (driver 580, CUDA 13.0). The
+// code below computes the values that differ between models.
 constexpr int kOfH200[] = {
     1024,       1024,    1024,    64,    2147483647, 65535,   65535,  49152,    65536,     32,
     2147483647, 65536,   1980000, 512,   1,          132,     0,      0,        1,         0,

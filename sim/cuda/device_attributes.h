@@ -1,4 +1,4 @@
-// What cuDeviceGetAttribute answers.
+// The answers of cuDeviceGetAttribute.
 #pragma once
 
 #include "sim/cuda/device.h"

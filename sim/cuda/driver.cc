@@ -193,7 +193,7 @@ bool Driver::UsesManaged() {
 }
 
 std::vector<std::shared_ptr<Context>>& CurrentContexts() {
-  // The first thread's stays: destructors of the program's static objects may call the driver.
+  // The first thread's stack is never freed: destructors of the program's static objects may call the driver.
   struct Owner {
     std::vector<std::shared_ptr<Context>>* stack = new std::vector<std::shared_ptr<Context>>;
     ~Owner() {

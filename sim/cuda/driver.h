@@ -27,7 +27,7 @@ struct Module;
 struct VirtualHandle;
 class MemoryPool;
 
-// The context that cuDevicePrimaryCtxRetain shares out.
+// The context that callers of cuDevicePrimaryCtxRetain share.
 struct Primary {
   std::mutex mutex;
   unsigned references = 0;
@@ -35,12 +35,12 @@ struct Primary {
   std::shared_ptr<Context> context;
 };
 
-// One for the process, never destroyed: threads of streams and of the program may use it until the very end.
-// Thread-safe.
+// A process has one, which is never destroyed: threads of streams and of the program may use it until the
+// very end. Thread-safe.
 class Driver {
  public:
-  // In the child of a fork a new one, which answers CUDA_ERROR_NOT_INITIALIZED for good if the parent's was
-  // initialised: contexts do not survive.
+  // In a forked child it is a new one. If the parent's was initialised, the child's always answers
+  // CUDA_ERROR_NOT_INITIALIZED: contexts do not survive a fork.
   static Driver& Get();
 
   CUresult Init();
@@ -63,24 +63,24 @@ class Driver {
   MemoryPool* current_pool(const Device& device);
   void set_current_pool(const Device& device, MemoryPool* pool);
 
-  // A destroyed pool with allocations left: records of these point to it.
+  // Keeps a destroyed pool that has allocations left: their records point to it.
   void KeepForever(std::shared_ptr<MemoryPool> pool);
 
   CUresult CreateContext(Device& device, unsigned flags, bool is_primary, std::shared_ptr<Context>& context);
-  // Waits for its work and gives back all that it holds.
+  // Waits for the context's work and frees all that it holds.
   void DestroyContext(const std::shared_ptr<Context>& context);
   // Waits for the work of all contexts.
   void SynchronizeAll();
   std::vector<std::shared_ptr<Context>> LiveContexts() const;
 
-  // Held by every call; by the checkpoint of this process, alone, from lock to unlock.
+  // Every call holds it shared; a checkpoint of this process holds it exclusively from lock to unlock.
   RwLock calls;
-  // Held while device memory is touched; alone, while mappings go away.
+  // Held shared while device memory is touched; exclusively while mappings are removed.
   RwLock execution;
   std::mutex mappings;  // orders changes of virtual memory; taken before `execution`
   Heap heap;
   AddressSpace memory;
-  Handles<Context, CUcontext> contexts;  // destroyed ones stay, to be told apart from wrong pointers
+  Handles<Context, CUcontext> contexts;  // destroyed ones stay, unlike wrong pointers
   Handles<StreamHandle, CUstream> streams;
   Handles<Event, CUevent> events;
   Handles<Module, CUmodule> modules;
@@ -94,13 +94,13 @@ class Driver {
   Handles<GraphNode, CUgraphNode> graph_nodes;
   Handles<GraphExec, CUgraphExec> graph_execs;
 
-  // Captures that run; for the calls that they forbid.
+  // The active captures, for the calls that they forbid.
   void AddCapture(const std::shared_ptr<Capture>& capture);
   void RemoveCapture(const std::shared_ptr<Capture>& capture);
-  // Whether a capture forbids potentially blocking calls of this thread; invalidates it then.
+  // Whether a capture forbids potentially blocking calls of this thread; if so, it is invalidated.
   bool CaptureForbids(CUstreamCaptureMode thread_mode);
 
-  // Managed memory and legacy IPC rule a checkpoint out.
+  // Managed memory and legacy IPC make a checkpoint impossible.
   std::atomic<bool> uses_ipc{false};
   bool UsesManaged();
 
@@ -128,7 +128,7 @@ class Driver {
   std::vector<std::shared_ptr<Capture>> captures_;
 };
 
-// The stack of contexts that are current to the calling thread; the last one is.
+// The calling thread's stack of contexts; the last one is current.
 std::vector<std::shared_ptr<Context>>& CurrentContexts();
 
 }  // namespace gpuman::sim::cuda

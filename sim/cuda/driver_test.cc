@@ -1,9 +1,9 @@
-// Start-up, devices, contexts, and how functions are found.
+// Start-up, devices, contexts, and the lookup of functions.
 #include <dlfcn.h>
 
 #include "sim/cuda/test_cuda.h"
 
-// As a library that gets between a program and the driver defines it.
+// A library between a program and the driver defines such a function.
 extern "C" __attribute__((visibility("default"), used)) int cuDeviceGetCount(int* count) {
   *count = 99;
   return 0;
@@ -67,7 +67,7 @@ TEST(SimCuda, ContextsDoNotSurviveAFork) {
   });
 }
 
-// As measured on an H200 with driver 580.
+// The answers of an H200 with driver 580 (measured).
 TEST(SimCuda, GetProcAddressAnswersByNameVersionAndFlags) {
   OnState({}, [](Cuda& cu, TestState&) {
     const auto look = [&](const char* name, int version, cuuint64_t flags) {
@@ -182,7 +182,7 @@ TEST(SimCuda, SeesTheDevicesThatCudaVisibleDevicesNames) {
   expect("2,0", {2, 0});
   expect("1,9,0", {1});
   expect(uuids[3] + "," + uuids[1], {3, 1});
-  expect(uuids[2].substr(0, 12), {});  // all begin so: that names none
+  expect(uuids[2].substr(0, 12), {});  // all UUIDs begin so, so it names none
   expect("", {});
   expect("-1", {});
   expect("GPU-nope", {});
@@ -238,7 +238,7 @@ TEST(SimCuda, AContextCostsMemoryOfTheDeviceUntilItIsDestroyed) {
     EXPECT_EQ(now, first);
     EXPECT_EQ(DeviceUsed(state.shared(), 0), overhead);
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cu.cuMemFree_v2(pointer));
-    EXPECT_OK(cu.cuCtxSetCurrent(second));  // taken, and of no use
+    EXPECT_OK(cu.cuCtxSetCurrent(second));  // accepted, but useless
     EXPECT_CU(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuCtxSynchronize());
     EXPECT_CU(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuCtxDestroy_v2(second));
     EXPECT_CU(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxSetCurrent(reinterpret_cast<CUcontext>(0x1234)));

@@ -1,4 +1,4 @@
-// What a CUevent points to: a place in a stream, and the time when the stream got there.
+// The object behind a CUevent: a place in a stream, and the time when the stream reached it.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ struct Event {
   unsigned flags = 0;
   std::shared_ptr<Context> context;
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   bool recorded = false;
   Mark mark;
   std::shared_ptr<std::atomic<std::uint64_t>> reached_ns;  // CLOCK_MONOTONIC; 0: not yet

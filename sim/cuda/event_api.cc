@@ -37,7 +37,7 @@ CUresult Record(const char* function, CUevent handle, CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-// Of two events; NOT_READY while one is to come.
+// The time of one event; NOT_READY if the stream has not reached it.
 CUresult TimeOf(const EventCall& call, std::uint64_t& time) {
   if (call.error != CUDA_SUCCESS) return call.error;
   const std::lock_guard lock(call.event->mutex);
@@ -47,8 +47,8 @@ CUresult TimeOf(const EventCall& call, std::uint64_t& time) {
   return time == 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-// An event of a capture cannot be asked or waited for, no event while a capture forbids it; trying spoils the
-// capture. The event's mutex is held.
+// A program cannot query or wait for an event of a capture, nor for any event while a capture forbids it; the
+// attempt invalidates the capture. The caller holds the event's mutex.
 CUresult RefusedForCapture(const EventCall& call) {
   if (call.event->capture != nullptr) {
     call.event->capture->Invalidate();

@@ -1,4 +1,4 @@
-// Which parts of a range of numbers are free; first fit, neighbours merge. Not thread-safe.
+// The free parts of a range of numbers; first fit, neighbours merge. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class FreeList {
     if (begin + size < free_end) free_[begin + size] = free_end - begin - size;
   }
 
-  // Also adds a part that was not in the list before.
+  // Also adds a part that the list did not have before.
   void Give(std::uint64_t begin, std::uint64_t size) {
     auto after = free_.lower_bound(begin);
     if (after != free_.end() && begin + size == after->first) {
@@ -57,7 +57,7 @@ class FreeList {
     return at->first + at->second >= begin + size;
   }
 
-  // Free numbers that reach up to `end`; 0 when the last one is taken.
+  // The size of the free part that ends at `end`; 0 if the number before it is taken.
   std::uint64_t TailBefore(std::uint64_t end) const {
     if (free_.empty()) return 0;
     const auto last = std::prev(free_.end());

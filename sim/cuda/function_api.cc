@@ -1,4 +1,4 @@
-// What is known of a function, and how many of its blocks fit.
+// Attributes of functions, and their occupancy.
 #include <algorithm>
 
 #include "sim/cuda/api.h"
@@ -118,7 +118,8 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
 }
 CUresult cuFuncLoad(CUfunction function) { return FunctionCall(__func__, function).error; }
 
-// Threads alone limit how many blocks fit, 32 blocks at most: registers and shared memory are not simulated.
+// Only the number of threads limits the blocks, 32 blocks at most: registers and shared memory are not
+// simulated.
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks, CUfunction function,
                                                               int block_size, size_t dynamic_smem_size,
                                                               unsigned int flags) {

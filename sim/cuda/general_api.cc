@@ -29,8 +29,8 @@ const auto& Symbols() {
 constexpr cuuint64_t kLookFlags =
     CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
-// As measured on driver 580: a version that the driver does not reach yet is an error, one that is too old
-// for the name says so in `status`, and the twins are unknown before CUDA 7.
+// As measured on driver 580: a version that the driver does not reach yet is an error, `status` reports a
+// version that is too old for the name, and twins do not exist before CUDA 7.
 CUresult Look(std::string_view name, int version, cuuint64_t flags, void*& function,
               CUdriverProcAddressQueryResult& status) {
   const int newest = Driver::Get().cuda_version();
@@ -52,7 +52,7 @@ CUresult Look(std::string_view name, int version, cuuint64_t flags, void*& funct
   return CUDA_SUCCESS;
 }
 
-// Texts of our own for the errors that programs show most; the others are told by their name.
+// Texts for the errors that programs show most; other errors have their name as text.
 struct ErrorText {
   CUresult error;
   const char* name;

@@ -1,4 +1,4 @@
-// Stream capture, and the graphs that it makes.
+// Stream capture and its graphs.
 #include "sim/cuda/api.h"
 #include "sim/cuda/capture.h"
 
@@ -41,7 +41,7 @@ CUresult CaptureInfo(const char* function, CUstream stream, CUstreamCaptureStatu
   *status = call.Status();
   if (call.capture == nullptr) return CUDA_SUCCESS;
   if (id != nullptr) *id = call.capture->id();
-  if (graph != nullptr) *graph = nullptr;  // it becomes the program's when the capture ends
+  if (graph != nullptr) *graph = nullptr;  // the program gets it when the capture ends
   return CUDA_SUCCESS;
 }
 
@@ -63,7 +63,7 @@ CUresult cuStreamBeginCapture(CUstream stream) {
   return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
-// Its nodes run in the order of the calls, so what they depend on has run before them.
+// The nodes run in the order of the calls, so the dependencies have run before them.
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
                                      const CUgraphEdgeData*, size_t num_dependencies,
                                      CUstreamCaptureMode mode) {

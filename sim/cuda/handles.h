@@ -1,4 +1,4 @@
-// The objects that the program holds by opaque pointers. A pointer that is none is found out, not followed.
+// The objects that the program holds by opaque pointers. A wrong pointer is detected, never dereferenced.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ class Handles {
     auto node = objects_.extract(reinterpret_cast<T*>(handle));
     return node.empty() ? nullptr : std::move(node.mapped());
   }
-  // Removes and returns those for which `choose` is true.
+  // Removes and returns the objects for which `choose` is true.
   template <typename Choose>
   std::vector<std::shared_ptr<T>> TakeIf(Choose choose) {
     const std::lock_guard lock(mutex_);

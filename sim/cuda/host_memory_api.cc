@@ -1,4 +1,4 @@
-// Pinned memory of the host, allocated here or registered.
+// Pinned host memory, allocated or registered.
 #include <sys/mman.h>
 
 #include <shared_mutex>
@@ -41,7 +41,7 @@ CUresult Allocate(const char* function, void** out, std::size_t bytes, unsigned 
   return CUDA_SUCCESS;
 }
 
-// Takes a record of the given kind away once no operation uses the memory.
+// Removes a record of the given kind once no operation uses the memory.
 CUresult Remove(const Call& call, const void* pointer, MemoryKind kind, CUresult error, Allocation& removed) {
   Driver& driver = call.driver();
   const auto begin = reinterpret_cast<std::uint64_t>(pointer);
@@ -88,7 +88,7 @@ CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
   if (call.driver().memory.Check(begin, bytes, false) != AddressSpace::Lookup::kUnknown) {
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
-  // Not mapped: such memory cannot be pinned.
+  // This memory is not mapped, so it cannot be pinned.
   if (msync(reinterpret_cast<void*>(begin / kHostPage * kHostPage), begin % kHostPage + bytes, MS_ASYNC) !=
       0) {
     return CUDA_ERROR_INVALID_VALUE;

@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x43504947;  // "GIPC"
 
-// What a CUipcMemHandle holds.
+// The content of a CUipcMemHandle.
 struct Wire {
   std::uint32_t magic = kMagic;
-  std::int32_t descriptor = -1;  // of the exporter
-  std::uint64_t exporter = 0;    // MakeIdentity: not taken for a later process of the same pid
+  std::int32_t descriptor = -1;  // in the exporter
+  std::uint64_t exporter = 0;    // MakeIdentity, so that a later process with the same pid does not match
   std::uint64_t file_offset = 0, block_bytes = 0;
-  std::uint64_t within = 0, bytes = 0;  // the allocation in its block
+  std::uint64_t within = 0, bytes = 0;  // the allocation within its block
   std::uint32_t gpu = 0;
 };
 static_assert(sizeof(Wire) <= sizeof(CUipcMemHandle));

@@ -13,7 +13,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// What a kernel on one device may touch.
+// The memory that a kernel on one device may touch.
 class KernelMemory : public ptx::Memory {
  public:
   KernelMemory(Driver& driver, const Context& context) : driver_(driver), context_(context) {}
@@ -32,7 +32,7 @@ class KernelMemory : public ptx::Memory {
       case MemoryKind::kImported:
         return block->device == &context_.device() ||
                (context_.peers.load() & (1u << block->device->ordinal())) != 0;
-      case MemoryKind::kManaged: {  // page by page: what it touches comes to the device
+      case MemoryKind::kManaged: {  // each page that the kernel touches moves to the device
         const std::uint64_t page = (address - block->begin) / ManagedPages::kPage * ManagedPages::kPage;
         block->pages->MoveTo(&context_.device(), page, ManagedPages::kPage);
         range = {block->begin + page, block->begin + page + ManagedPages::kPage, true};
@@ -130,7 +130,7 @@ bool ShapeIsGood(const ptx::Kernel& kernel, const ptx::Dimensions& grid, const p
          block.z <= 64 && block.Count() <= kernel.max_threads;
 }
 
-// `function` may be a kernel of a library, which CUDA takes for a function as well.
+// `function` may also be a kernel of a library, which CUDA accepts as a function.
 CUresult LaunchOn(const char* name, CUfunction handle, ptx::Dimensions grid, ptx::Dimensions block,
                   unsigned shared, CUstream stream, void** parameters, void** extra) {
   const Call call(name);
@@ -199,7 +199,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn callback, void* user_data) {
   });
 }
 
-// How it is waited for is the driver's own business.
+// `sync_mode`, how a program waits, has no effect here.
 CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn callback, void* user_data, unsigned int sync_mode) {
   constexpr unsigned kModes = 2;
   return sync_mode < kModes ? cuLaunchHostFunc(stream, callback, user_data) : CUDA_ERROR_INVALID_VALUE;

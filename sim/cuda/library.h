@@ -1,4 +1,4 @@
-// What CUlibrary points to: an image that is loaded into each context on first use there.
+// The object behind a CUlibrary: an image that is loaded into each context on first use there.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Libraries: images that are no context's, and their kernels.
+// Libraries: images without a context, and their kernels.
 #include "sim/cuda/library.h"
 
 #include <cstring>
@@ -45,7 +45,7 @@ CUresult ModuleOf(const Call& call, Library& library, std::shared_ptr<Module>& m
   return CUDA_SUCCESS;
 }
 
-// A kernel's handle is followed only when a library has it.
+// Dereferences a kernel's handle only if a library has it.
 std::shared_ptr<Library> LibraryOf(Driver& driver, CUkernel handle, const LibraryKernel*& kernel) {
   for (auto& library : driver.libraries.All()) {
     for (const auto& candidate : library->kernels) {

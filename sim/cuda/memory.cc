@@ -81,7 +81,7 @@ bool MapNew(Driver& driver, Context& context, MemoryKind kind, std::uint64_t siz
 }
 
 void DropBlock(Driver& driver, std::uint64_t begin) {
-  std::optional<Block> block;  // its memory goes back after the lock
+  std::optional<Block> block;  // its memory is freed after the lock is released
   const std::unique_lock lock(driver.execution);
   block = driver.memory.TakeBlock(begin);
   if (block) FreeAddresses(block->begin, block->end - block->begin);
@@ -130,7 +130,7 @@ CUresult FreeDevice(Driver& driver, CUdeviceptr address) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (known->device->IsLost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  // Found also when it is being destroyed.
+  // Also finds a context that is being destroyed.
   const auto owner = driver.contexts.Find(reinterpret_cast<CUcontext>(known->context));
   if (owner != nullptr) owner->Synchronize();
   const auto taken = driver.memory.TakeAllocation(address);

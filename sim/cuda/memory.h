@@ -1,4 +1,4 @@
-// Device memory of the plain kind (cuMemAlloc), managed memory, and what freeing has to do for every kind.
+// Plain device memory (cuMemAlloc), managed memory, and the common part of freeing every kind.
 #pragma once
 
 #include "sim/cuda/driver.h"
@@ -14,21 +14,21 @@ CUresult AllocateDevice(Driver& driver, Context& context, std::uint64_t size, CU
 CUresult AllocateManaged(Driver& driver, Context& context, std::uint64_t size, unsigned flags,
                          CUdeviceptr& address);
 
-// Frees what AllocateDevice, AllocateManaged or a pool gave; INVALID_VALUE for anything else. Waits for the
-// work of the allocation's context first, as the real one does.
+// Frees memory of AllocateDevice, AllocateManaged or a pool; INVALID_VALUE for any other. Waits for the work
+// of the allocation's context first, as the real driver does.
 CUresult FreeDevice(Driver& driver, CUdeviceptr address);
 
-// Brings the managed memory in [address, address + size), which may cross no allocation's end, to a device or
-// to the host (nullptr); leaves other memory alone.
+// Moves the managed memory in [address, address + size), which must lie within one allocation, to a device or
+// to the host (nullptr); ignores other memory.
 void MoveManaged(Driver& driver, std::uint64_t address, std::uint64_t size, Device* device);
 
 // Maps memory at a new address as one block and one allocation. False when out of addresses.
 bool MapNew(Driver& driver, Context& context, MemoryKind kind, std::uint64_t size,
             std::shared_ptr<Physical> physical, unsigned flags, std::uint64_t& address);
-// Takes a block away, its addresses as well. Waits for operations that touch device memory.
+// Removes a block and its addresses. Waits for operations that touch device memory.
 void DropBlock(Driver& driver, std::uint64_t begin);
 
-// Gives back all memory that was allocated in the context.
+// Frees all memory that was allocated in the context.
 void FreeAllOf(Driver& driver, Context& context);
 
 }  // namespace gpuman::sim::cuda

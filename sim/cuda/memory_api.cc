@@ -89,7 +89,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
-  const Call call(__func__, Need::kHealthy);  // no context has to be current (measured)
+  const Call call(__func__, Need::kHealthy);  // needs no current context (measured)
   if (!call) return call.error();
   if (call.driver().CaptureForbids(ThreadCaptureMode())) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return pointer == 0 ? CUDA_SUCCESS : FreeDevice(call.driver(), pointer);
@@ -102,7 +102,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr po
   if (!allocation) return CUDA_ERROR_NOT_FOUND;
   if (allocation->kind == MemoryKind::kVirtual) {
     const auto block = call.driver().memory.FindBlock(pointer);
-    if (!block || block->readers == 0) return CUDA_ERROR_NOT_FOUND;  // measured: not before access was set
+    if (!block || block->readers == 0) return CUDA_ERROR_NOT_FOUND;  // measured: not before access is set
   }
   if (base != nullptr) *base = allocation->begin;
   if (size != nullptr) *size = allocation->size;

@@ -102,7 +102,7 @@ TEST(SimCudaMemory, CopiesCheckTheirBounds) {
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cu.cuMemsetD32_v2(device + 1, 0, 4));
     EXPECT_OK(cu.cuMemcpy(reinterpret_cast<CUdeviceptr>(host.data()),
                           reinterpret_cast<CUdeviceptr>(&host[100]), 4));
-    // A wild host pointer is an error, too, and the context is none the worse for it.
+    // A wild host pointer is an error, too, and does not damage the context.
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyHtoD_v2(device, reinterpret_cast<void*>(0x10), 4));
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyDtoH_v2(reinterpret_cast<void*>(0x10), device, 4));
     EXPECT_OK(cu.cuCtxSynchronize());

@@ -1,4 +1,4 @@
-// What programs see of a GPU that is split: one instance, with its own memory.
+// A program on a GPU that is split sees one instance, with its own memory.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ TEST(MigDevices, AreTheOneDeviceOfAProgramThatNamesThem) {
     Split(state.shared(), 0, kRow1g);
     const auto device = Split(state.shared(), 0, kRow3g);
     const auto uuid = MigUuid(state.shared(), device.instance, device.compute.id);
-    // Whatever comes behind it: a process has one MIG device.
+    // Entries behind it do not count: a process has one MIG device.
     setenv("CUDA_VISIBLE_DEVICES", (uuid + ",1").c_str(), 1);
     Start(cu);
     EXPECT_EQ(CountOf(cu), 1);
@@ -78,7 +78,7 @@ TEST(MigDevices, AreTheOneDeviceOfAProgramThatNamesThem) {
     CUdeviceptr pointer = 0;
     EXPECT_CU(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc_v2(&pointer, memory));
     EXPECT_NE(Allocate(cu, memory / 2), 0u);
-    // What it has counts for its GPU as well, and for no other instance.
+    // The instance's memory also counts for its GPU, and for no other instance.
     EXPECT_GE(DeviceUsed(state.shared(), 0), memory / 2);
     EXPECT_EQ(DeviceUsed(state.shared(), MigDevices(state.shared(), 0)[1].instance.device()),
               DeviceUsed(state.shared(), 0));

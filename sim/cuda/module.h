@@ -1,4 +1,4 @@
-// What CUmodule and CUfunction point to.
+// The objects behind CUmodule and CUfunction.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct Module {
 
 struct Function {
   Module* module = nullptr;  // owns this
-  // Keeps the code while launches of it are queued, whatever becomes of the module.
+  // Keeps the code while launches of it are queued, even after the module is unloaded.
   std::shared_ptr<const ptx::Kernel> kernel;
   std::atomic<int> dynamic_shared_limit{49152};
   std::atomic<int> shared_carveout{-1};
@@ -34,7 +34,7 @@ struct Function {
 CUresult LoadModule(Driver& driver, const std::shared_ptr<Context>& context, const void* image,
                     std::shared_ptr<Module>& module, std::string& log);
 CUresult ReadImageFile(const char* path, std::string& image);
-// Removes it and its functions from the driver's tables and frees its variables.
+// Removes the module and its functions from the driver's tables and frees its variables.
 void UnloadModule(Driver& driver, const std::shared_ptr<Module>& module);
 
 }  // namespace gpuman::sim::cuda

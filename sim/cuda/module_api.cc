@@ -8,7 +8,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// The caller's buffer for messages of the compiler, when it gave one.
+// Writes to the caller's buffer for compiler messages, if there is one.
 void WriteLog(const std::string& log, unsigned count, const CUjit_option* options, void** values) {
   if (options == nullptr || values == nullptr) return;
   char* buffer = nullptr;

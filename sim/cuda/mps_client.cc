@@ -19,7 +19,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// "8192M", "8G", "4096"; 0 where it is no such thing.
+// Parses "8192M", "8G", "4096"; 0 if the text is not a size.
 std::uint64_t SizeOf(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -51,7 +51,7 @@ std::string ReadLine(int fd) {
   return {};
 }
 
-// A control daemon that is gone leaves its clients alone; what it says last counts.
+// Without a control daemon the clients go on; only its last message counts.
 void Listen(Driver& driver, int fd) {
   std::istringstream last(ReadLine(fd));
   std::string word;
@@ -86,7 +86,7 @@ std::optional<std::uint64_t> JoinMps(Driver& driver) {
   }
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // a program's signals are for its own threads
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread must not take the program's signals
   std::thread([&driver, fd] { Listen(driver, fd); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return SizeOf(memory);

@@ -15,7 +15,7 @@ namespace gpuman::sim::cuda {
 namespace {
 
 constexpr std::uint64_t kHeapBytes = std::uint64_t{1} << 45;
-constexpr char kSharedFile[] = "gpuman-sim-shared-memory-of-";  // and the GPU's index in the state
+constexpr char kSharedFile[] = "gpuman-sim-shared-memory-of-";  // followed by the GPU's index in the state
 constexpr int kReserve = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 int MakeFile(std::uint64_t size, const char* name = "gpuman-sim-device-memory") {
@@ -78,7 +78,7 @@ std::shared_ptr<Physical> Physical::Import(Device* device, int descriptor, std::
   physical->descriptor_ = descriptor;
   physical->offset_ = offset;
   physical->size_ = size;
-  if (counted) physical->Share();  // before it is accounted: it needs no room
+  if (counted) physical->Share();  // before it is accounted: imported memory needs no room
   physical->accounted_ = counted && device->Reserve(size);
   return physical;
 }

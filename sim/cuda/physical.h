@@ -1,5 +1,5 @@
-// The bytes behind device memory: files without a name, mapped wherever the program puts them. Their content
-// stays while a Physical lives, mapped or not.
+// The bytes behind device memory: unnamed files, mapped where the program wants them. Their content stays
+// while a Physical exists, mapped or not.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@
 
 namespace gpuman::sim::cuda {
 
-// One sparse file for all device memory of the process that nobody else can open by a handle. Thread-safe.
+// One sparse file for all device memory of the process that other processes cannot open by a handle.
+// Thread-safe.
 class Heap {
  public:
   Heap();
@@ -23,7 +24,7 @@ class Heap {
 
   int descriptor() const { return descriptor_; }
   std::uint64_t Take(std::uint64_t size);
-  // The content becomes zero.
+  // Frees a part; its content becomes zero.
   void Give(std::uint64_t offset, std::uint64_t size);
 
  private:
@@ -36,10 +37,10 @@ class Physical {
  public:
   enum class Sharing { kPrivate, kShareable };
 
-  // nullptr when the device has not so many bytes left. `device` null: host memory, not accounted.
+  // nullptr if the device does not have that many bytes left. `device` null: host memory, not accounted.
   static std::shared_ptr<Physical> Allocate(Heap& heap, Device* device, std::uint64_t size, Sharing sharing);
-  // Another process's memory; takes the descriptor. The device counts it once, and this process has it from
-  // now on; not so with legacy IPC (`counted` false).
+  // Imports another process's memory; takes ownership of the descriptor. The device counts the memory once,
+  // and this process holds it from now on; with legacy IPC (`counted` false) it does not.
   static std::shared_ptr<Physical> Import(Device* device, int descriptor, std::uint64_t offset,
                                           std::uint64_t size, bool counted);
   ~Physical();
@@ -51,9 +52,9 @@ class Physical {
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return size_; }
   bool shareable() const { return heap_ == nullptr; }
-  // The driver refuses to pass on what came from another process (measured).
+  // The driver refuses to export memory that came from another process (measured).
   bool imported() const { return imported_; }
-  // It is another process's as well, or may be.
+  // Marks the memory as shared: another process has it, or may get it.
   void Share();
 
  private:
@@ -66,16 +67,16 @@ class Physical {
   std::uint64_t offset_ = 0, size_ = 0;
 };
 
-// The GPU (index in the state) of memory that travels by this descriptor; nullopt: it is none of ours.
+// The GPU (index in the state) of the memory behind this descriptor; nullopt: it is not memory of the driver.
 std::optional<unsigned> GpuOfSharedFile(int descriptor);
 
-// A range of this process's addresses without anything behind it.
+// Reserves a range of this process's addresses without memory.
 //
-// Returns 0 when there are no addresses left. `alignment` is a power of two, at least a page; `hint` is taken
-// when it is free.
+// Returns 0 when no addresses are left. `alignment` is a power of two, at least a page; `hint` is used if it
+// is free.
 std::uint64_t ReserveAddresses(std::uint64_t size, std::uint64_t alignment, std::uint64_t hint = 0);
 void FreeAddresses(std::uint64_t address, std::uint64_t size);
-// Puts bytes of `physical` behind reserved addresses, and takes them away again.
+// Maps bytes of `physical` at reserved addresses, and unmaps them.
 bool MapAt(std::uint64_t address, std::uint64_t size, const Physical& physical, std::uint64_t offset);
 void UnmapAt(std::uint64_t address, std::uint64_t size);
 

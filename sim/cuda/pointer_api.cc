@@ -1,4 +1,4 @@
-// What a pointer points to.
+// Attributes of pointers.
 #include <cstring>
 #include <span>
 
@@ -72,7 +72,8 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   return allocation ? Describe(call.driver(), *allocation, attribute, ptr, data) : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Unlike the call for one, an unknown pointer is no error: everything reads as nothing (measured).
+// Unlike in the call for one attribute, an unknown pointer is no error: every attribute reads as zero
+// (measured).
 CUresult cuPointerGetAttributes(unsigned int num_attributes, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr ptr) {
   const Call call(__func__, Need::kHealthy);

@@ -40,7 +40,7 @@ bool MemoryPool::Grow(std::uint64_t size, std::uint64_t& offset) {
     }
     unbacked_.Give(0, span_);
   }
-  // Grows from the last piece when its end is free, else takes fresh pieces.
+  // Grows from the last piece if its end is free, else takes new pieces.
   const std::uint64_t end = pieces_.empty() ? 0 : *pieces_.rbegin() + kPoolPiece;
   const std::uint64_t tail = free_.TailBefore(end);
   std::uint64_t begin = end;
@@ -58,7 +58,7 @@ bool MemoryPool::Grow(std::uint64_t size, std::uint64_t& offset) {
                                        Physical::Sharing::kPrivate);
     if (physical == nullptr || !MapAt(base_ + piece, kPoolPiece, *physical, 0)) {
       unbacked_.Give(piece, begin + bytes - piece);
-      return false;  // what came so far stays, as free pieces
+      return false;  // the pieces that it got so far stay free
     }
     driver_.memory.AddBlock({.begin = base_ + piece,
                              .end = base_ + piece + kPoolPiece,
@@ -140,7 +140,7 @@ void MemoryPool::TrimTo(std::uint64_t keep) {
     if (reserved_ <= keep) return;
     free_.TakeExactly(piece, kPoolPiece);
     pieces_.erase(piece);
-    std::optional<Block> block;  // its memory goes back after the lock
+    std::optional<Block> block;  // its memory is freed after the lock is released
     const std::unique_lock execution(driver_.execution);
     block = driver_.memory.TakeBlock(base_ + piece);
     UnmapAt(base_ + piece, kPoolPiece);

@@ -1,4 +1,4 @@
-// Stream-ordered memory: a pool is a range of addresses of which a growing and shrinking part has memory, in
+// Stream-ordered memory: a pool is a range of addresses; a part of it that grows and shrinks has memory, in
 // pieces of 32 MiB (measured on an H200).
 #pragma once
 
@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kPoolPiece = 32 * kMiB;
 // Thread-safe.
 class MemoryPool {
  public:
-  enum class Location { kDevice, kHost };  // the host's is addressed as the device's
+  enum class Location { kDevice, kHost };  // the host's memory has device addresses, too
 
   MemoryPool(Driver& driver, Device& device, bool is_default, Location location = Location::kDevice);
   ~MemoryPool();
@@ -34,19 +34,20 @@ class MemoryPool {
   bool is_default() const { return is_default_; }
   bool is_on_host() const { return location_ == Location::kHost; }
 
-  // Waits for frees that are still queued before it takes more of the device.
+  // Waits for queued frees before it takes more memory of the device.
   CUresult Allocate(Context& context, std::uint64_t size, CUdeviceptr& address);
-  // The range may be used again; the allocation's record must be gone. The bytes that it tells as used stay
+  // Makes the range free; the allocation's record must be gone. The pool's used bytes do not change
   // (measured: cuMemFree of a pool's memory never lowers them).
   void Give(CUdeviceptr address, std::uint64_t size);
-  // A free of so many bytes that will call Give when `mark` is reached; used are they no more (measured).
+  // Adds a free of `size` bytes that calls Give when `mark` is reached; the used bytes drop at once
+  // (measured).
   void AddPendingFree(Mark mark, std::uint64_t size);
 
-  // Gives back pieces that nobody uses until at most `keep` bytes are held.
+  // Returns unused pieces to the device until the pool holds at most `keep` bytes.
   void TrimTo(std::uint64_t keep);
   void TrimToThreshold();
 
-  // With no allocation left, a destroyed pool gives everything back.
+  // Once a destroyed pool has no allocation left, it returns all memory.
   void Destroy();
 
   CUresult GetAttribute(CUmemPool_attribute attribute, void* value);
@@ -61,11 +62,11 @@ class MemoryPool {
   Device& device_;
   const bool is_default_;
   const Location location_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::uint64_t base_ = 0, span_ = 0;
-  std::set<std::uint64_t> pieces_;  // offsets that have memory
+  std::set<std::uint64_t> pieces_;  // offsets of pieces with memory
   FreeList free_;                   // within the pieces
-  FreeList unbacked_;               // where no piece is
+  FreeList unbacked_;               // the range without memory
   std::uint64_t live_ = 0, used_ = 0, used_high_ = 0, reserved_ = 0, reserved_high_ = 0, threshold_ = 0;
   std::map<CUmemPool_attribute, int> switches_;
   std::vector<Mark> pending_;

@@ -13,7 +13,7 @@ CUresult Allocate(const char* function, CUdeviceptr* pointer, std::size_t bytes,
   if (!on) return CUDA_ERROR_INVALID_HANDLE;
   if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (on.context->CaptureOf(on.stream) != nullptr)
-    return CUDA_ERROR_NOT_SUPPORTED;  // no allocation nodes here
+    return CUDA_ERROR_NOT_SUPPORTED;  // graphs here have no allocation nodes
   MemoryPool* pool = call.driver().current_pool(on.context->device());
   std::shared_ptr<MemoryPool> named;
   if (from != nullptr) {
@@ -28,7 +28,7 @@ CUresult Allocate(const char* function, CUdeviceptr* pointer, std::size_t bytes,
   return pool->Allocate(*on.context, bytes, *pointer);
 }
 
-// Questions and trims count among what must not be called while a stream is captured (measured).
+// Queries and trims are forbidden while a stream is captured (measured).
 enum class WhileCapturing { kAllowed, kForbidden };
 
 struct PoolCall {
@@ -64,7 +64,7 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   const auto allocation = driver.memory.FindAllocation(pointer);
   if (!allocation || allocation->begin != pointer) return CUDA_ERROR_INVALID_VALUE;
   if (allocation->kind != MemoryKind::kPool) {
-    // Plain memory may be freed this way as well (measured); it is not worth a queue.
+    // This call may also free plain memory (measured); that is not worth a queue.
     on.context->Synchronize();
     return cuMemFree_v2(pointer);
   }
@@ -84,7 +84,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pool_props) {
   const Call call(__func__, Need::kHealthy);
   if (!call) return call.error();
   if (pool == nullptr || pool_props == nullptr || pool_props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
-    return CUDA_ERROR_INVALID_VALUE;  // managed pools are of CUDA 13
+    return CUDA_ERROR_INVALID_VALUE;  // CUDA 13 has managed pools
   const CUmemLocationType type = pool_props->location.type;
   const bool on_host = type == CU_MEM_LOCATION_TYPE_HOST || type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   if (!on_host && type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
@@ -105,7 +105,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     driver.set_current_pool(call.pool->device(), &driver.default_pool(call.pool->device()));
   }
   driver.pools.Take(pool);
-  driver.KeepForever(call.pool);  // allocations of it may live on
+  driver.KeepForever(call.pool);  // the program may still hold allocations of the pool
   call.pool->Destroy();
   return CUDA_SUCCESS;
 }
@@ -126,7 +126,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
   if (call.error != CUDA_SUCCESS) return call.error;
   return value == nullptr ? CUDA_ERROR_INVALID_VALUE : call.pool->GetAttribute(attr, value);
 }
-// Peer access to pools is not simulated: the owner has it, nobody else.
+// Peer access to pools is not simulated: only the owner has access.
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
   const PoolCall call(__func__, pool);
   if (call.error != CUDA_SUCCESS) return call.error;

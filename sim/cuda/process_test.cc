@@ -1,4 +1,4 @@
-// What several processes see of one another: capacity, death, IPC, and the checkpoint.
+// The effects of processes on one another: capacity, death, IPC, and the checkpoint.
 #include <signal.h>
 
 #include <array>
@@ -44,7 +44,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Until the worker tells that it has come so far; false when it ended.
+  // Waits until the worker reports the next step; false if it ended.
   bool Await() {
     char byte = 0;
     return read(from_[0], &byte, 1) == 1;
@@ -53,7 +53,7 @@ class Worker {
     const char byte = 'x';
     EXPECT_EQ(write(to_[1], &byte, 1), 1);
   }
-  // Lets it run to its end; true when all its expectations held.
+  // Lets the worker run to its end; true if all its expectations held.
   bool Finish() {
     GoOn();
     int status = 1;
@@ -173,7 +173,7 @@ TEST(SimCudaProcesses, LegacyIpcSharesTheBytes) {
   EXPECT_TRUE(exporter.Finish());
 }
 
-// The caller's side of a checkpoint, in a process of its own.
+// Runs the caller's side of a checkpoint in a process of its own.
 void AsCaller(TestState& state, const std::function<void(const Cuda&)>& body) {
   const bool passed = Forked([&] {
     setenv(kDirectoryVariable, state.directory().c_str(), 1);

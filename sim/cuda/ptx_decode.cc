@@ -25,7 +25,7 @@ constexpr SpecialName kSpecials[] = {{"%tid.x", Special::kTidX},           {"%ti
                                      {"%globaltimer_lo", Special::kTimer}, {"%clock64", Special::kTimer},
                                      {"%clock", Special::kTimer}};
 
-// Says how and where memory is accessed, not what happens.
+// Whether the word only says how and where memory is accessed.
 bool IsMemoryModifier(std::string_view word) {
   static constexpr std::string_view kWords[] = {
       "volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "gpu", "sys", "cta",
@@ -443,7 +443,7 @@ tl::expected<Kernel, std::string> KernelDecoder::Run() {
   for (Instruction& instruction : kernel_.code) {
     if (instruction.flow == Flow::kBranch) instruction.target = first_instruction[instruction.target];
   }
-  Instruction end;  // falling off the end returns
+  Instruction end;  // a return for code without one at its end
   end.execute = FindNothing();
   end.flow = Flow::kReturn;
   kernel_.code.push_back(end);

@@ -1,5 +1,5 @@
-// PTX text to tokens. A word is a run of letters, digits and _ $ % . so an opcode with its suffixes is one
-// word; everything else is a token of one character. Comments and blanks vanish.
+// Splits PTX text into tokens. A word is a run of letters, digits and _ $ % . so an opcode with its suffixes
+// is one word; every other token is one character. Comments and blanks are dropped.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class Lexer {
   Token token_;
 };
 
-// The bits of an integer or floating-point literal ("0x1F", "12U", "0f3F800000" as f32 bits, "0d…" and
-// "1.5" as f64 bits); nullopt when the word is none or does not fit 64 bits.
+// The bits of an integer or floating-point literal ("0x1F", "12U", "0f3F800000" as f32 bits, "0d…" and "1.5"
+// as f64 bits); nullopt if the word is not a literal or does not fit 64 bits.
 struct Literal {
   std::uint64_t bits;
   bool is_double;  // f64 bits

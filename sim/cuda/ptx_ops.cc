@@ -34,11 +34,11 @@ std::uint64_t Put(T value) {
   } else if constexpr (std::is_same_v<T, bool>) {
     return value ? ~std::uint64_t{0} : 0;
   } else {
-    return static_cast<std::uint64_t>(value);  // sign-extends, as a load into a wider register has to
+    return static_cast<std::uint64_t>(value);  // sign-extends, as a load into a wider register must
   }
 }
 
-// Integers are computed in 64 unsigned bits and cut off: wraps around without undefined behaviour.
+// Integers are computed as 64 unsigned bits and cut off: they wrap without undefined behaviour.
 template <typename T>
 constexpr bool kIsInteger = std::is_integral_v<T>;
 template <typename T>
@@ -342,7 +342,7 @@ void Convert(Warp& warp, const Instruction& i) {
            [=](unsigned lane) { return Put<To>(ConvertValue<To, From>(Get<From>(a[lane]), rounding)); });
 }
 
-// Calls access(lane, pointer) for the active threads, once all their addresses were found good.
+// Calls access(lane, pointer) for the active threads, if all their addresses are valid.
 template <typename T, typename Access>
 void ForAddresses(Warp& warp, const Instruction& i, bool write, Access access) {
   const std::uint64_t* a = warp.At(i.a);
@@ -354,7 +354,7 @@ void ForAddresses(Warp& warp, const Instruction& i, bool write, Access access) {
   }
 }
 
-// Relaxed atomics: the host, copies and other kernels may touch the same bytes meanwhile.
+// Relaxed atomics: the host, copies and other kernels may touch the same bytes at the same time.
 template <typename T>
 using Bits = std::conditional_t<std::is_same_v<T, float>, std::uint32_t,
                                 std::conditional_t<std::is_same_v<T, double>, std::uint64_t, T>>;
@@ -363,7 +363,7 @@ struct Load {
   template <typename T>
   static void Run(Warp& warp, const Instruction& i) {
     std::uint64_t* d = warp.At(i.d);
-    // d and a may be the same register: a lane's address is read before its value is written.
+    // d and a may be the same register: each lane's address is read before its value is written.
     ForAddresses<Bits<T>>(warp, i, false, [=](unsigned lane, Bits<T>* pointer) {
       d[lane] = Put(__atomic_load_n(pointer, __ATOMIC_RELAXED));
     });
@@ -427,8 +427,8 @@ struct CompareAndSwap {
   }
 };
 
-// A thread that keeps reading the clock sees it move faster and faster, by 1/256 of the time it waited so
-// far: waiting for a second takes a few thousand reads.
+// The clock of a thread that keeps reading it runs faster and faster, by 1/256 of the time that the thread
+// has waited: a wait of a second takes a few thousand reads.
 void ReadTimer(Warp& warp, const Instruction& i) {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);

@@ -13,8 +13,8 @@ namespace gpuman::sim::cuda::ptx {
 
 inline constexpr unsigned kLanes = 32;
 
-// One register of a warp. Integers narrower than 64 bits are read by cutting off, f32 is held as its bits,
-// predicates as all ones or zero.
+// One register of a warp. Readers cut integers narrower than 64 bits; f32 is held as its bits, predicates as
+// all ones or zero.
 struct alignas(64) Column {
   std::array<std::uint64_t, kLanes> lane;
 };
@@ -37,7 +37,7 @@ struct Instruction {
   Flow flow = Flow::kNext;
 };
 
-// The registers that the hardware fills in.
+// The registers that the hardware sets.
 enum class Special : std::uint8_t {
   kTidX,
   kTidY,
@@ -67,7 +67,7 @@ struct SpecialUse {
 struct Constant {
   std::uint16_t register_index;
   std::uint64_t value;
-  std::int32_t global = -1;  // when not negative: the address of this variable is added
+  std::int32_t global = -1;  // if not negative: the address of this variable is added
 };
 
 struct Kernel {
@@ -88,7 +88,7 @@ struct Program {
   std::vector<Kernel> kernels;
 };
 
-// Gives a module's text meaning. The error is a sentence with a line number. Pure.
+// Decodes a module's text. The error is a sentence with a line number. Pure.
 tl::expected<Program, std::string> Decode(Text text);
 
 }  // namespace gpuman::sim::cuda::ptx

@@ -34,8 +34,8 @@ std::uint32_t GuardBits(Warp& warp, const Instruction& instruction) {
   return instruction.guard_negated ? ~bits : bits;
 }
 
-// Where the threads of a warp are. Those that took different ways wait at their place until the group at the
-// lowest place reaches them, which brings the two sides of a branch and the leavers of a loop together again.
+// The positions of the threads of a warp. Threads that took different branches wait until the group at the
+// lowest position reaches them; so the two sides of a branch, and threads that left a loop, join again.
 class Places {
  public:
   explicit Places(std::uint32_t live) : group_(live) {}
@@ -43,7 +43,7 @@ class Places {
   std::uint32_t pc = 0;
   std::uint32_t group() const { return group_; }
 
-  // Splits `leaving` off the group, to go on at `at`.
+  // Splits `leaving` off the group; they continue at `at`.
   void Park(std::uint32_t leaving, std::uint32_t at) {
     for (unsigned lane = 0; lane < kLanes; ++lane) {
       if ((leaving >> lane & 1) != 0) at_[lane] = at;
@@ -54,7 +54,7 @@ class Places {
   }
   void Retire(std::uint32_t done) { group_ &= ~done; }
 
-  // After pc changed: lets the lowest threads go on. False when all are done.
+  // After pc changed: chooses the threads at the lowest position. False if all threads have ended.
   bool Next() {
     if (group_ == 0) {
       if (waiting_ == 0) return false;
@@ -181,8 +181,7 @@ RunResult Run(const Kernel& kernel, std::span<const std::uint64_t> globals, Dime
     if (constant.global >= 0) value += globals[static_cast<std::size_t>(constant.global)];
     registers[constant.register_index].lane.fill(value);
   }
-  const auto own =
-      std::make_unique<Warp>();  // GCC 13 misaligns it on the stack where addresses are sanitized
+  const auto own = std::make_unique<Warp>();  // GCC 13 misaligns it on the stack with the address sanitizer
   Warp& warp = *own;
   warp.registers = registers.data();
   warp.parameters = parameters;

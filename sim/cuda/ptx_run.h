@@ -1,8 +1,8 @@
 // Runs decoded kernels on the calling thread.
 //
-// Threads of a grid run one warp after the other, so threads cannot wait for one another. Time read from
-// %globaltimer moves as if all of them ran at once: a kernel that waits for a time costs next to no processor
-// time, and the caller sleeps off what the result says it should have taken.
+// The warps of a grid run one after another, so threads cannot wait for one another. Time read from
+// %globaltimer moves as if all of them ran at once: a kernel that waits for a time costs almost no processor
+// time, and the caller then sleeps for the time that the result reports.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Range {
   bool writable = false;
 };
 
-// Which addresses a kernel may touch. Ranges found stay valid while the kernel runs.
+// The addresses that a kernel may touch. Ranges that Find returns stay valid while the kernel runs.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -35,7 +35,7 @@ struct Dimensions {
 struct RunResult {
   Fault fault = Fault::kNone;
   std::uint64_t fault_address = 0;
-  std::uint64_t waited_ns = 0;  // the longest time a thread spent by %globaltimer
+  std::uint64_t waited_ns = 0;  // the longest time that a thread waited by %globaltimer
 };
 
 // `globals` has the address of each variable of the program; `parameters` at least kernel.parameter_bytes.

@@ -1,4 +1,4 @@
-// The PTX interpreter alone: text in, effects on a piece of this process's memory out.
+// The PTX interpreter alone: runs text and checks the effects on memory of this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -76,7 +76,7 @@ TEST(Ptx, FillsWithAGridStrideWhateverTheShapeOfTheGrid) {
     ASSERT_EQ(result.fault, Fault::kNone);
     std::vector<std::uint32_t> expected(5000);
     std::iota(expected.begin(), expected.end(), 17u);
-    expected.push_back(0);  // one beyond is untouched
+    expected.push_back(0);  // the next one is untouched
     ASSERT_EQ(memory.words(), expected) << grid << " x " << block;
   }
 }

@@ -27,7 +27,7 @@ std::optional<unsigned> ParseUnsigned(std::string_view digits) {
   return value;
 }
 
-// Parses by recursive descent. The first error sticks; every function returns at once after it.
+// A recursive-descent parser. It keeps the first error; every function returns at once after it.
 class Parser {
  public:
   explicit Parser(std::string_view source) : lexer_(source) {}

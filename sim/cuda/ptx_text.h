@@ -1,7 +1,7 @@
-// PTX text to statements: what is written, before anyone asks what it means. ptx_decode.h gives it meaning.
+// Parses PTX text into statements, without their meaning. ptx_decode.h decodes the meaning.
 //
-// Understands the directives and the statement syntax that hand-written and compiler-made kernels without
-// shared or local memory use. Anything else is an error with a line number. Pure.
+// Understands the directives and the statement syntax of hand-written and compiler-made kernels without
+// shared or local memory. Anything else is an error with a line number. Pure.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ struct Text {
   std::vector<Entry> entries;
 };
 
-// Bytes of a type name without its dot ("u32" -> 4); 0 for an unknown one and for "pred".
+// Bytes of a type name without its dot ("u32" -> 4); 0 for an unknown name and for "pred".
 unsigned SizeOfType(std::string_view type);
 
 // The error is a sentence that begins with "line N: ".

@@ -1,4 +1,4 @@
-// The state that instructions work on while a warp runs; shared by ptx_run.cc and ptx_ops.cc.
+// The state of a warp that instructions work on; ptx_run.cc and ptx_ops.cc share it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ struct Warp {
   std::span<const std::uint8_t> parameters;
   Memory* memory;
 
-  // Threads that execute the current instruction: bits, and the same as a column of all ones or zero.
+  // The threads that execute the current instruction: as bits, and as a column of all ones or zero.
   std::uint32_t active = 0;
   Column mask{};
 
@@ -31,7 +31,7 @@ struct Warp {
 
   std::uint64_t* At(std::uint16_t index) { return registers[index].lane.data(); }
 
-  // Whether `size` bytes at `address` may be touched; notes the fault when not.
+  // Whether the kernel may touch `size` bytes at `address`; records the fault if not.
   bool Check(std::uint64_t address, unsigned size, bool write) {
     for (const Range& range : recent) {
       if (address >= range.begin && address < range.end && range.end - address >= size &&

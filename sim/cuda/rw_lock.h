@@ -1,5 +1,5 @@
-// A lock for many readers and one writer in which a waiting writer keeps new readers out, so that a stream of
-// readers cannot starve it. A thread must not take it twice.
+// A lock for many readers and one writer. A waiting writer keeps new readers out, so that a stream of readers
+// cannot starve it. A thread must not lock it twice.
 #pragma once
 
 #include <pthread.h>
@@ -23,13 +23,13 @@ class RwLock {
   RwLock(const RwLock&) = delete;
   RwLock& operator=(const RwLock&) = delete;
 
-  // The names that std::shared_lock and std::unique_lock call.
+  // The names that std::shared_lock and std::unique_lock need.
   void lock() { pthread_rwlock_wrlock(&lock_); }
   void unlock() { pthread_rwlock_unlock(&lock_); }
   void lock_shared() { pthread_rwlock_rdlock(&lock_); }
   void unlock_shared() { pthread_rwlock_unlock(&lock_); }
 
-  // False when it was not free by the deadline (CLOCK_REALTIME, nanoseconds).
+  // False if it could not lock by the deadline (CLOCK_REALTIME, nanoseconds).
   bool LockUntil(std::uint64_t deadline_ns) {
     timespec deadline{};
     deadline.tv_sec = static_cast<time_t>(deadline_ns / 1'000'000'000);

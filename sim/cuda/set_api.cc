@@ -5,7 +5,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// `stream` null: the form that returns when it is done.
+// `stream` null: the form that waits for the end.
 CUresult Set(const char* function, const CUstream* stream, const Fill& fill) {
   const Call call(function);
   if (!call) return call.error();

@@ -11,7 +11,7 @@ namespace {
 
 thread_local bool on_stream_thread = false;
 
-// A program's signals are for its own threads.
+// Blocks all signals: the new thread must not take the program's.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

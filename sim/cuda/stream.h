@@ -1,8 +1,8 @@
-// Streams: queues of work, each with a thread that does it in order.
+// Streams: queues of work, each with a thread that executes it in order.
 //
-// A stream knows nothing of contexts. Whoever submits says what an operation has to wait for in other streams
-// (context.h does, for the default streams and for events); these are always earlier submissions, so that
-// waiting cannot go in circles.
+// A stream does not know contexts. The submitter says which operations of other streams an operation waits
+// for (context.h does, for the default streams and for events); these are always earlier submissions, so
+// waits cannot form a cycle.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,7 @@ using namespace driver::abi;
 class Stream;
 class Capture;
 
-// A place in a stream; reached when everything up to it is done.
+// A place in a stream; it is reached when all work up to it is done.
 struct Mark {
   std::shared_ptr<Stream> stream{};
   std::uint64_t sequence = 0;
@@ -51,7 +51,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Mark Last();
   bool Reached(std::uint64_t sequence);
   void WaitFor(std::uint64_t sequence);
-  // No more will come: the thread ends when all is done.
+  // No more work will come: the thread ends when all work is done.
   void Close();
   // Closed and done.
   bool Finished();
@@ -72,7 +72,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool running_ = false, closed_ = false;
 };
 
-// Whether the calling thread is a stream's: there, callbacks of the program run and may not call the driver.
+// Whether the calling thread belongs to a stream: there, callbacks of the program run and may not call the
+// driver.
 bool OnStreamThread();
 
 }  // namespace gpuman::sim::cuda

@@ -31,19 +31,19 @@ CUresult Create(const char* function, CUstream* out, unsigned flags, int priorit
   return CUDA_SUCCESS;
 }
 
-// A capturing stream cannot be waited for or asked; trying spoils the capture.
+// A program cannot wait for or query a capturing stream; the attempt invalidates the capture.
 bool SpoilsCapture(const StreamCall& call) {
   const auto capture = call.on.context->CaptureOf(call.on.stream);
   if (capture != nullptr) capture->Invalidate();
   return capture != nullptr;
 }
 
-// A capture elsewhere forbids it as well, by its mode and this thread's.
+// A capture of another stream forbids it as well, depending on its mode and this thread's.
 bool MayNotWait(const StreamCall& call) {
   return SpoilsCapture(call) || call.call.driver().CaptureForbids(ThreadCaptureMode());
 }
 
-// The legacy stream is done when the blocking streams are as well: an empty operation waits for them.
+// The legacy stream is done only when the blocking streams are: an empty operation waits for them.
 CUresult MarkNow(const StreamCall& call, Mark& mark) {
   if (call.on.stream != call.on.context->legacy()) {
     mark = call.on.stream->Last();
@@ -53,7 +53,7 @@ CUresult MarkNow(const StreamCall& call, Mark& mark) {
       call.on.stream, CU_GRAPH_NODE_TYPE_EMPTY, [] {}, &mark);
 }
 
-// Writes or awaits a value that kernels and the host may change meanwhile.
+// Writes or awaits a value that kernels and the host may change at the same time.
 template <typename T>
 CUresult WriteValue(const StreamCall& call, CUdeviceptr address, T value) {
   Driver& driver = call.call.driver();

@@ -10,7 +10,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// A place where a stream waits until the test lets it go on.
+// Makes a stream wait until the test lets it continue.
 class Barrier {
  public:
   static void Wait(void* self) {
@@ -64,7 +64,7 @@ TEST(SimCudaStream, TheLegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
     EXPECT_OK(Launch(cu, "add", 1, 1, blocking, word, 100u));  // after the legacy one
     EXPECT_OK(cu.cuLaunchHostFunc(
         free, [](void*) {}, nullptr));
-    EXPECT_OK(cu.cuStreamSynchronize(free));  // waits for nobody
+    EXPECT_OK(cu.cuStreamSynchronize(free));  // waits for no other stream
     EXPECT_CU(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(nullptr));
     barrier.Open();
     EXPECT_OK(cu.cuStreamSynchronize(blocking));
@@ -280,7 +280,7 @@ TEST(SimCudaGraph, CapturedWorkRunsOnEachLaunch) {
     ASSERT_OK(cu.cuStreamEndCapture(stream, &graph));
     ASSERT_OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
     EXPECT_OK(cu.cuGraphDestroy(graph));
-    EXPECT_EQ(ReadWords(cu, words, 1).front(), 0u);  // nothing ran so far
+    EXPECT_EQ(ReadWords(cu, words, 1).front(), 0u);  // nothing has run yet
     for (unsigned i = 1; i <= 5; ++i) {
       EXPECT_OK(cu.cuGraphLaunch(exec, stream));
       EXPECT_OK(cu.cuStreamSynchronize(stream));
@@ -308,7 +308,7 @@ TEST(SimCudaGraph, WaitingSpoilsACapture) {
     EXPECT_CU(CUDA_ERROR_ILLEGAL_STATE, cu.cuStreamEndCapture(stream, &graph));
     EXPECT_CU(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
               cu.cuStreamBeginCapture_v2(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    // A blocking stream that captures cannot be waited for by the legacy stream.
+    // The legacy stream cannot wait for a blocking stream that captures.
     EXPECT_OK(cu.cuStreamBeginCapture_v2(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
     EXPECT_OK(cu.cuMemAlloc_v2(&pointer, 4));
     EXPECT_CU(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cu.cuMemsetD32Async(pointer, 1, 1, nullptr));

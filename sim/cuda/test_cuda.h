@@ -1,5 +1,5 @@
-// For tests: the simulated libcuda.so.1, loaded by dlopen in a child process of each test. The library keeps
-// one driver for a process, and a fault spoils it for good, so a test needs a process of its own.
+// For tests: the simulated libcuda.so.1, loaded by dlopen in a child process for each test. The library has
+// one driver for a process, and a fault breaks it for good, so a test needs a process of its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,9 +38,9 @@ testing::AssertionResult Gives(const char* expected_text, const char* call_text,
 bool Forked(const std::function<void()>& body);
 
 using Body = std::function<void(Cuda&, TestState&)>;
-// Runs a test's body in a process of its own on a state of its own.
+// Runs a test's body in a process of its own, with a state of its own.
 void OnState(const CreateOptions& options, const Body& body);
-// The same with cuInit done and the primary context of device 0 current.
+// The same after cuInit, with the primary context of device 0 current.
 void OnDevice(const Body& body, const CreateOptions& options = {});
 // Makes the primary context of device 0 current.
 void Start(const Cuda& cu);

@@ -1,4 +1,5 @@
-// The functions with the per-thread default stream: the same, with another meaning of the null stream.
+// The functions with the per-thread default stream: the same functions, with another meaning of the null
+// stream.
 #include "sim/cuda/twins.h"
 #include "sim/cuda/api.h"
 

@@ -1,4 +1,4 @@
-// Declares symbol_ptds or symbol_ptsz for each function that has such a twin.
+// Declares symbol_ptds or symbol_ptsz for each function that has a twin.
 #pragma once
 
 #include "sim/cuda/device.h"

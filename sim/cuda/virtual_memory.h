@@ -1,4 +1,4 @@
-// What a CUmemGenericAllocationHandle stands for.
+// The object behind a CUmemGenericAllocationHandle.
 #pragma once
 
 #include <memory>

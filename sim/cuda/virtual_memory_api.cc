@@ -37,7 +37,7 @@ CUresult CheckProperties(Driver& driver, const CUmemAllocationProp* prop, Device
 
 // Removes one mapping; the addresses stay reserved.
 void Unmap(Driver& driver, std::uint64_t begin) {
-  std::optional<Block> block;  // its memory goes back after the lock
+  std::optional<Block> block;  // its memory is freed after the lock is released
   const std::unique_lock execution(driver.execution);
   driver.memory.TakeAllocation(begin);
   block = driver.memory.TakeBlock(begin);
@@ -127,7 +127,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
     *handle = Number(known.get());
     return CUDA_SUCCESS;
   }
-  // All handles were released while the mapping kept the memory: there is a new one.
+  // The program released all handles while the mapping kept the memory: make a new handle.
   auto again = std::make_shared<VirtualHandle>();
   again->physical = block->physical;
   again->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -139,7 +139,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   return CUDA_SUCCESS;
 }
 
-// Part of a handle cannot be mapped: the real driver says NOT_SUPPORTED to that (measured).
+// A part of a handle cannot be mapped: the real driver answers NOT_SUPPORTED (measured).
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
   const Call call(__func__, Need::kHealthy);
@@ -253,18 +253,19 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   struct stat status {};
   if (fstat(given, &status) != 0 || status.st_size <= 0 ||
       !Aligned(static_cast<std::uint64_t>(status.st_size)) || (fcntl(given, F_GET_SEALS) < 0)) {
-    return CUDA_ERROR_UNKNOWN;  // measured: any descriptor that is none of the driver's
+    return CUDA_ERROR_UNKNOWN;  // measured: for a descriptor that is not the driver's
   }
   const auto gpu = GpuOfSharedFile(given);
   Device* device = nullptr;
   for (int ordinal = 0; Device* const one = call.driver().FindDevice(ordinal); ++ordinal)
     if (gpu && one->gpu() == *gpu) device = one;
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  // Measured: of a process that was restored on another GPU.
+  // Measured: for a process that was restored on another GPU.
   if (!device->IsAtHome()) return CUDA_ERROR_NOT_INITIALIZED;
   const int copy = fcntl(given, F_DUPFD_CLOEXEC, 0);
   auto imported = std::make_shared<VirtualHandle>();
-  // A handle of this process comes back as the memory that it has already, so that it counts once.
+  // Memory of this process's own handle is imported as the memory that it already has, so that it counts
+  // once.
   for (const auto& known : call.driver().virtual_handles.All()) {
     struct stat own {};
     if (known->physical->shareable() && fstat(known->physical->descriptor(), &own) == 0 &&
@@ -308,7 +309,7 @@ CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle, CUdevice, size_t, 
   return call ? CUDA_ERROR_NOT_SUPPORTED : call.error();
 }
 
-// A descriptor of the range, which stands for its memory as long as it is open.
+// Returns a descriptor of the range, which keeps its memory while it is open.
 CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size,
                                        CUmemRangeHandleType handle_type, unsigned long long) {
   const Call call(__func__, Need::kHealthy);

@@ -1,4 +1,4 @@
-// Virtual memory: bytes stay with their handle, whatever is mapped where.
+// Virtual memory: bytes belong to their handle, wherever it is mapped.
 #include <fcntl.h>
 #include <rapidcheck.h>
 
@@ -139,7 +139,7 @@ TEST(SimCudaVirtual, NothingIsReachedWithoutAccess) {
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cu.cuMemSetAccess(at, 4 * kGranule, &access, 1));
     EXPECT_OK(cu.cuMemSetAccess(at + kGranule, 2 * kGranule, &access, 1));
     EXPECT_OK(cu.cuMemcpyHtoD_v2(at + kGranule, host.data(), 2 * kGranule));
-    // The mapping is the range, not the reservation.
+    // The result is the mapping, not the reservation.
     EXPECT_OK(cu.cuMemGetAddressRange_v2(&base, &size, closed + 5));
     EXPECT_EQ(base, closed);
     EXPECT_EQ(size, kGranule);
@@ -204,7 +204,7 @@ TEST(SimCudaVirtual, ADescriptorCarriesMemoryToAnotherProcess) {
   EXPECT_TRUE(passed);
 }
 
-// A model of what should be where: handles with one value for each granule, mappings of handles to places.
+// A model of the expected state: handles with one value for each granule, mappings of handles to places.
 struct Model {
   struct Handle {
     CUmemGenericAllocationHandle handle;

@@ -1,4 +1,4 @@
-// The way to the simulated MPS control daemon (daemon.h), for programs and the control program alike.
+// Connects to the simulated MPS control daemon (daemon.h), for programs and the control program.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 
 namespace gpuman::sim::mps {
 
-// A stream socket, the caller's to close; -1: nobody listens in that pipe directory.
+// A stream socket that the caller must close; -1: no daemon listens in that pipe directory.
 inline int ConnectTo(const std::string& directory) {
   const std::string path = directory + "/control";
   sockaddr_un address{};

@@ -32,7 +32,7 @@ constexpr const char* kServerName = "nvidia-cuda-mps-server";
 
 using Clock = std::chrono::steady_clock;
 
-// "50.0", as the real one writes percentages.
+// "50.0", the real daemon's format of percentages.
 std::string Percent(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f", value);
@@ -41,7 +41,7 @@ std::string Percent(double value) {
 
 struct Limits {
   double threads = 100;
-  std::map<int, std::string> memory;  // by device, as it was written
+  std::map<int, std::string> memory;  // by device, as the command gave it
 };
 
 struct Server {
@@ -57,7 +57,7 @@ struct Peer {
   uid_t uid = 0;
   std::string line;
   bool joined = false;
-  pid_t server = 0;  // 0: waits for one
+  pid_t server = 0;  // 0: it waits for a server
 };
 
 class Daemon {
@@ -98,7 +98,7 @@ class Daemon {
     }
     ::poll(wait.data(), wait.size(), 50);
     if ((wait[0].revents & POLLIN) != 0) Accept();
-    // By descriptor: handling one may change the list.
+    // By descriptor, since handling one peer may change the list.
     for (std::size_t i = 1; i < wait.size(); i += 2)
       if (wait[i].revents != 0 || wait[i + 1].revents != 0) Hear(wait[i].fd, wait[i + 1].revents != 0);
     Reap();
@@ -157,7 +157,7 @@ class Daemon {
     (void)::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
   }
 
-  // A server for whoever waits: of one user at a time, as long as that user has clients.
+  // Gives waiting clients a server: for one user at a time, as long as that user has clients.
   void Serve() {
     for (auto& peer : peers_) {
       if (!peer.joined || peer.server != 0 || quit_at_) continue;
@@ -173,7 +173,7 @@ class Daemon {
     }
   }
 
-  // Servers of other users without clients go; false: one has some.
+  // Ends servers of other users that have no clients; false: one has clients.
   bool EndIdle(uid_t uid) {
     for (const auto& server : servers_)
       if (server.uid != uid && CountClients(server.pid) > 0) return false;

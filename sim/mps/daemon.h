@@ -5,17 +5,19 @@
 //   program  -> "join\n"                      <- "ok THREADS MEMORY\n" once its user's server serves;
 //                                             <- "gone CODE\n" when it was terminated or its server died
 //
-// What it does follows NVIDIA's documentation; docs/mps.md says what was seen of the real one. One thread.
+// Its behaviour follows NVIDIA's documentation; docs/mps.md says what was observed with the real one. One
+// thread.
 #pragma once
 
 #include <string>
 
 namespace gpuman::sim::mps {
 
-// Serves until it is told to quit; the exit status. `self`: the program, for servers to be started from.
+// Serves until a command tells it to quit; returns the exit status. `self`: the program, to start servers
+// from.
 int Serve(const std::string& directory, const std::string& self);
 
-// What a server does: waits until its control daemon is gone.
+// Runs a server: waits until its control daemon is gone.
 int BeServer();
 
 }  // namespace gpuman::sim::mps

@@ -1,5 +1,5 @@
-// nvidia-cuda-mps-control [-d | -f]: the daemon in the background or in front, or a program that passes
-// commands of its standard input to it and writes the answers. As nvidia-cuda-mps-server: a server.
+// nvidia-cuda-mps-control [-d | -f]: the daemon in the background or foreground, or a program that sends
+// commands from its standard input to the daemon and prints the answers. As nvidia-cuda-mps-server: a server.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ std::string Directory() {
   return set && *set ? set : "/tmp/nvidia-mps";
 }
 
-// 1: nobody listens.
+// Sends one command. 1: no daemon listens.
 int PassOn(const std::string& command) {
   const int fd = gpuman::sim::mps::ConnectTo(Directory());
   if (fd < 0) {

@@ -1,5 +1,5 @@
-// What every entry point does first: is the library initialised, does a fault slow it down, is the handle one
-// of ours, is the GPU still there.
+// The common begin of every entry point: checks that the library is initialised, obeys faults that slow it
+// down, and checks the handle and that the GPU is not lost.
 #pragma once
 
 #include <unistd.h>
@@ -13,7 +13,7 @@ namespace gpuman::sim {
 // NOLINTNEXTLINE(google-build-using-namespace): the entry points are written in the vendor's terms
 using namespace driver::abi;
 
-// One GPU, as the entry points see it.
+// One GPU for the entry points.
 struct Gpu {
   Shared& shared;
   unsigned index;
@@ -39,8 +39,8 @@ nvmlReturn_t OnSystem(const char* function, Body body) {
   return body(*session);
 }
 
-// Runs `body(const Gpu&)` when the library is initialised and the handle's GPU is there. What is of a whole
-// GPU (temperature, power, clocks) a MIG device does not have.
+// Runs `body(const Gpu&)` when the library is initialised and the handle's GPU is present. A MIG device is
+// refused, since it lacks the properties of a whole GPU (temperature, power, clocks).
 template <typename Body>
 nvmlReturn_t OnDevice(const char* function, nvmlDevice_t device, Body body) {
   Session* session = Session::Current();
@@ -53,7 +53,7 @@ nvmlReturn_t OnDevice(const char* function, nvmlDevice_t device, Body body) {
   return body(Gpu{shared, *index, shared.gpu_static[*index], shared.gpu[*index], session->client()});
 }
 
-// The same for a call that takes MIG devices as well: `body` is given the GPU instance as the GPU.
+// The same for a call that also accepts MIG devices: `body` gets the GPU instance as the GPU.
 template <typename Body>
 nvmlReturn_t OnDeviceOrInstance(const char* function, nvmlDevice_t device, Body body) {
   Session* session = Session::Current();
@@ -67,7 +67,7 @@ nvmlReturn_t OnDeviceOrInstance(const char* function, nvmlDevice_t device, Body 
   return body(Gpu{shared, index, shared.gpu_static[index], shared.gpu[index], session->client(), mig});
 }
 
-// The same for a call that changes a setting: the real driver lets only root do that.
+// The same for a call that changes a setting: the real driver allows that only to root.
 template <typename Body>
 nvmlReturn_t ChangeDevice(const char* function, nvmlDevice_t device, Body body) {
   return OnDevice(function, device, [&](const Gpu& gpu) -> nvmlReturn_t {
@@ -79,7 +79,7 @@ nvmlReturn_t ChangeDevice(const char* function, nvmlDevice_t device, Body body) 
   });
 }
 
-// One value for one pointer.
+// Stores one value through one pointer.
 template <typename To, typename From>
 nvmlReturn_t Give(To* to, From value) {
   if (to == nullptr) return NVML_ERROR_INVALID_ARGUMENT;

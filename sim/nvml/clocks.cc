@@ -1,4 +1,4 @@
-// Clocks: now, at most, supported, locked; performance state and what holds the clocks back.
+// Clocks: present, maximal, supported, locked; performance state and the reasons for lower clocks.
 #include <algorithm>
 #include <vector>
 
@@ -34,7 +34,7 @@ nvmlReturn_t GiveList(const std::vector<unsigned>& values, unsigned* count, unsi
   return NVML_SUCCESS;
 }
 
-// Application clocks exist for graphics (and SM, which follows) and memory.
+// Application clocks exist for graphics (and SM, which follows it) and memory.
 nvmlReturn_t GiveApplicationClock(const Gpu& gpu, nvmlClockType_t type, unsigned* mhz, unsigned graphics,
                                   unsigned memory) {
   if (type >= NVML_CLOCK_COUNT) return NVML_ERROR_INVALID_ARGUMENT;
@@ -165,7 +165,7 @@ nvmlReturn_t nvmlDeviceResetApplicationsClocks(nvmlDevice_t device) {
 
 nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* state) {
   return OnDevice(__func__, device, [&](const Gpu& gpu) {
-    // Data-centre parts stay in P0; a GeForce rests in P8.
+    // Data-centre GPUs stay in P0; an idle GeForce goes to P8.
     const bool rests = gpu.fixed.brand == NVML_BRAND_GEFORCE && !HasContexts(gpu);
     return Give(state, rests ? NVML_PSTATE_8 : NVML_PSTATE_0);
   });

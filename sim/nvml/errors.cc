@@ -8,7 +8,7 @@ using namespace sim;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Runs `body` with the counters of one kind, when the device counts ECC errors now.
+// Runs `body` with the counters of one kind, if the device counts ECC errors now.
 template <typename Body>
 nvmlReturn_t OnCounters(const char* function, nvmlDevice_t device, nvmlMemoryErrorType_t type,
                         nvmlEccCounterType_t counter, Body body) {
@@ -64,7 +64,7 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErro
                                              unsigned long long* errors) {
   return OnCounters(__func__, device, type, counter, [&](const auto& by_location) {
     if (location >= NVML_MEMORY_LOCATION_COUNT) return NVML_ERROR_INVALID_ARGUMENT;
-    // The places that devices with row remapping tell apart.
+    // The locations that devices with row remapping distinguish.
     if (location != NVML_MEMORY_LOCATION_DRAM && location != NVML_MEMORY_LOCATION_SRAM) {
       return NVML_ERROR_NOT_SUPPORTED;
     }
@@ -87,7 +87,7 @@ nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErr
   return OnDevice(__func__, device, [&](const Gpu& gpu) {
     if (status == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     if (status->version != nvmlEccSramErrorStatus_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    // Those that replace rows count errors in on-chip memory apart.
+    // Devices that remap rows count errors in on-chip memory separately.
     if (!gpu.Has(kFeatureEcc) || !gpu.Has(kFeatureRemappedRows)) return NVML_ERROR_NOT_SUPPORTED;
     nvmlEccSramErrorStatus_v1_t told{};
     told.version = status->version;

@@ -1,4 +1,4 @@
-// Event sets: waits that block until something is injected, or time is up.
+// Event sets: waits block until something is injected, or the time is up.
 #include <mutex>
 
 #include "sim/nvml/call.h"

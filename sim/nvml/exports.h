@@ -1,5 +1,5 @@
-// The entry points: every function of the product's list (driver/abi/nvml.h), with C linkage. What a library
-// of one driver version exports of them is chosen by its version script.
+// The entry points: every function of the product's list (driver/abi/nvml.h), with C linkage. The version
+// script of a driver version's library chooses which of them it exports.
 #pragma once
 
 #include "driver/abi/nvml.h"

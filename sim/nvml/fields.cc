@@ -27,7 +27,7 @@ nvmlReturn_t Signed(nvmlFieldValue_t& field, std::int32_t value) {
   return NVML_SUCCESS;
 }
 
-// The feature that a field needs; 0 = none. False: there is no such field.
+// The feature that a field needs; 0 = none. False: the field does not exist.
 bool FeatureOf(unsigned field, std::uint64_t& feature) {
   feature = 0;
   switch (field) {
@@ -75,7 +75,7 @@ bool FeatureOf(unsigned field, std::uint64_t& feature) {
   }
 }
 
-// The one-second average: what an idle H200 shows differs from the moment's value.
+// The one-second average: on an idle H200 it differs from the present value.
 unsigned AveragePower(const Gpu& gpu) {
   const unsigned now = PowerMilliwatts(gpu);
   return now == gpu.fixed.power_idle_mw ? gpu.fixed.power_idle_average_mw : now;

@@ -1,4 +1,4 @@
-// What a device is: values that never change.
+// The identity of a device: values that never change.
 #include <cstring>
 
 #include "sim/nvml/call.h"
@@ -95,7 +95,7 @@ nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned* multi) {
 
 nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtualizationMode_t* mode) {
   return OnDevice(__func__, device, [&](const Gpu& gpu) {
-    // The H200 that the profile was taken from belongs to a virtual machine.
+    // The H200 of the profile belonged to a virtual machine.
     const bool passed_through = std::strcmp(gpu.shared.profile, "h200") == 0;
     return Give(
         mode, passed_through ? NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH : NVML_GPU_VIRTUALIZATION_MODE_NONE);
@@ -117,7 +117,7 @@ nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEnableState_t* 
 }
 
 nvmlReturn_t nvmlDeviceGetDriverModel(nvmlDevice_t device, nvmlDriverModel_t*, nvmlDriverModel_t*) {
-  return OnDevice(__func__, device, [](const Gpu&) { return NVML_ERROR_NOT_SUPPORTED; });  // of Windows
+  return OnDevice(__func__, device, [](const Gpu&) { return NVML_ERROR_NOT_SUPPORTED; });  // for Windows
 }
 
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned*) {
@@ -132,7 +132,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, nvmlEn
   });
 }
 
-// The simulated links lead to switches, whose addresses are nobody's here.
+// The simulated links lead to switches without addresses.
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned, nvmlPciInfo_t*) {
   return OnDevice(__func__, device, [](const Gpu&) { return NVML_ERROR_NOT_SUPPORTED; });
 }

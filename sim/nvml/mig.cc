@@ -1,4 +1,4 @@
-// MIG: the mode, what a GPU can be split into, and MIG devices.
+// MIG: the mode, the profiles of a GPU, and MIG devices.
 #include <cstdio>
 #include <cstring>
 
@@ -12,7 +12,7 @@ using namespace sim;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// More indices of profiles than these nobody has (as of the newest header).
+// No GPU has a higher profile index (as of the newest header).
 constexpr unsigned kProfileCount = 18;
 
 bool IsOn(const Gpu& gpu) { return gpu.Has(kFeatureMig) && gpu.now.mig_current.load() != 0; }
@@ -49,7 +49,7 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn
     if (!gpu.Has(kFeatureMig)) return NVML_ERROR_NOT_SUPPORTED;
     gpu.now.mig_pending.store(mode);
     if (gpu.now.mig_current.load() == mode) return Give(activation, NVML_SUCCESS);
-    // A device in use keeps its mode until it is reset.
+    // A device in use keeps its mode until a reset.
     const bool busy = HasContexts(gpu) || !MigInstances(gpu.shared, gpu.index).empty();
     if (busy) return Give(activation, NVML_ERROR_IN_USE);
     if (gpu.now.mig_needs_reset.load() != 0) return Give(activation, NVML_ERROR_RESET_REQUIRED);

@@ -1,5 +1,5 @@
-// GPU instances and compute instances: where they can be, those that are there, and making and destroying
-// them. All of it is for root, as on the real driver.
+// GPU instances and compute instances: possible places, existing instances, and their creation and
+// destruction. All of it requires root, as with the real driver.
 #include <unistd.h>
 
 #include "sim/nvml/call.h"
@@ -11,7 +11,7 @@ using namespace sim;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// NVML_COMPUTE_INSTANCE_PROFILE_… of instances with this many slices; the ids are the same numbers.
+// NVML_COMPUTE_INSTANCE_PROFILE_… of instances with this many slices; the ids have the same numbers.
 std::optional<unsigned> ComputeProfileOf(unsigned slices) {
   switch (slices) {
     case 1:
@@ -29,7 +29,7 @@ std::optional<unsigned> ComputeProfileOf(unsigned slices) {
   }
 }
 
-// nullopt: a GPU instance of `all` slices has none.
+// nullopt: a GPU instance of `all` slices does not have this profile.
 std::optional<unsigned> SlicesOf(unsigned compute_profile, unsigned all) {
   for (unsigned slices = 1; slices <= all; ++slices)
     if (ComputeProfileOf(slices) == compute_profile && (MigComputeSizes(all) >> slices & 1) != 0)
@@ -51,7 +51,7 @@ nvmlReturn_t StatusOf(MigOutcome outcome) {
   return NVML_ERROR_UNKNOWN;
 }
 
-// Runs `body(gpu, row)` for the profile with this id, where the GPU can be split at all.
+// Runs `body(gpu, row)` for the profile with this id, if the GPU supports MIG.
 template <typename Body>
 nvmlReturn_t OnProfile(const char* function, nvmlDevice_t device, unsigned id, bool needs_mode, Body body) {
   return ChangeDevice(function, device, [&](const Gpu& gpu) {

@@ -1,4 +1,4 @@
-// The simulated library as a client sees it, through the product's wrapper.
+// The simulated library as a client uses it, through the product's wrapper.
 #include "driver/nvml.h"
 
 #include <fcntl.h>
@@ -37,7 +37,7 @@ class Machine {
   std::string folder_;
 };
 
-// A machine with the library loaded and its first device at hand.
+// A machine with the library loaded, and its first device.
 class SimulatedNvml : public ::testing::Test {
  protected:
   void Boot(const CreateOptions& options = {}, const char* folder = "") {
@@ -52,7 +52,7 @@ class SimulatedNvml : public ::testing::Test {
   const NvmlCalls& calls() const { return nvml_->calls(); }
   Shared& shared() { return machine_->shared(); }
 
-  // A process that holds so many bytes of the first GPU.
+  // Makes a process hold this many bytes of the first GPU.
   bool Hold(std::uint64_t bytes) {
     static Client client(machine_->state());
     client.ContextCreated(0);

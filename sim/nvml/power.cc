@@ -156,7 +156,7 @@ nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounte
                                          unsigned* kb_a_second) {
   return OnDevice(__func__, device, [&](const Gpu&) {
     if (counter > NVML_PCIE_UTIL_RX_BYTES) return NVML_ERROR_INVALID_ARGUMENT;
-    // What an idle H200 shows; copies are not counted.
+    // The values of an idle H200; copies do not count.
     return Give(kb_a_second, counter == NVML_PCIE_UTIL_TX_BYTES ? 1045u : 578u);
   });
 }

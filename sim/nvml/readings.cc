@@ -15,7 +15,7 @@ std::optional<std::int64_t> Injected(const Signed64& reading) {
   return value == kNotInjected ? std::nullopt : std::optional(value);
 }
 
-// The highest clock that is allowed now.
+// The highest clock that is allowed at present.
 unsigned CeilingMhz(const Gpu& gpu, ClockKind kind) {
   const unsigned highest = gpu.fixed.clock_max_mhz[static_cast<unsigned>(kind)];
   const Word32& locked =
@@ -84,7 +84,7 @@ std::uint64_t ThrottleReasons(const Gpu& gpu) {
   return limited ? nvmlClocksEventReasonApplicationsClocksSetting : 0;
 }
 
-// As if the device had been idle since it was counted from: it grows, which is what a reader relies on.
+// As if the device had been idle since the counter began: readers rely only on its growth.
 std::uint64_t EnergyMillijoules(const Gpu& gpu) {
   return (MonotonicNs() - gpu.now.energy_since_ns.load()) / 1'000'000 * gpu.fixed.power_idle_mw / 1000;
 }

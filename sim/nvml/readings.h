@@ -1,4 +1,4 @@
-// What the sensors of a GPU show: injected values where there are some, else computed from profile and load.
+// The readings of a GPU's sensors: injected values if there are any, else computed from profile and load.
 #pragma once
 
 #include <cstdint>

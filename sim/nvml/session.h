@@ -14,9 +14,9 @@ namespace gpuman::sim {
 
 class Session {
  public:
-  // nvmlInit and nvmlShutdown: counted. The first maps the state that GPUMAN_SIM_DIR names and makes this
-  // process a client of the driver; the last ends that, and keeps the mapping, since another thread may be
-  // inside a call.
+  // nvmlInit and nvmlShutdown are counted. The first Init maps the state that GPUMAN_SIM_DIR names and makes
+  // this process a client of the driver; the last Shutdown ends that but keeps the mapping, since another
+  // thread may be inside a call.
   static driver::abi::nvmlReturn_t Init();
   static driver::abi::nvmlReturn_t Shutdown();
   // nullptr when not initialised.
@@ -28,7 +28,7 @@ class Session {
   driver::abi::nvmlDevice_t HandleOf(unsigned index);
   std::optional<unsigned> IndexOf(driver::abi::nvmlDevice_t handle) const;
 
-  // The same of MIG. A handle names a place among the instances; nullopt: nothing is there any more.
+  // The same for MIG. A handle names a place among the instances; nullopt: no instance is there any more.
   driver::abi::nvmlDevice_t HandleOf(const MigDevice& device);
   driver::abi::nvmlGpuInstance_t HandleOf(const MigInstance& instance);
   driver::abi::nvmlComputeInstance_t HandleOf(const MigInstance& instance, unsigned compute_id);
@@ -43,9 +43,9 @@ class Session {
   State state_;
   std::string directory_;
   Client client_;
-  // Of another directory; kept, since a thread may still be inside a call. Nobody asks for it.
+  // The session of another directory; kept, since a thread may still be inside a call. No code reads it.
   [[maybe_unused]] Session* earlier_;
-  // Their addresses are the handles.
+  // The addresses of these bytes are the handles.
   static constexpr unsigned kComputes = 8;
   std::array<char, kMaxGpus> handles_{};
   std::array<char, kMaxInstances> instances_{};

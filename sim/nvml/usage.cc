@@ -1,4 +1,4 @@
-// Who uses how much: memory, processes, utilization.
+// The use of a GPU: memory, processes, utilization.
 #include <algorithm>
 #include <vector>
 
@@ -21,8 +21,8 @@ struct User {
   unsigned instance = kNoInstance, compute = kNoInstance;  // of MIG
 };
 
-// Processes with a context on one of the devices of the state, as far as the caller's pid namespace has them,
-// which is how NVIDIA's kernel module has it; one that was checkpointed is off it.
+// Adds the processes with a context on one of the state's devices that the caller's pid namespace contains,
+// as NVIDIA's kernel module does; a checkpointed process is not on the device.
 void AddUsers(const Gpu& gpu, unsigned device, ClientKind kind, const std::vector<ProcessSlot*>& slots,
               const MigInstance* instance, std::vector<User>& users) {
   for (const ProcessSlot* slot : slots) {
@@ -43,7 +43,7 @@ void AddUsers(const Gpu& gpu, unsigned device, ClientKind kind, const std::vecto
   }
 }
 
-// Those of a GPU that is split are those of its instances.
+// For a GPU that is split, the users of its instances.
 std::vector<User> UsersOf(const Gpu& gpu, ClientKind kind) {
   std::vector<User> users;
   const auto slots = gpu.client.LiveSlots();
@@ -78,7 +78,7 @@ std::uint64_t SweptUse(const Gpu& gpu) {
   return DeviceUsed(gpu.shared, gpu.index);
 }
 
-// "On MIG-enabled GPUs, querying utilization is not currently supported" (nvml.h), of devices, engines and
+// "On MIG-enabled GPUs, querying utilization is not currently supported" (nvml.h), for devices, engines and
 // processes.
 template <typename Body>
 nvmlReturn_t OnUnsplit(const char* function, nvmlDevice_t device, Body body) {
@@ -103,7 +103,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
   return OnDeviceOrInstance(__func__, device, [&](const Gpu& gpu) {
     if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (memory->version != nvmlMemory_v2) return NVML_ERROR_FUNCTION_NOT_FOUND;  // what an H200 on 580 says
+    if (memory->version != nvmlMemory_v2) return NVML_ERROR_FUNCTION_NOT_FOUND;  // as an H200 on 580 answers
     const std::uint64_t used = SweptUse(gpu);
     const std::uint64_t reserved = gpu.fixed.memory_reserved;
     *memory = {nvmlMemory_v2, gpu.fixed.memory_total, reserved, gpu.fixed.memory_total - reserved - used,
@@ -155,7 +155,7 @@ nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned
 
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
                                                         nvmlProcessInfo_v2_t*) {
-  return OnDevice(__func__, device, [&](const Gpu&) { return Give(count, 0u); });  // no MPS is simulated
+  return OnDevice(__func__, device, [&](const Gpu&) { return Give(count, 0u); });  // lists no MPS client
 }
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* rates) {
@@ -176,7 +176,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
       if (busy != 0) found.push_back({user.pid, now_us, busy, busy / 2, 0, 0});
     }
     if (found.empty()) return NVML_ERROR_NOT_FOUND;
-    constexpr std::size_t kMinRoom = 72;  // what an H200 asks for, however few samples there are
+    constexpr std::size_t kMinRoom = 72;  // the size that an H200 requires, however few samples there are
     const std::size_t room = *count;
     const std::size_t needed = std::max(found.size(), kMinRoom);
     *count = static_cast<unsigned>(room < needed ? needed : found.size());

@@ -1,7 +1,7 @@
-// What each kind of GPU can be split into (MIG): its profiles, with the places that each can take.
+// How each kind of GPU can be split (MIG): its profiles, with the places of each.
 //
-// Counts, engines and names: NVIDIA's Multi-Instance GPU User Guide, "Supported MIG Profiles". Ids, memory,
-// multiprocessors and places: what `nvidia-smi mig -lgip` and `-lgipp` print on such GPUs.
+// Counts, engines and names are from NVIDIA's Multi-Instance GPU User Guide, "Supported MIG Profiles". Ids,
+// memory, multiprocessors and places are from the output of `nvidia-smi mig -lgip` and `-lgipp` on such GPUs.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ enum class MigKind : std::uint32_t {
 struct MigProfile {
   const char* name;      // "1g.10gb+me"
   std::uint32_t index;   // NVML_GPU_INSTANCE_PROFILE_…
-  std::uint32_t id;      // what it is created by
+  std::uint32_t id;      // the id to create it by
   std::uint32_t slices;  // of the multiprocessors
-  std::uint32_t most;    // that a GPU takes
+  std::uint32_t most;    // the most that a GPU can have
   std::uint32_t multiprocessors;
   std::uint32_t memory_mib;
   std::uint32_t copy_engines, decoders, jpegs, ofas;

@@ -31,7 +31,7 @@ void SetIdentity(GpuStatic& gpu, const char* first, unsigned index, std::uint32_
   gpu.board_id = gpu.pci_bus << 8 | gpu.pci_device;
 }
 
-// In an eight-way server: all joined by NVLink, two to a PCIe switch, four to a socket.
+// The topology of a server with eight GPUs: NVLink joins all, a PCIe switch has two, a socket four.
 void SetServerPlace(GpuStatic& gpu, unsigned index) {
   gpu.nvlink_peers = ~(1u << index);
   gpu.pcie_switch = index / 2;
@@ -46,7 +46,7 @@ constexpr std::uint64_t kDataCentre =
     kFeatureMemoryTemperature | kFeatureViolations | kFeatureSerial | kFeatureVmm | kFeatureManagedFaults |
     kFeatureAccounting | kFeaturePeerAccess;
 
-// An H200 in a virtual machine, as nvidia-smi -q of driver 580.159.04 shows it.
+// An H200 in a virtual machine, by the output of nvidia-smi -q of driver 580.159.04.
 void FillH200(GpuStatic& gpu, unsigned index) {
   Copy(gpu.name, "NVIDIA H200");
   Copy(gpu.serial, "0");
@@ -94,7 +94,7 @@ void FillH200(GpuStatic& gpu, unsigned index) {
   gpu.temperature_idle_c = 33;
   gpu.memory_temperature_idle_c = 35;
   NoThresholds(gpu);
-  gpu.thresholds_c[0] = 95;  // shutdown; the margins below are what 580 shows
+  gpu.thresholds_c[0] = 95;  // shutdown; the margins below are those of driver 580
   gpu.thresholds_c[1] = 89;
   gpu.thresholds_c[2] = 95;
   gpu.thresholds_c[3] = 87;
@@ -161,7 +161,7 @@ void FillA100(GpuStatic& gpu, unsigned index) {
   gpu.remap_banks = 640;
 }
 
-// A GeForce of a laptop: much is not supported.
+// A GeForce in a laptop: it does not support many features.
 void FillRtx4050(GpuStatic& gpu, unsigned index) {
   Copy(gpu.name, "NVIDIA GeForce RTX 4050 Laptop GPU");
   Copy(gpu.vbios, "95.07.1B.00.52");

@@ -1,4 +1,4 @@
-// The kinds of GPU that the simulated driver can be, and the driver versions it can be of.
+// The kinds of GPU and the driver versions that can be simulated.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gpuman::sim {
 
-// Writes the values of the index-th GPU of a machine with this kind; false when there is no such profile.
+// Fills in the index-th GPU of a machine with this kind of GPU; false if there is no such profile.
 bool FillProfile(std::string_view profile, unsigned index, GpuStatic& gpu);
 
 // "rtx4050, a100, …", for messages.
@@ -22,7 +22,7 @@ struct DriverVersion {
 
 std::optional<DriverVersion> ParseDriverVersion(std::string_view text);
 
-// The CUDA version that a driver of this version brings, as 13000 for 13.0.
+// The CUDA version of this driver version: 13000 for 13.0.
 std::uint32_t CudaVersionOf(const DriverVersion& version);
 
 }  // namespace gpuman::sim

@@ -15,7 +15,7 @@
 namespace gpuman::sim {
 namespace {
 
-// Sixteen random bytes that the kernel gives each program image; kept over fork, new with each execve.
+// Sixteen random bytes that the kernel gives each program image; a fork keeps them, an execve changes them.
 std::uint64_t ImageId() {
   std::uint64_t id = 1;
   if (const auto* bytes = reinterpret_cast<const void*>(getauxval(AT_RANDOM)))
@@ -55,7 +55,8 @@ void RaiseLimit(Word32& limit, std::uint32_t to) {
   }
 }
 
-// Adds a span of time to the buckets that it touches; by the slot's own process, one thread at a time.
+// Adds a span of time to the buckets that it touches; only the slot's own process calls it, one thread at a
+// time.
 void AddBusy(ProcessGpu& gpu, std::uint64_t from_ns, std::uint64_t to_ns) {
   constexpr std::uint64_t kKept = kBusyBuckets * kBusyBucketNs;
   if (to_ns - from_ns > kKept) from_ns = to_ns - kKept;
@@ -72,7 +73,7 @@ void AddBusy(ProcessGpu& gpu, std::uint64_t from_ns, std::uint64_t to_ns) {
 
 }  // namespace
 
-// What belongs to one process; a child of fork makes its own and leaves the parent's alone (its locks may be
+// The part of one process; a forked child makes its own and does not touch the parent's (whose locks may be
 // held).
 struct Client::Local {
   explicit Local(const Shared& shared) : liveness(shared.machine_space) {}
@@ -113,7 +114,7 @@ Client::Local& Client::Current() {
   return *local;
 }
 
-// Costs a look at each slot that was ever used and one system call; `thoroughly` also looks at each process.
+// Looks at each slot that was ever used and makes one system call; `thoroughly` also checks each process.
 void Client::Local::Sweep(Shared& shared, bool thoroughly) {
   const std::uint32_t limit = shared.slot_limit.load();
   watched.resize(limit);
@@ -141,15 +142,15 @@ std::uint32_t Client::Local::PidOf(std::uint64_t owner) const {
   return owner == identity ? static_cast<std::uint32_t>(pid) : liveness.PidOf(owner);
 }
 
-// Another library of this process may have claimed a slot: share the lowest one. One of an earlier program
-// image (execve) is emptied and taken over.
+// Finds the slot of this process. Another library of the process may have claimed one: shares the lowest.
+// Clears and takes over the slot of an earlier program image (execve).
 void Client::Local::FindOwn(Shared& shared, std::uint64_t image) {
   const std::uint32_t limit = shared.slot_limit.load();
   const unsigned end = slot == nullptr ? limit : index;
   for (unsigned i = 0; i < end; ++i) {
     ProcessSlot& candidate = shared.processes[i];
     if (candidate.owner.load() != identity) continue;
-    while (candidate.published.load() != identity) sched_yield();  // a thread of this process is at it
+    while (candidate.published.load() != identity) sched_yield();  // a thread of this process fills it
     if (candidate.image.exchange(image) != image) {
       GiveBackAll(shared, i, identity);
       ClearSlot(candidate);

@@ -16,7 +16,7 @@ timespec ToTimespec(std::uint64_t ns) {
   return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
 }
 
-// Time left until `deadline_ns`, in milliseconds, at least 1 while it lies ahead; 0 = passed.
+// Time left until `deadline_ns`, in milliseconds: at least 1 before the deadline, 0 after it.
 std::int64_t MsUntil(std::uint64_t deadline_ns) {
   const std::uint64_t now = MonotonicNs();
   return deadline_ns <= now ? 0 : static_cast<std::int64_t>((deadline_ns - now + 999'999) / 1'000'000);
@@ -79,8 +79,8 @@ std::optional<EventRecord> WaitEvent(Shared& shared, const EventFilter& filter, 
       const Event& event = shared.events[next % kEventRingSize];
       const EventRecord record{static_cast<unsigned>(event.gpu.load()), event.type.load(), event.data.load()};
       const bool complete = event.sequence.load() == next + 1;
-      // An incomplete one is being written, and the wake-up follows, or its writer died: skipped with the
-      // next event.
+      // An incomplete event is being written, and a wake-up will follow, or its writer died: the next event
+      // skips it.
       if (!complete && next + 1 == end) break;
       ++next;
       if (complete && record.gpu < kMaxGpus && (filter.types[record.gpu] & record.type) != 0) return record;

@@ -13,8 +13,8 @@
 namespace gpuman::sim {
 namespace {
 
-// A pid is below 2^22. Starts of one number in one namespace that are a multiple of 31 days apart are not
-// told apart.
+// A pid is below 2^22. Two processes of one pid and namespace whose starts differ by a multiple of 31 days
+// have the same identity.
 constexpr unsigned kStartBits = 28, kSpaceBits = 14;
 constexpr std::uint64_t kStartMask = (std::uint64_t{1} << kStartBits) - 1;
 constexpr std::uint64_t kSpaceMask = (std::uint64_t{1} << kSpaceBits) - 1;
@@ -34,8 +34,8 @@ std::optional<std::uint64_t> StartTicksIn(const char* path) {
   close(fd);
   if (size <= 0) return std::nullopt;
   text[static_cast<std::size_t>(size)] = '\0';
-  // The name may hold spaces and parentheses: count fields from the last ')'. State is field 3, start
-  // time 22.
+  // The name may contain spaces and parentheses: count fields from the last ')'. State is field 3, start time
+  // 22.
   const char* at = std::strrchr(text.data(), ')');
   if (at == nullptr || std::strlen(at) < 3) return std::nullopt;
   at += 2;
@@ -57,7 +57,7 @@ std::optional<std::uint32_t> SpaceIn(const char* path) {
   return static_cast<std::uint32_t>(std::strtoull(number + 1, nullptr, 10) & kSpaceMask);
 }
 
-// The last number of the line "NSpid:", which is that in the process's own namespace.
+// The last number of the line "NSpid:": the pid in the process's own namespace.
 std::uint32_t InnermostNumber(const char* path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "re"), std::fclose);
   if (file == nullptr) return 0;
@@ -75,7 +75,7 @@ bool Is(std::uint32_t pid, std::uint64_t identity) {
   if (!Sight::StillRuns(identity, pid)) return false;
   std::array<char, 64> path;
   std::snprintf(path.data(), path.size(), "/proc/%u/ns/pid", pid);
-  // Not told to everybody; start and number alone then have to do.
+  // Not every process may read this; number and start time must do then.
   if (SpaceIn(path.data()).value_or(SpaceOf(identity)) != SpaceOf(identity)) return false;
   std::snprintf(path.data(), path.size(), "/proc/%u/status", pid);
   return InnermostNumber(path.data()) == NumberOf(identity);

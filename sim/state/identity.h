@@ -1,8 +1,8 @@
-// Who a process is to the simulated driver, and what one process sees of another.
+// The identity of a process for the simulated driver, and what one process sees of another.
 //
-// It is as the kernel and NVIDIA's driver have it: a process is known by its number in the namespace of who
-// asks, and is not seen at all from a namespace that it is not in. A container sees its own processes; the
-// machine, whose namespace is the one in which the state was made, sees those of all.
+// This follows the kernel and NVIDIA's driver: a process has the number of the asker's namespace, and is
+// invisible from a namespace that does not contain it. A container sees its own processes; the machine, whose
+// namespace is the one in which the state was made, sees all processes.
 #pragma once
 
 #include <cstdint>
@@ -10,39 +10,39 @@
 
 namespace gpuman::sim {
 
-// Identity of a process in one word; ProcessSlot::owner. `number` is its pid in its own pid namespace,
+// The identity of a process in one word; ProcessSlot::owner. `number` is its pid in its own pid namespace,
 // `space` that namespace (OwnSpace).
 std::uint64_t MakeIdentity(std::uint32_t number, std::uint32_t space, std::uint64_t start_ticks);
 
-// Identity of this process; 0 when /proc is not readable.
+// The identity of this process; 0 if /proc is not readable.
 std::uint64_t OwnIdentity();
 
-// The pid namespace of this process: the lowest bits of its number, in which no two on a machine are alike
-// unless it has many thousands. 0 where /proc does not tell.
+// The pid namespace of this process: the lowest bits of its number. Two namespaces of a machine share them
+// only if it has many thousands. 0 if /proc does not show it.
 std::uint32_t OwnSpace();
 
-// Start time in clock ticks since boot of a running process; nullopt when there is none or it is a zombie.
-// The number is one of this process's namespace.
+// Start time of a running process in clock ticks since boot; nullopt if it does not exist or is a zombie.
+// `pid` is a number of this process's namespace.
 std::optional<std::uint64_t> ReadStartTicks(std::uint32_t pid);
 
-// What this process sees of the others. As of its making: not to be kept over a fork.
+// What this process sees of the others, as of the constructor: do not keep it over a fork.
 class Sight {
  public:
-  // Of a process that is out of sight: whether it runs, who sees it has to tell.
+  // The pid of a process that is out of sight: only processes that see it can tell whether it runs.
   static constexpr std::uint32_t kElsewhere = 0;
 
   explicit Sight(std::uint32_t machine_space);  // Shared::machine_space
 
-  // The pid by which this process knows it, or kElsewhere; nullopt when it has ended. Costs a look at every
-  // process of the machine where it is one of another namespace.
+  // The pid by which this process knows the other, or kElsewhere; nullopt if it has ended. For a process of
+  // another namespace it looks at every process of the machine.
   std::optional<std::uint32_t> Find(std::uint64_t identity) const;
-  // The same of one that was found before, at no such cost.
+  // The same for a process that was found before, without that cost.
   static bool StillRuns(std::uint64_t identity, std::uint32_t pid);
 
  private:
   std::uint32_t machine_;
   std::uint32_t own_ = 0;     // OwnSpace
-  bool proc_is_own_ = false;  // /proc shows the processes by their numbers in this namespace
+  bool proc_is_own_ = false;  // /proc shows processes by their numbers in this namespace
 };
 
 }  // namespace gpuman::sim

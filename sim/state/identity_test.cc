@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint64_t kGpuGiB = std::uint64_t{1} << 30;
 
-// As a runtime makes a container: the first process of a pid namespace, with a /proc of its own. False where
-// that is not allowed.
+// Enters namespaces as a container runtime does: the first process of a pid namespace, with a /proc of its
+// own. False where that is not allowed.
 bool EnterNamespaces() {
   return unshare(CLONE_NEWPID | CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) == 0 &&
          mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
@@ -34,7 +34,7 @@ bool NamespacesAreAllowed() {
   return child.succeeded();
 }
 
-// A process in a container, that runs `body` and then waits to be killed.
+// A process in a container that runs `body` and then waits until it is killed.
 class Contained {
  public:
   explicit Contained(const std::function<bool()>& body)
@@ -62,7 +62,7 @@ class Contained {
   Contained& operator=(const Contained&) = delete;
 
   bool succeeded() const { return outer_.succeeded(); }
-  // Its number outside.
+  // Its pid outside the container.
   std::uint32_t pid() const { return static_cast<std::uint32_t>(*pid_); }
   void Kill() {
     if (*pid_ <= 0) return;

@@ -2,9 +2,9 @@
 // simulated NVML or CUDA library, and by gpuman-sim. Plain fixed-size data without pointers.
 //
 // Concurrency: `GpuStatic` and the identity fields of `Shared` are written before the file is published and
-// never again. Everything else is an atomic. A process may be killed between any two instructions, so no
-// invariant spans two words, except memory accounting, where other processes complete a dead one's operation
-// (memory.h).
+// do not change afterwards. All other fields are atomic. A process may be killed between any two
+// instructions, so no invariant spans two words, except memory accounting, where other processes complete a
+// dead one's operation (memory.h).
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
 inline constexpr std::uint32_t kStateVersion = 6;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kMaxInstances = 16;  // MIG instances, of all GPUs together
-// GPUs, then MIG instances: what has memory and processes of its own.
+// GPUs, then MIG instances: every device with memory and processes of its own.
 inline constexpr unsigned kMaxDevices = kMaxGpus + kMaxInstances;
 inline constexpr unsigned kMaxProcesses = 4096;
 inline constexpr unsigned kMaxShared = 8192;
@@ -27,7 +27,7 @@ inline constexpr unsigned kMaxRefusals = 8;
 inline constexpr unsigned kAllGpus = ~0u;
 inline constexpr std::uint64_t kAccountingUnit = 4096;  // bytes; memory is accounted in these
 
-// Utilization is kept as busy time in buckets of time, so that no sampler has to run.
+// Utilization is stored as busy time in buckets of time, so that no sampler must run.
 inline constexpr std::uint64_t kBusyBucketNs = 100'000'000;
 inline constexpr unsigned kBusyBuckets = 16;
 
@@ -41,7 +41,7 @@ using Signed64 = std::atomic<std::int64_t>;
 enum class ClockKind : std::uint32_t { kGraphics, kSm, kMemory, kVideo, kCount };
 inline constexpr unsigned kClockKinds = static_cast<unsigned>(ClockKind::kCount);
 
-// What a device has at all; a call for a feature that it lacks answers NOT_SUPPORTED.
+// The features of a device; a call for a missing feature answers NOT_SUPPORTED.
 enum Feature : std::uint64_t {
   kFeatureEcc = 1u << 0,
   kFeatureMig = 1u << 1,
@@ -57,7 +57,7 @@ enum Feature : std::uint64_t {
   kFeatureMemoryTemperature = 1u << 11,
   kFeatureViolations = 1u << 12,
   kFeatureSerial = 1u << 13,
-  kFeaturePeerAccess = 1u << 14,  // one reads another's memory: NVLink, or PCIe where the driver lets it
+  kFeaturePeerAccess = 1u << 14,  // one GPU reads another's memory: NVLink, or PCIe if the driver allows it
   kFeatureTemperatureLimit = 1u << 15,  // the "T.Limit" margin instead of absolute thresholds
   kFeatureVmm = 1u << 16,               // CUDA virtual memory management
   kFeatureManagedFaults = 1u << 17,     // concurrent managed access
@@ -98,7 +98,7 @@ struct GpuStatic {
   std::uint32_t fans;
   std::uint32_t nvlinks;
   std::uint32_t nvlink_peers;            // bits: the GPUs, by index, that this one reaches by NVLink
-  std::uint32_t pcie_switch, numa_node;  // numbers; those of one switch, or node, have the same
+  std::uint32_t pcie_switch, numa_node;  // equal numbers: the same switch, or node
   std::uint32_t mig_slices;              // most GPU instances; 0 without MIG
   std::uint32_t mig_kind;                // MigKind: what it can be split into (profiles/mig_tables.h)
   std::array<std::uint32_t, kClockKinds> clock_max_mhz;
@@ -106,15 +106,15 @@ struct GpuStatic {
   std::array<std::uint32_t, 8> memory_clocks_mhz;  // supported, highest first, 0 ends
   std::uint32_t graphics_clock_min_mhz, graphics_clock_step_mhz;
   std::uint32_t power_min_mw, power_max_mw, power_default_mw;
-  std::uint32_t power_idle_mw;          // what the device draws with nothing to do
-  std::uint32_t power_idle_average_mw;  // the one-second average of it
+  std::uint32_t power_idle_mw;          // the power of an idle device
+  std::uint32_t power_idle_average_mw;  // its one-second average
   std::uint32_t memory_power_idle_mw;
   std::int32_t temperature_idle_c, memory_temperature_idle_c;
   std::array<std::int32_t, kThresholds> thresholds_c;
   std::int32_t tlimit_shutdown_c, tlimit_slowdown_c, tlimit_max_operating_c, tlimit_idle_margin_c;
   std::int32_t tlimit_memory_max_c;
   std::uint32_t remap_banks;          // banks with full remap availability
-  std::uint32_t persistence_at_boot;  // 1 where the machine's start-up turns it on
+  std::uint32_t persistence_at_boot;  // 1 if the machine's start-up turns it on
 };
 
 inline constexpr std::int64_t kNotInjected = INT64_MIN;
@@ -155,15 +155,15 @@ struct GpuDynamic {
   Word32 last_xid;
   Word32 recovery_action;  // field 230
   Word32 lost;             // every call answers GPU_IS_LOST, CUDA fails with CUDA_ERROR_DEVICE_UNAVAILABLE
-  // CLOCK_MONOTONIC; until when copies of all processes have taken the bus: [0 to the device, 1 to the host].
+  // CLOCK_MONOTONIC until when copies of all processes occupy the bus: [0 to the device, 1 to the host].
   std::array<Word64, 2> bus_busy_until_ns;
-  Word64 energy_since_ns;  // CLOCK_MONOTONIC; the energy counter began anew, with the driver or a reset
+  Word64 energy_since_ns;  // CLOCK_MONOTONIC; when the energy counter began, with the driver or a reset
   Word64 nvlink_crc_errors;
   Word64 nvlinks_down;               // bits
-  Word64 sram_threshold;             // 1: NVIDIA's threshold of errors in on-chip memory is passed
-  Word32 mig_needs_reset;            // a change of the MIG mode takes effect with the next reset alone
-  Word32 mig_create_fails_in;        // 0 = never; n = the n-th GPU instance from now cannot be made
-  Word32 mig_create_fails_for_good;  // and all after it
+  Word64 sram_threshold;             // 1: errors in on-chip memory have passed NVIDIA's threshold
+  Word32 mig_needs_reset;            // a change of the MIG mode takes effect only with the next reset
+  Word32 mig_create_fails_in;        // 0 = never; n = the n-th GPU instance from now fails
+  Word32 mig_create_fails_for_good;  // and all after it fail
   Word32 unused;
   Word64 spare[24];
 };
@@ -179,7 +179,7 @@ struct ProcessGpu {
   Word64 context_created_us;              // CLOCK_REALTIME
   std::array<Word64, kBusyBuckets> busy;  // bucket number << 32 | busy microseconds in it
   Signed64 managed;         // bytes of managed memory on the GPU, as far as there is room; not in `held`
-  Word64 compute_instance;  // of a MIG instance: the one that this process uses
+  Word64 compute_instance;  // of a MIG instance: the one of this process
   Word64 spare[2];
 };
 
@@ -192,8 +192,8 @@ enum class CheckpointRequest : std::uint32_t {
   kUnlock = 4
 };
 
-// A mailbox: another process writes request and arguments and bumps `asked` (a futex); the process itself
-// acts and sets `answered` (a futex) to the same number.
+// A mailbox: another process writes request and arguments and increments `asked` (a futex); the process
+// itself acts and sets `answered` (a futex) to the same number.
 struct Checkpoint {
   Word32 state;  // CheckpointState; a futex word
   Word32 unused;
@@ -206,12 +206,12 @@ struct Checkpoint {
   std::array<Word32, kMaxGpus> gpu_map;  // restore: index of old GPU -> index of new
   Word32 restore_thread;                 // thread of the process that answers
   Word32 unused2;
-  Word64 caller;  // who owns the mailbox now, as ProcessSlot's owner; 0 = nobody; taken by compare-and-swap
+  Word64 caller;  // the mailbox's owner, as ProcessSlot's owner; 0 = none; taken by compare-and-swap
   Word64 spare[6];
 };
 
 struct ProcessSlot {
-  // Whose it is (identity.h), a number that is never reused. 0 = free. Claimed by compare-and-swap.
+  // The process of the slot (identity.h); identities are not reused. 0 = free. Claimed by compare-and-swap.
   Word64 owner;
   Word64 published;  // == owner once the claimer has cleared the fields below; a slot counts from then on
   Word64 image;      // differs after an execve of the same process
@@ -252,30 +252,30 @@ struct SlowCall {
   char function[64];  // "" = any
 };
 
-// Calls that change a setting and are refused, or said to be done and are not.
+// Calls that change a setting and are refused, or report success without effect.
 struct Refusal {
   Word64 active;  // 0 = unused
   Word32 gpu;     // kAllGpus = any
-  Word32 status;  // nvmlReturn_t; 0: the call says that it did it
+  Word32 status;  // nvmlReturn_t; 0: the call reports success
   Word64 nth;     // the n-th call from now, 1 = the next
   Word32 for_good;
   char function[64];  // "" = any
 };
 
 struct Faults {
-  Word32 change;  // a futex word, bumped when anything here changes: ends hangs that were cleared
+  Word32 change;  // a futex word, incremented when anything here changes: ends hangs that were cleared
   Word32 slow_calls_active;
   std::array<SlowCall, kMaxSlowCalls> slow_calls;
   std::array<Refusal, kMaxRefusals> refusals;
   // 0 = none; n = the n-th reservation from now fails (1 = the next).
   std::array<Word64, kMaxDevices> allocation_fails_in;
-  // The same of copies between the GPU and page-locked host memory; for_good: the context is lost with it.
+  // The same for copies between the GPU and page-locked host memory; for_good: the context is lost as well.
   std::array<Word64, kMaxDevices> copy_fails_in;
   std::array<Word32, kMaxDevices> copy_fails_for_good;
 };
 
-// A MIG GPU instance (mig.h). Its memory, processes and so on are at kMaxGpus and its index in the arrays of
-// devices.
+// A MIG GPU instance (mig.h). In the arrays of devices, its memory and processes are at kMaxGpus plus its
+// index.
 struct MigSlot {
   Word64 what;     // 0: free; else gpu, row of the table, first slice of the memory and id
   Word32 compute;  // four bits for each slice of the multiprocessors: size of the compute instance that
@@ -294,8 +294,8 @@ struct Shared {
   std::uint32_t gpus;
   std::uint32_t machine_space;  // the pid namespace that sees every process (identity.h)
 
-  Word32 ready;         // set last by the creator
-  Word32 driver_loads;  // times the simulated driver was loaded anew
+  Word32 ready;         // the creator sets it last
+  Word32 driver_loads;  // how often the simulated driver was loaded
   Word32 slot_limit;    // slots at or above this were never used
 
   // Bytes a second; 0 = unlimited. Copies by cuMemcpy in each direction, and the driver's process checkpoint.
@@ -303,15 +303,15 @@ struct Shared {
 
   Faults faults;
 
-  Word32 event_wake;  // a futex word, bumped after each event
+  Word32 event_wake;  // a futex word, incremented after each event
   Word64 event_next;  // number of the next event
   std::array<Event, kEventRingSize> events;
 
-  std::array<GpuStatic, kMaxDevices> gpu_static;  // those of instances: written before they are there
+  std::array<GpuStatic, kMaxDevices> gpu_static;  // an instance's is written before the instance exists
   std::array<GpuDynamic, kMaxDevices> gpu;
   std::array<ProcessSlot, kMaxProcesses> processes;
 
-  Word64 mig_lock;  // who changes the instances, as ProcessSlot's owner; 0: nobody
+  Word64 mig_lock;  // the process that changes instances, as ProcessSlot's owner; 0: none
   std::array<MigSlot, kMaxInstances> mig;
 
   Word32 sharing_limit;  // entries at or above this were never used

@@ -73,7 +73,7 @@ void LoadDriverIfUnused(Shared& shared, std::uint32_t loads) {
     if (now.persistence.load() != 0) continue;
     LoseSettings(shared, gpu);
     RemoveMigInstances(shared, gpu);
-    // On Ampere the MIG mode is kept in the device's InfoROM; on Hopper it ends with the driver.
+    // On Ampere the device's InfoROM keeps the MIG mode; on Hopper it ends with the driver.
     if (shared.gpu_static[gpu].architecture >= kHopper) {
       now.mig_current.store(0);
       now.mig_pending.store(0);

@@ -1,5 +1,4 @@
-// What happens to settings and readings when the driver is loaded anew, a GPU is reset, or faults are
-// cleared.
+// What happens to settings and readings when the driver is loaded, a GPU is reset, or faults are cleared.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +8,27 @@
 
 namespace gpuman::sim {
 
-// Everything as after power-on: default settings, no faults, counters zero.
+// Sets the state after power-on: default settings, no faults, counters zero.
 void PowerOn(Shared& shared, unsigned gpu);
 
-// When no process uses the driver, it is unloaded and loaded anew for the next one: settings of GPUs without
-// persistence are lost. `loads` is the count the caller saw before it looked for users; one caller of many
-// does it.
+// When no process uses the driver, it is unloaded, and loaded again for the next one: GPUs without
+// persistence lose their settings. `loads` is the count that the caller saw before it looked for users; of
+// many callers, one does it.
 void LoadDriverIfUnused(Shared& shared, std::uint32_t loads);
 
-// A GPU reset: pending ECC and MIG modes take effect, volatile counters, settings and the lost state are
+// Resets a GPU: pending ECC and MIG modes take effect; volatile counters, settings and the lost state are
 // cleared.
 void ResetGpu(Shared& shared, unsigned gpu);
 
-// Readings computed again, no slow calls, no failing allocations and copies, no lost GPU. Counters stay: they
-// are history.
+// Clears injected readings, slow calls, failing allocations and copies, and the lost state. Counters stay:
+// they are history.
 void ClearFaults(Shared& shared, unsigned gpu);  // kAllGpus = all, and the slow calls
 void ClearCounters(Shared& shared, unsigned gpu);
 
-// What a call that changes a setting is to answer instead of doing it; nullopt: no fault strikes.
+// The answer of a call that changes a setting, if a fault replaces it; nullopt: no fault does.
 std::optional<std::uint32_t> RefusalOf(Shared& shared, const char* function, unsigned gpu);
 
-// Counts down one of Faults' numbers of what is to fail; true when this one does.
+// Counts down a number of Faults; true if this call must fail.
 bool FaultStrikes(Word64& countdown);
 
 }  // namespace gpuman::sim

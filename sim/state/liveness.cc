@@ -31,7 +31,7 @@ bool Liveness::Watch(std::uint64_t identity) {
     watched_.emplace(identity, Watched{*pid, -1});
     return true;
   }
-  // The start time is compared after the pidfd is open, so the pidfd is that process's and no later one's.
+  // The start time is compared after the pidfd is open, so that the pidfd is not a later process's.
   int fd = OpenPidfd(*pid);
   if (!Sight::StillRuns(identity, *pid)) {
     if (fd >= 0) close(fd);
@@ -53,7 +53,7 @@ void Liveness::Forget(std::uint64_t identity) {
   const auto found = watched_.find(identity);
   if (found == watched_.end()) return;
   if (const int fd = found->second.pidfd; fd >= 0) {
-    // A copy of the descriptor that a child of fork has would keep the registration alive.
+    // A forked child's copy of the descriptor would keep the registration alive.
     epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
     close(fd);
   }
@@ -88,12 +88,12 @@ std::vector<std::uint64_t> Liveness::EndedByProc() {
     const std::uint32_t pid = entry.second.pid;
     if (pid == Sight::kElsewhere || Sight::StillRuns(entry.first, pid)) return false;
     ended.push_back(entry.first);
-    return true;  // its descriptor told nothing, so it was closed; the number may be another file's by now
+    return true;  // the program closed its descriptor, whose number may be another file's by now
   });
   return ended;
 }
 
-// The program closed our descriptors: their numbers may be other files' by now, so they are left alone.
+// The program closed our descriptors: their numbers may now be other files', so they are not closed.
 std::vector<std::uint64_t> Liveness::WatchAllAnew() {
   std::unordered_map<std::uint64_t, Watched> before;
   before.swap(watched_);

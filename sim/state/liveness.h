@@ -1,5 +1,5 @@
-// Which processes of the table are alive, told by pidfds: a zombie counts as dead, a reused pid is not taken
-// for the old process.
+// Finds out by pidfds which processes of the table are alive: a zombie counts as dead, and a process that
+// reuses a pid is not the old process.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace gpuman::sim {
 
-// Watches processes by a pidfd each and one epoll instance, so that asking costs the same for one and for a
-// thousand. One that is out of sight (identity.h) never ends here. Thread-compatible.
+// Watches each process by a pidfd, all in one epoll instance, so that a query costs the same for one and for
+// a thousand. A process that is out of sight (identity.h) never ends here. Thread-compatible.
 class Liveness {
  public:
   explicit Liveness(std::uint32_t machine_space) : sight_(machine_space) {}  // Shared::machine_space
@@ -19,22 +19,22 @@ class Liveness {
   Liveness(const Liveness&) = delete;
   Liveness& operator=(const Liveness&) = delete;
 
-  // False when the process has ended already (or its pid is another's by now).
+  // False if the process has already ended (or its pid belongs to another).
   bool Watch(std::uint64_t identity);
   void Forget(std::uint64_t identity);
-  // Of one that is watched: the pid by which this process knows it, or Sight::kElsewhere.
+  // For a watched process: the pid by which this process knows it, or Sight::kElsewhere.
   std::uint32_t PidOf(std::uint64_t identity) const;
 
-  // Those among the watched that have ended; they are no longer watched.
+  // The watched processes that have ended; they are no longer watched.
   std::vector<std::uint64_t> Ended();
 
-  // The same by looking at each: also notices those whose descriptors the program has closed behind our back.
+  // The same by a look at each: also finds those whose descriptors the program has closed.
   std::vector<std::uint64_t> EndedByProc();
 
  private:
   struct Watched {
     std::uint32_t pid;
-    int pidfd;  // -1: there was no descriptor left, or nothing to open one for; told by EndedByProc alone
+    int pidfd;  // -1: no descriptor was left, or the process is out of sight; only EndedByProc sees its end
   };
 
   std::vector<std::uint64_t> WatchAllAnew();

@@ -35,7 +35,7 @@ std::uint64_t Pack(const Numbered& value) { return value.sequence << kUnitBits |
 Numbered Unpack(std::uint64_t word) { return {word >> kUnitBits, word & kUnitMask}; }
 std::uint64_t Next(std::uint64_t sequence) { return (sequence + 1) & kSequenceMask; }
 
-// Carries the change that `word` names over into its slot, unless somebody has.
+// Applies the change that `word` names to its slot, unless another process has.
 void Complete(Shared& shared, unsigned gpu, std::uint64_t word) {
   const Total total = UnpackTotal(word);
   ProcessGpu& entry = shared.processes[total.slot].gpu[gpu];
@@ -87,14 +87,14 @@ void GiveBackAll(Shared& shared, unsigned slot, std::uint64_t owner) {
       LoadCompleted(shared, gpu);
       std::uint64_t intent = entry.intent.load();
       const Numbered held = Unpack(entry.held.load());
-      // While the slot is the dead process's, only givers-back like us change `held`; one that has finished
-      // frees the slot, and every change after that has a higher sequence number than the intent written
-      // here.
+      // While the slot belongs to the dead process, only sweepers like this one change `held`; a sweeper that
+      // has finished frees the slot, and every later change has a higher sequence number than the intent
+      // written here.
       if (held.units == 0 || shared.processes[slot].owner.load() != owner) break;
       const Numbered wanted{Next(held.sequence), ~held.units + 1};
       if (intent != Pack(wanted) && !entry.intent.compare_exchange_strong(intent, Pack(wanted))) continue;
       std::uint64_t word = LoadCompleted(shared, gpu);
-      if (Unpack(entry.held.load()).sequence != held.sequence) continue;  // another giver-back was faster
+      if (Unpack(entry.held.load()).sequence != held.sequence) continue;  // another sweeper was faster
       const std::uint64_t less = Pack(Total{UnpackTotal(word).units - held.units, slot, wanted.sequence});
       if (shared.gpu[gpu].memory.compare_exchange_strong(word, less)) Complete(shared, gpu, less);
     }

@@ -16,7 +16,7 @@ std::uint64_t SumOfHeld(const Shared& shared) {
   return sum;
 }
 
-// Allocates and frees at random until killed; what it holds never passes the capacity of all.
+// Allocates and frees at random until killed; its memory never exceeds the common capacity.
 [[noreturn]] void Churn(State& state, unsigned seed) {
   Client client(state);
   std::minstd_rand random(seed);
@@ -49,7 +49,7 @@ TEST(MemoryAccounting, StaysExactWhileProcessesAreKilledAtRandomMoments) {
     }
     worker = fork();
     if (worker == 0) Churn(test.state(), round);
-    usleep(static_cast<useconds_t>(random() % 4000));  // any moment will do; nothing waits for this
+    usleep(static_cast<useconds_t>(random() % 4000));  // the time of the kill is arbitrary
     if (round % 3 == 0) sweeper.SweepDead();
   }
   for (const pid_t worker : workers) {
@@ -88,13 +88,13 @@ TEST(MemoryAccounting, CompletesWhatADeadProcessHadBegun) {
   slot.owner.store(dead);
   shared.slot_limit.store(6);
 
-  // Died after its intent was written: nothing happened.
+  // The process died after it wrote its intent: nothing happened.
   slot.gpu[0].intent.store(std::uint64_t{1} << 40 | 100);
   reader.SweepDead();
   EXPECT_EQ(DeviceUsed(shared, 0), 0u);
   EXPECT_EQ(slot.owner.load(), 0u);
 
-  // Died after the change took effect and before it was carried over: it is undone as a whole.
+  // The process died after the change took effect and before it was applied: all of it is undone.
   slot.owner.store(dead);
   shared.gpu[0].memory.store(std::uint64_t{100} << 36 | std::uint64_t{5} << 24 | 1);
   EXPECT_EQ(DeviceUsed(shared, 0), 100 * kAccountingUnit);

@@ -1,9 +1,9 @@
-// MIG instances of the simulated GPUs: made, destroyed, and found again by every process.
+// MIG instances of the simulated GPUs: every process can make, destroy and find them.
 //
 // Each GPU instance is a device of its own in the arrays of Shared, so that memory and processes are counted
-// for it as for a GPU. Changes take a lock that a dead process cannot keep; looking takes none, and an
-// instance is there from one store on. Instance ids are those of a place: another one there later has the
-// same id and UUID, as with the real driver.
+// for it as for a GPU. Changes take a lock that a dead process cannot keep; reads take none, and one store
+// makes an instance visible. The id of an instance belongs to its place: a later instance there has the same
+// id and UUID, as with the real driver.
 #pragma once
 
 #include <optional>
@@ -34,11 +34,11 @@ struct MigInstance {
 
 std::span<const MigProfile> MigProfilesOf(const Shared& shared, unsigned gpu);
 const MigProfile& ProfileOf(const Shared& shared, const MigInstance& instance);
-// What programs and the driver have of it on this GPU; less than the table has where the GPU was made
+// The instance's memory on this GPU, for programs and the driver; less than in the table if the GPU was made
 // smaller.
 std::uint64_t MigMemory(const Shared& shared, unsigned gpu, const MigProfile& profile);
 
-// Of one GPU, by place.
+// The instances of one GPU, by place.
 std::vector<MigInstance> MigInstances(const Shared& shared, unsigned gpu);
 std::optional<MigInstance> MigInstanceAt(const Shared& shared, unsigned index);
 std::string MigUuid(const Shared& shared, const MigInstance& instance, unsigned compute_id);
@@ -49,16 +49,16 @@ struct MigDevice {
   MigCompute compute;
 };
 std::optional<MigDevice> FindMigDevice(const Shared& shared, std::string_view uuid);
-// "NVIDIA H200 MIG 1g.18gb"; "… MIG 1c.3g.71gb" where it has a part of its GPU instance.
+// "NVIDIA H200 MIG 1g.18gb"; "… MIG 1c.3g.71gb" for a part of a GPU instance.
 std::string MigName(const Shared& shared, const MigDevice& device);
-// The compute instances of a GPU, in the order in which the driver counts them.
+// The compute instances of a GPU, in the driver's order.
 std::vector<MigDevice> MigDevices(const Shared& shared, unsigned gpu);
 
 enum class MigOutcome { kDone, kNoRoom, kInUse, kGone };
 
-// How many more of the profile there is room for.
+// How many more instances of the profile have room.
 unsigned MigRemaining(const Shared& shared, unsigned gpu, unsigned row);
-// At `start`, or the first place that is free. kNoRoom also where a fault says so.
+// At `start`, or the first free place. kNoRoom also for an injected fault.
 MigOutcome CreateMigInstance(Shared& shared, unsigned gpu, unsigned row, std::optional<unsigned> start,
                              MigInstance& made);
 // kInUse while it has compute instances.
@@ -66,7 +66,7 @@ MigOutcome DestroyMigInstance(Shared& shared, unsigned index);
 MigOutcome CreateMigCompute(Shared& shared, unsigned index, unsigned slices, unsigned& id);
 // kInUse while a process has a context in it.
 MigOutcome DestroyMigCompute(Shared& shared, unsigned index, unsigned id);
-// What a reset does.
+// What a reset does to the instances.
 void RemoveMigInstances(Shared& shared, unsigned gpu);
 
 }  // namespace gpuman::sim

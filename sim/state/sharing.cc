@@ -27,7 +27,7 @@ void ForEach(const Shared& shared, unsigned gpu, Visit visit) {
   }
 }
 
-// The entry of this memory; one that nobody uses, where there is none. Who exports comes first and alone.
+// The entry of this memory, or an unused entry. The exporter comes first and alone.
 SharedMemory* EntryOf(Shared& shared, std::uint64_t inode) {
   const std::uint32_t limit = shared.sharing_limit.load();
   for (std::uint32_t i = 0; i < limit; ++i)

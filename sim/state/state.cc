@@ -26,7 +26,7 @@ namespace {
 
 std::string StatePath(const std::string& directory) { return directory + "/state"; }
 
-// What profiles.h knows the CUDA version of.
+// The drivers whose CUDA version profiles.h knows.
 constexpr std::uint32_t kOldestDriver = 470, kNewestDriver = 599;
 
 std::string Failure(const std::string& what, const std::string& path) {
@@ -46,7 +46,7 @@ void CopyText(char (&to)[N], std::string_view from) {
   to[size] = '\0';
 }
 
-// "0-3,1-2": who reaches whom. What is wrong with it, or nothing.
+// Applies "0-3,1-2", the GPUs that NVLink joins. Returns what is wrong with it, or nothing.
 Expected<void> JoinByNvlink(Shared& shared, const std::string& groups) {
   for (GpuStatic& gpu : shared.gpu_static) gpu.nvlink_peers = 0;
   if (groups == "none") return {};
@@ -68,8 +68,7 @@ Expected<void> JoinByNvlink(Shared& shared, const std::string& groups) {
   return {};
 }
 
-// The memory is zeroed pages of a new file: atomics start at 0, which is what their zeroed representation
-// means.
+// The memory is zeroed pages of a new file: atomics start at 0, which their zeroed representation means.
 Expected<void> Fill(Shared& shared, const CreateOptions& options) {
   const auto version = ParseDriverVersion(options.driver_version);
   if (!version)
@@ -126,7 +125,7 @@ Expected<State> State::Create(const std::string& directory, const CreateOptions&
   const std::string temporary = path + "." + std::to_string(getpid());
   const int fd = open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return tl::unexpected(Failure("create", temporary));
-  // Other users' processes are clients too, whatever the umask says.
+  // Other users' processes are clients too, independent of the umask.
   Expected<Shared*> mapped = tl::unexpected(std::string());
   if (fchmod(fd, 0666) != 0 || ftruncate(fd, sizeof(Shared)) != 0) {
     mapped = tl::unexpected(Failure("size", temporary));
@@ -205,7 +204,7 @@ std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu) {
   const std::uint64_t accounted = UsedUnits(shared, gpu);
   const std::uint64_t held = (accounted - std::min(accounted, CountedAgain(shared, gpu))) * kAccountingUnit;
   const std::uint64_t capacity = DeviceCapacity(shared, gpu);
-  std::uint64_t split = 0;  // of the instances of a GPU
+  std::uint64_t split = 0;  // of a GPU's instances
   for (const MigInstance& instance : MigInstances(shared, gpu))
     split += DeviceUsed(shared, instance.device());
   return split + held + std::min(ManagedBytes(shared, gpu), capacity - std::min(capacity, held));

@@ -1,6 +1,6 @@
-// The shared state of the simulated driver: creating and opening it, and this process's part in it.
+// The shared state of the simulated driver: creates and opens it, and makes this process a client.
 //
-// A directory named by GPUMAN_SIM_DIR (made by `gpuman-sim exec`) holds the file `state` (layout.h).
+// GPUMAN_SIM_DIR names a directory (made by `gpuman-sim exec`) that holds the file `state` (layout.h).
 #pragma once
 
 #include <atomic>
@@ -27,15 +27,15 @@ struct CreateOptions {
   std::uint64_t memory_total = 0;  // of each GPU; 0 = the profile's
   std::uint64_t bus_to_device = 0, bus_to_host = 0;
   std::uint64_t checkpoint_speed = 0, restore_speed = 0;
-  // Groups of GPUs joined by NVLink, as "0-3,1-2"; "none". Empty: as the profile has it.
+  // Groups of GPUs joined by NVLink, as "0-3,1-2"; "none". Empty: the profile's groups.
   std::string nvlink{};
 };
 
-// A mapping of the shared state. Movable; the mapping ends with the object. All reads and writes through it
-// are safe from any thread and any process.
+// A mapping of the shared state. Movable; the mapping ends with the object. Reads and writes through it are
+// safe from any thread and any process.
 class State {
  public:
-  // Makes DIR/state; the directory must exist. Fails when the file exists.
+  // Makes DIR/state; the directory must exist. Fails if the file exists.
   [[nodiscard]] static Expected<State> Create(const std::string& directory, const CreateOptions& options);
   [[nodiscard]] static Expected<State> Open(const std::string& directory);
   // From GPUMAN_SIM_DIR; an error also when it is unset.
@@ -54,11 +54,11 @@ class State {
   Shared* shared_;
 };
 
-// Bytes of the device that programs can have at most, and those in use now by all of them. Managed memory
-// counts as far as there is room beside all other.
+// The most bytes of the device that programs can have, and the bytes that all of them use now. Managed memory
+// counts as far as there is room beside other memory.
 std::uint64_t DeviceCapacity(const Shared& shared, unsigned gpu);
 std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu);
-// Bytes that one process holds, without managed memory and without what is shown with another (sharing.h).
+// The bytes of one process, without managed memory and without memory that another process shows (sharing.h).
 std::uint64_t HeldBy(const Shared& shared, const ProcessSlot& slot, unsigned gpu);
 
 // Percent of the last second in which the device, or one process on it, ran a kernel.
@@ -67,8 +67,8 @@ unsigned ProcessUtilization(const ProcessSlot& slot, unsigned gpu, std::uint64_t
 std::uint64_t MonotonicNs();
 
 // This process as a client of the simulated driver: its slot in the process table. Claims the slot on first
-// use, and anew in the child after a fork. Thread-safe. One library of a process (libcuda) accounts memory
-// and kernels; any number of clients in a process share one slot.
+// use, and a new one in a forked child. Thread-safe. One library of a process (libcuda) accounts memory and
+// kernels; any number of clients in a process share one slot.
 class Client {
  public:
   explicit Client(const State& state);  // borrows the state
@@ -78,24 +78,23 @@ class Client {
 
   // nullptr when all slots are taken by live processes. Valid until Release or fork.
   ProcessSlot* Slot();
-  // The slot of another live process, nullptr when it is no client or not in sight.
+  // The slot of another live process; nullptr if it is not a client or not in sight.
   ProcessSlot* SlotOf(std::uint32_t pid);
-  // The pid, in this process's namespace, of one that LiveSlots has told of; 0 when it is not in sight
+  // The pid, in this process's namespace, of a slot from LiveSlots; 0 if the process is not in sight
   // (identity.h).
   std::uint32_t PidOf(const ProcessSlot& slot);
 
-  // Takes `bytes`, rounded up to kAccountingUnit, out of the GPU's capacity. False when that many are not
-  // free, after memory of dead processes was given back, or when a fault says so. Exact under any
-  // concurrency.
+  // Takes `bytes`, rounded up to kAccountingUnit, out of the GPU's capacity. False if that many are not free
+  // after the memory of dead processes was returned, or for an injected fault. Exact under any concurrency.
   bool ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes);
-  // Gives back what was reserved; must not be more than this process holds.
+  // Returns reserved bytes; must not be more than this process holds.
   void ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes);
-  // Memory that passes between processes and is held here, by the inode of its file: it takes its room once.
+  // Memory that this process shares with others and holds, by the inode of its file: it takes its room once.
   void SharingBegan(unsigned gpu, std::uint64_t inode, std::uint64_t bytes);
   void SharingEnded(std::uint64_t inode);
   std::uint64_t OwnBytes(unsigned gpu);
-  // Bytes of managed memory that came to the GPU, or left it (negative). They need no room: where there is
-  // none, they are as good as sent back to the host.
+  // Bytes of managed memory that came to the GPU, or left it (negative). They need no room: bytes without
+  // room count as sent back to the host.
   void ManagedMoved(unsigned gpu, std::int64_t bytes);
 
   void ContextCreated(unsigned gpu);
@@ -104,12 +103,12 @@ class Client {
   void KernelBegan(unsigned gpu);
   void KernelEnded(unsigned gpu);
 
-  // Gives back the memory and slots of processes that died, by whatever signal, reaped or not.
+  // Returns the memory and slots of processes that died, by any signal, reaped or not.
   void SweepDead();
   // Slots of live processes, this one included. Sweeps first.
   std::vector<ProcessSlot*> LiveSlots();
 
-  // Gives everything back: memory, contexts, slot. The next use claims anew.
+  // Returns memory, contexts and slot. The next use claims a new slot.
   void Release();
 
  private:
@@ -122,8 +121,8 @@ class Client {
 
 // Xid and other events. Post wakes every waiter.
 void PostEvent(Shared& shared, unsigned gpu, std::uint64_t type, std::uint64_t data);
-// The first event at or after `next` whose GPU and type pass the filter; `next` moves past it. Waits up to
-// timeout_ms (forever when negative); nullopt on time-out. Events older than the ring are skipped.
+// The first event at or after `next` that passes the filter by GPU and type; `next` moves past it. Waits up
+// to timeout_ms (forever if negative); nullopt on time-out. Events older than the ring are skipped.
 struct EventFilter {
   std::uint64_t types[kMaxGpus] = {};  // types wanted by GPU
 };
@@ -134,11 +133,10 @@ struct EventRecord {
 std::optional<EventRecord> WaitEvent(Shared& shared, const EventFilter& filter, std::uint64_t& next,
                                      std::int64_t timeout_ms);
 
-// Sleeps as the injected faults say for this call. Returns at once, in a few nanoseconds, when there are
-// none.
+// Sleeps for the injected faults of this call. Without faults it returns at once, in a few nanoseconds.
 void ObeySlowCalls(Shared& shared, const char* function, unsigned gpu);
 
-// Waits while *word == expected, up to timeout_ms (forever when negative). False on time-out.
+// Waits while *word == expected, up to timeout_ms (forever if negative). False on time-out.
 bool FutexWait(Word32& word, std::uint32_t expected, std::int64_t timeout_ms);
 void FutexWakeAll(Word32& word);
 

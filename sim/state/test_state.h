@@ -38,7 +38,7 @@ class TestState {
   Expected<State> state_;
 };
 
-// A forked child that runs `body`, says so, and then waits to be killed.
+// A forked child that runs `body`, reports that, and then waits until it is killed.
 class Child {
  public:
   explicit Child(const std::function<bool()>& body) {
@@ -46,7 +46,7 @@ class Child {
     if (pipe(ready.data()) != 0) return;
     pid_ = fork();
     if (pid_ == 0) {
-      signal(SIGSEGV, SIG_DFL);  // a sanitizer would report what a test sends
+      signal(SIGSEGV, SIG_DFL);  // a sanitizer would report the test's signal
       const char answer = body() ? '1' : '0';
       if (write(ready[1], &answer, 1) != 1) _exit(2);
       for (;;) pause();

@@ -20,7 +20,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-// The directory of the machine; removed with its content at the end when it is a temporary one.
+// The directory of the machine; a temporary one is removed with its content at the end.
 class MachineDirectory {
  public:
   static Result<MachineDirectory> Make(const std::string& wanted) {
@@ -69,7 +69,7 @@ sigset_t WaitedSignals() {
   return set;
 }
 
-// In the child: the command, or the message and status a shell would give.
+// Runs in the child: executes the command, or prints the message and returns the status of a shell.
 [[noreturn]] void Become(const std::vector<std::string>& command, const sigset_t& mask) {
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   std::vector<char*> arguments;
@@ -82,7 +82,7 @@ sigset_t WaitedSignals() {
   ::_exit(number == ENOENT ? 127 : 126);
 }
 
-// Passes signals on until the command ends; reaps what else ends meanwhile.
+// Passes signals on until the command ends; reaps other children meanwhile.
 int WaitFor(pid_t child, const sigset_t& waited) {
   for (;;) {
     siginfo_t info{};
@@ -103,12 +103,12 @@ int WaitFor(pid_t child, const sigset_t& waited) {
 bool ReapAll() {
   for (;;) {
     const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);
-    if (ended < 0) return true;  // no children left
+    if (ended < 0) return true;  // no children are left
     if (ended == 0) return false;
   }
 }
 
-// The machine is going away: so does what runs on it. First asked to end, then killed.
+// The machine ends, and so do its processes: they first get a signal to end, then are killed.
 void EndWhatIsLeft() {
   for (int attempt = 0; attempt < 200 && !ReapAll(); ++attempt) {
     const int signal = attempt == 0 ? SIGTERM : SIGKILL;

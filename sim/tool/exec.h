@@ -1,4 +1,4 @@
-// `gpuman-sim exec`: a command and its children on a simulated machine.
+// `gpuman-sim exec`: runs a command and its children on a simulated machine.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace gpuman::sim {
 struct ExecOptions {
   CreateOptions machine;
   bool virtual_memory = true;  // false: GPUs without the virtual memory calls, whatever the profile says
-  // Empty: a machine of its own, gone with the command and with every process that the command left behind.
-  // A directory: the machine in it is used, or made, and stays.
+  // Empty: a machine of its own, which ends with the command and all processes that the command left behind.
+  // A directory: uses the machine in it, or makes one, which stays.
   std::string directory;
   std::vector<std::string> command;
 };

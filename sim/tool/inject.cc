@@ -21,7 +21,7 @@ constexpr std::uint64_t kDoubleBitEccError = 0x2;        // nvmlEventTypeDoubleB
 constexpr std::size_t kDram = 2;                         // NVML_MEMORY_LOCATION_DRAM
 constexpr std::int64_t kHardwareThermalSlowdown = 0x40;  // nvmlClocksEventReasonHwThermalSlowdown
 
-// The arguments of one fault, filled by the parser and read when it strikes.
+// The arguments of one fault; the parser fills them in.
 struct Arguments {
   unsigned gpu = 0;
   std::int64_t number = 0;
@@ -75,7 +75,7 @@ Result<> InjectRowRemap(const State& state, const Arguments& a) {
   return {};
 }
 
-// One slow or hanging call; the first free of the machine's few places.
+// Adds one slow or hanging call in the first free entry of the machine's few.
 Result<> SlowDown(const State& state, const Arguments& a, bool hang) {
   for (SlowCall& call : state->faults.slow_calls) {
     std::uint64_t unused = 0;

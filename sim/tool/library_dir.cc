@@ -34,7 +34,7 @@ std::string SearchPath(const std::filesystem::path& libraries, unsigned driver_m
   }
   if (folders.empty()) return libraries.string();
   auto chosen = folders.upper_bound(driver_major);
-  if (chosen != folders.begin()) --chosen;  // older than all: the oldest comes closest
+  if (chosen != folders.begin()) --chosen;  // older than all: the oldest is nearest
   return chosen->second + ":" + libraries.string();
 }
 

@@ -1,4 +1,4 @@
-// Where the simulated libraries lie: lib/sim beside bin/ in a build tree, lib/gpuman/sim when installed;
+// Where the simulated libraries are: lib/sim beside bin/ in a build tree, lib/gpuman/sim when installed;
 // below it, a folder for each range of driver versions that exports fewer symbols than the newest.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace gpuman::sim {
 
 base::Result<std::filesystem::path> LibraryDirectory();
 
-// Where to look for the libraries of this driver version, in LD_LIBRARY_PATH's form: the folder of the latest
-// version that is no later, and the common one.
+// The search path for the libraries of this driver version, in LD_LIBRARY_PATH's form: the folder of the
+// latest version that is not newer, and the common one.
 std::string SearchPath(const std::filesystem::path& libraries, unsigned driver_major);
 
 // `path_list` (as in LD_LIBRARY_PATH) with `directories` in front.

@@ -1,4 +1,4 @@
-// gpuman-sim: runs commands on the simulated driver, makes faults in it, shows it.
+// gpuman-sim: runs commands on the simulated driver, injects faults, shows its state.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   CLI::App* show_command = app.add_subcommand("show", "Shows GPUs, memory and processes of the machine");
   show_command->add_flag("--json", json, "As JSON");
 
-  // Everything behind the first -- is the command's, whatever it looks like.
+  // All words behind the first -- belong to the command, whatever they look like.
   const auto dashes = std::find(argv, argv + argc, std::string_view("--"));
   if (dashes != argv + argc) exec.command.assign(dashes + 1, argv + argc);
   try {

@@ -15,14 +15,14 @@ using nlohmann::json;
 constexpr const char* kCheckpointWords[] = {"running", "locked", "checkpointed", "failed"};
 
 struct ProcessRow {
-  std::uint32_t pid = 0;  // 0: of a namespace that this process does not see into
+  std::uint32_t pid = 0;  // 0: of a namespace that this process cannot see
   std::string name;
   const char* checkpoint = "";
   std::vector<std::uint64_t> held;      // by GPU
   std::vector<std::uint32_t> contexts;  // by GPU
 };
 
-// Claims no slot; what processes left that have ended is given back first, so the totals are right.
+// Claims no slot; first returns the memory of ended processes, so that the totals are right.
 std::vector<ProcessRow> Processes(const State& state) {
   std::vector<ProcessRow> rows;
   Client onlooker(state);

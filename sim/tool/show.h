@@ -1,4 +1,4 @@
-// `gpuman-sim show`: the simulated machine as text or JSON.
+// `gpuman-sim show`: prints the simulated machine as text or JSON.
 #pragma once
 
 #include <string>

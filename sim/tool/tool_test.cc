@@ -1,4 +1,4 @@
-// gpuman-sim as somebody at a shell sees it.
+// gpuman-sim as a user of a shell sees it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -21,14 +21,14 @@ namespace {
 struct Command {
   std::string_view name;
   void (*add)(const Registry&);
-  const char* group;  // of the help's list
+  const char* group;  // the heading in the list of commands
 };
 constexpr const char* kRun = "Run jobs at once";
 constexpr const char* kQueue = "Queue jobs";
 constexpr const char* kLook = "Look";
 constexpr const char* kShareGpus = "Share and split GPUs";
 constexpr const char* kAdminister = "Administer";
-// In the order of the help.
+// The commands in the order of the help.
 constexpr std::array kCommands{
     Command{"run", &AddRun, kRun},
     Command{"logs", &AddLogs, kRun},
@@ -62,8 +62,8 @@ constexpr std::array kCommands{
     Command{"completion", &AddCompletion, kAdminister},
 };
 
-// The command that is asked for, or all of them for help, completion and misspellings: setting up options is
-// most of what a short command costs.
+// Adds the command that the user asks for; adds all commands for help, completion and misspellings. Setting
+// up options is most of what a short command costs.
 void AddCommands(const Registry& registry, std::string_view first) {
   const auto asked = std::find_if(kCommands.begin(), kCommands.end(),
                                   [&](const Command& command) { return command.name == first; });
@@ -97,7 +97,7 @@ void AddCommonOptions(CLI::App& app, Session& session) {
       ->group(kCommonGroup);
 }
 
-// Tells how the command goes that a job runs, which the parser does not know of.
+// Adds to the usage the command that a job runs: the parser does not know of it.
 class Help : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
@@ -109,7 +109,7 @@ class Help : public CLI::Formatter {
     return usage;
   }
 
-  // An argument goes by what it is, "JOB...", in the usage as in the list.
+  // The usage and the list both show an argument as its kind of value: "JOB...".
   std::string make_option_usage(const CLI::Option* option) const override {
     const std::string name = option->get_type_name() + (TakesSeveral(option) ? "..." : "");
     return option->get_required() ? name : "[" + name + "]";
@@ -127,11 +127,11 @@ class Help : public CLI::Formatter {
     if (option->get_type_size() == 0) return {};
     std::string text = option->get_type_name().empty() ? "" : " " + option->get_type_name();
     if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
-    // One that stands in an argument's place as well is not required by itself.
+    // An option that also serves as a positional argument is not required by itself.
     return option->get_required() && !option->get_positional() ? text + " (required)" : text;
   }
 
-  // The first paragraph of its summary.
+  // The list shows the first paragraph of the summary.
   std::string make_subcommand(const CLI::App* sub) const override {
     const std::string summary = sub->get_description();
     std::ostringstream line;
@@ -148,7 +148,7 @@ class Help : public CLI::Formatter {
  private:
   static bool TakesSeveral(const CLI::Option* option) { return option->get_expected_max() > 1; }
 
-  // The command's own options first, those of every command last.
+  // The command's own options come first, the options of every command last.
   std::string Groups(const CLI::App* app) const {
     auto groups = app->get_groups();
     std::stable_partition(groups.begin(), groups.end(),
@@ -163,7 +163,7 @@ class Help : public CLI::Formatter {
   }
 };
 
-// Splits at the first "--": what follows belongs to the job, whatever it looks like.
+// Splits at the first "--": all words behind it belong to the job, whatever they look like.
 struct Arguments {
   std::vector<std::string> ours;
   std::optional<std::vector<std::string>> trailing;
@@ -188,7 +188,7 @@ std::vector<std::string> WithHelpAsOption(std::vector<std::string> arguments) {
   return arguments;
 }
 
-// What a command lacks, in the words of its help; empty: something else is wrong with it.
+// What the command line lacks, in the words of the help; empty: the error is another one.
 std::string Missing(const CLI::App& command, const CLI::ParseError& error) {
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::RequiredError)) return {};
   std::vector<std::string> names;
@@ -210,7 +210,8 @@ std::string ExampleOf(const CLI::App& command) {
   return footer.substr(kBegin.size(), footer.find('\n', kBegin.size()) - kBegin.size());
 }
 
-// The parser's words about a value: "--policy: best not in {fair,fcfs}", "Could not convert: --since = x".
+// Rewords what the parser says about a value: "--policy: best not in {fair,fcfs}", "Could not convert:
+// --since = x".
 std::string Reworded(const std::string& text) {
   constexpr std::string_view kSet = " not in {";
   constexpr std::string_view kConvert = "Could not convert: ";
@@ -233,7 +234,7 @@ std::string Reworded(const std::string& text) {
 base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App* command = &root;
   std::string path = "gpuman";
-  std::string where;  // in front of the message, which begins with "gpuman: " anyway
+  std::string where;  // goes in front of the message, which already begins with "gpuman: "
   while (!command->get_subcommands().empty()) {
     command = command->get_subcommands().front();
     path += " " + command->get_name();
@@ -280,7 +281,8 @@ base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
   return usage;
 }
 
-// Help for a command that there is not, which the parser answers with that of the one before it.
+// The error for the help of a command that does not exist; the parser would print the help of the parent
+// command.
 std::optional<base::Error> WithoutHelp(const CLI::App& root) {
   const CLI::App* command = &root;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
@@ -337,7 +339,7 @@ int RunCli(const std::vector<std::string>& typed, const SessionContext& context)
   if (!arguments.empty() && arguments.front() == kCompleteWord)
     return PrintCandidates(app, session, {arguments.begin() + 1, arguments.end()});
 
-  // Of a command line that is wrong the parser has not said it yet.
+  // The parser has not seen --json yet, and a wrong command line may never get that far.
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   auto [ours, trailing] = SplitAtDashes(arguments);
   session.trailing = std::move(trailing);

@@ -1,4 +1,4 @@
-// The whole command line program, apart from the process it runs in.
+// The whole command line program, independent of the process that runs it.
 #pragma once
 
 #include <string>

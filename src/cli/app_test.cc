@@ -200,7 +200,7 @@ TEST(CommandLine, DescribesEveryArgumentInItsHelp) {
   EXPECT_THAT(Gpuman({"cancel", "--help"}).out, HasSubstr("Usage: gpuman cancel [OPTIONS] JOB...\n"));
 }
 
-// Only the command that is asked for is set up, so its name in that list must be its own.
+// Only the command that the user asks for is set up, so the name in that list must be the command's own name.
 TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
   const std::string help = Gpuman({"--help"}).out;
   for (const char* name :

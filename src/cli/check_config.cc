@@ -9,7 +9,7 @@
 namespace gpuman::cli {
 namespace {
 
-// Whether this user's gpumand would be one of `--user`.
+// Whether a gpumand that this user starts would run as `gpumand --user`.
 bool ReadsOwnFile() {
   std::error_code ignored;
   return ::geteuid() != 0 && !std::filesystem::exists(base::SystemPaths().config, ignored);

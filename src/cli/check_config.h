@@ -1,4 +1,4 @@
-// The daemon's configuration, checked by the daemon's program: it alone knows its keys.
+// Checks the daemon's configuration by running gpumand: only gpumand knows the keys.
 #pragma once
 
 #include <filesystem>
@@ -10,15 +10,16 @@
 
 namespace gpuman::cli {
 
-// The file that is meant: the named one, else that of GPUMAN_CONFIG, else the one that gpumand reads if it is
-// there.
+// The configuration file: the named one, else that of GPUMAN_CONFIG, else the one that gpumand reads if it
+// exists.
 struct ConfigFile {
   std::filesystem::path path;
-  bool named = false;  // gpumand needs it; without a name it starts without a file, too
+  bool named = false;  // true: gpumand fails if the file is missing
 };
 ConfigFile ConfigFileOf(const base::EnvironmentLookup& environment, const std::optional<std::string>& file);
 
-// `gpumand --check-config` of a file; absent: the one that it would read. Status 0: it is valid.
+// Runs `gpumand --check-config` on the file; absent: on the file that gpumand would read. Status 0: it is
+// valid.
 base::Result<base::Finished> CheckConfigFile(const base::EnvironmentLookup& environment,
                                              const std::optional<std::string>& file);
 

@@ -1,7 +1,7 @@
-// How a command of `gpuman` is made known: a function that adds its subcommand to the parser.
+// How a command of `gpuman` registers: a function adds its subcommand to the parser.
 //
-// Parsing a command line has no effect but to choose an action; the action runs afterwards. app.cc has the
-// table of all commands.
+// Parsing a command line only chooses an action; the action runs afterwards. app.cc has the table of all
+// commands.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,10 +19,11 @@ using Action = std::function<base::Result<int>(Session&)>;
 struct Registry {
   CLI::App& root;
   Session& session;
-  Action& chosen;  // set by the parser when a command is recognised
+  Action& chosen;  // the parser sets it when it recognises a command
 
-  // A subcommand of `parent` (of the root when null) with the options every command has and an example in its
-  // help. Options bound by the caller must live as long as `action`, which is what its captures are for.
+  // Adds a subcommand of `parent` (of the root when null) with the options that every command has and an
+  // example in its help. The variables that the options write to must live as long as `action`: capture them
+  // in it.
   CLI::App* Add(const std::string& name, const std::string& summary, const std::string& example,
                 Action action, CLI::App* parent = nullptr) const;
 };
@@ -62,7 +63,7 @@ void AddQueueOfGpus(const Registry& registry, CLI::App* gpu);
 // drain, undrain: below `gpu`.
 void AddDrain(const Registry& registry, CLI::App* gpu);
 
-// What an option's value is, for help and completion. Alternatives are written "no|yes".
+// What the value of an option is, for help and completion. Alternatives are written "no|yes".
 inline constexpr const char* kJobValue = "JOB";
 inline constexpr const char* kGpuValue = "GPU";
 inline constexpr const char* kFileValue = "FILE";
@@ -70,7 +71,7 @@ inline constexpr const char* kSizeValue = "SIZE";
 inline constexpr const char* kTimeValue = "TIME";
 inline constexpr const char* kRestartValue = "no|on-failure|always";
 
-// The job a command is about: a word, or --tag as the first tool of this kind had it.
+// The job that a command is about: an argument, or --tag as in the first tool of this kind.
 CLI::Option* AddJobArgument(CLI::App* command, std::string& job);
 
 }  // namespace gpuman::cli

@@ -6,8 +6,8 @@
 namespace gpuman::cli {
 namespace {
 
-// Words that mean something to the shell where a command's name stands (POSIX 2.4, 2.14, and the built-ins
-// that act on the shell itself).
+// Words with a meaning of their own for the shell where a command's name stands (POSIX 2.4, 2.14, and the
+// built-ins that change the shell itself).
 constexpr std::array<std::string_view, 33> kShellWords{
     "!",      ".",     ":",    "alias",  "break",  "case",  "cd",    "command",  "continue", "do",    "done",
     "eval",   "exec",  "exit", "export", "for",    "if",    "read",  "readonly", "return",   "set",   "shift",

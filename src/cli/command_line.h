@@ -1,4 +1,4 @@
-// From `--command "…"` to an argument vector.
+// Turns the text of `--command "…"` into an argument vector.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace gpuman::cli {
 
-// The string means what it means to /bin/sh. Plain words, quotes and backslashes are taken apart here and the
-// program is started without a shell between; whatever needs a shell (variables, globs, pipes, redirections,
+// The text means what it means to /bin/sh. gpuman splits plain words, quotes and backslashes itself and
+// starts the program without a shell; a text that needs a shell (variables, globs, pipes, redirections,
 // lists, assignments, built-in commands) becomes {"/bin/sh", "-c", text}.
-// kInvalidArgument: nothing in it, or a quote that is never closed.
+// kInvalidArgument: the text is empty, or a quote is never closed.
 base::Result<std::vector<std::string>> SplitCommand(std::string_view text);
 
-// The reverse, for display: words a shell would take apart come in single quotes.
+// The reverse, for display: words that a shell would split come in single quotes.
 std::string JoinCommand(const std::vector<std::string>& argv);
 
 }  // namespace gpuman::cli

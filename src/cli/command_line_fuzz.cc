@@ -1,4 +1,5 @@
-// Whatever text comes, splitting ends, and what was split joins to something that splits to the same.
+// SplitCommand ends for every text, and the words that it returns join to a text that splits to the same
+// words.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

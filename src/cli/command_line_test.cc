@@ -50,7 +50,7 @@ TEST(SplitCommand, RefusesNothingAndOpenQuotes) {
   EXPECT_THAT(SplitCommand("a \\").error().message, HasSubstr("backslash"));
 }
 
-// What a shell makes of the words, one on each line.
+// The words that a shell makes of the text, one on each line.
 std::string WordsOfShell(const std::string& text) {
   const std::string command = "set -f; printf '%s\\n' " + text;
   std::string output;

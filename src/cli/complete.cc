@@ -8,7 +8,7 @@
 namespace gpuman::cli {
 namespace {
 
-// Where reading the words before the cursor has come to.
+// The state of the reader after the words before the cursor.
 struct Position {
   const CLI::App* command = nullptr;
   const CLI::Option* awaited = nullptr;  // an option whose value comes next

@@ -1,8 +1,8 @@
-// What could stand next on a command line of gpuman: the one brain behind the completion of every shell.
+// The words that could stand next on a command line of gpuman; the completion of every shell asks here.
 //
-// The shells' scripts (completion_scripts.h) call `gpuman __complete WORDS…`, the last word being the one
-// under the cursor, possibly empty, and get lines of "candidate TAB description". A line that begins with ':'
-// asks the shell to complete by itself: ":files", ":command".
+// The shells' scripts (completion_scripts.h) call `gpuman __complete WORDS…`. The last word is the one under
+// the cursor, possibly empty. The answer has lines of "candidate TAB description". A line that begins with
+// ':' asks the shell to complete by itself: ":files", ":command".
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,18 +22,18 @@ struct Candidate {
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
-// What only the daemon knows. Empty where it cannot be asked.
+// Names that only the daemon knows. The lists are empty where no daemon answers.
 struct Names {
   std::function<std::vector<Candidate>()> jobs;
   std::function<std::vector<Candidate>()> gpus;
 };
 
-// Candidates for the last of `words`, which are given without the program's name.
+// Candidates for the last of `words`; `words` does not have the program's name.
 std::vector<Candidate> Complete(const CLI::App& root, const std::vector<std::string>& words,
                                 const Names& names);
 
-// The hidden command itself. Asks a daemon only if one runs, waits for it no longer than a key press may
-// take, and says nothing when it fails.
+// The hidden command itself. It asks a daemon only if one runs, waits for it no longer than a key press may
+// take, and prints nothing when it fails.
 int PrintCandidates(const CLI::App& root, Session& session, const std::vector<std::string>& words);
 
 }  // namespace gpuman::cli

@@ -1,9 +1,9 @@
-// The scripts that `gpuman completion SHELL` prints. They need nothing but the shell itself.
+// The scripts that `gpuman completion SHELL` prints. Each needs nothing but its shell.
 #pragma once
 
 namespace gpuman::cli {
 
-// bash 4 and later, with or without the bash-completion package.
+// For bash 4 and later, with or without the bash-completion package.
 inline constexpr const char* kBashCompletion = R"bash(# bash completion for gpuman
 _gpuman() {
   # bash splits words at '=' and ':' too: put together again what no blank separates.

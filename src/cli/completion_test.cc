@@ -1,4 +1,4 @@
-// The completion scripts in the shells they are for, as a user presses the key.
+// Runs each completion script in its shell and presses the key as a user does.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ class Terminal {
     ASSERT_EQ(::write(fd_, text.data(), text.size()), ssize_t(text.size()));
   }
 
-  // Everything shown until `text` appears, or until nothing more comes.
+  // Everything that the shell shows until `text` appears, or until no more output comes.
   std::string ShownUntil(std::string_view text) {
     std::string shown;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -85,7 +85,7 @@ class Terminal {
 
 class Completion : public ::testing::Test {
  protected:
-  // What an "echo" of the completed line prints: the words as the shell took them.
+  // What an "echo" of the completed line prints: the words as the shell read them.
   TestServer server_{{TestServer::Answer(200, R"({"jobs":[{"id":1,"tag":"train-big","state":"running"},
                                                           {"id":2,"tag":"zoo:x","state":"running"}],"gpus":[]})")}};
   base::TempDir home_;
@@ -147,7 +147,7 @@ std::string OutputOf(const std::string& command) {
   return output;
 }
 
-// fish says itself what it would complete.
+// fish itself prints its completions.
 TEST_F(Completion, OfFishKnowsTags) {
   if (!Has("fish")) GTEST_SKIP() << "no fish";
   const auto folder = std::filesystem::path(Gpuman()).parent_path().string();

@@ -99,7 +99,7 @@ std::string NameOfGroup(gid_t gid) {
   return found->gr_name;
 }
 
-// Whether the group has the user as a member while this process is not in it.
+// Whether the group database lists the user in the group, while this process is not in the group.
 bool JoinedLater(gid_t gid, const UserRef& caller) {
   std::array<gid_t, 1024> now{};
   const int count = ::getgroups(static_cast<int>(now.size()), now.data());
@@ -143,7 +143,7 @@ SocketFacts LookAtSocket(const std::filesystem::path& path, const UserRef& calle
     return facts;
   }
   facts.state = errno == EACCES ? SocketState::kHidden : SocketState::kMissing;
-  // The nearest directory that can be looked at.
+  // The nearest directory that this user can look at.
   facts.subject = std::filesystem::path(path.is_absolute() ? "" : "./") / path;
   while (facts.subject.has_relative_path()) {
     facts.subject = facts.subject.parent_path();

@@ -140,7 +140,7 @@ TEST(LookAtSocket, SaysWhatIsThere) {
   EXPECT_EQ(LookAtSocket("no-such-socket", me).state, SocketState::kMissing);
 }
 
-// In a child that is another user, as only root can make one.
+// Runs in a child process that becomes another user, which only root can do.
 TEST(LookAtSocket, FindsTheDirectoryThatIsClosed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
   const base::TempDir directory;

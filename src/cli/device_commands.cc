@@ -11,11 +11,11 @@
 namespace gpuman::cli {
 namespace {
 
-// Of every command that changes something.
+// The options of every command that changes a setting.
 struct ChangeOptions {
   std::vector<std::string> gpus;
   bool dry_run = false;
-  std::string word;  // what it is to be
+  std::string word;  // the new value of the setting
   std::optional<std::string> graphics, memory, duration;
   bool reset_graphics = false, reset_memory = false;
 };
@@ -110,7 +110,7 @@ class Maker {
     group->require_subcommand(1);
     return group;
   }
-  // With --gpu and --dry-run.
+  // Adds a command with --gpu and --dry-run.
   CLI::App* Change(const char* name, const std::string& summary, const std::string& example,
                    const ChangeOptionsPtr& o, Action action, CLI::App* parent) const {
     auto* command = registry_.Add(name, summary, example, std::move(action), parent);
@@ -124,7 +124,7 @@ class Maker {
     command->add_flag("--dry-run", o->dry_run, "Only show what would change");
     return command;
   }
-  // `gpuman device NAME WORD`
+  // Adds `gpuman device NAME WORD`.
   void Word(const char* name, const std::string& summary, const std::string& example, const char* setting,
             const char* words, std::vector<std::string> allowed) const {
     const auto o = std::make_shared<ChangeOptions>();

@@ -1,4 +1,4 @@
-// Settings of devices for people. Pure functions; text ended by a line end.
+// Renders settings of GPUs for people. Pure functions; each text ends with a line end.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace gpuman::cli {
 
-// A table for each GPU; under it what is not as it is wanted, or waits for a reset.
+// A table for each GPU; below it the settings that differ from what is wanted or wait for a reset.
 std::string RenderDevices(const api::DeviceList& list, const TerminalStyle& style);
-// What was done, or would be, one line a step.
+// What the daemon did, or would do, one line a step.
 std::string RenderDeviceReport(const api::DeviceReport& report, const TerminalStyle& style);
 std::string RenderDeviceProfiles(const api::DeviceProfileList& list, const TerminalStyle& style);
 std::string RenderDeviceProfile(const api::DeviceProfile& profile, const TerminalStyle& style);

@@ -1,4 +1,4 @@
-// doctor: what is right and wrong on this machine, and what mends it.
+// doctor: what is right and wrong on this machine, and how to fix it.
 #include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
@@ -23,7 +23,7 @@
 namespace gpuman::cli {
 namespace {
 
-constexpr const char* kGroup = "gpuman";  // access.submit_group, by default
+constexpr const char* kGroup = "gpuman";  // the default of access.submit_group
 constexpr std::chrono::seconds kDriverPatience{30};
 
 struct DoctorOptions {
@@ -31,9 +31,9 @@ struct DoctorOptions {
   bool measure = false;
 };
 
-// On a thread of its own, which is left behind where a driver call does not come back.
+// Asks the driver on a thread of its own; the thread stays behind when a driver call does not return.
 void AskDriver(doctor::Facts& facts) {
-  const auto asked = std::make_shared<std::promise<doctor::Facts>>();  // outlives whoever is faster
+  const auto asked = std::make_shared<std::promise<doctor::Facts>>();  // the thread may outlive this function
   auto answer = asked->get_future();
   std::thread([asked] {
     doctor::Facts found;

@@ -1,4 +1,4 @@
-// What the doctor found, for people: pure.
+// Renders the doctor's findings for people. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace gpuman::cli {
 
-// What is wrong first, then what could be better, is not known, is fine; `cold_start` where it was measured.
+// Errors come first, then what could be better, what is not known and what is fine; `cold_start` only where
+// it was measured.
 std::string RenderFindings(const doctor::Findings& findings,
                            const std::optional<doctor::ColdStart>& cold_start, const TerminalStyle& style);
 api::Json FindingsToJson(const doctor::Findings& findings,

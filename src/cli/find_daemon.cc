@@ -32,7 +32,7 @@ base::Error Explain(base::Error error, const std::filesystem::path& socket, Sock
                              installation.system.socket);
 }
 
-// To the user's own daemon; none where nobody serves it.
+// Connects to the user's own daemon; an empty descriptor where no process serves its socket.
 base::Result<base::Fd> ConnectToOwn(const Installation& installation) {
   const auto& socket = installation.user.socket;
   auto fd = api::ConnectTo(socket);

@@ -80,7 +80,7 @@ TEST_F(FindDaemonTest, AsksForTheServiceWhereOneIsInstalled) {
 
 TEST_F(FindDaemonTest, PassesOverASocketThatNobodyServesAnyMore) {
   {
-    // Bound and closed: the file stays and refuses, as after a daemon was killed.
+    // Bound and closed: the file stays and refuses connections, as after a daemon was killed.
     const base::Fd dead(::socket(AF_UNIX, SOCK_STREAM, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -105,7 +105,7 @@ TEST(FindProgram, LooksInPath) {
   EXPECT_EQ(FindProgram("gpumand-for-this-test", From({{"PATH", path}})).value_or(""), program);
 }
 
-// Stands in for gpumand: a script that writes down that it was started, and then either serves or ends.
+// Replaces gpumand by a script that records that it was started, and then either serves or ends.
 class StartTest : public ::testing::Test {
  protected:
   void WriteDaemon(const std::string& script) {
@@ -117,7 +117,7 @@ class StartTest : public ::testing::Test {
     return From(
         {{"PATH", directory_.path().string()}, {"GPUMAN_STATE_DIR", (directory_.path() / "state").string()}});
   }
-  // The stand-in must be able to serve: a few lines of python do.
+  // The script must be able to serve: a few lines of Python do.
   std::string Serve() const {
     return "exec /usr/bin/env -i PATH=/usr/bin:/bin python3 -c \"\n"
            "import os, socket, sys\n"

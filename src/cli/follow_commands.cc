@@ -1,4 +1,4 @@
-// logs, events: what happened, and what happens.
+// logs, events: what happened before, and what happens now.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,11 +39,11 @@ struct EventsOptions {
   bool follow = false;
 };
 
-constexpr int kEventsBefore = 10;  // shown before those that are followed
+constexpr int kEventsBefore = 10;  // events that are shown before the followed ones
 
-// Over restarts of the daemon: its events go on with the next id.
+// Follows events over restarts of the daemon: the ids of events continue after a restart.
 base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::EventOptions options) {
-  // A daemon that comes after a lost one is asked for what follows the last event that was shown.
+  // After a reconnect, the next daemon is asked for the events after the last one that was shown.
   const auto show = [&](const api::EventView& event) {
     if (session.json)
       session.PrintJson(api::ToJson(event));
@@ -54,7 +54,7 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
     options.limit.reset();
     return true;
   };
-  // Who looks wants to see what led to now; a program that follows is told of what is new.
+  // A person wants to see what led to the present state; a program that follows gets new events only.
   const bool shows_some = options.limit ? *options.limit > 0 : !session.json;
   const auto follow = [&](const api::Client& from) -> base::Result<> {
     if (!options.since) {
@@ -66,7 +66,7 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
       if (shows_some)
         for (const auto& event : last.events) show(event);
     }
-    if (options.limit == 0) options.limit.reset();  // of those that have happened
+    if (options.limit == 0) options.limit.reset();  // the limit counts only events of the past
     return from.FollowEvents(options, show);
   };
   auto followed = follow(daemon);

@@ -42,7 +42,7 @@ base::Result<int> Acknowledge(Session& session, const HealthOptions& o) {
   return kExitDone;
 }
 
-// The parser chooses the command after the one below it.
+// The parser calls the callback of a command after that of its subcommand.
 base::Result<int> Health(Session& session, const HealthOptions& o) {
   if (!o.gpu.empty()) return Acknowledge(session, o);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());

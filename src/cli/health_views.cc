@@ -30,7 +30,7 @@ std::string RenderHealth(const api::HealthReport& report, const TerminalStyle& s
   Table table({{"GPU"}, {"NAME", Align::kLeft, 10}, {"HEALTH"}, {"ACTION"}, {"FAULTS", Align::kRight}});
   std::string faults;
   for (const auto& gpu : report.gpus) {
-    // Without a driver nobody can say that it is gone.
+    // Without a driver, gpuman cannot tell whether the GPU is gone.
     const bool is_known = gpu.health.state != "unknown";
     table.Add({gpu.index  ? std::to_string(*gpu.index)
                : is_known ? "gone"

@@ -1,4 +1,4 @@
-// Health as people read it. Pure.
+// Renders health for people. Pure.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace gpuman::cli {
 
-// A line for each GPU, then each fault with what is to be done.
+// A line for each GPU, then each fault with the action that fixes it.
 std::string RenderHealth(const api::HealthReport& report, const TerminalStyle& style);
 
 }  // namespace gpuman::cli

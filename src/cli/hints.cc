@@ -13,7 +13,7 @@ struct Hint {
   std::string_view text;   // "{}" stands for the word
 };
 
-// The first that fits.
+// The first entry that fits counts.
 constexpr std::array kHints{
     // Commands.
     Hint{"gpuman", "kill|stop|end|terminate|abort|qdel|scancel|gcancel",

@@ -1,5 +1,6 @@
-// What to type instead of a word that gpuman does not have, for words that people know from elsewhere:
-// shells, Docker, Slurm, gflow, nvidia-smi. Pure; misspellings of gpuman's own words are base::Nearest's.
+// Tells users what to type instead of a word that gpuman does not have, for words that they know from other
+// programs: shells, Docker, Slurm, gflow, nvidia-smi. Pure; base::Nearest handles misspellings of gpuman's
+// own words.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace gpuman::cli {
 
-// `path` is the command that got it: "gpuman", "gpuman device". `word` is an argument or an option that it
-// does not know. Empty: nothing is known of it.
+// `path` is the command that got the word: "gpuman", "gpuman device". `word` is an argument or an option that
+// the command does not know. Empty: there is no hint.
 std::string HintFor(std::string_view path, std::string_view word);
 
 }  // namespace gpuman::cli

@@ -73,7 +73,7 @@ TEST(Hints, LeaveOtherWordsToTheirLikeness) {
 }
 
 TEST(Hints, MeanCommandsAndOptionsThatThereAre) {
-  // Each "gpuman COMMAND" of a hint is a command: its help is there.
+  // Each "gpuman COMMAND" of a hint must be a command that has a help text.
   for (const char* word :
        {"kill",     "ps",   "rm",    "watch", "nvidia-smi", "gpus",     "squeue",  "sbatch",
         "srun",     "exec", "sinfo", "sacct", "scontrol",   "sacctmgr", "history", "pause",

@@ -1,4 +1,4 @@
-// update, restart, remove, suspend, resume, move: what is done to a job.
+// update, restart, remove, suspend, resume, move: commands that change a job.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ struct UpdateOptions {
   std::optional<double> weight;
 };
 
-// "none" takes the limit away.
+// "none" removes the limit.
 base::Result<> TakeSize(std::string_view name, const std::optional<std::string>& text,
                         std::optional<base::SizeSpec>& size, bool& clear) {
   clear = text == "none";
@@ -41,7 +41,7 @@ base::Result<api::UpdateRequest> MakeUpdate(const UpdateOptions& options) {
   return request;
 }
 
-// Asks the daemon about a job and prints what became of it.
+// Sends a request about a job to the daemon and prints the job's new state.
 template <typename Ask>
 base::Result<int> WithJob(Session& session, const std::string& job, std::string_view done, Ask ask) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());

@@ -1,4 +1,4 @@
-// What a job wrote, in JSON mode.
+// Prints the output of a job in JSON mode.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 
 namespace gpuman::cli {
 
-// One {"line":"…"} for each line of the log; a last line without an end counts as one.
+// Prints one {"line":"…"} for each line of the log; a last line without a line end counts as a line.
 class JsonLines {
  public:
   explicit JsonLines(Session& session) : session_(session) {}

@@ -152,7 +152,7 @@ void AddGpus(CLI::App* command, const MigOptionsPtr& o) {
   command->add_option("-g,--gpu", o->gpus, "Only this GPU, by index or UUID; repeat for more (default: all)")
       ->type_name(kGpuValue)
       ->delimiter(',')
-      ->allow_extra_args(false)  // what follows are instances
+      ->allow_extra_args(false)  // the words behind the option are instances
       ->take_all();
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-// One file of the program reads TOML: not worth a shared library at each start.
+// Only this file of the program reads TOML: a shared library would cost time at each start.
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
@@ -20,7 +20,7 @@ using base::ErrorCode;
 
 constexpr int kMaxOfOne = 64;
 
-// Carried out of the walk over a document, and caught where it begins.
+// An exception that leaves the walk over a document; the function that begins the walk catches it.
 struct Problem {
   std::size_t line = 0;
   std::string message;
@@ -211,7 +211,7 @@ base::Error At(const std::string& file, std::size_t line, std::string_view messa
           line == 0 ? fmt::format("{}: {}", file, message) : fmt::format("{}:{}: {}", file, line, message)};
 }
 
-// "2x1g.18gb" as number and rest.
+// Splits "2x1g.18gb" into the number and the rest.
 std::pair<unsigned, std::string> Count(const std::string& instance) {
   unsigned count = 0;
   const auto [end, error] = std::from_chars(instance.data(), instance.data() + instance.size(), count);

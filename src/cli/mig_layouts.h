@@ -1,7 +1,8 @@
-// Files with MIG layouts, each with a name: ours in TOML, or those of NVIDIA's mig-parted in YAML.
+// Files with MIG layouts, each with a name: gpuman's own in TOML, or those of NVIDIA's mig-parted in YAML.
 //
-// Read here and not in the daemon: it runs as root, and a parser of YAML is much for that. Pure; no exception
-// leaves. Keys that nobody knows are refused, with the line: a misspelt one must not be silently absent.
+// The command line reads them, not the daemon: the daemon runs as root, and a YAML parser is too much code
+// for that. Pure; no exception leaves. Unknown keys are refused, with the line: a misspelt key must not be
+// ignored silently.
 #pragma once
 
 #include <map>
@@ -16,10 +17,11 @@ namespace gpuman::cli {
 
 using MigLayouts = std::map<std::string, std::vector<api::MigDevices>>;
 
-// YAML where there is a "mig-configs:", else TOML. `file` is for messages. kInvalidArgument: "FILE:LINE: …".
+// Reads YAML where the text has a "mig-configs:", else TOML. `file` is for messages. kInvalidArgument:
+// "FILE:LINE: …".
 base::Result<MigLayouts> ParseMigLayouts(std::string_view text, const std::string& file);
 
-// One layout as such a file, which ParseMigLayouts reads again.
+// Writes one layout as a file that ParseMigLayouts can read.
 std::string WriteMigToml(const std::string& name, const std::vector<api::MigDevices>& devices);
 std::string WriteMigParted(const std::string& name, const std::vector<api::MigDevices>& devices);
 

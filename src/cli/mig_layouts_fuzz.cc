@@ -1,4 +1,4 @@
-// Any text is read, or refused with a reason.
+// The parser reads any text, or refuses it with a reason.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

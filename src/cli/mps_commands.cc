@@ -1,4 +1,4 @@
-// mps start|stop|status|limit|terminate: several processes at once on a GPU, through NVIDIA's MPS.
+// mps start|stop|status|limit|terminate: several processes use a GPU at the same time, through NVIDIA's MPS.
 #include <fmt/format.h>
 
 #include <memory>

@@ -30,7 +30,7 @@ std::size_t CountClients(const api::MpsGpu& gpu) {
   return count;
 }
 
-// Of each server the user and the clients, with what each may take.
+// A table of each server's user and clients, with what each client may use.
 std::string Clients(const api::MpsReport& report, const TerminalStyle& style) {
   Table table({{"GPU"},
                {"SERVER", Align::kRight},

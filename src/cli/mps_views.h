@@ -1,4 +1,4 @@
-// MPS for people: pure functions from a report to text.
+// Renders MPS for people. Pure.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace gpuman::cli {
 
-// GPUs, then clients of the servers, then who is outside, waits, or what is wrong.
+// The GPUs, then the clients of the servers, then processes outside of MPS, waiting jobs and problems.
 std::string RenderMps(const api::MpsReport& report, const TerminalStyle& style);
 
 }  // namespace gpuman::cli

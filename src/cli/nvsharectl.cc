@@ -14,12 +14,12 @@ constexpr const char* kMore =
     "--compute concurrent --managed-turns off, -S on is --managed-turns on. gpuman share status shows who "
     "runs.";
 
-// The longest turn there is; nvshare's users ask for more to mean as long as it takes.
+// The longest quantum; nvshare's users set a longer one to mean "no limit".
 constexpr std::int64_t kLongest = std::chrono::seconds(std::chrono::days(1)).count();
 
 struct NvshareOptions {
-  std::int64_t seconds = 0;  // 0: not asked for
-  std::string anti_thrash;   // on, off; empty: not asked for
+  std::int64_t seconds = 0;  // 0: not given
+  std::string anti_thrash;   // on, off; empty: not given
 };
 
 api::ShareUpdate UpdateOf(const NvshareOptions& options) {

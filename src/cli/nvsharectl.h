@@ -1,5 +1,5 @@
-// What gpuman is under the name nvsharectl, for people who come from nvshare: the options of its command,
-// with their effect on sharing (docs/sharing.md). No code of nvshare's.
+// `gpuman` under the name nvsharectl, for users of nvshare: the options of nvsharectl, with their effect on
+// sharing (docs/sharing.md). It contains no code of nvshare.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace gpuman::cli {
 
 inline constexpr std::string_view kNvsharectl = "nvsharectl";
 
-// Reads the arguments (without the program's name), does what they say and returns the exit status. Without
-// any it shows its help, as the original does.
+// Runs the program with its arguments (without the program's name) and returns the exit status. Without
+// arguments it shows its help, as the original does.
 int RunNvsharectl(const std::vector<std::string>& arguments, const SessionContext& context);
 
 }  // namespace gpuman::cli

@@ -16,11 +16,11 @@ struct RunFlags {
   bool wait = false;
   bool detach = false;
   bool pty = false;
-  std::optional<std::string> gpus, time;  // asks the queue for them
+  std::optional<std::string> gpus, time;  // for the queue
   const CLI::Option* tag = nullptr;
 };
 
-// What `gpuman submit` would be told for the same job.
+// The options of `gpuman submit` for the same job.
 base::Result<std::vector<std::string>> SubmitOptionsOf(const RunFlags& flags) {
   const RunOptions& o = flags.options;
   if (o.restart != "no")

@@ -40,8 +40,8 @@ base::Result<> RequireUtf8(std::string_view what, std::string_view text) {
                     "put it into a script and run the script");
 }
 
-// A job that shares may come from a shell that was set up for nvshare. The daemon takes over what its
-// variables mean; its library would look for its own scheduler, and end the program where there is none.
+// A job that shares may come from a shell that was set up for nvshare. The daemon takes over the meaning of
+// nvshare's variables; nvshare's library would look for its own scheduler, and end the program without one.
 void TakeFromNvshare(MadeRequest& made) {
   auto& variables = made.request.environment;
   if (!made.request.share) return;
@@ -75,7 +75,7 @@ Program LookAt(const std::filesystem::path& path) {
   return ::access(path.c_str(), X_OK) == 0 ? Program::kFine : Program::kNotExecutable;
 }
 
-// As execvp does, with the job's PATH and directory.
+// Looks up the program as execvp does, with the job's PATH and directory.
 Program FindProgramOf(const api::RunRequest& request) {
   const std::filesystem::path directory(request.directory);
   const auto& name = request.command.front();
@@ -101,7 +101,7 @@ bool LooksLikeFile(const std::filesystem::path& name) {
          std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
 }
 
-// The file of a directory that was most likely meant.
+// The file of the directory with the nearest name.
 std::optional<std::string> NearestFile(const std::filesystem::path& path) {
   constexpr std::size_t kMax = 10'000;
   std::vector<std::string> names;
@@ -213,7 +213,7 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
     GPUMAN_TRY(RequireUtf8(fmt::format("argument {} of the command", i), request.command[i]));
   for (const auto& entry : origin.environment) {
     const auto equals = entry.find('=');
-    if (equals == 0 || equals == std::string::npos) continue;  // no variable; some programs leave such things
+    if (equals == 0 || equals == std::string::npos) continue;  // not a variable; some programs leave these
     if (api::IsUtf8(entry))
       request.environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
     else

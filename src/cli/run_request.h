@@ -1,4 +1,4 @@
-// From the options of `gpuman run` to the request that the daemon gets.
+// Turns the options of `gpuman run` into the request for the daemon.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,7 @@ struct RunOptions {
   std::optional<std::string> mps_threads;  // "25%"
 };
 
-// What the job takes over from the shell it was started in.
+// What the job takes over from the shell that submits it.
 struct Origin {
   std::string directory;
   std::vector<std::string> environment;  // "NAME=value"
@@ -39,19 +39,19 @@ base::Result<Origin> OriginOfThisProcess();
 struct MadeRequest {
   api::RunRequest request;
   std::vector<std::string> left_out;  // variables that JSON cannot carry, since they are not UTF-8
-  std::vector<std::string> notes;     // what else the user should know
+  std::vector<std::string> notes;     // other notes for the user
 };
 
-// `trailing`: what stood behind "--". kInvalidArgument names the option.
+// `trailing`: the words behind "--". kInvalidArgument names the option.
 base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
                                          const std::optional<std::vector<std::string>>& trailing,
                                          const Origin& origin);
 
-// Whether the request's command can be executed, as the caller sees the file system: sooner and plainer than
-// the job's failure would say it. kNotFound, kPermissionDenied.
+// Checks whether the request's command can be executed, as the caller sees the file system: the error comes
+// sooner and is clearer than the job's failure. kNotFound, kPermissionDenied.
 base::Result<> CheckProgram(const api::RunRequest& request);
 
-// Size and time options, with the option's name in front of the error.
+// Parses a size option; the option's name is in front of the error.
 base::Result<std::optional<base::SizeSpec>> SizeOption(std::string_view name,
                                                        const std::optional<std::string>& text);
 base::Result<std::optional<base::Millis>> TimeOption(std::string_view name,

@@ -70,7 +70,7 @@ base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base
   if (!jobs) return error;
   std::vector<std::string> tags;
   for (const auto& known : jobs->jobs) {
-    if (known.tag == job || fmt::to_string(known.id) == job) return error;  // it is something else
+    if (known.tag == job || fmt::to_string(known.id) == job) return error;  // the job exists
     tags.push_back(known.tag);
   }
   if (const auto nearest = base::Nearest(job, tags))

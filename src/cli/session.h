@@ -1,4 +1,4 @@
-// What every command works with: where it prints, how that may look, and the daemon.
+// What every command works with: the output, its style, and the daemon.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ inline constexpr int kExitNotPermitted = 5;
 inline constexpr int kExitUnsatisfiable = 6;
 int ExitStatusOf(base::ErrorCode code);
 
-// The world outside of the program, as far as commands touch it through the session.
+// The world outside of the program, as far as commands reach it through the session.
 struct SessionContext {
   std::ostream& out;
   std::ostream& err;
@@ -39,26 +39,26 @@ class Session {
  public:
   explicit Session(const SessionContext& context) : context_(context) {}
 
-  // Set by the options that every command takes.
+  // The options that every command takes set these.
   bool json = false;
   std::optional<std::string> socket;  // --socket
-  // What stands behind "--" on the command line.
+  // The words behind "--" on the command line.
   std::optional<std::vector<std::string>> trailing;
 
-  // The daemon's client; starts a daemon for this user where there is none and there should be one.
-  // `tells`: that it was started.
+  // The daemon's client; starts a daemon for this user where none runs and one should. `tells`: whether to
+  // print that it was started.
   base::Result<api::Client> Daemon(bool tells = true);
-  // The same, but never starts one: for what must be quick and silent.
+  // The same, but never starts a daemon: for commands that must be quick and silent.
   base::Result<api::Client> RunningDaemon() const;
 
-  // Without what could change more of a terminal than its colours, whoever it came from.
+  // Prints text; escapes all that could change the terminal beyond colours, whoever wrote it.
   void Print(std::string_view text) { context_.out << PrintableLines(style(), text); }
-  // What a job printed, as it is.
+  // Prints the output of a job, unchanged.
   void PrintOutput(std::string_view output) { context_.out << output; }
   void PrintJson(const api::Json& json_value);
-  // Shown at once, for what is followed.
+  // For output that is followed.
   void Flush() { context_.out.flush(); }
-  // For people, on stderr; silent in JSON mode.
+  // Prints to stderr for people; prints nothing in JSON mode.
   void Note(std::string_view text);
   void PrintError(const base::Error& error);
 
@@ -70,7 +70,7 @@ class Session {
   SessionContext context_;
 };
 
-// Adds to an error about an unknown job the tag that was probably meant.
+// Adds the nearest tag to an error about an unknown job.
 base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base::Error error);
 
 }  // namespace gpuman::cli

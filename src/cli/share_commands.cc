@@ -1,4 +1,4 @@
-// share status, share set: who takes turns on which GPU.
+// share status, share set: the order of turns on each GPU.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

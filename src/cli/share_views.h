@@ -1,4 +1,4 @@
-// What people see of sharing: pure functions from a value to text, ended by a line end.
+// Renders sharing for people. Pure functions; each text ends with a line end.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Signals as something to wait for beside sockets. Not thread-safe; for programs with one thread.
+// Signals as a descriptor to poll beside sockets. Not thread-safe; for programs with one thread.
 #pragma once
 
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 namespace gpuman::cli {
 
-// While it lives, these signals come as readable bytes instead of what they do otherwise.
+// While it lives, these signals arrive as readable bytes and have no other effect.
 class SignalWatch {
  public:
   explicit SignalWatch(std::initializer_list<int> signals) {
@@ -26,7 +26,7 @@ class SignalWatch {
   ~SignalWatch() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
   int fd() const { return fd_.get(); }
-  // The next that came; 0: none.
+  // The next signal that came; 0: none.
   int Take() {
     signalfd_siginfo info{};
     return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;

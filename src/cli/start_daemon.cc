@@ -27,10 +27,10 @@ using base::ErrorCode;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(20);
-// Between bind() and listen() the socket is there and refuses: no event tells of the listen().
+// Between bind() and listen() the socket exists and refuses connections: no event reports the listen().
 constexpr int kRetryMillis = 5;
 
-// Held while one of several processes starts the daemon; released by the kernel when the descriptor closes.
+// Held while one of several processes starts the daemon; the kernel releases it when the descriptor closes.
 base::Result<base::Fd> LockStart(const std::filesystem::path& folder) {
   GPUMAN_ASSIGN(base::Fd fd, base::OpenFile(folder / "start.lock", O_RDWR | O_CREAT, 0600));
   while (::flock(fd.get(), LOCK_EX) != 0)
@@ -40,7 +40,7 @@ base::Result<base::Fd> LockStart(const std::filesystem::path& folder) {
 
 bool Serves(const std::filesystem::path& socket) { return api::ConnectTo(socket).has_value(); }
 
-// Where the daemon's output goes: the state directory, or beside the socket where there is none to be had.
+// The file for the daemon's output: in the state directory, or beside the socket where there is none.
 struct LogFile {
   std::filesystem::path path;
   base::Fd fd;
@@ -64,7 +64,7 @@ base::Result<LogFile> OpenLog(const std::filesystem::path& state, const std::fil
   return LogFile{path, std::move(*fd)};
 }
 
-// What was added to the log since `from`: its last line that says something.
+// The last line with text that was added to the log since `from`.
 std::string LastLine(const LogFile& log, off_t from) {
   auto text = base::ReadFile(log.path).value_or("");
   text.erase(0, std::min(text.size(), static_cast<std::size_t>(from)));
@@ -80,7 +80,7 @@ base::Result<pid_t> Spawn(const std::filesystem::path& program, const LogFile& l
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, log.fd.get(), 1);
   ::posix_spawn_file_actions_adddup2(&actions, log.fd.get(), 2);
-  // A pipe of the shell that called us must not stay open for as long as the daemon lives.
+  // A pipe of the calling shell must not stay open for as long as the daemon lives.
   ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
   ::posix_spawn_file_actions_addchdir_np(&actions, "/");
   sigset_t none;
@@ -107,7 +107,7 @@ std::string HowItEnded(int status) {
   return fmt::format("exited with {}", WEXITSTATUS(status));
 }
 
-// Until the socket is served, the daemon ends or time is up. `watch` has seen every change of the folder
+// Waits until the daemon serves the socket, ends, or the time is up. `watch` reports changes of the folder
 // since before the daemon was started.
 base::Result<> AwaitDaemon(const std::filesystem::path& socket, pid_t pid, const base::Fd& watch,
                            const std::function<std::string()>& last_line) {
@@ -141,7 +141,7 @@ base::Result<> StartUserDaemon(const std::filesystem::path& socket,
   const auto runtime = socket.parent_path();
   GPUMAN_TRY(base::MakePrivateDirectory(runtime));
   GPUMAN_ASSIGN(const base::Fd lock, LockStart(runtime));
-  if (Serves(socket)) return {};  // somebody else started it while we waited for the lock
+  if (Serves(socket)) return {};  // another process started it while this one waited for the lock
 
   GPUMAN_ASSIGN(const auto program, FindProgram("gpumand", environment));
   const auto state = environment("GPUMAN_STATE_DIR");

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 
-// Appends in place where nothing is cut or painted: lists of jobs have a hundred thousand cells.
+// Appends in place where the cell needs no cutting and no colour: lists of jobs have a hundred thousand
+// cells.
 void AddCell(std::string& line, const TerminalStyle& style, const Column& column, const Cell& cell,
              std::size_t width) {
   const std::size_t whole = Width(cell.text);

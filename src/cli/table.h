@@ -1,4 +1,4 @@
-// A table of text: aligned, fitted to a width.
+// A table of text, aligned and fitted to a width.
 //
 //   GPU  NAME         MEMORY
 //   0    NVIDIA H200  10GiB
@@ -16,8 +16,8 @@ enum class Align { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kLeft;
-  // Where the table is too wide, columns that may shrink do so, the last of them first, down to this many
-  // columns. 0: never shrinks.
+  // If the table is too wide, columns that may shrink do so, the last of them first, down to this width. 0:
+  // the column never shrinks.
   std::size_t least = 0;
 };
 
@@ -33,10 +33,10 @@ class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // As many cells as columns. Texts are made printable here.
+  // `row` has as many cells as there are columns. Add makes the texts printable.
   void Add(std::vector<Cell> row);
   bool empty() const { return rows_.empty(); }
-  // Title line and rows, each ended by a line end; no trailing spaces.
+  // The title line and the rows, each with a line end; no trailing spaces.
   std::string Render(const TerminalStyle& style) const;
 
  private:

@@ -20,7 +20,7 @@ bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0
 
 constexpr std::array<std::string_view, 7> kColorCodes{"0", "1", "2", "31", "32", "33", "36"};
 
-// The length of a change of colour as Paint writes it, at the text's begin; or 0.
+// The length of a colour sequence of Paint at the beginning of the text; 0: there is none.
 std::size_t LengthOfPaint(std::string_view text) {
   constexpr std::string_view kBegin = "\033[";
   if (!text.starts_with(kBegin)) return 0;
@@ -107,7 +107,7 @@ std::string PrintableLines(const TerminalStyle& style, std::string_view text) {
 
 std::string PrintableJson(std::string_view json) {
   return base::WithInstead(json, [](std::string_view as_is, std::optional<char32_t> code) {
-    // Outside of strings there is white space alone.
+    // JSON has control characters only as white space outside of strings.
     if (!code || *code < 0x20) return std::string(as_is);
     if (*code < 0x10000) return fmt::format("\\u{:04x}", static_cast<std::uint32_t>(*code));
     const auto above = static_cast<std::uint32_t>(*code) - 0x10000;

@@ -1,4 +1,4 @@
-// completion, config: what concerns gpuman itself.
+// completion, config: commands about gpuman itself.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// top, metrics: what the machine does, for people who watch and for Prometheus.
+// top, metrics: the state of the machine, for people who watch and for Prometheus.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct TopOptions {
   std::string interval = "1s";
 };
 
-// What a key makes of the view; false: it is to be closed.
+// Changes the view for a key; false: close the view.
 bool Obey(TopKey key, TopView& view) {
   const auto back = [&](std::size_t rows) { view.skip -= std::min(view.skip, rows); };
   if (view.help && key != TopKey::kNone) {
@@ -105,7 +105,7 @@ base::Result<int> Top(Session& session, const TopOptions& o) {
     session.PrintJson(api::ToJson(view.status));
     return kExitDone;
   }
-  constexpr std::size_t kWide = 160;  // of files and pipes
+  constexpr std::size_t kWide = 160;  // for files and pipes
   if (!o.once && session.style().terminal)
     return Watch(session, daemon, std::move(view), std::max(interval, kShortestInterval));
   for (const auto& line : TopLines(view, {session.style().width.value_or(kWide), {}}))

@@ -52,7 +52,7 @@ std::string With(const std::optional<T>& value, std::string_view unit) {
   return value ? fmt::format("{:.0f}{}", static_cast<double>(*value), unit) : std::string(kUnknown);
 }
 
-// The lines of a table: its title, then a row each.
+// The lines of a table: its title, then one for each row.
 std::vector<std::string> LinesOf(const Table& table, std::size_t columns) {
   std::istringstream text(table.Render({false, false, columns}));
   std::vector<std::string> lines;
@@ -60,7 +60,7 @@ std::vector<std::string> LinesOf(const Table& table, std::size_t columns) {
   return lines;
 }
 
-// How much is told of a GPU.
+// Which columns and bars the line of a GPU has.
 struct GpuForm {
   bool utilization_bar = true, memory_bar = true;
   bool sensors = true;  // temperature and power
@@ -96,7 +96,7 @@ std::vector<std::string> GpuTable(const std::vector<api::GpuView>& gpus, std::si
   return LinesOf(table, columns);
 }
 
-// In the widest form that is not cut at the right, where the health is.
+// The table in the widest form that is not cut at the right, where the health is.
 std::vector<std::string> GpuTable(const std::vector<api::GpuView>& gpus, std::size_t columns) {
   std::vector<std::string> lines;
   for (const auto& form : kGpuForms) {
@@ -107,7 +107,7 @@ std::vector<std::string> GpuTable(const std::vector<api::GpuView>& gpus, std::si
   return lines;
 }
 
-// As many lines as the text takes, broken at blanks.
+// Adds as many lines as the text needs, broken at blanks.
 void AddWrapped(std::vector<TopLine>& lines, const std::string& text, Color color, std::size_t columns) {
   std::string line;
   std::istringstream words(text);
@@ -204,7 +204,7 @@ std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::si
   return lines;
 }
 
-// Everything above the processes.
+// All lines above the processes.
 std::vector<TopLine> HeadLines(const TopView& view, std::size_t columns) {
   std::vector<TopLine> lines{
       {fmt::format("gpuman top  {:%H:%M:%S} UTC  processes by {}",
@@ -229,13 +229,13 @@ constexpr std::array<std::string_view, 10> kHelp{
     "",
     "GPUs that are degraded or unhealthy: gpuman health says what to do."};
 
-// The keys have a row where enough of them are left.
+// The keys get a row where enough rows are left.
 std::size_t RowsOfKeys(const TopSize& size) {
   constexpr std::size_t kMinRows = 8;
   return size.rows && *size.rows >= kMinRows ? 1 : 0;
 }
 
-// For processes, below the head and their title.
+// The rows for processes, below the head and the title.
 std::size_t RoomFor(std::size_t head, const TopSize& size, std::size_t processes) {
   if (!size.rows) return processes;
   const auto taken = head + 1 + RowsOfKeys(size);
@@ -270,7 +270,7 @@ std::size_t LastPage(const TopView& view, const TopSize& size) {
 
 namespace {
 
-// Everything but the keys; it may have more lines than there are rows.
+// All lines but the keys; there may be more lines than rows.
 std::vector<TopLine> ProcessPage(const TopView& view, const TopSize& size) {
   auto lines = HeadLines(view, size.columns);
   auto processes = Sorted(view.status, view.order);

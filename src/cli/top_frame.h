@@ -1,4 +1,4 @@
-// What `gpuman top` shows, as lines. Pure: the same view and size give the same lines.
+// The lines that `gpuman top` shows. Pure: the same view and size give the same lines.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace gpuman::cli {
 
-// Of processes: the largest memory first, or by user, job or pid.
+// The order of processes: the largest memory first, or by user, job or pid.
 enum class TopOrder { kMemory, kUser, kJob, kPid };
 
 inline constexpr const char* kTopOrderValue = "memory|user|job|pid";
@@ -24,29 +24,28 @@ struct TopView {
   api::StatusView status;
   base::WallTime now{};
   TopOrder order = TopOrder::kMemory;
-  std::size_t skip = 0;  // processes that are scrolled past; more than there are: the last page
-  std::string problem;   // why this is not of now, as a sentence; empty: it is
-  bool help = false;     // the keys are explained in place of all this
+  std::size_t skip = 0;  // processes that are scrolled past; a larger number shows the last page
+  std::string problem;   // why the data is old, as a sentence; empty: it is not
+  bool help = false;     // show the help on keys instead
 };
 
 struct TopLine {
-  std::string text;  // printable, no wider than was asked for
+  std::string text;  // printable, no wider than the columns of TopSize
   Color color = Color::kNone;
   friend bool operator==(const TopLine&, const TopLine&) = default;
 };
 
 struct TopSize {
   std::size_t columns = 80;
-  std::optional<std::size_t> rows{};  // nullopt: as many as it takes
+  std::optional<std::size_t> rows{};  // nullopt: as many as needed
 };
 
-// The most that can be scrolled past: the last page shows the last process.
+// The largest useful `skip`: the last page shows the last process.
 std::size_t LastPage(const TopView& view, const TopSize& size);
 
-// Title, GPUs, what waits, processes; in a window, whose rows are given, the keys on its last row. With fewer
-// rows than that takes, fewer processes, and then less of the rest. In a narrow window the GPUs' bars go
-// first, then power, temperature and utilization; their health is never cut, what is wrong with them is
-// wrapped.
+// Title, GPUs, waiting jobs, processes; in a window, where rows are given, the keys on the last row. With too
+// few rows, the list of processes shrinks first, then the rest. In a narrow window the GPUs' bars go first,
+// then power, temperature and utilization; their health is never cut, and their faults are wrapped.
 std::vector<TopLine> TopLines(const TopView& view, const TopSize& size);
 
 }  // namespace gpuman::cli

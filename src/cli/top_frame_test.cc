@@ -83,7 +83,7 @@ TEST(Top, ShowsGpusThenWhatWaitsThenProcesses) {
   EXPECT_THAT(texts[8], AllOf(HasSubstr("bob"), HasSubstr("t1")));
 }
 
-// The daemon's answer has no reason for a job that waits.
+// The daemon's answer has no reason for the waiting job.
 TEST(Top, MakesUpNoReasonForWhatWaits) {
   TopView view = Machine();
   for (auto& job : view.status.jobs) job.reason.reset();
@@ -109,7 +109,7 @@ TEST(Top, SortsProcessesInFourWays) {
 TEST(Top, ScrollsNoFurtherThanTheLastPage) {
   using ::testing::ElementsAre;
   auto view = Machine();
-  const TopSize size{100, 10};  // room for two of three
+  const TopSize size{100, 10};  // room for two of three processes
   EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("10", "20"));
   view.skip = 1;
   EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("20", "30"));

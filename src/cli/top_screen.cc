@@ -11,23 +11,23 @@
 #include <cstdio>
 #include <cstring>
 
-// Its macros take common words, so it comes last and nothing else is included after it.
+// The macros of ncurses use common words, so its header comes last.
 #define NCURSES_NOMACROS 1
 #include <curses.h>
 
 namespace gpuman::cli {
 namespace {
 
-constexpr int kEscapeDelay = 25;  // ms in which the rest of a key's sequence comes
+constexpr int kEscapeDelay = 25;  // ms for the rest of a key's sequence
 constexpr int kEscape = 27;
 
-// ncurses writes UTF-8 only where the locale says so.
+// ncurses writes UTF-8 only where the locale is UTF-8.
 void ChooseLocale() {
   std::setlocale(LC_ALL, "");
   if (std::strcmp(::nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-// A dumb one does not, and ncurses takes it all the same.
+// A dumb terminal does not, and ncurses accepts it anyway.
 bool MovesItsCursor() {
   const char* const move = ::tigetstr("cup");
   return move != nullptr && reinterpret_cast<std::intptr_t>(move) != -1;
@@ -138,17 +138,17 @@ void TopScreen::Show(const std::vector<TopLine>& lines) {
 }
 
 TopKey TopScreen::Wait(base::MonoTime until) {
-  int key = ::wgetch(stdscr);  // of those that came together
+  int key = ::wgetch(stdscr);  // a key that came together with the last one
   if (key == ERR) {
     pollfd waiting[] = {{STDIN_FILENO, POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
-    // A change of the window's size interrupts it, and is the next key.
+    // A change of the window's size interrupts poll, and is the next key.
     if (::poll(waiting, 2, MillisUntil(until)) < 0 && errno != EINTR) return TopKey::kQuit;
     if (const int signal = signals_.Take()) {
       signal_ = signal;
       return TopKey::kQuit;
     }
     key = ::wgetch(stdscr);
-    // The terminal has gone.
+    // The terminal is gone.
     if (key == ERR && waiting[0].revents != 0) return TopKey::kQuit;
   }
   return KeyOf(key);

@@ -1,6 +1,6 @@
-// The terminal of `gpuman top`: puts lines on it and waits for keys. A thin edge around ncurses.
+// The terminal of `gpuman top`: shows lines and waits for keys. A thin edge around ncurses.
 //
-// One at a time in a process, as ncurses has it. The terminal is as it was before once the object is gone.
+// A process can have one at a time, as ncurses requires. The destructor restores the terminal.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@
 namespace gpuman::cli {
 
 enum class TopKey {
-  kNone,   // time is up, or the window has another size
-  kOther,  // a key without a meaning of its own
+  kNone,   // the time is up, or the window has a new size
+  kOther,  // a key without a meaning
   kQuit,
   kRefresh,
   kHelp,
@@ -31,7 +31,7 @@ enum class TopKey {
 
 class TopScreen {
  public:
-  // kNotSupported: nothing can be drawn on this terminal.
+  // kNotSupported: this terminal cannot place text.
   static base::Result<std::unique_ptr<TopScreen>> Open(bool color);
   ~TopScreen();
   TopScreen(const TopScreen&) = delete;
@@ -39,7 +39,7 @@ class TopScreen {
 
   TopSize size() const;
   void Show(const std::vector<TopLine>& lines);
-  // Sleeps until a key, a signal, another size of the window, or `until`.
+  // Sleeps until a key, a signal, a new size of the window, or `until`.
   TopKey Wait(base::MonoTime until);
   // The signal that asked the program to end; 0: none.
   int signal() const { return signal_; }

@@ -1,4 +1,4 @@
-// status, proclist, gpu list, gpu show: what there is.
+// status, proclist, gpu list, gpu show: the state of jobs, processes and GPUs.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -73,9 +73,9 @@ std::string Age(const api::JobView& job, base::WallTime now) {
                               : base::FormatDuration(std::chrono::duration_cast<base::Millis>(seconds));
 }
 
-// The indices of a job's GPUs, or the beginning of the UUID of one that is not there any more.
+// The indices of a job's GPUs, or the beginning of the UUID of a GPU that is gone.
 std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
-  // The daemon says "all" by naming all. Those of a job that has ended without a start were never its own.
+  // The daemon lists all GPUs for "all". A job that ended without a start never had its GPUs.
   const bool never_ran = api::IsEnded(job.state) && !job.started_at;
   if (job.gpus.empty() || never_ran) return "none";
   const auto whole = static_cast<std::size_t>(
@@ -94,7 +94,7 @@ std::string LimitText(const api::JobView& job) {
   return job.memory.limit ? base::FormatBytes(*job.memory.limit) : std::string("none");
 }
 
-// Whether a message of the daemon begins with the job that it is about, as those of the guard do.
+// Whether a message of the daemon begins with the job that it is about, as the guard's messages do.
 bool NamesJob(std::string_view message, std::int64_t job) {
   return message.starts_with(fmt::format("job {} ", job));
 }
@@ -105,8 +105,8 @@ bool Waits(const api::JobView& job) {
 
 using Group = std::vector<const api::JobView*>;
 
-// Jobs that were submitted together (an array, a sweep) and wait, or have ended in the same way, are one
-// line. `jobs` are by id.
+// Groups jobs for one line: jobs that were submitted together (an array, a sweep) and wait, or ended in the
+// same way. `jobs` are in order of id.
 std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
   using Word = std::optional<std::string>;
   std::vector<Group> groups;
@@ -117,7 +117,7 @@ std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
       groups.push_back({&job});
       continue;
     }
-    // Of those that wait each may have a sentence of its own, with its place in the queue.
+    // The sentences of waiting jobs may differ, since each has its place in the queue.
     const auto [it, fresh] = known.try_emplace(
         {job.user, job.submitted_at, job.state, job.reason, ended ? job.reason_detail : Word()},
         groups.size());
@@ -127,7 +127,7 @@ std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
   return groups;
 }
 
-// What holds for all of them.
+// The value that all jobs of the group share.
 template <typename Text>
 std::string OfAll(const Group& group, const Text& text_of) {
   const std::string first = text_of(*group.front());
@@ -154,7 +154,7 @@ std::string TagOf(const Group& group) {
   return fmt::format("{}{} ({})", common, all ? "" : "*", group.size());
 }
 
-// Of a job that goes on: one that failed has it in its reason.
+// For a job that has not ended; a failed job has the refusal in its reason.
 std::string RefusalNote(const api::JobView& job, base::WallTime now) {
   if (!job.refusal || api::IsEnded(job.state)) return {};
   const auto age = std::chrono::floor<std::chrono::seconds>(std::max(now - job.refusal->at, base::Millis(0)));
@@ -198,7 +198,7 @@ Table GpuTable() {
                 {"HEALTH"}});
 }
 
-// PEAK gives way where the line is short.
+// Short lines leave out PEAK.
 bool ShowsPeak(const TerminalStyle& style) { return style.width.value_or(SIZE_MAX) >= 100; }
 
 Table JobTable(const TerminalStyle& style) {

@@ -225,7 +225,7 @@ TEST(RenderStatus, AJobThatGoesOnSaysWhatItWasRefused) {
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)),
               HasSubstr("job 1 train: 256MiB was refused at its limit of 80GiB on GPU 0 (1m30s ago)\n"));
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(0)), HasSubstr("(just now)\n"));
-  job.state = api::JobState::kFailed;  // its reason says it
+  job.state = api::JobState::kFailed;  // the reason already says it
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)), Not(HasSubstr("refused")));
 }
 

@@ -15,14 +15,14 @@
 namespace gpuman::cli {
 namespace {
 
-// To the job's whole process group, as a terminal would.
+// Sends the signal to the job's whole process group, as a terminal would.
 bool PassOn(const api::Client& daemon, const std::string& job, int signal) {
   const auto now = daemon.Job(job);
   if (!now || !now->pid || api::IsEnded(now->state)) return false;
   return ::kill(-*now->pid, signal) == 0 || ::kill(*now->pid, signal) == 0;
 }
 
-// Whether the job waited in the queue, and does no more.
+// Takes the job out of the queue, if it still waits there; true: it was taken out.
 bool TakeOut(const api::Client& daemon, const std::string& job) {
   const auto now = daemon.Job(job);
   const bool waits = now && (now->state == api::JobState::kQueued || now->state == api::JobState::kHeld);

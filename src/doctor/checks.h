@@ -1,5 +1,5 @@
-// What is right and wrong on a machine, from what was seen of it: a table of checks. Pure; thread-safe.
-// docs/doctor.md has the same table, and a test holds the two together.
+// What is right and wrong on a machine: a table of checks over the facts. Pure; thread-safe. docs/doctor.md
+// has the same table, and a test compares the two.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace gpuman::doctor {
 
-// Note: nothing is wrong, and something could be better. Unknown: it cannot be told here.
+// Note: nothing is wrong, but something could be better. Unknown: this machine does not show it.
 enum class Severity { kFine, kUnknown, kNote, kWarning, kError };
 std::string_view ToString(Severity severity);  // "ok", "unknown", "note", "warning", "error"
 
@@ -20,25 +20,25 @@ struct Finding {
   Severity severity = Severity::kFine;
   std::string subject{};  // "GPU 0"; empty: the machine
   std::string text{};     // a sentence with the figures
-  std::string remedy{};   // a command or what to do; empty: nothing
+  std::string remedy{};   // a command or another instruction; empty: nothing to do
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 using Findings = std::vector<Finding>;
-// A check's whole answer, of the machine.
+// The only finding of a check, about the machine.
 inline Findings OneFinding(Severity severity, std::string text, std::string remedy = {}) {
   return {{"", severity, "", std::move(text), std::move(remedy)}};
 }
 
 struct Check {
   std::string_view id;
-  Findings (*examine)(const Facts& facts);  // `check` is filled in by Examine
+  Findings (*examine)(const Facts& facts);  // Examine fills in `check`
 };
 
-// In the order in which they are shown.
+// In the order of the output.
 std::span<const Check> Checks();
-// Each check says something.
+// Each check has at least one finding.
 Findings Examine(const Facts& facts);
-// Warnings and errors.
+// Whether there are warnings or errors.
 bool IsWrong(const Findings& findings);
 
 }  // namespace gpuman::doctor

@@ -55,7 +55,7 @@ Facts Well() {
   return facts;
 }
 
-// What `check` says of the machine, its worst.
+// The worst finding of `check`.
 Finding Of(const Facts& facts, std::string_view check) {
   const auto all = Examine(facts);
   Finding worst;

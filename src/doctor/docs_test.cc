@@ -1,4 +1,4 @@
-// Holds the table of docs/doctor.md and the table of checks together.
+// The table of docs/doctor.md and the table of checks must agree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the doctor looks at: a snapshot of this machine. A value; what is absent is not known, never zero.
+// What the doctor examines: a snapshot of this machine. A value; an absent fact is not known, never zero.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace gpuman::doctor {
 struct GpuFacts {
   unsigned index = 0;
   std::string uuid{}, name{};
-  std::string problem{};  // why it cannot be asked; empty: it can
+  std::string problem{};  // why the GPU does not answer; empty: it does
   base::Bytes memory{};
   std::optional<bool> persistence{};
   std::optional<bool> ecc{}, ecc_pending{};
-  std::optional<std::uint64_t> clock_reasons{};                  // NVML's clocks event reasons, now
-  std::optional<std::uint64_t> thermal_ns{}, power_ns{};         // held back since the driver was loaded
-  std::optional<unsigned> app_clock{}, default_app_clock{};      // MHz
+  std::optional<std::uint64_t> clock_reasons{};              // NVML's clocks event reasons at present
+  std::optional<std::uint64_t> thermal_ns{}, power_ns{};     // of reduced clocks since the driver was loaded
+  std::optional<unsigned> app_clock{}, default_app_clock{};  // MHz
   std::optional<unsigned> power_limit{}, default_power_limit{};  // mW
   std::optional<unsigned> link_width{}, most_link_width{};       // lanes
   std::optional<unsigned> link_gen{}, most_link_gen{};
@@ -29,11 +29,11 @@ struct GpuFacts {
 };
 
 struct Driver {
-  std::string problem{};                // why NVML cannot be used; empty: it can
-  std::optional<std::string> nvml{};    // the driver's version, as the library has it
-  std::optional<std::string> kernel{};  // as the kernel module has it
-  std::optional<int> nvml_cuda{};       // newest CUDA that NVML says, 13000 is 13.0
-  std::optional<int> libcuda{};         // that libcuda says
+  std::string problem{};                // why NVML cannot be used; empty: it can be
+  std::optional<std::string> nvml{};    // the driver's version, by the library
+  std::optional<std::string> kernel{};  // the driver's version, by the kernel module
+  std::optional<int> nvml_cuda{};       // the newest CUDA version, by NVML; 13000 is 13.0
+  std::optional<int> libcuda{};         // the same, by libcuda
   std::string libcuda_problem{};
 };
 
@@ -56,18 +56,18 @@ struct MpsOfGpu {
   std::size_t outside = 0;
 };
 
-// A setting that the daemon keeps on a GPU, in words.
+// A setting that the daemon keeps on a GPU, as text.
 struct Kept {
   unsigned gpu = 0;
   std::string name{}, wanted{}, because{};  // "graphics clocks", "1200,1400", "asked for"
   std::optional<std::string> now{};
-  bool drift = false;   // it is not what is wanted
+  bool drift = false;   // the present value is not the wanted one
   bool locked = false;  // clocks that do not follow the load
 };
 
 struct Daemon {
-  std::string problem{};                 // why it cannot be asked; empty: it can
-  std::string version{}, own_version{};  // the daemon's, this program's
+  std::string problem{};                 // why the daemon does not answer; empty: it does
+  std::string version{}, own_version{};  // of the daemon, of this program
   std::optional<std::vector<Process>> idle{};
   std::optional<std::vector<Fault>> faults{};
   std::optional<std::vector<MpsOfGpu>> mps{};
@@ -77,14 +77,14 @@ struct Daemon {
 struct Caller {
   std::string user{};
   bool root = false;
-  bool user_daemon = false;  // the daemon is of --user: groups do not matter
+  bool user_daemon = false;  // the daemon runs with --user: groups do not matter
   bool group_exists = false, in_group = false;
 };
 
 struct Shim {
-  std::string path{};            // empty: there is none
-  std::string problem{};         // what the dynamic linker says; empty: it loads
-  std::string system_preload{};  // what stands in /etc/ld.so.preload
+  std::string path{};            // empty: not found
+  std::string problem{};         // the message of the dynamic linker; empty: it loads
+  std::string system_preload{};  // the text of /etc/ld.so.preload
 };
 
 struct Host {
@@ -98,7 +98,7 @@ struct Host {
   std::vector<std::string> controllers{};
 };
 
-// Of a first CUDA call: on a GPU that nobody else uses, and beside a process that uses it.
+// The time of a first CUDA call: `cold` on an idle GPU, `warm` beside a process that uses it.
 struct ColdStart {
   unsigned gpu = 0;
   base::Millis cold{0}, warm{0};
@@ -112,7 +112,7 @@ struct Facts {
   Caller caller;
   Shim shim;
   Host host;
-  std::optional<std::string> config_problem{};  // empty: none; absent: not checked
+  std::optional<std::string> config_problem{};  // empty: no problem; absent: not checked
   std::optional<ColdStart> cold_start{};
 };
 

@@ -1,5 +1,5 @@
-// The edge: fills in the facts that this machine shows without the daemon. Blocks; drivers may take seconds,
-// or hang, so a program calls these where it can be given up (measure.h has the means). Not thread-safe.
+// The edge: reads the facts that this machine shows without the daemon. Blocks; drivers may take seconds, or
+// hang, so a program should call these where it can give up waiting. Not thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -10,20 +10,20 @@
 
 namespace gpuman::doctor {
 
-// Driver and GPUs, through NVML and libcuda's version. `root`: where /proc is, for tests.
+// Reads driver and GPUs, through NVML and libcuda's version. `root` holds /proc, for tests.
 void GatherDriver(Facts& facts, const std::filesystem::path& root = "/");
 
-// Host. `state_dir`: the daemon's.
+// Reads the host. `state_dir`: the daemon's.
 void GatherHost(Facts& facts, const std::filesystem::path& state_dir,
                 const std::filesystem::path& root = "/");
 
-// Whether the library can be preloaded into a program. `candidates`: places where it may be.
+// Tests whether the library can be preloaded into a program. `candidates`: paths where it may be.
 void GatherShim(Facts& facts, const std::vector<std::filesystem::path>& candidates,
                 const std::filesystem::path& root = "/");
 
-// "580.159.04" from /proc/driver/nvidia/version.
+// Reads "580.159.04" from /proc/driver/nvidia/version.
 std::optional<std::string> KernelVersionIn(const std::string& text);
-// "madvise" from "always [madvise] never".
+// Reads "madvise" from "always [madvise] never".
 std::optional<std::string> ChosenIn(const std::string& text);
 
 }  // namespace gpuman::doctor

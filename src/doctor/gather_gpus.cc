@@ -10,7 +10,7 @@ namespace {
 
 namespace abi = driver::abi;
 
-// The value that `function` gives for a device; absent where this driver or this device has none.
+// The value that `function` returns for a device; absent where the driver or the device does not have it.
 template <typename Value, typename Function, typename... Arguments>
 std::optional<Value> Get(Function* function, abi::nvmlDevice_t device, Arguments... arguments) {
   Value value{};

@@ -32,7 +32,7 @@ std::optional<base::Bytes> SizeOf(const std::filesystem::path& path, bool free) 
   return base::Bytes{static_cast<std::uint64_t>(free ? info.f_bavail : info.f_blocks) * info.f_frsize};
 }
 
-// Its mount point, from /proc/self/mountinfo: "… - cgroup2 …", the fifth field.
+// The mount point of cgroup2, from /proc/self/mountinfo: "… - cgroup2 …", the fifth field.
 std::optional<std::filesystem::path> Cgroup2In(const std::string& mounts) {
   std::istringstream lines(mounts);
   for (std::string line; std::getline(lines, line);) {
@@ -73,7 +73,7 @@ void GatherHost(Facts& facts, const std::filesystem::path& state_dir, const std:
   for (std::string word; words >> word;) host.controllers.push_back(word);
 }
 
-// As the dynamic linker does it for a job.
+// Loads the library as the dynamic linker does for a job.
 void GatherShim(Facts& facts, const std::vector<std::filesystem::path>& candidates,
                 const std::filesystem::path& root) {
   facts.shim.system_preload = Trimmed(base::ReadFile(root / "etc/ld.so.preload").value_or(""));

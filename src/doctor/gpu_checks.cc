@@ -15,7 +15,7 @@ namespace {
 using enum Severity;
 namespace abi = driver::abi;
 
-// What `look` says of each GPU that answers; "n/a" where it says nothing of any.
+// The findings of `look` for each GPU that answers; "n/a" where it has no finding for any GPU.
 template <typename Look>
 Findings OfEach(const Facts& facts, std::string_view fine, Look look) {
   Findings findings;
@@ -43,7 +43,7 @@ std::string Seconds(std::uint64_t nanoseconds) {
   return base::FormatDuration(base::Millis(static_cast<std::int64_t>(nanoseconds / 1'000'000)));
 }
 
-// "CUDA 13.0" of 13000.
+// Turns 13000 into "CUDA 13.0".
 std::string CudaName(int version) { return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10); }
 
 std::string SavingOf(const Facts& facts, const GpuFacts& gpu) {
@@ -169,7 +169,7 @@ Findings CheckThrottling(const Facts& facts) {
 }
 
 Findings CheckThrottledBefore(const Facts& facts) {
-  constexpr std::uint64_t kMuch = 1'000'000'000;  // less comes with every change of load
+  constexpr std::uint64_t kMuch = 1'000'000'000;  // each change of load adds less than this
   return OfEach(
       facts, "no GPU was throttled by heat since the driver was loaded", [](const GpuFacts& gpu) -> Said {
         if (!gpu.thermal_ns) return std::nullopt;
@@ -207,7 +207,7 @@ Findings CheckPower(const Facts& facts) {
   });
 }
 
-// The generation falls at rest, the width does not.
+// An idle GPU lowers the generation of its link, but not the width.
 Findings CheckLink(const Facts& facts) {
   constexpr unsigned kBusy = 50;  // percent
   return OfEach(facts, "PCIe links are as wide as they can be", [](const GpuFacts& gpu) -> Said {
@@ -231,15 +231,15 @@ Findings CheckLink(const Facts& facts) {
 
 namespace {
 
-// Adds what is said of one GPU.
+// Adds a finding about one GPU.
 auto AdderFor(Findings& findings, unsigned gpu) {
   return [&findings, gpu](Severity severity, std::string text, std::string remedy) {
     findings.push_back({"", severity, fmt::format("GPU {}", gpu), std::move(text), std::move(remedy)});
   };
 }
 
-// Says the desired setting again. One of a profile is left to the profile: said by hand it would go before
-// it.
+// Sets the desired setting again. A setting of a profile is left to the profile: set by hand, it would
+// override it.
 std::string RemedyOfDrift(const Kept& kept) {
   constexpr std::string_view kElse =
       "gpuman device show says more; device.mend_drift = true sets such settings back";

@@ -1,4 +1,4 @@
-// Internal to the table of checks: those of the driver and its GPUs. Pure.
+// Internal to the table of checks: the checks of the driver and its GPUs. Pure.
 #pragma once
 
 #include "doctor/checks.h"

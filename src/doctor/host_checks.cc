@@ -10,7 +10,7 @@ namespace {
 
 using enum Severity;
 
-constexpr unsigned kUsualShare = 50;  // percent of the host's memory: suspend.host_memory
+constexpr unsigned kUsualShare = 50;  // percent of the host's memory; default of suspend.host_memory
 constexpr base::Bytes kMinShm = base::MiB(512);
 constexpr base::Bytes kMinDisk = base::MiB(512);
 constexpr base::Bytes kMinMemlock = base::MiB(64);

@@ -1,4 +1,4 @@
-// Internal to the table of checks: those of gpuman itself and of the machine around the GPUs. Pure.
+// Internal to the table of checks: the checks of gpuman itself and of the host. Pure.
 #pragma once
 
 #include "doctor/checks.h"

@@ -35,7 +35,7 @@ base::Result<base::Millis> FirstCall() {
   return std::chrono::duration_cast<base::Millis>(Steady::now() - begin);
 }
 
-// Says "MILLISECONDS\n" or why not, then waits to be ended.
+// Prints "MILLISECONDS\n" or the error, then waits until the parent kills it.
 [[noreturn]] void BeChild(int out, const std::string& uuid) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setenv("CUDA_VISIBLE_DEVICES", uuid.c_str(), 1);

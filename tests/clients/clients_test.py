@@ -17,7 +17,7 @@ MACHINES = [("h200", "580.159.04", 2), ("rtx4050", "550.90.07", 1), ("a100", "47
 
 
 def prepare(folder):
-    """The packages in a virtual environment, kept from run to run."""
+    """Installs the packages in a virtual environment that later runs use again."""
     stamp = os.path.join(folder, "installed")
     if os.path.exists(stamp) and open(stamp).read().split() == PACKAGES:
         return
@@ -47,7 +47,7 @@ def check_pynvml(gpus, pid, has_v3):
         used = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).used
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
     else:
-        # The first version adds what the driver keeps; functions of later drivers are found to be missing.
+        # The first version includes the driver's own memory; old drivers lack the functions of later ones.
         used = GIB if pynvml.nvmlDeviceGetMemoryInfo(handle).used > GIB else 0
         try:
             pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
@@ -64,7 +64,7 @@ def check_gpustat(gpus, pid, has_v3):
     output = subprocess.run([sys.executable, "-m", "gpustat", "--json"], check=True, capture_output=True, text=True)
     machine = json.loads(output.stdout)
     expect(len(machine["gpus"]) == gpus, "gpustat sees every GPU")
-    if has_v3:  # gpustat asks old drivers for a function that they lack, and shows no process
+    if has_v3:  # gpustat calls a function that old drivers lack, and then shows no process
         seen = [(process["pid"], process["gpu_memory_usage"]) for process in machine["gpus"][0]["processes"]]
         expect(seen == [(pid, 1024)], f"gpustat sees the process, not {seen}")
 

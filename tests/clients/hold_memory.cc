@@ -1,5 +1,5 @@
-// Holds memory of a simulated GPU until its standard input ends: hold_memory GPU BYTES. Says "holding" when
-// it does.
+// Holds memory of a simulated GPU until its standard input ends: hold_memory GPU BYTES. Prints "holding" once
+// it holds the memory.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What each family of allocation takes from the device, and that running out is clean.
+// Each family of allocation takes the expected memory of the device, and exhaustion leaves no damage.
 
 #include <functional>
 
@@ -10,12 +10,12 @@ namespace {
 
 class Accounting : public WithContext {};
 
-// Bytes that `take` costs, by cuMemGetInfo.
+// The bytes that `take` costs, by cuMemGetInfo.
 std::uint64_t Cost(const std::function<void()>& take) {
   const auto before = FreeBytes();
   take();
   const auto after = FreeBytes();
-  return before - after;  // wraps visibly when memory came free
+  return before - after;  // wraps visibly if memory became free
 }
 
 std::uint64_t CostOfPlain(std::size_t bytes) {
@@ -80,7 +80,7 @@ TEST_F(Accounting, ManagedMemoryCostsWhatIsTouchedOnTheDevice) {
   });
   Fact("cost.managed.at_alloc", at_alloc);
   Fact("cost.managed.at_touch", at_touch);
-  EXPECT_GE(at_touch, kBytes);  // the driver sets more aside at the first use
+  EXPECT_GE(at_touch, kBytes);  // the driver reserves more at the first use
   EXPECT_EQ(WrongOnHost(pointer, kBytes, 5), 0u);
   EXPECT_OK(CU(cuMemFree_v2, pointer));
 }
@@ -164,7 +164,7 @@ TEST_F(Accounting, RunningOutIsCleanAndLeavesNoMark) {
     EXPECT_CUDA(CUDA_ERROR_OUT_OF_MEMORY, CU(cuMemAllocAsync, &pointer, too_much, stream.get()));
   }
   EXPECT_OK(CU(cuCtxSynchronize));
-  EXPECT_GE(FreeBytes(), steady);  // a driver in need gives its own reserves back
+  EXPECT_GE(FreeBytes(), steady);  // a driver short of memory returns its own reserves
   Fact("oom.free_lost", before - FreeBytes());
   DeviceMemory memory(8 * kMiB);
   EXPECT_OK(Fill(module_, memory.get(), memory.size(), 9));

@@ -1,4 +1,4 @@
-// Stream capture: what may not be called meanwhile, and that a captured graph runs.
+// Stream capture: the calls that it forbids, and that a captured graph runs.
 
 #include <functional>
 
@@ -9,7 +9,7 @@ namespace {
 
 class Capture : public WithContext {
  protected:
-  // Ends a capture whatever became of it.
+  // Ends a capture, valid or not.
   static abi::CUresult End(abi::CUstream stream) {
     abi::CUgraph graph = nullptr;
     const auto result = CU(cuStreamEndCapture, stream, &graph);

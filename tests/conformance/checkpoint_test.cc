@@ -1,4 +1,4 @@
-// The driver's checkpoint of another process, and what the world sees of it.
+// The driver's checkpoint of another process, and what other processes see of it.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBytes = 64 * kMiB;
 
-// Holds memory, then does as told: "check" says whether it is whole, "spin" runs a kernel of half a second.
+// Holds memory and obeys: "check" tells whether the memory is right, "spin" runs a kernel of half a second.
 PROBE(checkpointed) {
   CU(cuInit, 0u);
   abi::CUcontext context = nullptr;

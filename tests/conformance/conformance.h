@@ -1,7 +1,7 @@
-// What the conformance tests share: the drivers, a context, memory, kernels, and the facts that are recorded
-// rather than asserted.
+// The common part of the conformance tests: the drivers, a context, memory, kernels, and facts that are
+// recorded and not asserted.
 //
-// The same checks run on whichever driver the loader finds. Where the simulated driver and a real one differ,
+// The same checks run on the driver that the loader finds. Where the simulated driver and a real one differ,
 // the simulation is wrong. On a real device the tests take at most 4 GiB, call no setter and reset nothing.
 #pragma once
 
@@ -23,14 +23,14 @@ using driver::CudaErrorName;
 inline constexpr std::size_t kMiB = 1u << 20;
 inline constexpr std::size_t kGranularity = 2 * kMiB;
 
-// Loaded once for the process; null when there is no driver.
+// Loaded once for the process; null if there is no driver.
 const driver::CudaDriver* FindCuda();
-// Asserts by ending the test program when there is none: main has looked.
+// Ends the test program if there is no driver; main has checked that.
 const driver::CudaDriver& Cuda();
 
 bool Simulated();  // the environment names a simulated machine
 
-// Calls a driver function by its pointer in the table; a missing one answers kMissing.
+// Calls a driver function by its pointer in the table; a missing function returns kMissing.
 inline constexpr auto kMissing = static_cast<abi::CUresult>(0xffff);
 template <typename... Parameters, typename... Arguments>
 abi::CUresult Call(abi::CUresult (*function)(Parameters...), Arguments... arguments) {
@@ -44,13 +44,14 @@ abi::CUresult Call(abi::CUresult (*function)(Parameters...), Arguments... argume
 #define EXPECT_OK(call) EXPECT_CUDA(CUDA_SUCCESS, call)
 #define ASSERT_OK(call) ASSERT_EQ("CUDA_SUCCESS", ::gpuman::driver::CudaErrorName(call))
 
-// What a driver answers where no promise of it is known: prints "FACT key = value" and adds it as a JSON line
-// to the file that GPUMAN_FACTS names. On an H200 it must be what h200_facts.h says, if that knows the key.
+// Records what a driver answers where the vendor promises nothing: prints "FACT key = value" and adds it as a
+// JSON line to the file that GPUMAN_FACTS names. On an H200 the value must equal that of h200_facts.h, if
+// h200_facts.h has the key.
 void Fact(const std::string& key, const std::string& value);
 void Fact(const std::string& key, std::uint64_t value);
 void Fact(const std::string& key, abi::CUresult value);
 
-// Free and total as cuMemGetInfo says; needs a current context.
+// Free and total memory by cuMemGetInfo; needs a current context.
 std::uint64_t FreeBytes();
 std::uint64_t TotalBytes();
 
@@ -62,7 +63,7 @@ class WithContext : public ::testing::Test {
 
  protected:
   void SetUp() override;
-  // Where a test failed halfway, work may be left: wait for it.
+  // A test that failed halfway may have left work: wait for it.
   void TearDown() override;
 
   static abi::CUdevice device_;
@@ -70,7 +71,7 @@ class WithContext : public ::testing::Test {
   static abi::CUmodule module_;
 };
 
-// Device memory of one test. Fails the test and holds 0 when there is none.
+// Device memory for one test. If there is none, the test fails and the object holds 0.
 class DeviceMemory {
  public:
   explicit DeviceMemory(std::size_t bytes);
@@ -97,16 +98,17 @@ class Stream {
   abi::CUstream stream_ = nullptr;
 };
 
-// The kernels of gpuman-load over plain memory.
+// The kernels of gpuman-load on plain memory.
 abi::CUresult Fill(abi::CUmodule module, abi::CUdeviceptr base, std::size_t bytes, std::uint64_t seed,
                    abi::CUstream stream = nullptr);
 abi::CUresult AddOne(abi::CUmodule module, abi::CUdeviceptr base, std::size_t bytes,
                      abi::CUstream stream = nullptr);
 abi::CUresult Spin(abi::CUmodule module, std::uint64_t nanoseconds, abi::CUstream stream = nullptr);
-// Words that differ from the pattern, by the kernel; UINT64_MAX when it could not run.
+// The number of words that differ from the pattern, counted by the kernel; UINT64_MAX if the kernel could not
+// run.
 std::uint64_t Wrong(abi::CUmodule module, abi::CUdeviceptr base, std::size_t bytes, std::uint64_t seed,
                     std::uint64_t added = 0);
-// The same, told by bytes copied to the host.
+// The same, from bytes copied to the host.
 std::uint64_t WrongOnHost(abi::CUdeviceptr base, std::size_t bytes, std::uint64_t seed,
                           std::uint64_t added = 0);
 

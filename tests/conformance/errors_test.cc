@@ -1,4 +1,4 @@
-// What the driver answers to calls that are wrong.
+// The driver's answers to wrong calls.
 
 #include "conformance.h"
 #include "kernels.h"
@@ -67,7 +67,7 @@ TEST_F(Errors, CopiesStayWithinAllocations) {
               CU(cuMemcpyHtoD_v2, abi::CUdeviceptr{0}, host.data(), std::size_t{16}));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE,
               CU(cuMemcpyHtoD_v2, abi::CUdeviceptr{0xdead0000}, host.data(), std::size_t{16}));
-  // Past the end of an allocation that fills its granule.
+  // Beyond the end of an allocation that fills its granule.
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemcpyHtoD_v2, memory.get() + kMiB, host.data(), host.size()));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemsetD8_v2, abi::CUdeviceptr{0xdead0000},
                                            static_cast<unsigned char>(1), std::size_t{16}));

@@ -1,6 +1,6 @@
-// What one H200 answered (driver 580.159.04, CUDA 13.0, 2026-11-21) where no promise of the vendor's is
-// known: each is asserted on an H200, real or simulated. Left out is what differs from host to host: sizes,
-// and what hangs on bridges between GPUs.
+// The answers of one H200 (driver 580.159.04, CUDA 13.0, 2026-11-21) where the vendor promises nothing: each
+// is asserted on an H200, real or simulated. It leaves out what differs between hosts: sizes, and what
+// depends on bridges between GPUs.
 #pragma once
 
 #include <array>

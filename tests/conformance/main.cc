@@ -1,4 +1,4 @@
-// conformance_test: what gpuman relies on, checked on whichever driver the loader finds.
+// conformance_test: checks what gpuman relies on, on the driver that the loader finds.
 
 #include <csignal>
 #include <cstdio>

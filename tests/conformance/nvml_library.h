@@ -1,4 +1,4 @@
-// NVML's functions as the library exports them, for the conformance tests.
+// NVML's exported functions, for the conformance tests.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct NvmlFunctions {
 #undef GPUMAN_NVML_POINTER
 };
 
-// Loaded once; functions that the library lacks are null, all of them without a library.
+// Loaded once; functions that the library lacks are null, and all are without a library.
 const NvmlFunctions& Nvml();
 
 std::string NvmlName(abi::nvmlReturn_t result);
 void Fact(const std::string& key, abi::nvmlReturn_t value);
 
-// As Call, for NVML: a missing function is FUNCTION_NOT_FOUND.
+// As Call, for NVML: a missing function returns FUNCTION_NOT_FOUND.
 template <typename... Parameters, typename... Arguments>
 abi::nvmlReturn_t CallNvml(abi::nvmlReturn_t (*function)(Parameters...), Arguments... arguments) {
   return function ? function(arguments...) : abi::NVML_ERROR_FUNCTION_NOT_FOUND;
@@ -33,7 +33,7 @@ abi::nvmlReturn_t CallNvml(abi::nvmlReturn_t (*function)(Parameters...), Argumen
 
 // The device that CUDA calls 0.
 abi::nvmlDevice_t NvmlDeviceOfCuda();
-// Memory that NVML counts for a process on that device; nullopt when it is not in the list.
+// The memory that NVML counts for a process on that device; nullopt if the process is not in the list.
 std::optional<std::uint64_t> NvmlMemoryOf(int pid);
 
 }  // namespace gpuman::conformance

@@ -1,4 +1,4 @@
-// Which getters this device answers: a table for the H200, facts for the others. No setter is called.
+// The getters that this device supports: a table for the H200, facts for others. The test calls no setter.
 
 #include <array>
 #include <functional>
@@ -9,7 +9,7 @@
 namespace gpuman::conformance {
 namespace {
 
-// Every getter of the table that takes a device and one or two numbers to fill, by name.
+// Every getter of the table that takes a device and pointers to one or two numbers, by name.
 using Getter = std::function<abi::nvmlReturn_t(abi::nvmlDevice_t)>;
 
 std::map<std::string, Getter> Getters() {
@@ -196,7 +196,7 @@ std::map<std::string, Getter> Getters() {
 #undef TEXT
 }
 
-// Those that an H200 does not answer; every other one it does.
+// The getters that an H200 does not support; it supports all others.
 const std::map<std::string, std::string>& RefusedByTheH200() {
   static const std::map<std::string, std::string> refused{
       {"nvmlDeviceGetMemoryErrorCounter.l1", "NVML_ERROR_NOT_SUPPORTED"},

@@ -1,4 +1,4 @@
-// NVML: start and end, devices, memory, processes, what this device does not support, events.
+// NVML: start and end, devices, memory, processes, features that this device lacks, events.
 
 #include "nvml_library.h"
 
@@ -206,7 +206,7 @@ TEST_F(NvmlTest, AWaitForEventsTimesOut) {
   EXPECT_ML(NVML_SUCCESS, ML(nvmlDeviceRegisterEvents, nvml_, abi::nvmlEventTypeXidCriticalError, set));
   abi::nvmlEventData_t event{};
   EXPECT_ML(NVML_ERROR_TIMEOUT, ML(nvmlEventSetWait_v2, set, &event, 20u));
-  EXPECT_ML(NVML_ERROR_TIMEOUT, ML(nvmlEventSetWait_v2, set, &event, 0u));  // a look, without a wait
+  EXPECT_ML(NVML_ERROR_TIMEOUT, ML(nvmlEventSetWait_v2, set, &event, 0u));  // polls, does not wait
   Fact("nvml.register_unsupported", ML(nvmlDeviceRegisterEvents, nvml_, 1ull << 40, set));
   EXPECT_ML(NVML_SUCCESS, ML(nvmlEventSetFree, set));
 }

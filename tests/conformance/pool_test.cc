@@ -94,7 +94,7 @@ TEST_F(Pools, FreeingAcrossKinds) {
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemAllocAsync, nullptr, kMiB, stream.get()));
 }
 
-// What the shim's own pools answer in the same way.
+// The shim's own pools answer in the same way.
 TEST_F(Pools, WhatTheyGiveOutIsNotForLegacyIpcAndTellsItsPool) {
   Stream stream;
   abi::CUdeviceptr small = 0, large = 0;

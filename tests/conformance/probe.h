@@ -1,5 +1,5 @@
-// Checks that need a process of their own: what happens before cuInit, after a fork, after a fault that ends
-// every context, or in another process's eyes. A probe is a function of this same program, run as
+// Checks that need a process of their own: before cuInit, after a fork, after a fault that ends every
+// context, or from the view of another process. A probe is a function of this program, run as
 // `conformance_test --probe NAME`.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace gpuman::conformance {
 
-// Registers a probe; use PROBE(name) { … }. What it prints with Say comes back to the test.
+// Registers a probe; use PROBE(name) { … }. The test receives what the probe prints with Say.
 struct ProbeRegistration {
   ProbeRegistration(const char* name, void (*function)());
 };
@@ -23,14 +23,14 @@ struct ProbeRegistration {
   static const ::gpuman::conformance::ProbeRegistration registration_##name{#name, &Probe_##name}; \
   static void Probe_##name()
 
-// In a probe: one line to the test; the next line from it, empty when the test has gone.
+// For probes: Say sends one line to the test; Hear returns the next line from it, empty if the test is gone.
 void Say(const std::string& key, const std::string& value);
 std::string Hear();
 
-// The exit status of the probe, or 2 when there is none of this name.
+// Returns the exit status of the probe, or 2 if there is no probe with this name.
 int RunProbeHere(const std::string& name);
 
-// A running probe. Killed if it still runs when the object goes.
+// A running probe. The destructor kills it if it still runs.
 class Probe {
  public:
   explicit Probe(const std::string& name, const std::map<std::string, std::string>& environment = {});
@@ -39,10 +39,11 @@ class Probe {
   Probe& operator=(const Probe&) = delete;
 
   pid_t pid() const { return pid_; }
-  // The value that the probe said for this key, lines before it kept; "(ended)" when it ended without.
+  // The value that the probe said for this key; lines before it are kept. "(ended)" if the probe ended
+  // without it.
   std::string Heard(const std::string& key);
   void Tell(const std::string& line);
-  // Exit status, 128+N for a signal. Reads what is left to be heard first.
+  // The exit status, 128+N for a signal. Reads all remaining lines first.
   int Wait();
 
  private:

@@ -1,5 +1,5 @@
-// cuGetProcAddress: which name, version and flag gives which function. A shim replaces what it answers, so
-// that every rule here is one that the shim keeps.
+// cuGetProcAddress: which name, version and flag gives which function. A shim replaces its answers, so the
+// shim must keep every rule here.
 
 #include <set>
 
@@ -74,7 +74,7 @@ TEST_F(ProcAddress, ThePerThreadFlagAnswersTheTwin) {
     if (version > DriverVersion()) continue;
     const auto answer =
         Ask(std::string(row.name), version, abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
-    // An old symbol is not what a newer version is answered.
+    // A newer version does not get an old symbol.
     const auto plain = Ask(std::string(row.name), version, abi::CU_GET_PROC_ADDRESS_DEFAULT);
     if (plain.function != Cuda().Symbol(std::string(row.symbol))) continue;
     void* twin = Cuda().Symbol(std::string(row.symbol) + std::string(TwinSuffix(row.twin)));
@@ -89,7 +89,7 @@ TEST_F(ProcAddress, AVersionBeforeTheFirstIsNotSufficient) {
   std::set<std::string> results;
   std::vector<std::string> wrong;
   for (const auto& row : abi::kCudaFunctions) {
-    // Before 4000 there are older functions of the same names that the table does not list.
+    // Before 4000 there were older functions of the same names, which the table does not list.
     if (!seen.insert(row.name).second || row.version <= 4000 || row.version > DriverVersion()) continue;
     const auto answer = Ask(std::string(row.name), row.version - 10, abi::CU_GET_PROC_ADDRESS_DEFAULT);
     results.insert(CudaErrorName(answer.result));
@@ -127,7 +127,7 @@ PROBE(proc_address_null_status) {
 }
 
 TEST_F(ProcAddress, WhatIsAnsweredToOddQuestions) {
-  // The real driver dies of one of these.
+  // The real driver crashes in one of these.
   for (const char* name :
        {"proc_address_null_name", "proc_address_null_function", "proc_address_null_status"}) {
     Probe probe(name);
@@ -168,7 +168,7 @@ TEST_F(ProcAddress, ItAnswersItselfInBothShapes) {
   found = &found;
   const auto missing = four("cuNoSuchFunction", &found, 11030, 0);
   Fact("proc_address.v1.unknown", missing);
-  // The H200's driver leaves the pointer alone here.
+  // The H200's driver does not change the pointer here.
   Fact("proc_address.v1.unknown_pointer", found == nullptr  ? "null"
                                           : found == &found ? "untouched"
                                                             : "another");

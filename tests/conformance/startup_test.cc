@@ -1,4 +1,4 @@
-// Before cuInit, before a context, after a fork, after the context has gone.
+// Before cuInit, before a context, after a fork, after the end of the context.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -139,7 +139,7 @@ PROBE(after_destroy) {
   SayResult("cuCtxSynchronize", CU(cuCtxSynchronize));
   unsigned char byte = 0;
   SayResult("cuMemcpyDtoH", CU(cuMemcpyDtoH_v2, &byte, pointer, std::size_t{1}));
-  // The destroyed handle itself is not tried: a real driver takes it and dies of it at exit.
+  // The test does not use the destroyed handle itself: a real driver accepts it and crashes at exit.
 }
 
 TEST(AfterAContextIsDestroyed, ItsMemoryAndItselfAreGone) {
@@ -197,7 +197,7 @@ PROBE(fault) {
   CU(cuCtxCreate_v2, &context, 0u, 0);
   abi::CUmodule module = nullptr;
   CU(cuModuleLoadData, &module, load::kKernels);
-  // Nothing is mapped there.
+  // This address is not mapped.
   SayResult("launch", Fill(module, 0x10000, 4096, 1));
   SayResult("cuCtxSynchronize", CU(cuCtxSynchronize));
   abi::CUdeviceptr pointer = 0;

@@ -1,4 +1,4 @@
-// Order of work: streams, events, host functions, the two default streams.
+// The order of work: streams, events, host functions, the two default streams.
 
 #include <atomic>
 #include <chrono>
@@ -12,7 +12,7 @@ namespace {
 
 class Streams : public WithContext {};
 
-constexpr std::uint64_t kLong = 50'000'000;  // nanoseconds of a kernel that is still running when asked
+constexpr std::uint64_t kLong = 50'000'000;  // nanoseconds of a kernel that still runs at the query
 
 TEST_F(Streams, WorkIsAsynchronousAndInOrder) {
   Stream stream;
@@ -27,7 +27,7 @@ TEST_F(Streams, WorkIsAsynchronousAndInOrder) {
   EXPECT_EQ(byte, 7);
 }
 
-// By these the shim knows whether two are the same, where a handle may have become another stream's.
+// The shim uses these to tell whether two streams are the same, where a handle may belong to a new stream.
 TEST_F(Streams, HaveNumbersThatAreNeverUsedAgain) {
   std::set<unsigned long long> numbers;
   for (int i = 0; i < 100; ++i) {
@@ -41,7 +41,7 @@ TEST_F(Streams, HaveNumbersThatAreNeverUsedAgain) {
   Fact("stream.number", *numbers.rbegin());
 }
 
-// An event of a stream that is gone says when its work is done, and others can wait for it.
+// An event of a destroyed stream tells when its work is done, and other streams can wait for it.
 TEST_F(Streams, AnEventOutlivesItsStream) {
   abi::CUevent event = nullptr;
   ASSERT_OK(CU(cuEventCreate, &event, unsigned{abi::CU_EVENT_DISABLE_TIMING}));

@@ -1,4 +1,4 @@
-// Virtual memory management: what evicting and restoring a program's memory relies on.
+// Virtual memory management: what eviction and restore of a program's memory rely on.
 
 #include <unistd.h>
 
@@ -159,7 +159,7 @@ TEST_F(Vmm, ARetainedHandleIsCounted) {
   EXPECT_OK(CU(cuMemAddressFree, address, kSize));
 }
 
-// What the shim does with a program's own memory stands on these.
+// The shim relies on these for a program's own memory.
 TEST_F(Vmm, PlainMemoryHasNoHandleAndAccessCanBeAskedBeforeItIsSet) {
   const DeviceMemory plain(kSize);
   Handle handle = 0;
@@ -264,7 +264,7 @@ TEST_F(Vmm, MapsThatAreRefused) {
   EXPECT_OK(CU(cuMemRelease, handle));
 }
 
-// So a handle of the shim's is harmless where there is no shim.
+// So a handle of the shim does no harm in a program without the shim.
 TEST_F(Vmm, LegacyIpcRefusesHandlesThatNoDriverMade) {
   abi::CUipcMemHandle handle{};
   std::memcpy(&handle, "gpumIPC1", 8);

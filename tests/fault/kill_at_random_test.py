@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Kills daemon, keepers, jobs and command lines at random moments, many times; then holds the books against the world.
+"""Kills daemon, keepers, jobs and command lines at random moments, many times; then compares the books with the world.
 
-Each job's command appends one line to a file of its own every time it runs and ends with a status known beforehand. When
-the dust has settled:
-  - every job whose submission was acknowledged (the command line printed it and exited 0) is there, and none is there twice;
-  - no job ran more often than recorded, and one that nobody touched ran exactly as often as recorded;
-  - the exit status of a job that nobody touched is the one its command ended with;
-  - a job that was killed shows the signal; one whose keeper was killed says keeper_lost and claims no status it cannot know;
+Each job's command appends one line to a file of its own every time it runs and ends with a known status. When all is
+quiet again:
+  - every job whose submission was acknowledged (the command line printed it and exited 0) exists, and none exists twice;
+  - no job ran more often than recorded, and a job that was not touched ran exactly as often as recorded;
+  - the exit status of a job that was not touched is the one its command ended with;
+  - a job that was killed shows the signal; a job whose keeper was killed has the reason keeper_lost and no exit status;
   - nothing ran that is not in the books.
 
 Usage: kill_at_random_test.py [KILLS] [SEED]    (GPUMAN_BUILD_DIR names the build tree)
@@ -32,11 +32,11 @@ initial_delay = "50ms"
 max_delay = "200ms"
 max_restarts = 3
 """
-MAX_RUNS = 4  # max_restarts and the first
+MAX_RUNS = 4  # the first run and max_restarts more
 
 
 class Submitter(threading.Thread):
-    """Submits jobs one after the other and keeps what was acknowledged."""
+    """Submits jobs one after the other and records the acknowledged ones."""
 
     def __init__(self, m, seed, stop):
         super().__init__()
@@ -44,7 +44,7 @@ class Submitter(threading.Thread):
         self.seed = seed
         self.acknowledged = {}  # id -> plan
         self.plans = {}         # tag -> plan
-        self.kill_after = None  # seconds: the next command line is killed so long after its start
+        self.kill_after = None  # seconds after its start at which the next command line is killed
         self.killed = 0
 
     def run(self):
@@ -90,7 +90,8 @@ def is_keeper(pid):
 
 
 def keepers(m):
-    """Keepers of this machine as (pid, job), by the directory on their command line: …/jobs/ID or …/jobs/ID.INCARNATION."""
+    """The keepers of this machine as (pid, job), by the directory on their command line: …/jobs/ID or
+    …/jobs/ID.INCARNATION."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         words = words_of(entry.name) if entry.name.isdigit() else [""]
@@ -141,7 +142,7 @@ class Killer:
                 if not victims:
                     return
                 victim = self.random.choice(victims)
-                # A keeper below the one that starts it, or a job's process short of execve: they look the same.
+                # A keeper below the process that starts it, or a job's process before execve: they look the same.
                 (self.lost_keeper if is_keeper(victim) else self.touched).add(job)
                 if not kill(victim):
                     return
@@ -160,7 +161,7 @@ def runs_of(m, tag):
 
 
 def problems_of(job, plan, ran, touched, lost_keeper):
-    """What the books say of one job that cannot be. `touched`: one of its processes was killed."""
+    """What the books say of one job although it cannot be. `touched`: one of its processes was killed."""
     recorded = 0 if job["started_at"] is None else job["restarts"] + 1
     if job["state"] not in ENDED:
         yield "has not ended"
@@ -171,7 +172,7 @@ def problems_of(job, plan, ran, touched, lost_keeper):
             yield "claims a status that nobody can know"
         return
     if touched:
-        # It may have been killed between two signals of ours, or have ended by itself before the kill.
+        # It may have been killed between two signals of the test, or have ended by itself before the kill.
         if plan["restart"] == "no" and job["exit_code"] is None and job["signal"] != signal.SIGKILL:
             yield "was killed and shows neither status nor SIGKILL"
         return

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Kills the daemon and keepers at random moments while jobs are submitted to the queue and started by it.
+"""Kills the daemon and keepers at random moments while jobs are submitted to the queue and the queue starts them.
 
-Each job's command appends one line to a file of its own. When the dust has settled:
-  - every job of a submission that was acknowledged is there, and none is there twice;
-  - of a submission of several jobs all are there or none;
-  - a job that nobody's keeper was killed of ran exactly once and finished; one whose keeper was killed ran at most once;
+Each job's command appends one line to a file of its own. When all is quiet again:
+  - every job of an acknowledged submission exists, and none exists twice;
+  - of a submission of several jobs all exist or none;
+  - a job whose keeper was not killed ran exactly once and finished; a job whose keeper was killed ran at most once;
   - no GPU was ever given to two of them at the same time.
 
 Usage: queue_kill_test.py [KILLS] [SEED]    (GPUMAN_BUILD_DIR names the build tree)
@@ -30,7 +30,7 @@ BATCH = 3
 
 
 class Submitter(threading.Thread):
-    """Submits one job or a few at a time, and keeps what was acknowledged."""
+    """Submits one job or a few at a time, and records the acknowledged ones."""
 
     def __init__(self, m, seed, stop):
         super().__init__()
@@ -40,7 +40,7 @@ class Submitter(threading.Thread):
 
     def script(self, tag):
         d = self.m.dir
-        # The directory of a GPU can be made once: a second job on it would fail and say so.
+        # The directory of a GPU can be made only once: a second job on the GPU would fail and report it.
         return (f"mkdir {d}/gpu-$CUDA_VISIBLE_DEVICES || echo $CUDA_VISIBLE_DEVICES >> {d}/oversold; echo run >> {d}/{tag}.runs; "
                 f"sleep {self.random.uniform(0, 0.1):.3f}; rmdir {d}/gpu-$CUDA_VISIBLE_DEVICES")
 
@@ -60,7 +60,7 @@ class Submitter(threading.Thread):
 
 
 def keepers(m):
-    """Keepers of this machine as (pid, job), by the directory on their command line."""
+    """The keepers of this machine as (pid, job), by the directory on their command line."""
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -117,7 +117,8 @@ def check(m, submitters, lost_keeper):
         elif number not in lost_keeper and (ran != 1 or job["state"] != "finished"):
             wrong.append(what)
     oversold = m.dir / "oversold"
-    # What a killed keeper left behind keeps its directory: only where none was killed does a second one mean anything.
+    # The processes that a killed keeper leaves keep their directory: a second directory proves something only without
+    # killed keepers.
     if oversold.exists() and not lost_keeper:
         wrong.append("GPUs were given twice: " + oversold.read_text())
     acknowledged = sum(len(s.acknowledged) for s in submitters)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Kills movers, daemons and jobs at random moments while jobs share two GPUs, many times. Nobody else is harmed:
-  - every job that nobody touched runs on, once, with every byte of its data right at any time, and ends with status 0;
-  - one that was killed shows the signal, and saw no wrong byte before;
-  - on no GPU there is more than its capacity for longer than it takes to clear up after the dead;
-  - afterwards everybody gets turns, and when all have ended nothing is left on the GPUs, nor a process of ours.
+"""Kills movers, daemons and jobs at random moments while jobs share two GPUs, many times. No other job is harmed:
+  - every job that was not touched runs on, once, with every byte of its data right at any time, and ends with status 0;
+  - a job that was killed shows the signal, and saw no wrong byte before;
+  - no GPU holds more than its capacity for longer than it takes to clear up after dead processes;
+  - afterwards all jobs get turns, and when all have ended the GPUs are empty and no process of gpuman is left.
 
-Of what a mover was copying when it was killed the daemon has the only other hold: it is killed once that is safe.
+If a mover is killed during a copy, the daemon holds the only other descriptors of that memory: the test kills the
+daemon once that is safe.
 
 Usage: share_kill_test.py [KILLS] [SEED]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -70,14 +71,14 @@ def name_of(pid):
 
 
 class Shared:
-    """The jobs, and what is done to them."""
+    """The jobs, and the operations on them."""
 
     def __init__(self, m, seed):
         self.m, self.random = m, random.Random(seed)
         self.stop = m.dir / "stop"
         self.live, self.killed, self.pids = {}, set(), set()
         self.number, self.counts = 0, collections.Counter()
-        self.unsafe = False  # a mover was killed, and its work may not be done by another yet
+        self.unsafe = False  # a mover was killed, and no other may have finished its work yet
         self.empty = self.used()
 
     def used(self):
@@ -95,7 +96,7 @@ class Shared:
         return self.m.api("GET", f"/v1/jobs/{number}")
 
     def settled(self, number):
-        """The job, once a daemon that was killed just after its start has read of that in its keeper's journal."""
+        """The job, once a daemon that was killed just after the start has read it from the keeper's journal."""
         return until(f"job {number} is not starting", lambda: (job := self.job(number))["state"] != "starting" and job)
 
     def movers(self):
@@ -127,12 +128,12 @@ class Shared:
             self.start(gpu)
 
     def look(self):
-        """What has to be so at any moment."""
+        """Checks what must hold at any moment."""
         for number in self.live:
             job = self.settled(number)
             if job["state"] != "running":
                 raise Wrong(f"job {number} is {job['state']} ({job['reason']}): {self.log(number)[-1000:]}")
-        # Jobs and movers that died have to be gone first, and what was loaded for them.
+        # Dead jobs and movers must be gone first, with all that was loaded for them.
         until("the GPUs have no more than their capacity and a mover's context", lambda: all(
             used - empty <= (CAPACITY + CONTEXT) * MIB for used, empty in zip(self.used(), self.empty)))
 

@@ -1,5 +1,5 @@
-// Each fuzz target over its seeds, those that were findings once among them: a crash ends the whole program,
-// and what the log names last is the seed.
+// Runs each fuzz target over its seeds, earlier findings included: a crash ends the whole program, and the
+// last line of the log names the seed.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 // What a real driver does with memory that passes between processes by descriptors: the questions that the
-// mover (src/mover) stands on and that are not measured yet. Needs libcuda.so.1 at run time and no header of
+// mover (src/mover) depends on and that are not measured yet. Needs libcuda.so.1 at run time and no header of
 // it.
 //
 //   g++ -O2 -std=c++20 -pthread handles_probe.cc -ldl -o handles_probe
 //   handles_probe [GIB [PIECE_MIB]]     (10 and 1024)
 //
-// Prints one line for each question: its name, the driver's answers (0: good) and seconds. A guest (this
-// program again) holds the memory; the process that was started copies and checkpoints it.
+// Prints one line for each question: its name, the driver's answers (0: success) and seconds. A guest (this
+// program again) holds the memory; the first process copies and checkpoints it.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -206,7 +206,7 @@ struct Region {
   }
 };
 
-// What the guest is told, and what it answers.
+// The commands to the guest, and its answers.
 enum Verb : int { kTake, kHandOut, kExport, kAdopt, kCheck, kDropAll, kCloseKept, kEnd };
 struct Message {
   Verb verb;
@@ -315,7 +315,7 @@ class Target {
     return Hear();
   }
   std::size_t Wrong() const { return Ask({kCheck, 0, 0, 0, 0, 0, 0, 0}).wrong; }
-  // Lock and checkpoint; seconds.
+  // Locks and checkpoints; `seconds` receives the time.
   Result Out(double& seconds) const {
     Checkpoint lock{}, none{}, unlock{};
     const unsigned timeout_ms = 10'000;
@@ -387,7 +387,7 @@ double FreeGiB() {
   return static_cast<double>(free_bytes) / static_cast<double>(kGiB);
 }
 
-// Counted once on the device; for each process?
+// Shows whether the device counts the memory once, and whether each process does.
 void TellProcesses(const char* when) {
   std::printf("%s: free %.1f GiB; process and MiB: ", when, FreeGiB());
   std::fflush(stdout);
@@ -415,8 +415,8 @@ std::vector<int> TakeAndExport(const Target& guest, std::size_t count, std::size
   return files;
 }
 
-// One way out and back. `keep_out`: the guest's descriptors stay open during the checkpoint; `keep_back`: it
-// keeps those that it gets, for the next time.
+// One way out and back. `keep_out`: the guest's descriptors stay open during the checkpoint; `keep_back`: the
+// guest keeps the descriptors that it gets, for the next time.
 void Cycle(const char* name, const Target& guest, Region& own, const Arena& arena, std::size_t count,
            bool overlap, std::size_t keep_out, std::size_t keep_back) {
   const double begin = Now();

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# What the real nvidia-cuda-mps-control answers, beside what src/mps expects. Usage: tests/gpu/mps_check.sh [BUILD_DIR [OUT_DIR]]
+# Compares the answers of the real nvidia-cuda-mps-control with what src/mps expects.
+# Usage: tests/gpu/mps_check.sh [BUILD_DIR [OUT_DIR]]
 #
-# Starts a control daemon in directories of its own on the first GPU, runs two small clients (at most 256 MiB each), asks everything that
-# gpuman asks, ends all of it. Changes no setting of a device. OUT_DIR/answers.log has every answer as it came. Exit status 0: all are
-# as expected; 1: some are not; 77: there is no MPS, or somebody else's runs.
+# Starts a control daemon in directories of its own on the first GPU, runs two small clients (at most 256 MiB each),
+# sends every question of gpuman, and ends all of it. Changes no setting of a device. OUT_DIR/answers.log has every
+# answer unchanged. Exit status 0: all answers are as expected; 1: some are not; 77: there is no MPS, or another user's
+# runs.
 set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 build=$(readlink -f "${1:-$root/build/release}")
@@ -42,7 +44,7 @@ ask() {
 }
 
 failed=0
-# expect WHAT PATTERN ANSWER: every line of the answer is like the pattern.
+# expect WHAT PATTERN ANSWER: every line of the answer must match the pattern.
 expect() {
   if [ "$(printf '%s\n' "$3" | grep -Evc "$2")" -eq 0 ]; then
     echo "ok      $1"
@@ -96,12 +98,12 @@ expect "memory limit of the server" '^([0-9]+[KMG]?B?)?$' "$(ask "get_device_pin
 expect "setting the server's percentage" '^([0-9]+(\.[0-9]+)?)?$' "$(ask "set_active_thread_percentage $server 40")"
 expect "setting the server's memory limit" '^([0-9]+[KMG]?B?)?$' "$(ask "set_device_pinned_mem_limit $server 0 2048M")"
 ask ps >/dev/null
-nvidia-smi >>"$answers" 2>&1  # which of them the driver shows
+nvidia-smi >>"$answers" 2>&1  # shows which processes the driver lists
 big=$("$load" --alloc 4GiB --json 2>&1)
 expect "an allocation over the limit is refused (status 3)" '^3$' "$?"
 printf '> 4 GiB under the limit of 2 GiB\n%s\n' "$big" >>"$answers"
 expect "terminating a client" '^([0-9]+)?$' "$(ask "terminate_client $server ${clients[0]}")"
-ask "terminate_client $server 1" >/dev/null  # how a refusal reads
+ask "terminate_client $server 1" >/dev/null  # records the text of a refusal
 ask "get_client_list 1" >/dev/null
 kill "${clients[@]}" 2>/dev/null
 wait

@@ -53,7 +53,8 @@ class Racer:
 
 
 class Watch:
-    """Looks as often as it can: the most that NVML shows of the processes together, of the device, and of the ledger."""
+    """Samples as often as it can: the most that NVML shows of the processes together and of the device, and that the
+    ledger shows."""
 
     def __init__(self, nvml, pids, served, uuid):
         self.nvml, self.pids, self.served, self.uuid = nvml, pids, served, uuid
@@ -80,7 +81,7 @@ class Watch:
 
 
 def context_of(nvml, words):
-    """Bytes that NVML shows of a process with its context, and the streams and empty pools of its threads."""
+    """The bytes that NVML shows of a process with its context, and with the streams and empty pools of its threads."""
     idle = Racer(*words)
     try:
         if idle.line() != "ready\n":

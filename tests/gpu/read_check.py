@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What gpuman reads of the first GPU, field by field against `nvidia-smi -q`. Reads alone: no setting is changed.
+"""Compares what gpuman reads of the first GPU, field by field, with `nvidia-smi -q`. It only reads: no setting changes.
 
 Usage: read_check.py [OUT_DIR]; GPUMAN_BUILD_DIR names the build. Prints a table; exit status 1 where the two differ.
 
@@ -30,7 +30,7 @@ class Table:
         self.bad, self.count = 0, 0
 
     def row(self, what, theirs, ours, slack=None):
-        """Numbers may differ by `slack`, where there is one; else both are the same word."""
+        """Numbers may differ by `slack`, if it is given; else both must be the same word."""
         self.count += 1
         if slack is not None and theirs is not None and ours is not None:
             same = abs(float(theirs) - float(ours)) <= slack
@@ -41,7 +41,7 @@ class Table:
 
 
 def number(text):
-    """None for what nvidia-smi calls N/A."""
+    """Returns None for what nvidia-smi calls N/A."""
     found = re.match(r"-?[\d.]+", text or "")
     return float(found[0]) if found else None
 
@@ -126,7 +126,7 @@ def main():
     table = Table()
     with Machine(real=True) as machine:
         first = machine.run("metrics").stdout
-        time.sleep(12)  # what is read slowly begins with the first look at it
+        time.sleep(12)  # slow readings begin with the first look at them
         query = ElementTree.fromstring(smi("-q", "-x"))
         text = machine.run("metrics").stdout
         shown = {name: machine.run(*words, "--json").stdout for name, words in {

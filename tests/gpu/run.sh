@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # The tests that need a real GPU. Usage: tests/gpu/run.sh [BUILD_DIR [OUT_DIR]]
 #
-# Writes OUT_DIR/report.md, the full output of each part beside it, and facts.jsonl (what the driver answered where
-# nothing is asserted). Prints a table last; exit status 0 when every part passed. Takes under three minutes and at
-# most 4 GiB of the device; changes no setting and resets nothing. BUILD_DIR may be one that was made on another
-# machine (tests/gpu/pack.sh).
+# Writes OUT_DIR/report.md, the full output of each part beside it, and facts.jsonl (the driver's answers where nothing
+# is asserted). Prints a table last; exit status 0 if every part passed. Takes under three minutes and at most 4 GiB of
+# the device; changes no setting and resets nothing. BUILD_DIR may come from another machine (tests/gpu/pack.sh).
 set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 build=$(readlink -f "${1:-$root/build/release}")
@@ -40,7 +39,7 @@ machine() {
   } >"$out/machine.log" 2>&1
 }
 
-# Each suite in a process of its own: one that takes the driver down costs itself alone.
+# Each suite runs in a process of its own: a crash of the driver costs only that suite.
 conformance() {
   local suite start log status counts
   for suite in $("$test" --gtest_list_tests | grep -v '^ ' | tr -d .); do
@@ -57,7 +56,7 @@ conformance() {
   done
 }
 
-# load_case NAME EXPECTED_STATUS ARGUMENTS…: gpuman-load ends as it should.
+# load_case NAME EXPECTED_STATUS ARGUMENTS…: gpuman-load must end with that status.
 load_case() {
   local name=$1 expected=$2 start=$SECONDS status
   shift 2
@@ -72,7 +71,7 @@ load_case() {
 
 loads() {
   local api big=1GiB step=128MiB small=256MiB
-  # Kernels run on the processor there.
+  # On the simulated driver, kernels run on the processor.
   [ -z "${GPUMAN_SIM_DIR:-}" ] || big=16MiB step=2MiB small=4MiB
   for api in malloc async vmm pitch array; do
     load_case "$api" 0 --api "$api" --alloc $big --step $step --verify --iterations 5 --kernel-time 20ms

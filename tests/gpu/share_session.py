@@ -37,7 +37,7 @@ from machine import Machine, program as binary  # noqa: E402
 
 FRAMEWORKS = pathlib.Path(__file__).resolve().parent / "frameworks"
 GIB, BLOCK = 1 << 30, 256 << 20
-CONTEXT = 768 << 20  # what PyTorch takes besides
+CONTEXT = 768 << 20  # PyTorch's additional memory
 
 
 class Session:
@@ -51,7 +51,7 @@ class Session:
         print(f"{what:<44}{value:<34}{compared:<40}{verdict}", flush=True)
 
     def size(self, part):
-        """Of the capacity, contexts of both jobs left out."""
+        """A part of the capacity, without the contexts of both jobs."""
         return int((self.capacity - 3 * CONTEXT) * part) // BLOCK * BLOCK
 
     def start(self, size, *more, program="torch_phases.py", **how):
@@ -124,7 +124,7 @@ class Session:
                  f"{alone:.1f} s one after the other, {both:.1f} s", f"bar {bar}")
 
     def plain(self, program, *words):
-        """A program of this GPU's without gpuman."""
+        """Starts a program on this GPU without gpuman."""
         return subprocess.Popen(["python3", str(FRAMEWORKS / program), *map(str, words)], stdout=subprocess.PIPE, text=True,
                                 env={**os.environ, "CUDA_VISIBLE_DEVICES": str(self.o.gpu)})
 
@@ -132,7 +132,8 @@ class Session:
         self.m.api("PUT", "/v1/share", settings)
 
     def moves(self, name, size):
-        """Two jobs without pauses: what moved in whole hand-overs after the first two, which make host memory ready."""
+        """Two jobs without pauses: the bytes that moved in whole hand-overs after the first two, which prepare host
+        memory."""
         tags = [self.start(size, "--seconds", self.o.seconds) for _ in range(2)]
         first = self.gpu()["hand_overs"]
         before = after = None
@@ -182,7 +183,7 @@ class Session:
 
         def turns():
             return {job["tag"]: job["had_turn"] for job in self.gpu()["jobs"]}
-        while len([turn for turn in turns().values() if turn > 1]) < 3:  # all have begun
+        while len([turn for turn in turns().values() if turn > 1]) < 3:  # all jobs have begun
             time.sleep(0.5)
         before = turns()
         time.sleep(seconds)
@@ -197,7 +198,7 @@ class Session:
                  f"14.3 %, 28.6 %, 57.1 % wanted: {off:.1%} off at most", "bar 5 %")
 
     def trained(self, lines, begin, end):
-        """Iterations a second in that time, of what a training said."""
+        """Iterations a second in that time, from the output of a training."""
         said = [(line["time"], line["iterations"]) for line in map(json.loads, lines) if line.get("event") == "trained"]
         within = [one for one in said if begin <= one[0] <= end]
         return (within[-1][1] - within[0][1]) / (within[-1][0] - within[0][0]) if len(within) > 1 else float("nan")
@@ -244,7 +245,7 @@ class Session:
         plain, both = [], []
         before = self.gpu()["hand_overs"]
         for _ in range(3):
-            at = time.time() + 12  # by then all have their memory
+            at = time.time() + 12  # by then all jobs have their memory
             programs = [self.plain("torch_phases.py", *more, "--at", at) for _ in range(2)]
             outputs = [program.communicate()[0] for program in programs]
             plain.append(max(json.loads(output.splitlines()[-1])["time"] for output in outputs) - at)

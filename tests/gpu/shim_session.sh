@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Everything about the shim that needs a GPU and its frameworks. Usage: tests/gpu/shim_session.sh [BUILD_DIR [OUT_DIR [PART…]]]
+# All tests of the shim that need a GPU and its frameworks.
+# Usage: tests/gpu/shim_session.sh [BUILD_DIR [OUT_DIR [PART…]]]
 #
-# PARTs: calls limits mps race compare (all when none is named). Writes OUT_DIR/report.md (the tables), results.jsonl (one
-# line an answer) and session.log (everything else); prints the report last; exit status 0 when every part passed. With the
-# defaults under eight minutes on one GPU, at most 40 GiB of it, and managed memory only in small pieces; no setting of the
-# device is changed. BUILD_DIR may be one that tests/gpu/pack.sh made.
+# PARTs: calls limits mps race compare (all when none is named). Writes OUT_DIR/report.md (the tables), results.jsonl
+# (one line an answer) and session.log (all other output); prints the report last; exit status 0 if every part passed.
+# With the defaults it takes under eight minutes on one GPU, at most 40 GiB of it, and managed memory only in small
+# pieces; it changes no setting of the device. BUILD_DIR may come from tests/gpu/pack.sh.
 #
-# ROUNDS (6) of compare, RACE_SECONDS (60), PEERS: more libraries to measure, as "NAME=LIBRARY[,SERVER] …". On the simulated
-# driver (gpuman-sim exec -- …) the parts that need a framework use the driver alone.
+# ROUNDS (6) of compare, RACE_SECONDS (60), PEERS: more libraries to measure, as "NAME=LIBRARY[,SERVER] …". On the
+# simulated driver (gpuman-sim exec -- …) the parts that need a framework use the driver alone.
 set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 build=$(readlink -f "${1:-$root/build/release}")
@@ -33,7 +34,7 @@ for peer in "${peers[@]}"; do peer_options+=(--peer "$peer"); done
 failed=0
 verdicts=()
 
-# part NAME SECONDS COMMAND…: what it prints is a part of the report.
+# part NAME SECONDS COMMAND…: the output of the command is a part of the report.
 part() {
   local name=$1 limit=$2 start=$SECONDS status
   shift 2

@@ -26,7 +26,7 @@ HOLD = str(pathlib.Path(__file__).resolve().parent / "frameworks" / "torch_hold.
 
 
 class Job:
-    """torch_hold.py under gpuman, with its standard input in our hands."""
+    """torch_hold.py under gpuman; the test controls its standard input."""
 
     def __init__(self, machine, tag, size, *options, driver=False):
         self.m, self.tag = machine, tag
@@ -62,7 +62,7 @@ class Job:
         return self.wait_for(word, patience)
 
     def do(self, *words):
-        """Seconds that the command takes; None when it fails."""
+        """The seconds of the command; None if it fails."""
         begin = time.monotonic()
         done = self.m.run(words[0], self.tag, *words[1:])
         if done.returncode != 0:
@@ -102,19 +102,19 @@ print(json.dumps({"out": rate("cuMemcpyDtoHAsync_v2", host, device), "back": rat
 
 
 def pinned_bandwidth(m):
-    """Bytes a second, out and back, by a process of its own that is gone afterwards."""
+    """Bytes a second, out and back, measured by a process of its own that has ended afterwards."""
     done = subprocess.run([sys.executable, "-c", PINNED], env=m.env, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def parts(m, job, kind):
-    """What the last event of that kind says of the way."""
+    """The figures of the last event of that kind."""
     told = [event["data"] for event in m.events() if event["kind"] == kind and event["job"] == job]
     return {name.removeprefix("milliseconds_"): value for name, value in (told[-1] if told else {}).items()}
 
 
 def compare(rows):
-    """How many times faster the shim's way was, out and back together."""
+    """How many times faster the shim's way was, for out and back together."""
     for size in sorted({row["size"] for row in rows if row["what"] == "out and back"}):
         ways = {row["way"]: row["suspend_s"] + row["resume_s"] for row in rows
                 if row["what"] == "out and back" and row["size"] == size}
@@ -127,7 +127,7 @@ def out_and_back(m, size, share, rows, driver, bandwidth):
     job = Job(m, f"{'shim' if share else 'driver'}-{size}", size, "--gpu", "0", *(["--share"] if share else []), driver=driver)
     times, failed = [], False
     for _ in range(3 if share else 1):
-        time.sleep(1.5 if driver or not share else 15)  # the mover makes host memory ready: 4 GiB a second, and slower
+        time.sleep(1.5 if driver or not share else 15)  # the mover prepares host memory: 4 GiB a second, and slower
         out = job.do("suspend")
         state = m.api("GET", f"/v1/jobs/{job.tag}")
         back = job.do("resume")
@@ -158,7 +158,7 @@ def kib(path, name):
 
 
 def mover_private(m):
-    """What the mover has of its own in memory, without what it keeps of the jobs; 0: there is none."""
+    """The mover's own memory, without the jobs' data that it keeps; 0: there is no mover."""
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if (entry / "comm").read_text() == "gpuman-mover\n":
@@ -171,7 +171,7 @@ def mover_private(m):
 def cycles(m, number, rows, driver):
     used = None
     while used != (used := m.api("GET", "/v1/status")["gpus"][0]["memory"]["used"]):
-        time.sleep(2)  # what was there before is still leaving
+        time.sleep(2)  # earlier processes are still ending
     host = kib("/proc/meminfo", "Shmem")
     job = Job(m, "cycles", "2GiB" if not driver else "96MiB", "--gpu", "0", "--share", driver=driver)
     outs, backs, early = [], [], 0
@@ -186,7 +186,7 @@ def cycles(m, number, rows, driver):
     verify = job.ask("verify")
     grown = mover_private(m) - early
     job.close()
-    time.sleep(6)  # the mover leaves two seconds after the last that it could move
+    time.sleep(6)  # the mover ends two seconds after the last process that it could move
     host = (kib("/proc/meminfo", "Shmem") - host) * 1024
     left = m.api("GET", "/v1/status")["gpus"][0]["memory"]["used"] - used
     rows.append({"what": "cycles", "number": len(outs), "suspend_s": statistics.median(outs or [0]),
@@ -197,7 +197,7 @@ def cycles(m, number, rows, driver):
 
 def moves(m, size, number, rows, driver):
     job = Job(m, "mover", size, "--gpu", "0", "--share", driver=driver)
-    time.sleep(0 if driver else 5)  # the mover makes host memory ready
+    time.sleep(0 if driver else 5)  # the mover prepares host memory
     there, back = [], []
     for _ in range(number):
         first, second = job.do("move", "--to", "1"), job.do("move", "--to", "0")

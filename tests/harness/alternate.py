@@ -1,10 +1,10 @@
-"""A and B measured in turns, so that what changes with time changes both alike."""
+"""Measures A and B in turns, so that changes over time affect both alike."""
 
 import statistics
 
 
 def alternate(variants, rounds, measure):
-    """Calls measure(variant) for each of `variants` in each round, in an order that goes round; {variant: [answer]}."""
+    """Calls measure(variant) for each of `variants` in each round, in a rotating order; returns {variant: [answer]}."""
     answers = {variant: [] for variant in variants}
     for number in range(rounds):
         turn = number % len(variants)
@@ -14,7 +14,7 @@ def alternate(variants, rounds, measure):
 
 
 def summary(values):
-    """Median, and the spread of the middle half as a share of it."""
+    """The median, and the spread of the middle half as a share of it."""
     median = statistics.median(values)
     low, high = quartiles(values)
     return {"median": median, "low": low, "high": high, "spread": (high - low) / median if median else 0.0,
@@ -29,7 +29,7 @@ def quartiles(values):
 
 
 def paired(base, other, what):
-    """what(a, b) of each round, and their median."""
+    """Returns what(a, b) for each round, and their median."""
     each = [what(a, b) for a, b in zip(base, other)]
     low, high = quartiles(each)
     return {"median": statistics.median(each), "low": low, "high": high}

@@ -1,5 +1,5 @@
-"""Runs Python as another user, also where that user does not get at this interpreter: what a script needs is imported
-before. The process is as one that the user started: it may be traced by others of the same user.
+"""Runs Python as another user, even if that user cannot reach this interpreter: it imports all modules of a script
+first. The process can be traced by others of the same user, like one that the user started.
 
 Usage: as_user.py UID GID SCRIPT [ARGUMENTS]
 """

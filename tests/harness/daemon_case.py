@@ -1,6 +1,6 @@
-"""What the tests of tests/integration share: a daemon on the simulated driver and requests to it.
+"""The common part of the tests of tests/integration: a daemon on the simulated driver and requests to it.
 
-Every answer is held against docs/api/openapi.yaml. Standard library and PyYAML.
+Every answer is checked against docs/api/openapi.yaml. Standard library and PyYAML.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import yaml
 from machine import Machine, ROOT, UnixConnection, program
 
 MIB = 1 << 20
-PATIENCE = 180  # seconds; nothing takes long where nothing else runs, and nothing is measured
+PATIENCE = 180  # seconds; on an idle machine nothing takes long, and nothing is measured
 NOBODY = 65534
 
 
@@ -30,14 +30,15 @@ def until(what, true):
 
 
 def needs_reach(test, path):
-    """Skips where nobody else gets at the file: in a checkout below /root, or in a home that is closed to others."""
+    """Skips the test if other users cannot reach the file: in a checkout below /root, or in a home that is closed to
+    others."""
     reached = subprocess.run(["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "test", "-x", path])
     if reached.returncode != 0:
         test.skipTest(f"other users do not get at {path}: they may not enter a directory above it")
 
 
 class Schema:
-    """As much of OpenAPI's schemas as docs/api/openapi.yaml uses."""
+    """The part of OpenAPI's schemas that docs/api/openapi.yaml uses."""
 
     def __init__(self):
         self.document = yaml.safe_load((ROOT / "docs/api/openapi.yaml").read_text())
@@ -93,7 +94,7 @@ class Schema:
         return True
 
     def check_exchange(self, method, target, body, status, content_type, answer):
-        """One request that was answered, whole: is it as the document says?"""
+        """Checks one request and its whole answer against the document."""
         path, _, query = target.partition("?")
         item, operation = self.find(method, path)
         assert operation, f"{method} {path} is not described"
@@ -138,7 +139,7 @@ class DaemonTest(unittest.TestCase):
 
     @classmethod
     def prepare(cls):
-        """Before the daemon starts."""
+        """Runs before the daemon starts."""
 
     def tearDown(self):
         for job in self.request("GET", "/v1/jobs?all=1").json()["jobs"]:
@@ -148,7 +149,7 @@ class DaemonTest(unittest.TestCase):
         self.m.inject(*words)
 
     def request(self, method, path, body=None, headers=None, checked=True):
-        """One request; the answer is held against the document unless `checked` is false."""
+        """Sends one request; checks the answer against the document unless `checked` is false."""
         connection = UnixConnection(self.m.env["GPUMAN_SOCKET"], timeout=PATIENCE)
         with contextlib.closing(connection):
             data = json.dumps(body) if isinstance(body, (dict, list)) else body

@@ -1,6 +1,6 @@
 """A node of Kubernetes for tests and benchmarks: gpuman-kube-plugin, and kubelet's side of its protocol (fake_kubelet).
 
-The plugin and kubelet start and end in any order. Standard library only.
+The plugin and kubelet may start and end in any order. Standard library only.
 """
 
 import json
@@ -15,7 +15,7 @@ import machine
 
 
 class Kubelet:
-    """A process that says one line of JSON for each thing that happens; the lines are kept."""
+    """A process that prints one line of JSON for each event; the lines are kept."""
 
     def __init__(self, directory, *arguments):
         command = [str(machine.build_dir() / "tests" / "fake_kubelet"), str(directory), *arguments]
@@ -32,7 +32,7 @@ class Kubelet:
                 self.changed.notify_all()
 
     def await_line(self, what, since=0, seconds=180):
-        """The first line from number `since` on for which `what` is true."""
+        """Waits for the first line from number `since` on for which `what` is true."""
         def find():
             return next((line for line in self.lines[since:] if what(line)), None)
         with self.changed:
@@ -44,7 +44,7 @@ class Kubelet:
         return self.await_line(lambda line: line["event"] == "devices" and line["resource"] == resource and what(line), since)
 
     def ask(self, *words):
-        """What comes of a command."""
+        """Sends a command; returns the answer."""
         since = len(self.lines)
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
@@ -60,7 +60,7 @@ class Kubelet:
 
 
 class Node:
-    """The plugin over a machine (machine.py) whose gpumand may come and go."""
+    """The plugin on a machine (machine.py) whose gpumand may start and end."""
 
     def __init__(self, of, config):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-node-"))
@@ -83,7 +83,7 @@ class Node:
             self.plugin = subprocess.Popen(self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
     def stop_plugin(self, how=signal.SIGTERM):
-        """Its exit status."""
+        """Ends the plugin; returns its exit status."""
         if self.plugin.poll() is None:
             self.plugin.send_signal(how)
         return self.plugin.wait(timeout=60)

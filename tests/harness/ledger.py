@@ -1,6 +1,6 @@
-"""A daemon's half of the shim's protocol, and the environment of a program that the shim is preloaded into.
+"""The daemon's side of the shim's protocol, and the environment of a program with the shim preloaded.
 
-Used by tests/shim, tests/gpu and bench. Standard library only; works on whatever driver the process itself sees.
+tests/shim, tests/gpu and bench use it. Standard library only; works on the driver that the process sees.
 """
 
 import ctypes
@@ -15,14 +15,14 @@ def shim():
 
 
 def preloaded(socket, library=None, environment=None):
-    """The environment of a program of job 1, whose ledger is served at `socket`."""
+    """The environment for a program of job 1, whose ledger is served at `socket`."""
     env = dict(os.environ if environment is None else environment)
     env.update(LD_PRELOAD=library or shim(), GPUMAN_SHIM_SOCKET=str(socket), GPUMAN_JOB_ID="1")
     return env
 
 
 class Ledger:
-    """One job's ledger, served until it is stopped; each question is a method's argument: ledger("used", uuid)."""
+    """One job's ledger, served until stop(); each question is a call: ledger("used", uuid)."""
 
     def __init__(self, socket, *options):
         self.process = subprocess.Popen([str(build_dir() / "tests/ledger_server"), str(socket), *map(str, options)],
@@ -48,7 +48,7 @@ class Ledger:
 
 
 class Nvml:
-    """The few questions to the driver that the tests have, of one GPU, without the shim. Bytes."""
+    """The tests' few questions to the driver, about one GPU, without the shim. Bytes."""
 
     class _Memory(ctypes.Structure):
         _fields_ = [("version", ctypes.c_uint),
@@ -79,13 +79,13 @@ class Nvml:
         return text.value.decode()
 
     def memory(self):
-        """total, free and used, what the driver keeps for itself apart."""
+        """total, free and used, without the driver's own memory."""
         self._memory.version = ctypes.sizeof(self._Memory) | 2 << 24
         self._check(self.library.nvmlDeviceGetMemoryInfo_v2(self.device, ctypes.byref(self._memory)))
         return {name: getattr(self._memory, name) for name in ("total", "free", "used")}
 
     def processes(self):
-        """Bytes by pid; without those that the driver does not tell."""
+        """Bytes by pid, without processes whose memory the driver does not tell."""
         self._found.value = self.MOST
         self._check(self.library.nvmlDeviceGetComputeRunningProcesses_v3(
             self.device, ctypes.byref(self._found), self._list))

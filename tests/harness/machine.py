@@ -1,6 +1,6 @@
 """A machine for one test: the simulated driver, a daemon of its own, and the command line, in a directory of its own.
 
-Used by tests/fault and bench. Standard library only. With `real=True` the driver of the machine is used instead of the
+tests/fault and bench use it. Standard library only. With `real=True` it uses the machine's driver instead of the
 simulated one.
 """
 
@@ -20,12 +20,12 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# What ctest would end for its time without a word says first where it stands.
+# Before ctest ends a test silently for its time, the test prints where it is.
 faulthandler.dump_traceback_later(570)
 
 
 def has_ended(pid):
-    """There is no such process, or one that its parent has not waited for."""
+    """Whether the process does not exist, or is a zombie."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -52,8 +52,8 @@ class UnixConnection(http.client.HTTPConnection):
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # As gpuman does: who waits to be accepted waits, also where the queue is full (with a timeout of Python's own
-        # that would be refused at once).
+        # As gpuman does: a client waits to be accepted even if the queue is full (with Python's own timeout it would be
+        # refused at once).
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(self.timeout or 0), 0))
         self.sock.connect(self._path)
         self.sock.settimeout(self.timeout)
@@ -64,8 +64,8 @@ class Machine:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-test-"))
         self.real = real
         self.profile, self.gpus, self.memory, self.driver, self.vmm = profile, gpus, memory, driver, vmm
-        self.nvlink = nvlink  # groups of GPUs that it joins, as gpuman-sim has them; None: the profile's
-        self.bus = bus  # bytes a second each way; unlimited
+        self.nvlink = nvlink  # groups of GPUs that NVLink joins, in gpuman-sim's form; None: the profile's
+        self.bus = bus  # bytes a second each way; None: unlimited
         self.daemon = None
         self.sim = None
         self.env = dict(os.environ)
@@ -88,7 +88,7 @@ class Machine:
         return self
 
     def __exit__(self, *_):
-        """Also after an __enter__ that failed."""
+        """Also runs after an __enter__ that failed."""
         with contextlib.suppress(Exception):
             for job in self.api("GET", "/v1/jobs")["jobs"]:
                 if job["ended_at"] is None:
@@ -101,7 +101,7 @@ class Machine:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def _start_simulation(self):
-        """Keeps one simulated driver for the life of the machine and takes over the environment it sets."""
+        """Keeps one simulated driver for the life of the machine and uses the environment that it sets."""
         command = [program("gpuman-sim"), "exec", "--profile", self.profile, "--gpus", str(self.gpus)]
         if self.memory:
             command += ["--memory", self.memory]
@@ -153,7 +153,7 @@ class Machine:
             self.daemon.wait(timeout=20)
 
     def inject(self, *words):
-        """A fault of the simulated GPUs, or its end."""
+        """Injects a fault into the simulated GPUs, or ends one."""
         done = subprocess.run([program("gpuman-sim"), "inject", *map(str, words)], env=self.env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 

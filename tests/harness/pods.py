@@ -1,4 +1,4 @@
-"""Containers of Kubernetes as gpumand sees them: cgroups of the right names, and kubelet's files about them.
+"""Containers of Kubernetes as gpumand sees them: cgroups with the right names, and kubelet's files about them.
 
 Needs root and a tree of cgroup v2. Standard library only.
 """
@@ -13,7 +13,7 @@ import uuid
 
 
 def unified_tree():
-    """Where cgroups can be made; None: nowhere."""
+    """The directory where cgroups can be made; None: there is none."""
     for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
         words = line.split()
         if words[words.index("-") + 1] == "cgroup2" and words[3] == "/" and os.geteuid() == 0:
@@ -21,13 +21,13 @@ def unified_tree():
     return None
 
 
-# What runtimes name a container's scope where systemd makes the cgroups, before its number.
+# The prefixes that runtimes give to a container's scope if systemd makes the cgroups.
 SCOPES = {"containerd": "cri-containerd-", "CRI-O": "crio-", "Docker": "docker-", "Podman": "libpod-"}
 
 
 class Container:
-    """A container of a pod in a tree of cgroups of its own; it is there until `close`. Without a `runtime` (of SCOPES) kubelet and the
-    runtime make its cgroup themselves, which looks the same for all."""
+    """A container of a pod in a tree of cgroups of its own; it exists until `close`. Without a `runtime` (of SCOPES)
+    its cgroup looks as if kubelet and the runtime had made it themselves, which is the same for all runtimes."""
 
     def __init__(self, logs, pod, name="main", space="team", named=True, uid=None, qos="burstable", runtime=None):
         self.logs, self.pod, self.name, self.space = pathlib.Path(logs), pod, name, space
@@ -49,11 +49,11 @@ class Container:
         (self.logs / "containers" / f"{self.pod}_{self.space}_{self.name}-{self.id}.log").symlink_to("/nowhere/0.log")
 
     def given(self, **what):
-        """Its entry of the table."""
+        """The container's entry in the table."""
         return {"namespace": self.space, "pod": self.pod, "container": self.name, **what}
 
     def start(self, command, environment, uid=None):
-        """A process of the container that no other process of it has started, as `kubectl exec` does."""
+        """Starts a process of the container that no other process of it has started, as `kubectl exec` does."""
         def enter():
             (self.cgroup / "cgroup.procs").write_text("0")
             if uid is not None:
@@ -81,7 +81,7 @@ class Container:
 
     @staticmethod
     def remove(path):
-        """Whether it is gone, or others are below it."""
+        """Whether the directory is gone, or has other directories in it."""
         try:
             path.rmdir()
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The process of users.Asker: it reads the requests, then for each line it sends one and prints how that went.
+"""The process of users.Asker: it reads the requests, then sends one for each line and prints the result.
 
 Arguments: SOCKET PATIENCE. Run by as_user.py.
 """

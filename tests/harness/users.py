@@ -1,6 +1,7 @@
-"""Processes of real other users, and how long one of them waits while another one attacks.
+"""Processes of other real users, and how long one of them waits while another attacks.
 
-Root alone can be somebody else. Users are numbers: nothing is added to the machine's books. Standard library only.
+Needs root, which alone can become another user. Users are numbers: the machine's user database does not change.
+Standard library only.
 """
 
 import dataclasses
@@ -17,11 +18,12 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 AS_USER = HERE / "as_user.py"
 MEMBER = HERE / "user_process.py"
-PATIENCE = 60  # seconds for one answer; nothing takes long where nobody is in the way
+PATIENCE = 60  # seconds for one answer; nothing takes long without an attack
 
 
 def within_reach(path, directory):
-    """The program for other users: a copy in a directory that they may enter, as they may not each above a checkout."""
+    """Copies a program for other users into a directory that they may enter: they may not enter each directory above a
+    checkout."""
     copy = pathlib.Path(directory) / pathlib.Path(path).name
     if not copy.exists():
         shutil.copy(path, copy)
@@ -35,7 +37,7 @@ class User:
     uid: int
     gid: int
 
-    # With an executable that the user gets at.
+    # The user must be able to reach the executable.
     def popen(self, command, **options):
         options.setdefault("start_new_session", True)
         return subprocess.Popen(command, user=self.uid, group=self.gid, extra_groups=[], **options)
@@ -45,7 +47,8 @@ class User:
                               timeout=PATIENCE * 3, **options)
 
     def python(self, script, *arguments, **options):
-        """A Python script as this user; what it prints is read line by line. It imports what as_user.py has imported."""
+        """Runs a Python script as this user; the caller reads its output line by line. It can use the modules that
+        as_user.py imports."""
         options.setdefault("stdin", subprocess.PIPE)
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("start_new_session", True)
@@ -54,8 +57,8 @@ class User:
 
 
 class Asker:
-    """A process of a user that sends one small request after the other, each on a connection of its own, and says how
-    long each took. `steps` are tried in turn: (method, path) or (method, path, body)."""
+    """A process of a user that sends small requests one after another, each on a connection of its own, and reports the
+    time of each. It sends `steps` in turn: (method, path) or (method, path, body)."""
 
     def __init__(self, user, socket, steps):
         self.process = user.python(MEMBER.read_text(), socket, PATIENCE)
@@ -68,7 +71,8 @@ class Asker:
         return Answered(**json.loads(self.process.stdout.readline()))
 
     def measure(self, least, until=lambda: True):
-        """Answers until there are at least so many and `until` holds. Raises where one is no answer in time, or a refusal."""
+        """Collects at least `least` answers, until `until` holds. Raises if an answer does not come in time, or is a
+        refusal."""
         answers = []
         while len(answers) < least or not until():
             answers.append(self.ask())
@@ -107,13 +111,13 @@ FIGURES = []
 
 
 def record(attempt, rest, attacked):
-    """One row of the table that is printed at the end of the run."""
+    """Records one row of the table that the run prints at its end."""
     FIGURES.append({"attempt": attempt, "rest": spread(rest), "attacked": spread(attacked)})
 
 
 def print_figures():
-    """The neighbour's latency, at rest and beside each attempt. GPUMAN_HOSTILE_FIGURES names a file that gets them as well,
-    one JSON object a line."""
+    """Prints the neighbour's latency, at rest and during each attempt. Also writes it to the file that
+    GPUMAN_HOSTILE_FIGURES names, one JSON object a line."""
     if not FIGURES:
         return
     print("\nThe neighbour's answers in ms (median / p99 / max), nothing of it asserted:")
@@ -126,7 +130,7 @@ def print_figures():
 
 
 def read_line(process, patience=PATIENCE * 3):
-    """The next line of a process of ours that says what it has done."""
+    """Waits for the next line of a process of the test."""
     deadline = time.monotonic() + patience
     ready, _, _ = select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))
     if not ready:

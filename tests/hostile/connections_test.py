@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Connections by the hundred: idle, slow, and greedy ones.
+"""Hundreds of connections: idle, slow, and greedy ones.
 
 Usage: connections_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from hostile_case import ATTACKER, OUTSIDER, HostileTest, main  # noqa: E402
 from users import User, read_line  # noqa: E402
 
-# Sends one byte of a request at a time on each of many connections, and opens anew what was closed.
+# Sends one byte of a request at a time on each of many connections, and reopens closed ones.
 TRICKLE = """
 import resource, select, socket, sys, time
 path, count = sys.argv[1], int(sys.argv[2])
@@ -45,7 +45,7 @@ while not select.select([sys.stdin], [], [], 0)[0]:
             del connections[s]
 """
 
-# Asks for the same again and again, on connections that stay, and takes each answer.
+# Sends the same request again and again, on persistent connections, and reads each answer.
 ASK_AGAIN = """
 import http.client, select, socket, sys, threading
 family, address, target, loops = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])

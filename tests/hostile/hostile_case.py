@@ -1,7 +1,8 @@
-"""What the tests of tests/hostile share: root's daemon on the simulated driver, and two ordinary users of the group `gpuman`.
+"""The common part of the tests of tests/hostile: root's daemon on the simulated driver, and two ordinary users of the
+group `gpuman`.
 
-Each test is one attempt of the attacker. The measure is the neighbour's latency: what it comes to is printed as a table at the
-end, and asserted is that each of the neighbour's requests is answered within users.PATIENCE while the attempt goes on.
+Each test is one attempt of the attacker. The measure is the neighbour's latency: the run prints it as a table at the
+end, and asserts that each of the neighbour's requests is answered within users.PATIENCE during the attempt.
 
 docs/hostile-users.md has a row for each attempt.
 """
@@ -24,16 +25,16 @@ from users import User  # noqa: E402
 
 ATTACKER = User("attacker", 61301, 61301)
 NEIGHBOUR = User("neighbour", 61302, 61302)
-OUTSIDER = User("outsider", 61303, 61303)  # of no group
+OUTSIDER = User("outsider", 61303, 61303)  # in no group
 GROUP, GROUP_ID = "gpuman", 61300
-ROUNDS = 50  # of the neighbour's requests, at rest and during an attempt
+ROUNDS = 50  # the neighbour's requests, at rest and during an attempt
 SKIPPED = 77
 
 ACCESS = f'[access]\nsubmit_group = "{GROUP}"\nadmin_group = "root"\n'
 
 
 def books(directory):
-    """passwd and group with our users and their group."""
+    """Writes passwd and group files with the test's users and their group."""
     passwd, group = directory / "passwd", directory / "group"
     own = [ATTACKER, NEIGHBOUR, OUTSIDER]
     passwd.write_text(pathlib.Path("/etc/passwd").read_text()
@@ -49,8 +50,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def lay_over(files):
-    """Files and directories in the place of others, for this process and its children alone. OSError where that may not
-    be."""
+    """Mounts files and directories over others, for this process and its children. OSError if that is not allowed."""
 
     def check(result, what):
         if result != 0:
@@ -64,8 +64,8 @@ def lay_over(files):
 
 @contextlib.contextmanager
 def build_within_reach():
-    """An empty directory that every user may enter, for the build tree to be laid over: others may not enter each
-    directory above a checkout. What has been laid over it is taken off, never removed."""
+    """An empty directory that every user may enter, to mount the build tree over it: others may not enter each
+    directory above a checkout. The exit unmounts the tree and never deletes it."""
     place = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-build-"))
     place.chmod(0o755)
     try:
@@ -76,11 +76,11 @@ def build_within_reach():
 
 
 class SystemMachine(Machine):
-    """Root's daemon, which others reach."""
+    """A machine with root's daemon, which other users can reach."""
 
     def __init__(self, **more):
         super().__init__(**more)
-        for directory in (self.dir, self.dir / "lib"):  # as packaging/gpumand.service.in has them
+        for directory in (self.dir, self.dir / "lib"):  # the modes of packaging/gpumand.service.in
             directory.chmod(0o755)
 
     def daemon_arguments(self):
@@ -95,7 +95,7 @@ class SystemMachine(Machine):
 
 
 class HostileTest(DaemonTest):
-    """Configuration beyond ACCESS: `config`. Requests of root: `request`; of a user: `as_user`."""
+    """`config`: configuration in addition to ACCESS. `request` sends requests of root, `as_user` those of a user."""
 
     @classmethod
     def setUpClass(cls):
@@ -105,7 +105,7 @@ class HostileTest(DaemonTest):
         cls.m.__enter__()
 
     def as_user(self, user, method, path, body=None):
-        """One request of the user's; users.Answered."""
+        """Sends one request of the user; returns users.Answered."""
         asker = users.Asker(user, self.m.env["GPUMAN_SOCKET"], [(method, path, body)])
         try:
             return asker.ask()
@@ -113,7 +113,7 @@ class HostileTest(DaemonTest):
             asker.close()
 
     def start_as(self, user, tag, script, **more):
-        """A job of the user's, by POST /v1/jobs."""
+        """Starts a job of the user, by POST /v1/jobs."""
         answered = self.as_user(user, "POST", "/v1/jobs", self.run_request(tag, script, **more))
         self.assertEqual(answered.status, 201, answered)
         return answered.json()["id"]
@@ -125,8 +125,8 @@ class HostileTest(DaemonTest):
 
     @contextlib.contextmanager
     def beside(self, attempt, steps=(("GET", "/v1/jobs"),), who=NEIGHBOUR, least=ROUNDS):
-        """Measures the neighbour at rest, then while the body of `with` has its attack going. The body is to begin the
-        attack and may yield at once: the neighbour is asked when it has come to its end. Clean-ups of the test end it."""
+        """Measures the neighbour at rest, then during the attack. The body of `with` begins the attack and may return
+        at once: the neighbour is measured after the body. The test's clean-ups end the attack."""
         neighbour = self.asker(who, list(steps))
         rest = neighbour.measure(least)
         attack = Attack()
@@ -136,14 +136,14 @@ class HostileTest(DaemonTest):
         attack.answers = attacked
 
     def python_as(self, user, script, *arguments, **options):
-        """A script of the user's; ended with the test. Its environment is the machine's."""
+        """Runs a script of the user, with the machine's environment; the test's clean-up ends it."""
         process = user.python(script, *arguments, env=self.m.env, **options)
         self.addCleanup(self.end, process)
         return process
 
     @staticmethod
     def end(process):
-        """With what it has forked, which may have outlived it: its session is its own."""
+        """Ends the process and its children, which may have outlived it: it has a session of its own."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -152,7 +152,7 @@ class HostileTest(DaemonTest):
                 stream.close()
 
     def scratch(self, user):
-        """A directory of the user's."""
+        """A directory that belongs to the user."""
         directory = tempfile.TemporaryDirectory(prefix="gpuman-hostile-")
         self.addCleanup(directory.cleanup)
         os.chown(directory.name, user.uid, user.gid)
@@ -160,7 +160,7 @@ class HostileTest(DaemonTest):
 
 
 class Attack:
-    """What `beside` yields. `over`: set it where the attack has an end; the neighbour asks until then."""
+    """What `beside` yields. `over`: set it if the attack has an end; the neighbour sends requests until then."""
 
     def __init__(self):
         self.over = lambda: True

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The shims' socket: whose ledger does a process get, and what is believed of what it writes there?
+"""The shims' socket: whose ledger does a process get, and which of its writes does the daemon believe?
 
 Usage: ledgers_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -13,11 +13,11 @@ from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: 
 from machine import build_dir, program  # noqa: E402
 from users import read_line  # noqa: E402
 
-PYTHON = "/usr/bin/python3"  # which jobs of other users get at
+PYTHON = "/usr/bin/python3"  # which jobs of other users can reach
 LAST_PID = pathlib.Path("/proc/sys/kernel/ns_last_pid")
 
-# Connects from processes that end, keeps the connections, and tells their pids. Then it says hello on the connection of
-# each pid that it is told, and prints how many descriptors came with the answer.
+# Connects from processes that end, keeps the connections, and prints their pids. Then it says hello on the connection
+# of each pid that it reads, and prints how many descriptors came with the answer.
 CONNECT = """
 import os, socket, struct, sys
 path, count, job = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -43,7 +43,7 @@ for line in sys.stdin:
 """
 
 
-# Says hello on connections of its own, again and again, in so many processes.
+# Says hello on connections of its own, again and again, in several processes.
 HELLO = """
 import os, socket, struct, sys
 path, job, version, processes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
@@ -66,7 +66,7 @@ while True:
         print("said", flush=True)
 """
 
-# A process of a job: asks for its ledger and writes into it whatever comes, all the time.
+# A process of a job: requests its ledger and writes random data into it all the time.
 SCRIBBLE = """
 import mmap, os, random, socket, struct, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -84,7 +84,7 @@ while True:
 
 
 def version():
-    """Of the ledger, as the shim says it."""
+    """The version of the ledger, from the shim's header."""
     text = (pathlib.Path(__file__).resolve().parents[2] / "src/ledger/wire/layout.h").read_text()
     return int(text.split("kVersion = ")[1].split(";")[0])
 
@@ -99,7 +99,7 @@ class Ledgers(HostileTest):
     @unittest.skipUnless(LAST_PID.exists(), "this kernel does not let tests choose pids")
     def test_a_connection_of_a_process_that_ended_says_hello_when_a_job_has_its_pid(self):
         pipe = self.scratch(NEIGHBOUR) / "go"
-        # For each line a child that stays; the shell tells its pid.
+        # For each line the shell starts a child that stays, and prints its pid.
         job = self.start_as(NEIGHBOUR, "neighbour", f"mkfifo {pipe}; exec 3<>{pipe}; while read line <&3; do sleep 1000 & echo $!; done")
         self.becomes(job, "running")
         until("the pipe", pipe.exists)
@@ -131,7 +131,7 @@ class Ledgers(HostileTest):
             self.assertEqual(read_line(self.python_as(ATTACKER, HELLO, self.shim_socket(), job, version(), 8)), "said")
 
     def test_a_job_writes_into_its_own_ledger_whatever_comes(self):
-        # Its processes have a context on the GPU, so that the ledger is looked at.
+        # The job's processes have a context on the GPU, so that the daemon reads the ledger.
         script = self.scratch(ATTACKER) / "scribble.py"
         script.write_text(SCRIBBLE)
         script.chmod(0o644)
@@ -139,7 +139,8 @@ class Ledgers(HostileTest):
         before = self.m.api("GET", "/v1/version")["pid"]
         job = self.start_as(ATTACKER, "scribbler", f"{program('gpuman-load')} --alloc 1MiB --hold 1h & "
                             f"until [ -e {go} ]; do sleep 0.05; done; exec {PYTHON} -B {script} {version()}", share=True)
-        # A load that finds nonsense when it begins ends, and nobody looks at the ledger of a job that is on no GPU.
+        # A load that finds nonsense at its begin ends, and the daemon does not read the ledger of a job that is on no
+        # GPU.
         until("it is on the GPU", lambda: (self.job(job)["memory"]["used"] or 0) > 0)
         go.touch()
         with self.beside("nonsense in the own ledger, all the time", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"), ("GET", "/metrics"))):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists without end, bodies that do not come, and submissions by the ten thousand.
+"""Lists without end, request bodies that do not come, and submissions by the ten thousand.
 
 Usage: listings_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -17,11 +17,11 @@ from hostile_case import ATTACKER, HostileTest, main  # noqa: E402
 from daemon_case import MIB, until  # noqa: E402
 from users import read_line  # noqa: E402
 
-# Jobs of the attacker's; GPUMAN_HOSTILE_JOBS makes them more: 200,000 were tried by hand.
+# The attacker's jobs; GPUMAN_HOSTILE_JOBS sets more: 200,000 were tried by hand.
 HELD = int(os.environ.get("GPUMAN_HOSTILE_JOBS", 12_000))
 
-# Asks for a list on many connections, and reads each answer to its end, or so many bytes of it and no more. Says when each
-# has had a part of an answer; ends with its input.
+# Requests a list on many connections, and reads each answer to its end, or only a number of bytes of it. Reports when
+# each connection has had a part of an answer; ends with its input.
 ASK_FOR_LISTS = """
 import http.client, socket, sys, threading
 path, target, count, most = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -58,7 +58,7 @@ print("asked", flush=True)
 sys.stdin.read()
 """
 
-# Sends the first part of a large body on each of many connections, and counts those that were refused.
+# Sends the first part of a large body on each of many connections, and counts the refusals.
 HALF_BODIES = """
 import select, socket, sys
 path, count, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -79,7 +79,7 @@ print(refused, flush=True)
 sys.stdin.read()
 """
 
-# Submits so many jobs that differ, in requests of so many each, on one connection.
+# Submits a number of different jobs, in requests of several each, on one connection.
 SUBMIT = """
 import http.client, json, socket, sys
 path, requests, jobs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -95,7 +95,7 @@ for request in range(requests):
 """
 
 
-# Asks on many connections what would become of a job; says when all have asked, and counts the answers.
+# Sends dry runs of a job on many connections; reports when all are sent, and counts the answers.
 TRY_OUT = """
 import json, socket, sys
 path, count = sys.argv[1], int(sys.argv[2])
@@ -134,7 +134,8 @@ class Listings(HostileTest):
             self.assertEqual(answered.status, 201, answered.body[:300])
 
     def tearDown(self):
-        """The next has a daemon without jobs: to forget thousands of them, one request each, took longer than the tests."""
+        """The next test has a daemon without jobs: to remove thousands of them, one request each, would take longer
+        than the tests."""
         self.m.stop_daemon(signal.SIGKILL)
         for file in (self.m.dir / "lib").iterdir():
             file.unlink() if file.is_file() else shutil.rmtree(file)

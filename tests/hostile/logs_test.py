@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a user may do with the own log, which the daemon reads to others.
+"""What a user may do with their own log, which the daemon reads to others.
 
 Usage: logs_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -26,7 +26,7 @@ sys.stdin.read()
 """
 
 
-# Keeps a lease, whatever the kernel says of it; the kernel takes it away after /proc/sys/fs/lease-break-time.
+# Keeps a lease against the kernel's signal; the kernel breaks it after /proc/sys/fs/lease-break-time.
 LEASE = """
 import fcntl, os, signal, sys
 signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -39,7 +39,7 @@ sys.stdin.read()
 
 class Logs(HostileTest):
     def log_of(self, user, tag, script):
-        """A log of the user's, of a job that has ended."""
+        """The log of a job of the user that has ended."""
         job = self.start_as(user, tag, script)
         return pathlib.Path(self.wait(job)["log_path"]), job
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A user's mover and the processes whose memory it moves: what can their owner do to others by them?
+"""A user's mover and the processes whose memory it moves: what can their owner do to others with them?
 
-The neighbour suspends and resumes a job of its own all the time; that is what is measured.
+The test measures the neighbour, who suspends and resumes a job all the time.
 
 Usage: mover_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -18,11 +18,11 @@ from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 from users import read_line  # noqa: E402
 
-PYTHON = "/usr/bin/python3"  # which both users may run, wherever the test's own is
+PYTHON = "/usr/bin/python3"  # which both users may run, wherever the test's own interpreter is
 MIB = 1 << 20
-ROUNDS = 20  # of the neighbour's: half of them suspend, half of them resume
+ROUNDS = 20  # the neighbour's requests: half of them suspend, half of them resume
 
-# Asks for something, and tells what came of it.
+# Sends a request, and prints the result.
 ASK = """
 import sys
 from machine import UnixConnection
@@ -33,7 +33,7 @@ a = c.getresponse()
 print(a.status, a.read().decode().replace("\\n", " "), flush=True)
 """
 
-# Tries all that a process may do to another one of its user. Prints what it got.
+# Tries all that a process may do to another process of its user. Prints what succeeded.
 LOOK_IN = """
 import ctypes, fcntl, os, sys
 pid = int(sys.argv[1])
@@ -61,7 +61,7 @@ print("got:", *got, flush=True)
 sys.stdin.read()
 """
 
-# Kills every mover of its user as soon as there is one, and tells how many so far.
+# Kills every mover of its user as soon as it appears, and prints how many so far.
 KILL = """
 import os, sys, threading, time
 def movers():
@@ -83,7 +83,8 @@ threading.Thread(target=loop, daemon=True).start()
 for line in sys.stdin: print(count, flush=True)
 """
 
-# A process of a job: joins the job's ledger as the shim does, and speaks to the daemon and to the mover by hand.
+# A process of a job: joins the job's ledger as the shim does, and writes messages to the daemon and to the mover
+# itself.
 FORGE = """
 import array, mmap, os, resource, socket, struct, sys, time
 path, version, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -164,7 +165,7 @@ time.sleep(100000)
 
 
 def version():
-    """Of the ledger, as the shim says it."""
+    """The version of the ledger, from the shim's header."""
     text = (pathlib.Path(__file__).resolve().parents[2] / "src/ledger/wire/layout.h").read_text()
     return int(text.split("kVersion = ")[1].split(";")[0])
 
@@ -187,7 +188,7 @@ class Movers(HostileTest):
         super().tearDown()
 
     def busy(self, user, tag, size="96MiB", *options, **more):
-        """A load of the user's on GPU 0 that works all the time. Returns once it holds its memory."""
+        """Starts a load of the user on GPU 0 that works all the time. Returns once it holds its memory."""
         options = options or ("--kernel-time", "1ms")
         job = self.start_as(user, tag, "exec " + self.load(size, "--hold", "1h", *options),
                             **{"gpus": ["0"], "grace": "50ms", **more})
@@ -195,7 +196,7 @@ class Movers(HostileTest):
         return job
 
     def mover_of(self, user):
-        """Of this daemon; one that another has left ends by itself."""
+        """The user's mover of this daemon; a mover that another daemon left ends by itself."""
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 if (entry / "comm").read_text().strip() == "gpuman-mover":
@@ -212,7 +213,7 @@ class Movers(HostileTest):
         return process
 
     def with_mover(self, job):
-        """The attacker's mover, which has made a call for the job before."""
+        """The attacker's mover, after it has made a call for the job."""
         for what in ("suspend", "resume"):
             answered = self.as_user(ATTACKER, "POST", f"/v1/jobs/{job}/{what}", {})
             self.assertEqual(answered.status, 200, answered)
@@ -223,7 +224,7 @@ class Movers(HostileTest):
         return self.beside(attempt, steps=steps, least=ROUNDS)
 
     def test_a_mover_that_is_stopped(self):
-        """SIGSTOP the own mover and suspend an own job: its call never ends."""
+        """SIGSTOPs the own mover and suspends an own job: the call never ends."""
         job = self.busy(ATTACKER, "attacker", preload=False)
         with self.neighbours_cycle("the own mover stopped, and an own job suspended"):
             os.kill(self.with_mover(job), 0)
@@ -234,7 +235,7 @@ class Movers(HostileTest):
         self.assertEqual(self.job(job)["state"], "running", "the attacker's own waits")
 
     def test_a_process_of_the_own_job_that_is_stopped(self):
-        """The driver waits for the process whose memory it saves, whatever its time limit is (measured)."""
+        """The driver waits for the process whose memory it saves, regardless of the time limit (measured)."""
         job = self.busy(ATTACKER, "attacker", preload=False)
         pid = self.job(job)["pid"]
         with self.neighbours_cycle("a process stopped and its job suspended"):
@@ -248,7 +249,7 @@ class Movers(HostileTest):
             self.post(ATTACKER, f"/v1/jobs/{job}/suspend")
 
     def test_a_mover_that_is_killed_again_and_again(self):
-        self.busy(ATTACKER, "attacker", share=True)  # so that its mover is started ahead of need
+        self.busy(ATTACKER, "attacker", share=True)  # so that the daemon starts its mover in advance
         killer = self.python_as(ATTACKER, KILL)
 
         def killed():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs that gpuman starts for a user: what the user's environment, files and set-user-ID programs do to them.
+"""Programs that gpuman starts for a user: the effects of the user's environment, files and set-user-ID programs.
 
 Usage: programs_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -16,7 +16,7 @@ from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: 
 from machine import program  # noqa: E402
 from users import read_line  # noqa: E402
 
-# Writes down who loads it.
+# Records which processes load it.
 LIBRARY = r"""
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ __attribute__((constructor)) static void Begin(void) {
 unsigned la_version(unsigned version) { return version; }
 """
 
-# Waits where a terminal's caller would, and types a command to who comes.
+# Waits where a terminal's caller would, and sends a command to the client that comes.
 CALLER = """
 import socket, struct, sys
 listener = socket.socket(socket.AF_UNIX)
@@ -55,7 +55,7 @@ print("came", flush=True)
 sys.stdin.read()
 """
 
-# Lets a job write to a terminal for a while, then takes nothing of it any more.
+# Lets a job write to a terminal for a while, then stops reading.
 WATCHER = """
 import os, pty, signal, sys
 pid, fd = pty.fork()
@@ -93,7 +93,7 @@ class Programs(HostileTest):
         self.assertEqual(answered.status, 201, answered)
         job = answered.json()["id"]
         until("it has its memory", lambda: (self.job(job)["memory"]["used"] or 0) > 64 << 20)
-        # So that a mover is started for the user.
+        # So that the daemon starts a mover for the user.
         self.as_user(ATTACKER, "POST", f"/v1/jobs/{job}/suspend")
         until("it is suspended, or runs on", lambda: self.job(job)["state"] in ("suspended", "running"))
         loaded = [line.split(" ", 1) for line in seen.read_text().splitlines()]
@@ -127,7 +127,7 @@ class Programs(HostileTest):
         place.chmod(0o755)
         caller = self.python_as(ATTACKER, CALLER, place / "s", made)
         self.assertEqual(read_line(caller), "listens")
-        # What `gpuman run --pty` makes of a command, once its own side has gone.
+        # The command of a `gpuman run --pty` whose own side is gone.
         job = self.start_as(NEIGHBOUR, "terminal", f"exec {program('gpuman')} __terminal {place / 's'} sh")
         ended = self.wait(job)
         self.assertEqual(read_line(caller), "came")

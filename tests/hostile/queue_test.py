@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The queue: more jobs than one may have, names that are another's, jobs that are done once more.
+"""The queue: more jobs than a user may have, names of another user's jobs, jobs that run again.
 
 Usage: queue_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -16,7 +16,7 @@ BOUND = 500
 RUNNING = 5
 KIB = 1 << 10
 
-# Sends the same submission on many connections at a time; prints the status of each answer.
+# Sends the same submission on many connections at the same time; prints the status of each answer.
 SUBMIT_AT_ONCE = """
 import json, socket, sys
 path, count, tasks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -127,7 +127,7 @@ class Queue(HostileTest):
             self.request("DELETE", f"/v1/jobs/{job}")
 
     def chain(self, *owners):
-        """Jobs of which each waits for the one before, the first held; all but it cancelled with it."""
+        """Submits jobs that each wait for the one before, the first held; cancels the first and so the others."""
         jobs = [self.submit_as(owners[0], "first", hold=True)]
         for owner in owners[1:]:
             jobs.append(self.submit_as(owner, "next", depends=self.after(jobs[-1]), hold=False))

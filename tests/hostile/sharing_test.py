@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a user may do with the own job on a GPU that it shares with a neighbour's: it is not to keep the neighbour out.
+"""What a user may do with their own job on a GPU shared with a neighbour's: the job must not keep the neighbour out.
 
 Usage: sharing_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -16,10 +16,10 @@ from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from daemon_case import until  # noqa: E402
 from share_test import learn_what_a_context_takes  # noqa: E402
 
-PYTHON = "/usr/bin/python3"  # which both users may run, wherever the test's own is
+PYTHON = "/usr/bin/python3"  # which both users may run, wherever the test's own interpreter is
 PROGRAM = pathlib.Path(__file__).resolve().parents[1] / "integration" / "share_program.py"
 
-# Stops a process as soon as it goes on, for ever.
+# Stops a process as soon as it continues, without end.
 STOP_AGAIN = """
 import os, signal, sys
 pid = int(sys.argv[1])
@@ -30,7 +30,7 @@ while True:
 
 
 class Stopped(HostileTest):
-    """Two contexts of 104 MiB, and room for the memory of one job."""
+    """Room for two contexts of 104 MiB, and for the memory of one job."""
     gpus, memory = 1, "4GiB"
     config = """
 [sampling]
@@ -80,12 +80,13 @@ patience = "1s"
         until(f"{tag} has had a longer turn", lambda: (one := self.tenant(self.job(tag)["id"])) and one["had_turn"] >= had + more)
 
     def is_let_go_on(self):
-        """By its user: again where that came while it was being taken off, after which it is stopped as it was before."""
+        """The user continues the job: again if the signal came during its suspension, since the daemon then stops it as
+        it was before."""
         until("it goes on", lambda: self.signal(self.pid(), signal.SIGCONT) or
               (self.job(self.attackers)["state"] == "running" and not self.stands() and self.tenant(self.attackers)["gate"] == "open"))
 
     def runs(self, tag):
-        """Where nobody else wants the GPU no turns are counted: its gate is open, and `ends_right` sees what it did."""
+        """If no other job wants the GPU, turns are not counted: the gate is open, and `ends_right` checks the work."""
         until(f"{tag} runs", lambda: (one := self.tenant(self.job(tag)["id"])) and one["gate"] == "open")
 
     def pid(self):
@@ -95,7 +96,7 @@ patience = "1s"
         return pathlib.Path(f"/proc/{self.pid()}/stat").read_text().rsplit(") ", 1)[1][0] == "T"
 
     def stop_it(self, gate):
-        """By its own user, where its gate is like this."""
+        """Its own user stops it while its gate is in this state."""
         def stopped():
             if self.tenant(self.attackers)["gate"] != gate:
                 return False
@@ -108,7 +109,8 @@ patience = "1s"
         until(f"it is stopped with its gate {gate}", stopped)
 
     def stop_it_at_work(self, stop=None, undo=None):
-        """In its turn, on the GPU. One that is met behind its gate, which has only just opened, leaves without its help."""
+        """Stops it in its turn, on the GPU. A job that is stopped behind its gate, just after the gate opened, leaves
+        without its help."""
         stop = stop or (lambda: self.signal(self.pid(), signal.SIGSTOP))
 
         def outcome():
@@ -130,7 +132,7 @@ patience = "1s"
 
     @staticmethod
     def signal(pid, number):
-        """As its own user may; a turn is too short to start another process in it."""
+        """Sends the signal as the job's user may; a turn is too short to start another process for it."""
         os.kill(pid, number)
 
     def ends_right(self, tag):
@@ -158,7 +160,7 @@ patience = "1s"
         loops = []
         self.stop_it_at_work(lambda: loops.append(self.python_as(ATTACKER, STOP_AGAIN, self.pid())),
                              lambda: self.end(loops[-1]))
-        # Where other work keeps the loop from a processor the job may be off the GPU before it is stopped again.
+        # If other work keeps the loop from a processor, the job may be off the GPU before it is stopped again.
         left = until("it is off the GPU", lambda: (one := self.job(self.attackers))["state"] in ("killed", "suspended") and one)
         if left["state"] == "killed":
             self.assertEqual(left["reason"], "share_not_yielded")

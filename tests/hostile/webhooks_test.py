@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Webhooks of ordinary users: where can they make the machine connect to?
+"""Webhooks of ordinary users: to which addresses can they make the machine connect?
 
-In a network of its own, whose names are in a file of the test. Nothing of it reaches another machine.
+Runs in a network of its own, whose names are in a file of the test. No packet reaches another machine.
 
 Usage: webhooks_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
@@ -22,13 +22,13 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 from daemon_case import until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, lay_over, main  # noqa: E402
 
-OWN = "203.0.113.77"  # of this machine, and public
-ELSEWHERE = "198.51.100.7"  # public, and nobody is there
-ALLOWED = "127.0.0.9"  # the administrator's
+OWN = "203.0.113.77"  # an address of this machine, and public
+ELSEWHERE = "198.51.100.7"  # public, without a host
+ALLOWED = "127.0.0.9"  # allowed by the administrator
 
 
 def own_network():
-    """A network namespace for this process and its children. OSError where that may not be."""
+    """Makes a network namespace for this process and its children. OSError if that is not allowed."""
     libc = ctypes.CDLL(None, use_errno=True)
     CLONE_NEWNET, SIOCSIFADDR, SIOCSIFFLAGS, IFF_UP = 0x40000000, 0x8916, 0x8914, 1
     if libc.unshare(CLONE_NEWNET) != 0:
@@ -40,7 +40,8 @@ def own_network():
 
 
 class Receiver:
-    """On an address. Keeps what it gets; `to`: where it sends those who come; `answers` False: it says nothing."""
+    """A server on an address. Keeps what it gets; `to`: where it redirects clients; `answers` False: it does not
+    answer."""
 
     def __init__(self, address, port=0, status=204, to=None, answers=True):
         self.got, self.closing = [], threading.Event()
@@ -100,7 +101,7 @@ class Webhooks(HostileTest):
 
     @classmethod
     def name(cls, **names):
-        """What names mean from now on."""
+        """Sets the addresses of names."""
         text = "127.0.0.1 localhost\n" + "".join(f"{address} {name}.example\n" for name, all in names.items() for address in all)
         with open(cls.names, "w") as file:
             file.write(text)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Limits held where memory is allocated: the daemon, its ledgers and libgpuman.so together, on the simulated driver.
+"""The limit holds where memory is allocated: the daemon, its ledgers and libgpuman.so together, on the simulated
+driver.
 
 Usage: allocation_limits_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -30,7 +31,7 @@ lowered_patience = "300ms"
 """
 
     def events_of(self, ref):
-        """What the loads of a job said."""
+        """The output of the loads of a job."""
         return [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
 
     def kinds(self, job):
@@ -54,7 +55,7 @@ lowered_patience = "300ms"
     def test_every_process_of_a_job_draws_on_the_same_limit(self):
         load = self.load("1GiB", "--step", "32MiB", "--hold", "1h", "--json")
         job = self.start("family", f"{load} & setsid {load} & {load} & wait", memory="768MiB")
-        # One that comes late finds no room even for its context.
+        # A process that starts late finds no room even for its context.
         until("all are refused more", lambda: len({event["pid"] for event in self.events_of("family")
                                                    if event["event"] in ("oom", "error")}) == 3)
         self.assertTrue(any(event["event"] == "oom" for event in self.events_of("family")))
@@ -144,7 +145,7 @@ lowered_patience = "300ms"
     def test_what_left_while_the_daemon_was_away_takes_no_more_from_the_limit(self):
         with tempfile.TemporaryDirectory() as directory:
             go = pathlib.Path(directory) / "go"
-            # One that counts stays on the other GPU, and keeps the ledger; one that does not count goes.
+            # A process that counts stays on the other GPU, and keeps the ledger; the process that does not count ends.
             self.start("lighter", f"{self.load('64MiB', '--device', '1', '--hold', '1h')} & "
                                   f"env -u LD_PRELOAD {self.load('1GiB', '--hold', '1h')} & echo pid $!; "
                                   f"until [ -e {go} ]; do sleep 0.01; done; {self.load('1536MiB', '--json')}", memory="2GiB")
@@ -162,7 +163,7 @@ lowered_patience = "300ms"
             self.assertNotIn("oom", [event["event"] for event in said])
 
     def restart_without_gpus(self, job):
-        """The driver does not say which there are before `clear` is injected."""
+        """The driver does not list its devices before `clear` is injected."""
         self.m.stop_daemon(signal.SIGKILL)
         self.inject("nvml-hang", "--function", "nvmlDeviceGetCount_v2")
         self.addCleanup(until, "the GPUs are known", lambda: self.request("GET", "/v1/gpus").json()["gpus"])
@@ -261,7 +262,7 @@ lowered_patience = "300ms"
                                   f"while :; do {self.load('2GiB')} && break; echo refused; done", memory="512MiB")
         refusal = until("it is shown", lambda: self.job(loop)["refusal"])
         self.assertIn("`gpuman update loop --memory SIZE` gives it more", refusal["message"])
-        # The view reads the ledger at once, the event comes with the next sample.
+        # The view reads the ledger at once; the event comes with the next sample.
         until("it is told of", lambda: "allocation_refused" in self.kinds(loop))
         seen = self.log(loop).count("refused")
         until("it was refused again and again", lambda: self.log(loop).count("refused") > seen + 4)

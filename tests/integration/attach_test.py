@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs that somebody else started: attached to a process, held as any other, and over when that process is.
+"""Attached jobs: a job attached to another's process is limited like any other, and ends when that process ends.
 
 Usage: attach_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -18,7 +18,7 @@ from daemon_case import MIB, DaemonTest, until  # noqa: E402
 
 
 class Starter:
-    """A process of somebody else's that starts what it is told, line by line, and says how that ended."""
+    """A process outside gpuman that starts a command for each line, and prints its exit status."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(["sh", "-c", 'while read -r line; do sh -c "$line"; echo $?; done'],
@@ -35,14 +35,14 @@ class Starter:
         return pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
 
     def status(self):
-        """Of what was started last; what it printed is passed over."""
+        """The status of the command that was started last; skips the command's output."""
         for line in self.process.stdout:
             if line.strip().isdigit():
                 return int(line)
         raise AssertionError("the starter has ended")
 
     def end(self):
-        """With what it started: that may be nobody's any more."""
+        """Ends the process and its children, which may have no parent any more."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()

@@ -31,7 +31,7 @@ PATIENCE = 60  # seconds; nothing here takes long, and nothing is measured
 
 
 class Machine:
-    """A user's own home, and gpuman run in it."""
+    """A user's own home, and gpuman in it."""
 
     def __init__(self):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-cli-"))
@@ -323,7 +323,7 @@ class CliTest(unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root becomes another user")
     def test_another_users_daemon_is_named(self):
-        """As the user 54321, who may not enter the directory of our daemon's socket."""
+        """Runs gpuman as user 54321, who may not enter the directory of the daemon's socket."""
         own = self.m.home / "run/gpuman/gpumand.sock"
         self.m.home.chmod(0o711)
         gpuman = within_reach(pathlib.Path(BIN) / "gpuman", self.m.home)
@@ -336,7 +336,7 @@ class CliTest(unittest.TestCase):
         done = as_other("status")
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("you may not use", done.stderr)
-        # A directory of that user's, as XDG_RUNTIME_DIR is after `sudo -E`: nothing is started there.
+        # A directory of that user, as XDG_RUNTIME_DIR is after `sudo -E`: gpuman starts no daemon there.
         foreign = self.m.home / "foreign"
         foreign.mkdir(mode=0o700)
         os.chown(foreign, 54321, 54321)

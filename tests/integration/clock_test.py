@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The wall clock is set back and forth under a running daemon (tests/integration/shifted_clock.cc).
 
-The keeper is linked statically and always has the true one: what it writes down lies before what the daemon wrote while
-its clock was ahead, as after a clock was set back.
+The keeper is linked statically and always has the true clock: its times lie before the times of a daemon whose clock
+was ahead, as after a clock was set back.
 
 Usage: clock_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree; skipped with 77 in sanitizer builds)
 """
@@ -40,7 +40,7 @@ class ClockTest(DaemonTest):
         new.rename(cls.file)
 
     def held(self, tag, **more):
-        """A job that runs until go(tag) and then ends with status 3."""
+        """Starts a job that runs until go(tag) and then ends with status 3."""
         self.start(tag, f"echo run; until [ -e {self.m.dir}/{tag}.go ]; do sleep 0.01; done; exit 3", **more)
         self.becomes(tag, "running")
 

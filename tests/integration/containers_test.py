@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Containers of Kubernetes: found by their cgroups, held to what the table says they were given.
+"""Containers of Kubernetes: the daemon finds them by their cgroups and enforces what the table gives them.
 
 Usage: containers_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -44,7 +44,7 @@ class ContainersCase(DaemonTest):
         return container
 
     def environment(self, shim=True, **more):
-        """Of a process in a container, with the plugin's mounts or without."""
+        """The environment of a process in a container, with the plugin's mounts or without."""
         environment = {**self.m.env, **more}
         if shim:
             environment["LD_PRELOAD"] = pathlib.Path(self.files["preload"]).read_text().strip()
@@ -56,11 +56,11 @@ class ContainersCase(DaemonTest):
         return container.start(command, self.environment(shim, **environment))
 
     def holds(self, container, size, *more, **how):
-        """A process that has so much and keeps it."""
+        """Starts a process that takes this much memory and keeps it."""
         return self.has_memory(self.load(container, size, "--hold", "1h", "--json", *more, **how))
 
     def has_memory(self, process):
-        """The process, once it has what it asked for."""
+        """Waits until the process has its memory; returns the process."""
         for line in process.stdout:
             if '"alloc"' in line:
                 return process
@@ -74,7 +74,7 @@ class ContainersCase(DaemonTest):
         return until(f"{place} is a job", lambda: next((job for job in self.jobs() if job["kubernetes"] == place), None))
 
     def given(self, pod, memory=GIB, **more):
-        """A container that was given so much of the GPU."""
+        """Makes a container and gives it this much of the GPU."""
         container = self.container(pod, **more)
         self.tell(container.given(gpus=[self.gpu], memory=memory))
         return container
@@ -196,7 +196,7 @@ class ContainersTest(ContainersCase):
         self.assertEqual(job["memory"]["limit"], GIB)
 
     def makes_namespaces(self, command):
-        """Skips where that cannot be done, by root too: in a chroot the kernel makes no namespace of users."""
+        """Skips if that is impossible, even for root: in a chroot the kernel makes no user namespace."""
         done = subprocess.run([*command, "true"], capture_output=True, text=True)
         if done.returncode != 0:
             self.skipTest(f"{' '.join(command)} does not work here: {done.stderr.strip()}")
@@ -268,7 +268,7 @@ class ContainersTest(ContainersCase):
 
 
 class SharedContainersTest(ContainersCase):
-    """Of the GPU sharing may have 222 MiB, of which each context takes 106, as in share_test.py."""
+    """Sharing may use 222 MiB of the GPU, of which each context takes 106, as in share_test.py."""
     config = ContainersCase.config + '[share]\ncapacity = "222MiB"\nquantum_min = "50ms"\nquantum_max = "200ms"\nidle = "20ms"\n'
 
     def learn_what_a_context_takes(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Settings of GPUs: shown, changed whole or not at all, kept, set again, by profile and by job. On the simulated driver.
+"""Settings of GPUs: shown, changed all or none, kept, set again, by profile and by job. On the simulated driver.
 
 Usage: device_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
 
-# What somebody does who does not know of gpuman: GPU and watts are the arguments.
+# Sets the power limit as a program outside gpuman does: GPU and watts are the arguments.
 SET_POWER = """
 import ctypes, sys
 nvml = ctypes.CDLL("libnvidia-ml.so.1")

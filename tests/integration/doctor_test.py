@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The doctor: what it says of a simulated machine, of faults that are made there, and without a daemon.
+"""The doctor: its findings on a simulated machine, with injected faults, and without a daemon.
 
 Usage: doctor_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A driver that is missing, empty, hangs or loses a GPU.
+"""A driver that is missing, has no devices, hangs or loses a GPU.
 
 Usage: driver_trouble_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -73,7 +73,7 @@ class DriverTroubleTest(DaemonTest):
 
 
 class WithoutGpus:
-    """Jobs run; only what cannot be held is refused."""
+    """Jobs run; the daemon refuses only limits that it cannot enforce."""
 
     says = None
 
@@ -97,7 +97,7 @@ class NoNvmlTest(WithoutGpus, DaemonTest):
 
     @classmethod
     def prepare(cls):
-        # In place of whatever this machine has.
+        # Replaces the library of this machine.
         (cls.m.dir / "libnvidia-ml.so.1").write_text("no library\n")
         cls.m.env["LD_LIBRARY_PATH"] = str(cls.m.dir)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The disk of the state directory fills up while jobs run. Needs root, for a small file system to fill; else skipped (77).
+"""The disk of the state directory fills up while jobs run. Needs root, to make a small file system; else skipped (77).
 
 Usage: full_disk_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -25,7 +25,7 @@ class FullDiskTest(DaemonTest):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", cls.state], check=True)
         cls.addClassCleanup(shutil.rmtree, cls.m.dir, ignore_errors=True)
         cls.addClassCleanup(subprocess.run, ["umount", "-l", cls.state])
-        # Class cleanups run last in, first out: the machine's own comes before these.
+        # Class clean-ups run last in, first out: the machine's own must run before these.
         cls.addClassCleanup(cls.m.__exit__)
 
     def tearDown(self):
@@ -81,7 +81,7 @@ class FullDiskTest(DaemonTest):
         ids = [job["id"] for job in answer.json()["jobs"]]
         self.fill()
         filler = self.state / "filler"
-        os.truncate(filler, filler.stat().st_size - 200_000)  # enough for records, and not for what a keeper is told
+        os.truncate(filler, filler.stat().st_size - 200_000)  # enough for records, but not for a keeper's spec
         for job in ids:
             self.assertEqual(self.request("POST", f"/v1/jobs/{job}/release").status, 200)
         until("the daemon has tried each", lambda: all(

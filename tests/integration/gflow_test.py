@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A page of gflow's documentation about GPUs, typed line by line: the programs under gflow's names do what it says.
+"""Runs a page of gflow's documentation about GPUs line by line: the programs under gflow's names do what it says.
 
 Usage: gpuman-sim exec --profile h200 --gpus 4 -- gflow_test.py --bin DIRECTORY [UNITTEST ARGUMENTS]
 
@@ -23,7 +23,7 @@ PATIENCE = 120  # seconds; nothing here takes long, and nothing is measured
 
 
 class Machine:
-    """A user's own home, and a shell in it. `python` is a program that waits to be told to go on."""
+    """A user's own home, and a shell in it. `python` is a program that waits until the test lets it continue."""
 
     def __init__(self):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-gflow-"))
@@ -45,7 +45,7 @@ class Machine:
         path.chmod(0o755)
 
     def type(self, line, status=0):
-        """A command line as it stands, in bash."""
+        """Runs a command line unchanged, in bash."""
         done = subprocess.run(["bash", "-c", line], env=self.env, cwd=self.home, text=True, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=PATIENCE)
         assert done.returncode == status, f"{line}: exit {done.returncode}: {done.stdout}{done.stderr}"

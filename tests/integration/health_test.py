@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Faults of GPUs: seen, told, drained from the queue, acknowledged, kept. On the simulated driver.
+"""Faults of GPUs: detected, reported, drained from the queue, acknowledged, kept. On the simulated driver.
 
 Usage: health_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -20,7 +20,7 @@ class HealthCase(DaemonTest):
 
     def setUp(self):
         super().setUp()
-        self.assertEqual(self.state(), "healthy")  # once it is looked at, the driver's errors are listened to
+        self.assertEqual(self.state(), "healthy")  # after the first look the daemon listens to the driver's errors
 
     def tearDown(self):
         self.inject("clear", "--counters")
@@ -31,7 +31,7 @@ class HealthCase(DaemonTest):
         super().tearDown()
 
     def reset(self, gpu):
-        """The GPU is away for a moment, as during a reset."""
+        """Removes the GPU for a moment, as during a reset."""
         self.inject("lost", "--gpu", str(gpu))
         until("it cannot be talked to", lambda: "lost" in self.codes(gpu))
         self.inject("clear", "--gpu", str(gpu))
@@ -126,7 +126,7 @@ class HealthTest(HealthCase):
         self.inject("xid", "79", "--gpu", "0")
         until("it is unhealthy", lambda: self.state() == "unhealthy")
         since = self.health()["faults"][0]["since"]
-        # What is acknowledged is written after what was written before.
+        # The store writes in order: once this job is acknowledged, the fault is stored.
         self.start("written", "true")
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
@@ -213,7 +213,7 @@ class MovingTest(HealthCase):
 
 class KernelLogTest(HealthCase):
     def test_errors_of_before_the_start_are_found_in_the_kernels_log_once(self):
-        bus = "0000:00:06"  # of the first simulated H200
+        bus = "0000:00:06"  # the first simulated H200
         log = self.m.dir / "kmsg"
         log.write_text(f"4,1,1000000,-;NVRM: Xid (PCI:{bus}): 79, pid='<unknown>', GPU has fallen off the bus.\n")
         self.m.stop_daemon(signal.SIGTERM)

@@ -173,7 +173,7 @@ class JobsTest(DaemonTest):
         with contextlib.closing(UnixConnection(self.m.env["GPUMAN_SOCKET"], timeout=PATIENCE)) as connection:
             connection.request("GET", "/v1/jobs/long/log")
             answer = connection.getresponse()
-            time.sleep(0.5)  # so much for the daemon to send what nobody takes
+            time.sleep(0.5)  # time for the daemon to send what the client does not read
             self.assertEqual(len(answer.read()), 32 * MIB)
 
     def test_the_log_is_followed_to_the_end_of_the_job(self):

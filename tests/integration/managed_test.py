@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Jobs of managed memory, which the driver moves: more of it than the GPU has, and turns where it does not fit.
+"""Jobs with managed memory, which the driver moves: more memory than the GPU has, and turns if it does not fit.
 
 Usage: managed_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
-Never try this on a GPU that others use: the driver of a real one may stand still for all while it makes room.
+Never try this on a GPU that others use: a real driver may stop all programs while it makes room.
 """
 
 import signal
@@ -65,7 +65,7 @@ class LargerThanTheGpu(LargerCase):
 
     def suspended_reason(self, job):
         answer = self.request("POST", f"/v1/jobs/{job}/suspend")
-        if answer.status < 400:  # it had none yet
+        if answer.status < 400:  # the job had none yet
             self.request("POST", f"/v1/jobs/{job}/resume")
             return False
         self.assertEqual(answer.code(), "not_supported", answer.body)

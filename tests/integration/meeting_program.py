@@ -2,15 +2,15 @@
 
 Usage: meeting_program.py STOP [--size BYTES] [--ahead N] [--rest SECONDS]
 
-Each of the two sees one of the GPUs (the same where there is one) and has memory there that it checks at its end. In each
-step a process writes the step's number for the other and waits on its stream until the other has written it:
-cuStreamWriteValue32 and cuStreamWaitValue32 on a page that both have registered. On a real GPU a kernel of NCCL spins on
-such a flag; the simulated driver's stream polls the word, and no later call of the other process is replaced by it. The
-first process has queued N steps ahead, the second rests before each: so the work of the first waits at any time for a call
-that the second makes later, and never comes to rest while the second is held.
+Each process sees one of the GPUs (the same if there is only one) and has memory there that it checks at its end. In
+each step a process writes the step's number for the other and waits on its stream until the other has written it:
+cuStreamWriteValue32 and cuStreamWaitValue32 on a page that both have registered. On a real GPU a kernel of NCCL spins
+on such a flag; the simulated driver's stream polls the word, so the other process must still make its later call. The
+first process queues N steps ahead, the second rests before each step: so the work of the first always waits for a later
+call of the second, and never comes to rest while the second is held.
 
-Ends when the file STOP is there or its directory is gone; the file STOP.steps has how many steps were done. Each process
-prints a line of JSON at its end: steps, wrong. Exit status 0 right, 4 wrong, 5 the driver said something.
+Ends when the file STOP exists or its directory is gone; the file STOP.steps has the number of steps. Each process
+prints a line of JSON at its end: steps, wrong. Exit status 0: data right, 4: wrong, 5: a call of the driver failed.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import share_program
 from share_program import Block, cuda, must, size_t, u64
 
 GEQ, PORTABLE, MAPPED = 0, 1, 2
-END = 2  # the word of the page that says which step is the last
+END = 2  # the index of the word that names the last step
 
 
 def meet(options, number, page, gpu):

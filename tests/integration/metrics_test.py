@@ -50,7 +50,8 @@ def family_of(name, types):
 
 
 def parse(text):
-    """Strictly by the format 0.0.4: {family: [(sample's name, labels, value)]}; AssertionError says what is wrong."""
+    """Parses strictly by the format 0.0.4; returns {family: [(sample's name, labels, value)]}. AssertionError says what
+    is wrong."""
     helps, types, families, seen = set(), {}, {}, set()
     current = None
     assert text.endswith("\n"), "the last line does not end"
@@ -125,7 +126,7 @@ class MetricsCase(DaemonTest):
         return parse(self.text(query))
 
     def values(self, family, **labels):
-        """Of the samples with these labels; each may have more."""
+        """The values of the samples with these labels; samples may have more labels."""
         return [value for _, have, value in self.scrape().get(family, [])
                 if all(have.get(name) == str(want) for name, want in labels.items())]
 
@@ -316,7 +317,7 @@ class TcpTest(MetricsCase):
         with contextlib.ExitStack() as held:
             for i in range(100):
                 idle = held.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", self.port))))
-                # One in two asks, again and again, and never reads.
+                # Every second client sends requests again and again, and never reads.
                 with contextlib.suppress(OSError):
                     if i % 2:
                         idle.settimeout(0.2)
@@ -344,7 +345,7 @@ class TcpTest(MetricsCase):
 
 
 class Terminal:
-    """A program on a terminal of its own; `seen` is what it wrote."""
+    """A program on a terminal of its own; `seen` is its output."""
 
     def __init__(self, arguments, env, columns=100, rows=30, name="xterm-256color"):
         self.ours, theirs = pty.openpty()
@@ -366,10 +367,10 @@ class Terminal:
         os.write(self.ours, text.encode())
 
     def end(self):
-        """Its exit status, and whether the terminal is as it was."""
+        """The program's exit status, and whether it restored the terminal."""
         until("it ends", lambda: self.read() is not None and self.process.poll() is not None)
         self.read()
-        # Local modes: echo and lines are on again; the screen of before is back.
+        # Local modes: echo and line mode are on again; the earlier screen is back.
         restored = termios.tcgetattr(self.theirs)[3] == self.before[3] and self.seen.rstrip().endswith(("\x1b[?1l\x1b>", "\x1b[?1049l\r\x1b[?1l\x1b>"))
         return self.process.returncode, restored and "\x1b[?1049l" in self.seen
 
@@ -458,7 +459,8 @@ class TopTest(MetricsCase):
         terminal = self.open("10m")
 
         def sleeps():
-            """In poll, for a minute at least: /proc has a system call's number and its arguments."""
+            """Whether the program waits in poll, for at least a minute: /proc shows a system call's number and its
+            arguments."""
             with contextlib.suppress(PermissionError):
                 call = pathlib.Path(f"/proc/{terminal.process.pid}/syscall").read_text().split()
                 return call[0] == POLL and int(call[3], 16) >= 30_000

@@ -32,7 +32,7 @@ class MigCase(DaemonTest):
         super().tearDown()  # a job keeps its instance
         until("the jobs have ended", lambda: not self.request("GET", "/v1/jobs").json()["jobs"]
               or all(job["ended_at"] for job in self.request("GET", "/v1/jobs").json()["jobs"]))
-        # What a test left has to go for the next one, also where the mode only waits for a reset.
+        # The next test needs the GPUs whole, also if the mode only waits for a reset.
         self.change("apply", [], enabled=False, forget=True)
         for gpu in ("0", "1"):
             self.inject("reset", "--gpu", gpu)
@@ -66,7 +66,7 @@ class MigCase(DaemonTest):
 
     @contextlib.contextmanager
     def busy(self, uuid):
-        """A program that holds memory of the instance."""
+        """Starts a program that holds memory of the instance."""
         env = {**self.m.env, "CUDA_VISIBLE_DEVICES": uuid}
         load = subprocess.Popen([program("gpuman-load"), "--alloc", "64MiB", "--hold", "1h"], env=env, stdout=subprocess.DEVNULL)
         try:
@@ -111,7 +111,7 @@ class MigTest(MigCase):
         self.assertEqual(self.run_load(uuid, "--alloc", str(small["memory"] + MIB)).returncode, 3)
         big = self.instance("3g.71gb")["compute"][0]["uuid"]
         self.assertEqual(self.run_load(big, "--alloc", str(small["memory"] + MIB)).returncode, 0)
-        # It is so already.
+        # The GPU is already split that way.
         self.assertEqual(self.apply("2x1g.18gb", "3g.71gb")[0]["steps"], [])
         self.assertIn("mig_changed", self.kinds())
 
@@ -158,7 +158,7 @@ class MigTest(MigCase):
         self.assertEqual(self.request("POST", "/v1/mig/plan", others).status, 404)
 
     def numbered_instances(self):
-        """As they are once each was seen as a device, which is when it has a number."""
+        """The instances once the daemon has seen each as a device, which gives it a number."""
         instances = lambda: self.mig()["instances"]
         until("each has a number", lambda: all(compute["number"] for one in instances() for compute in one["compute"]))
         return instances()
@@ -234,7 +234,7 @@ class InstanceCase(MigCase):
         return answer.json()["error"]
 
     def holds(self, job, uuid):
-        """The job's program has memory of the instance, as the driver shows it."""
+        """Waits until the driver shows memory of the instance for the job's program; returns the processes."""
         return until("it is seen", lambda: [p for p in self.gpu(uuid)["processes"] if p["job"] == job])
 
 
@@ -306,7 +306,7 @@ class InstanceTest(InstanceCase):
         self.request("POST", f"/v1/jobs/{small[0]}/cancel")
         self.becomes(small[2], "running")
         self.assertEqual(self.job(small[2])["gpus"], self.job(small[0])["gpus"])
-        # Another one again, and the queue has a whole GPU for who waits.
+        # Once an instance is free, the other waiting job gets it.
         for job in small[1:]:
             self.request("POST", f"/v1/jobs/{job}/cancel")
         until("the other has an instance", lambda: self.job(any_one[1])["state"] == "running")
@@ -354,7 +354,7 @@ class InstanceTest(InstanceCase):
         def they_took_turns():
             nonlocal demand
             gpu = shared() or {"jobs": [], "hand_overs": 0}
-            # It changes with their memory and with what is learned of contexts.
+            # The demand changes with the jobs' memory and with what the daemon learns of contexts.
             if len(gpu["jobs"]) == 2 and gpu["demand"] != demand:
                 demand = gpu["demand"]
                 self.request("PUT", "/v1/share", {"capacity": demand - 16 * MIB})
@@ -389,7 +389,7 @@ class InstanceTest(InstanceCase):
         whole = self.start("whole", "exec sleep 1000", gpus=["1"])
         self.becomes("whole", "running")
         self.assertIn(f"job {whole} 'whole'", self.change("apply", ["7g.141gb"], ["1"]).json()["error"]["message"])
-        self.apply("1g.18gb", "2g.35gb")  # it may stay
+        self.apply("1g.18gb", "2g.35gb")  # the instance may stay
         self.assertIn(small, self.uuids())
         self.request("DELETE", "/v1/jobs/idle")
         self.wait("idle")
@@ -404,7 +404,7 @@ class InstanceTest(InstanceCase):
         until("it is said why it waits", lambda: "not here now" in (self.job(job)["reason_detail"] or ""))
         self.assertEqual((self.job(job)["state"], self.job(job)["reason"]), ("queued", "resources"))
         self.assertEqual(self.request("GET", f"/v1/gpus/{uuid}").status, 404)
-        self.apply("1g.18gb")  # at the same place: it has the same name
+        self.apply("1g.18gb")  # the same place, so the same name
         self.becomes(job, "running")
         self.assertEqual(self.job(job)["gpus"], [uuid])
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""MPS: started, limited, watched and stopped, and jobs as its clients. On the simulated driver and control program.
+"""MPS: started, limited, watched and stopped, with jobs as its clients. On the simulated driver and control program.
 
 Usage: mps_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -55,7 +55,7 @@ class MpsCase(DaemonTest):
         until(f"{kind} is told", lambda: self.kinds().count(kind) >= count)
 
     def client(self, tag, size="64MiB", **more):
-        """A job that stays on GPU 0 as a client."""
+        """Starts a job that stays on GPU 0 as a client."""
         more = {"gpus": ["0"], "mps": True, **more}
         job = self.start(tag, f"exec {self.load(size, '--hold', '1h')}", **more)
         until(f"{tag} is a client", lambda: tag in [client["tag"] for client in self.clients()])
@@ -95,7 +95,7 @@ class MpsTest(MpsCase):
         server = self.gpu()["servers"][0]
         self.assertEqual((server["threads"], server["memory"]), (50, 1 << 30))
         big = self.start("big", f"exec {self.load('2GiB')}", gpus=["0"], mps=True)
-        self.assertEqual(self.wait(big)["exit_code"], 3)  # out of memory: the server's limit is its own
+        self.assertEqual(self.wait(big)["exit_code"], 3)  # out of memory: the server has a limit of its own
         beside = self.start("beside", f"exec {self.load('2GiB')}", gpus=["0"])
         self.assertEqual(self.wait(beside)["exit_code"], 0)
 
@@ -113,11 +113,11 @@ class MpsTest(MpsCase):
     def test_who_came_before_limits_were_changed_is_shown_with_what_it_came_with(self):
         self.order("start", gpus=["0"], threads=50)
         self.client("first")
-        self.order("limit", threads=20)  # wherever it runs
+        self.order("limit", threads=20)  # on every GPU where it runs
         self.client("second", mps_threads=40)
         self.assertEqual({client["tag"]: client["threads"] for client in self.clients()}, {"first": 50, "second": 20})
         self.assertRegex(self.m.run("mps", "status").stdout, r"first +50% +-\n")
-        # A daemon that was not there cannot know it.
+        # A daemon that did not run cannot know it.
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
         until("it is looked at", lambda: len(self.clients()) == 2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a keeper starts is held by the job's limit also before the daemon knows that keeper.
+"""The job's limit holds for what a keeper starts even before the daemon knows that keeper.
 
 Usage: new_keeper_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -20,7 +20,7 @@ OUT_OF_MEMORY = 3  # gpuman-load's exit status
 
 
 class NewKeeperTest(DaemonTest):
-    """Its daemon hears of a keeper a second after that began, while the file `slow` is there."""
+    """While the file `slow` exists, the daemon learns of a keeper a second after the keeper began."""
 
     memory = "4GiB"
     config = '[sampling]\nrest = "20ms"\n[restart]\ninitial_delay = "1ms"\n[jobs]\nstop_grace = "100ms"\n'
@@ -36,7 +36,7 @@ class NewKeeperTest(DaemonTest):
         for path in (built / "bin").iterdir():
             if path.name not in ("gpumand", "gpuman-keeper"):
                 (tree / "bin" / path.name).symlink_to(path)
-        # What is beside it is what it starts; a link would lead it back.
+        # gpumand starts the programs beside it; a link would lead it back to the build tree.
         shutil.copy2(built / "bin" / "gpumand", tree / "bin")
         keeper = tree / "bin" / "gpuman-keeper"
         keeper.write_text(f'#!/bin/sh\n{built}/bin/gpuman-keeper "$@"\nstatus=$?\n[ ! -e {cls.slow} ] || sleep 1\nexit $status\n')
@@ -47,7 +47,7 @@ class NewKeeperTest(DaemonTest):
                             os.environ.update(GPUMAN_BUILD_DIR=before))
         if os.geteuid() != 0:
             return
-        # The system's: it serves every user.
+        # A system daemon: it serves every user.
         for path in (tree, cls.m.dir):
             path.chmod(0o755)
         cls.m.daemon_arguments = lambda: ["--config", cls.m.env["GPUMAN_CONFIG"], "--socket", cls.m.env["GPUMAN_SOCKET"],
@@ -59,7 +59,7 @@ class NewKeeperTest(DaemonTest):
         self.slow.unlink(missing_ok=True)
 
     def lose_keeper(self, with_daemon=False):
-        """Exit status of what the job's second run starts: more than its limit."""
+        """The exit status of the job's second run, which asks for more than its limit."""
         status = self.dir / "status"
         first = self.dir / "first"
         script = (f"[ -e {first} ] || {{ touch {first}; exec sleep 1000; }}; "

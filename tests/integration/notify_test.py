@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Notifications: real daemon, real notifier, and receivers that refuse, delay, break off and lose.
+"""Notifications: real daemon, real notifier, and receivers that refuse, delay, break off and lose messages.
 
 Usage: notify_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -39,7 +39,7 @@ retry_longest = "400ms"
 
 
 class Receiver:
-    """An HTTP server that keeps what it gets, and answers what it is told to."""
+    """An HTTP server that keeps its requests, and answers as the test sets it."""
 
     def __init__(self, context=None, port=0):
         self.got, self.plan, self.lock = [], {}, threading.Lock()
@@ -68,7 +68,7 @@ class Receiver:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.daemon_threads = True
-        self.server.handle_error = lambda *_: None  # a client that was killed, or that does not like us
+        self.server.handle_error = lambda *_: None  # for clients that were killed, or refuse the server
         if context:
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.port = self.server.server_address[1]
@@ -85,7 +85,8 @@ class Receiver:
 
 
 class Proxy(socketserver.ThreadingTCPServer):
-    """Takes what is sent to others, as itself: POSTs of whole URLs, and tunnels, which lead to `target`. Keeps the first lines."""
+    """Accepts requests for other servers itself: POSTs of whole URLs, and tunnels, which lead to `target`. Keeps the
+    first lines."""
 
     allow_reuse_address = daemon_threads = True
 
@@ -125,8 +126,8 @@ class Proxy(socketserver.ThreadingTCPServer):
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
-    """As much of SMTP as a client needs to hand over a mail. With a context of TLS: from the start (`whole`), or by STARTTLS; then
-    who has not logged in with `login` hands over nothing."""
+    """The part of SMTP that a client needs to deliver a mail. With a TLS context: from the start (`whole`), or by
+    STARTTLS; then a client can deliver only after it has logged in with `login`."""
 
     allow_reuse_address = daemon_threads = True
 
@@ -215,7 +216,8 @@ class NotifyCase(DaemonTest):
         pathlib.Path(cls.m.env["GPUMAN_CONFIG"]).write_text(CONFIG.format(secret=secret, more=cls.more + more))
 
     def certificate(self):
-        """Of this machine, signed by itself: the file that has it, and TLS for a server with it."""
+        """Makes a self-signed certificate for this machine; returns its file, and a TLS context for a server with
+        it."""
         made = self.m.dir / "tls"
         made.mkdir(exist_ok=True)
         done = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x", "-addext",
@@ -258,7 +260,7 @@ class NotifyCase(DaemonTest):
 
 
 class ProxyTest(NotifyCase):
-    """The daemon's environment names a proxy, which is not for what users have sent."""
+    """The daemon's environment names a proxy; messages of users must not use it."""
 
     @classmethod
     def prepare(cls):
@@ -283,7 +285,7 @@ class ProxyTest(NotifyCase):
     def test_webhooks_go_through_the_proxy_of_the_configuration_whatever_their_address(self):
         proxy = Proxy()
         self.through(proxy)
-        # Names and addresses are the proxy's business: this one exists nowhere, and that one is private.
+        # The proxy resolves names and addresses: the first name exists nowhere, and the second address is private.
         for url in ("http://hooks.nowhere.invalid/x", "http://10.0.0.1:81/y"):
             job = self.submit("exit 0", webhooks=[url])
             until("it is delivered", lambda: f"POST {url} HTTP/1.1" in proxy.lines and self.left(job) == [])
@@ -315,7 +317,7 @@ class WebhookTest(NotifyCase):
         example = {}
         exec(re.search(r"```python\n(.*?)```", page, re.S).group(1), example)
         genuine, signature = example["is_genuine"], headers["Gpuman-Signature"]
-        hour = 3600  # the machine may be busy; that it is signed is what is asked here
+        hour = 3600  # the machine may be busy; this test only checks the signature
         self.assertTrue(genuine(SECRET.encode(), signature, body, hour))
         self.assertFalse(genuine(b"another", signature, body, hour))
         self.assertFalse(genuine(SECRET.encode(), signature, body + b" ", hour))
@@ -349,7 +351,7 @@ class WebhookTest(NotifyCase):
         self.becomes(held, "running")
         self.request("DELETE", f"/v1/jobs/{held}")
         events = lambda path, count: [json.loads(body)["event"] for _, body in self.told(path, count)]  # noqa: E731
-        # The job is forgotten by now; what there was to tell of it is not.
+        # The job is removed by now; its notifications are not.
         self.assertEqual(events("/suspended", 2), ["suspended", "killed"])
         self.assertEqual(events("/retried", 4), ["started", "requeued", "started", "failed"])
         self.assertEqual(events("/limited", 1), ["timeout"])
@@ -399,7 +401,7 @@ class WebhookTest(NotifyCase):
         problem = until("it was tried", lambda: [n["problem"] for n in self.left(job) if n["problem"]])[0]
         self.assertIn("certificate", problem)
         self.assertEqual(server.at("/tls"), [])
-        # With that certificate known it arrives.
+        # Once the daemon knows that certificate, the message arrives.
         self.configure(f'ca_file = "{made}"')
         self.addCleanup(self.reload)
         self.addCleanup(self.configure)
@@ -416,7 +418,7 @@ class WebhookTest(NotifyCase):
             done = self.m.run("submit", "--notify-url", url, "--", "true")
             self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(self.m.run("submit", "--notify-mail", "a@b\r\nBcc: c@d", "--", "true").returncode, 2)
-        # And when it is connected to: what was allowed is not any more.
+        # The daemon also checks when it connects: an address that was allowed is no longer allowed.
         running = self.submit("sleep 1000", webhooks=[self.receiver.url + "/later"])
         self.becomes(running, "running")
         file = pathlib.Path(self.m.env["GPUMAN_CONFIG"])
@@ -436,7 +438,7 @@ class WebhookTest(NotifyCase):
         self.told("/held")
         notifiers = lambda: [pid for pid in os.listdir("/proc") if pid.isdigit() and self.is_notifier(pid)]  # noqa: E731
         self.assertEqual(len(notifiers()), 1)
-        # One that dies at work: its message is sent again by another.
+        # A notifier dies at work: another one sends its message again.
         os.kill(int(notifiers()[0]), signal.SIGKILL)
         self.told("/held", 2)
         release.set()
@@ -573,7 +575,7 @@ class SecureMailTest(NotifyCase):
     login = ("gpuman", "s3cret pass")
 
     def served(self, tls, context, password=None):
-        """A server, and the daemon that sends mail by it."""
+        """Makes a server, and starts the daemon that sends mail through it."""
         mailbox = Mailbox(context, tls == "tls", self.login)
         self.addCleanup(mailbox.server_close)
         self.addCleanup(mailbox.shutdown)
@@ -586,7 +588,7 @@ class SecureMailTest(NotifyCase):
         return mailbox
 
     def problem(self, job):
-        """Of a mail that is tried again, or was given up."""
+        """The problem of a mail that is tried again, or was given up."""
         return until("it was tried", lambda: [n["problem"] for n in self.left(job) if n["problem"]] or
                      [e["message"] for e in self.events() if e["kind"] == "notification_failed" and e["job"] == job])[0]
 

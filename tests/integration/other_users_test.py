@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A system daemon, asked by somebody who is not root.
+"""A system daemon with requests of a user who is not root.
 
 Usage: other_users_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -22,7 +22,7 @@ from daemon_case import NOBODY, PATIENCE, until  # noqa: E402
 from machine import Machine, build_dir, program  # noqa: E402
 
 
-SOMEBODY = 61234  # has no name and, but for us, no processes
+SOMEBODY = 61234  # has no name and, except for this test, no processes
 ADMINISTRATOR = 61235  # likewise, and in the group of the administrators, which is root's here
 
 
@@ -36,7 +36,7 @@ def processes_of(uid):
 
 
 class SystemDaemonTest(unittest.TestCase):
-    """A system daemon, asked by somebody who is not root."""
+    """A system daemon with requests of a user who is not root."""
 
     submitters = "root"
 
@@ -61,7 +61,8 @@ class SystemDaemonTest(unittest.TestCase):
             self.dir.cleanup()
 
     def ask(self, uid, method, path, body=None, gid=NOBODY):
-        """The request as another user: credentials and limits are taken when the socket is connected."""
+        """Sends the request as another user: the kernel records credentials, and the daemon the limits, when the socket
+        is connected."""
         script = ("import http.client,json,os,resource,socket,sys\n"
                   "uid,gid,path,method,target,body=sys.argv[1:]\n"
                   "if int(uid):\n"
@@ -115,8 +116,8 @@ class UserOfTheGroupTest(SystemDaemonTest):
             self.assertIn(directory, ended["reason_detail"])
 
     def test_a_fork_bomb_is_held_by_the_users_own_limit_and_removed_to_the_last_process(self):
-        """Bounded: the job has the limit on processes that its user had (30), and the user has nothing else."""
-        with tempfile.TemporaryDirectory() as directory:  # which the user gets at, wherever the build tree is
+        """Bounded: the job has its user's limit on processes (30), and the user has no other processes."""
+        with tempfile.TemporaryDirectory() as directory:  # which the user can reach, wherever the build tree is
             os.chmod(directory, 0o755)
             self.bomb(shutil.copy(build_dir() / "tests" / "keeper_fork_bomb", directory))
 
@@ -129,7 +130,7 @@ class UserOfTheGroupTest(SystemDaemonTest):
         self.assertEqual(processes_of(SOMEBODY), [])
 
     def test_a_job_never_has_the_wider_limits_of_the_daemon(self):
-        """The process that connected ends, and its child asks: whose limits would the job have?"""
+        """The process that connected ends, and its child sends the request: whose limits would the job have?"""
         script = ("import os,resource,socket,sys\n"
                   "resource.setrlimit(resource.RLIMIT_NPROC,(30,30))\n"
                   "os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[1]))\n"
@@ -152,13 +153,13 @@ class UserOfTheGroupTest(SystemDaemonTest):
         self.assertEqual(self.ask(0, "GET", "/v1/jobs/wide")[0], 404)
         self.run_job("narrow", ["grep", "Max processes", "/proc/self/limits"])
         self.ask(SOMEBODY, "GET", "/v1/jobs/narrow/wait")
-        # Above it ld.so says so where that user does not get at libgpuman.so.
+        # ld.so prints a message above it if that user cannot reach libgpuman.so.
         self.assertRegex(self.ask(SOMEBODY, "GET", "/v1/jobs/narrow/log")[1], r"(?m)^Max processes +30 +30 ")
 
     def test_the_end_of_a_log_that_its_user_made_huge_is_looked_for_while_others_are_answered(self):
         self.run_job("huge", ["true"])
         log = self.ask(SOMEBODY, "GET", "/v1/jobs/huge/wait")[1]["log_path"]
-        os.truncate(log, 1 << 43)  # holes
+        os.truncate(log, 1 << 43)  # a sparse file
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(str(self.socket))
             asking.sendall(b"GET /v1/jobs/huge/log?tail=3 HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -186,7 +187,7 @@ class SystemMachine(Machine):
 
 
 class AllottedTest(SystemDaemonTest):
-    """What root attached for a user, as Slurm's plugin does."""
+    """Jobs that root attached for a user, as Slurm's plugin does."""
 
     def setUp(self):
         if os.geteuid() != 0:

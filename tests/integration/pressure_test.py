@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A GPU that runs full: jobs that leave it instead of being ended, and come back, on the simulated driver.
+"""A GPU that runs full: jobs leave it instead of being ended, and come back, on the simulated driver.
 
 Usage: pressure_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -44,13 +44,14 @@ class PressureCase(DaemonTest):
         return [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
 
     def verified(self, tag, size, hold="1h", **more):
-        """A job that works on its memory for so long, and verifies it then. Returns once it holds it."""
+        """Starts a job that works on its memory for this time, and then verifies it. Returns once the job holds its
+        memory."""
         job = self.start(tag, "exec " + self.load(size, "--verify", "--kernel-time", "1ms", "--json", "--hold", hold), **more)
         until("it holds memory", lambda: any(e["event"] == "alloc" for e in self.said(tag)))
         return job
 
     def foreign(self, size):
-        """A process that is not gpuman's."""
+        """Starts a process outside gpuman."""
         process = subprocess.Popen([program("gpuman-load"), "--alloc", size, "--hold", "1h", "--json"], env=self.m.env,
                                    stdout=subprocess.PIPE, text=True)
         self.foreigners.append(process)
@@ -67,7 +68,7 @@ class PressureCase(DaemonTest):
 
 class SuspendTest(PressureCase):
     def test_the_least_important_job_leaves_and_comes_back_with_its_data(self):
-        low = self.verified("low", "256MiB", hold="40s", priority=10, share=True)  # it is let be for 10 s
+        low = self.verified("low", "256MiB", hold="40s", priority=10, share=True)  # the guard leaves it alone for 10 s
         high = self.verified("high", "256MiB", priority=200)
         other = self.foreign("300MiB")
         job = self.becomes("low", "suspended")

@@ -163,7 +163,7 @@ class BadDaysTest(QueueCase):
 
 
 class PlacesTest(QueueCase):
-    """Jobs of the queue go to a GPU that somebody names only where the queue has room for them."""
+    """If a user names a GPU, a job of the queue goes there only if the queue has room for it."""
 
     def holds(self, gpu=None):
         gpus = {"count": 1} | ({"devices": [gpu]} if gpu else {})
@@ -234,7 +234,7 @@ class PurgedTest(QueueCase):
 
 
 class ClockTest(QueueCase):
-    """The wall clock of the daemon is set; keepers have the true one. On a machine whose clock may be set, it is."""
+    """Sets the wall clock of the daemon; keepers have the true clock. Sets the machine's clock if that is allowed."""
 
     @classmethod
     def prepare(cls):
@@ -298,7 +298,7 @@ class FullStoreTest(QueueCase):
             raise unittest.SkipTest("may not mount")
         cls.addClassCleanup(shutil.rmtree, cls.m.dir, ignore_errors=True)
         cls.addClassCleanup(subprocess.run, ["umount", "-l", cls.state_dir])
-        # Class cleanups run last in, first out: the machine's own comes before these.
+        # Class clean-ups run last in, first out: the machine's own must run before these.
         cls.addClassCleanup(cls.m.__exit__)
 
     def refuse_a_batch(self):

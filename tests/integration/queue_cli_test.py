@@ -70,7 +70,7 @@ class QueueCliTest(DaemonTest):
         script = self.m.dir / "job.sh"
         script.write_text("#!/bin/sh\n# GPUMAN --gpus 1 --name scripted\necho \"$1 on $CUDA_VISIBLE_DEVICES\"\n")
         self.submit(str(script), "argument")
-        script.write_text("#!/bin/sh\nexit 1\n")  # a change comes too late
+        script.write_text("#!/bin/sh\nexit 1\n")  # a change after the submission has no effect
         self.gpuman("job", "wait", "scripted")
         self.assertRegex(self.gpuman("job", "log", "scripted"), r"^argument on GPU-")
         job = json.loads(self.gpuman("submit", "--json", "--name", "piped", input="echo from a pipe\n"))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What jobs of the queue asked for is held and counted: host memory, processors, links between GPUs, energy, GPU-hours.
+"""The daemon enforces and counts what jobs of the queue asked for: host memory, processors, links between GPUs, energy,
+GPU-hours.
 
 Usage: queue_enforce_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -18,7 +19,7 @@ from queue_test import QueueCase  # noqa: E402
 
 
 def limiting_cgroup():
-    """A cgroup v2 below which this process may make ones with a limit of memory; None: there is none."""
+    """A cgroup v2 in which this process may make groups with a memory limit; None: there is none."""
     mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
     tops = [pathlib.Path(words[4]) for words in mounts if words[words.index("-") + 1] == "cgroup2"]
     lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
@@ -77,14 +78,14 @@ class HostTest(QueueCase):
         self.assertEqual(self.wait(job)["state"], "finished")
         processors, *cgroups = self.log(job).split()
         own = next(line[3:] for line in cgroups if line.startswith("0::"))
-        if processors != "1":  # then its time is limited
+        if processors != "1":  # then the daemon limits its processor time
             limits = list(pathlib.Path("/sys/fs/cgroup").rglob("gpuman/cpu.max"))
             self.assertIn("gpuman/job-", own)
             self.assertTrue(limits)
 
 
 class LinksTest(QueueCase):
-    """Two pairs of GPUs are joined by NVLink: 0 and 3, 1 and 2."""
+    """NVLink joins two pairs of GPUs: 0 and 3, 1 and 2."""
     profile, gpus, memory, nvlink = "h200", 4, "4GiB", "0-3,1-2"
 
     def choose(self, how):
@@ -127,7 +128,7 @@ class EnergyTest(QueueCase):
         return next(row for row in rows if row["name"] == project)["energy_j"]
 
     def measured(self, project, **more):
-        """A job that ends once the GPU's counter was read after its start."""
+        """Runs a job that ends once the daemon has read the GPU's counter after its start."""
         job = self.submit(self.gate("end-" + project), project=project, **more)
         began = self.becomes(job, "running")
         return job, began
@@ -156,7 +157,7 @@ class EnergyTest(QueueCase):
 
 
 class UnmeasuredTest(QueueCase):
-    """A kind of GPU that does not tell what it uses."""
+    """A kind of GPU that does not report its energy."""
     profile = "rtx4050"
 
     def test_what_is_not_measured_is_null(self):
@@ -218,7 +219,7 @@ class AgainTest(QueueCase):
         used = self.request("GET", "/v1/quotas").json()["quotas"][0]["used"]["gpu_hours"]
         self.assertGreaterEqual(used, 0.1 / 3600)
         self.assertIn("time limit", self.refused(self.shell("true")))
-        waits = self.submit("true", time_limit_s=7.15)  # of 7.2 s, less what the first one had
+        waits = self.submit("true", time_limit_s=7.15)  # 7.2 s, minus the first job's part
         view = self.waits_for(waits, "quota")
         self.assertIn("GPU", view["reason_detail"])
         self.assertEqual(self.wait(self.submit("true", 0, time_limit_s=60))["state"], "finished", "what has no GPU takes no GPU-hours")
@@ -240,7 +241,7 @@ class AgainTest(QueueCase):
         self.addCleanup(subprocess.run, [*inject, "clear"], env=self.m.env, check=True)
         self.m.start_daemon()
         self.wait(job)
-        # The past is reckoned in when the GPUs were looked at, and nothing starts before.
+        # The daemon adds the past usage when it has seen the GPUs, and starts no job before.
         subprocess.run([*inject, "clear"], env=self.m.env, check=True)
         self.wait(self.submit("true", time_limit_s=60))
         total = self.request("GET", "/v1/stats?by=user").json()["total"]["gpu_hours"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Long lists and long submissions: pages, pieces, bounds; and changes of the queue's books at the same time.
+"""Long lists and long submissions: pages, pieces, bounds; and simultaneous changes of the queue's books.
 
 Usage: queue_lists_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -21,7 +21,7 @@ MANY = 1200
 
 class ListsTest(QueueCase):
     def pages(self, path, limit, titles=False):
-        """The ids of each page, until one that is not full."""
+        """The ids of each page, until a page that is not full."""
         pages, after = [], 0
         while not pages or len(pages[-1]) == limit:
             sign = "&" if "?" in path else "?"
@@ -85,7 +85,7 @@ class ListsTest(QueueCase):
             connection = UnixConnection(self.m.env["GPUMAN_SOCKET"], timeout=120)
             connection.request("GET", "/v1/queue?states=all")
             slow.append(connection)
-        # Some wait for the others; whoever goes makes room for the next.
+        # Some wait for the others; each connection that closes makes room for the next.
         for connection in slow[:19]:
             connection.close()
         self.assertEqual(len([job for job in json.loads(slow[19].getresponse().read())["jobs"]
@@ -161,7 +161,7 @@ class BoundTest(QueueCase):
         self.refused(self.shell("true"))
         user = self.queue("?limit=1")[0]["user"]
         self.assertEqual(self.request("PUT", f"/v1/quotas/user/{user}", {"running_jobs": 7}).status, 200)
-        self.refused(self.shell("true"))  # other limits leave it as it is
+        self.refused(self.shell("true"))  # other limits do not change it
         self.assertEqual(self.request("PUT", f"/v1/quotas/user/{user}", {"queued_jobs": 101}).status, 200)
         self.submit("true", hold=True)
         self.refused(self.shell("true"))
@@ -186,7 +186,7 @@ class BoundTest(QueueCase):
 
 class BooksTest(QueueCase):
     def at_once(self, *requests):
-        """All of them on connections of their own, sent before the first answer is read."""
+        """Sends each request on a connection of its own, all before it reads the first answer."""
         connections = []
         for method, path, body in requests:
             connection = UnixConnection(self.m.env["GPUMAN_SOCKET"], timeout=120)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`gpuman run --gpus N --pty` and those who stay with a job, with a daemon on the simulated driver (2 GPUs).
+"""`gpuman run --gpus N --pty` and the commands that follow a job, with a daemon on the simulated driver (2 GPUs).
 
 Usage: queue_terminal_test.py [UNITTEST ARGUMENTS]
 """
@@ -24,7 +24,7 @@ from machine import program  # noqa: E402
 
 
 class Terminal:
-    """A command on a terminal of its own, and what it has shown."""
+    """A command on a terminal of its own, and its output."""
 
     def __init__(self, case, *arguments):
         self.case, self.shown = case, b""
@@ -36,7 +36,7 @@ class Terminal:
         case.addCleanup(os.close, self.fd)
 
     def take(self):
-        """What is there; false: nothing, or it has ended and all was taken."""
+        """Reads what is available; false: there is nothing, or the command has ended and all is read."""
         if not select.select([self.fd], [], [], 1)[0]:
             return False
         data = b""
@@ -52,7 +52,7 @@ class Terminal:
         self.case.assertIn(text, self.shown)
 
     def status(self):
-        """Of the command, when it has ended."""
+        """The exit status of the command, after its end."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             self.take()
@@ -178,7 +178,7 @@ class QueueTerminalTest(DaemonTest):
         events.wait(timeout=PATIENCE)
 
     def connections_to(self, pid):
-        """Sockets that the process has open."""
+        """The sockets that the process has open."""
         found = []
         for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):

@@ -61,7 +61,7 @@ class QueueCase(DaemonTest):
         return self.request("POST", f"/v1/jobs/{job}/{what}")
 
     def gate(self, name):
-        """A script that goes on when open(name) was called, and says that it began."""
+        """A script that prints that it began, and continues after open(name)."""
         return f"echo began; until [ -e {self.dir}/{name} ]; do sleep 0.01; done"
 
     def open(self, name):
@@ -81,7 +81,7 @@ class QueueCase(DaemonTest):
 class QueueTest(QueueCase):
     def test_a_submission_may_be_larger_than_other_requests(self):
         self.request("PATCH", "/v1/queue/settings", {"paused": True})
-        word = "x" * 50_000  # what Linux lets one argument have is a little more
+        word = "x" * 50_000  # slightly below Linux's limit for one argument
         jobs = self.submit_all(*({"command": ["/bin/true", word, str(n)]} for n in range(100)))
         self.assertEqual(len(jobs), 100)
         last = self.job(jobs[-1]["id"])
@@ -91,7 +91,7 @@ class QueueTest(QueueCase):
 
     def test_others_submit_while_a_large_submission_is_read(self):
         self.request("PATCH", "/v1/queue/settings", {"paused": True})
-        # Each waits for the one before it, by its name; the first for what is submitted now.
+        # Each waits for the one before it, by its name; the first waits for the job submitted here.
         before = self.submit_all({"command": ["/bin/true"], "name": "before"})[0]["id"]
         count = 3_500
         jobs = [{"command": ["/bin/true"], "name": f"n{i}",

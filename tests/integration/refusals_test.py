@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Requests that mean nothing: each is refused with a clear answer, and the daemon stays well.
+"""Requests without a meaning: each is refused with a clear answer, and the daemon stays healthy.
 
 Usage: refusals_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -91,7 +91,7 @@ class RefusalsTest(DaemonTest):
         self.assertEqual(self.request("GET", "/healthz").status, 200)
 
     def lingering(self):
-        """A socket whose last close waits for an hour, since nobody reads what it has sent; and who could read it."""
+        """A socket whose last close waits for an hour, since its peer does not read what it has sent; and that peer."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             ours = socket.create_connection(server.getsockname())
             peer = server.accept()[0]
@@ -115,10 +115,10 @@ class RefusalsTest(DaemonTest):
                 if first:
                     client.sendall(first)
                     client.recv(65536)
-                self.m.daemon.send_signal(signal.SIGSTOP)  # so that it has the last reference
+                self.m.daemon.send_signal(signal.SIGSTOP)  # so that the daemon has the last reference
                 try:
                     socket.send_fds(client, [b"x"], [ours.fileno()])
-                except PermissionError:  # since Linux 6.16 the daemon's socket takes none
+                except PermissionError:  # since Linux 6.16 the daemon's socket accepts no descriptors
                     ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     continue
                 finally:
@@ -127,7 +127,7 @@ class RefusalsTest(DaemonTest):
             self.assertEqual(self.request("GET", "/healthz").status, 200)
             self.assertEqual(self.wait(self.start("t", "exit 4"))["exit_code"], 4)
             self.request("DELETE", "/v1/jobs/t")
-            while peer.recv(1 << 20):  # closed by all
+            while peer.recv(1 << 20):  # until all have closed it
                 pass
 
     def test_ten_thousand_silent_clients_do_not_keep_others_out(self):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The guard as the second line: programs that libgpuman.so is not in start as ever, are named, and end at their limit.
+"""The guard as the second line: programs without libgpuman.so start as usual, are named, and end at their limit.
 
 Usage: second_line_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
-A static program or one of another libc cannot load the simulated driver. What such a program takes on the GPU is taken
-here by a dynamic program that it starts without LD_PRELOAD: to the daemon it is a process of the job that never
-registered, as theirs would be.
+A static program or a program with another libc cannot load the simulated driver. So the program starts a dynamic
+program without LD_PRELOAD, which takes the memory: for the daemon it is a process of the job that never registered, as
+theirs would be.
 """
 
 import os
@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import NOBODY, DaemonTest, until  # noqa: E402
 from machine import build_dir  # noqa: E402
 
-# Starts its arguments without LD_PRELOAD and answers as they do; says who it is first.
+# Starts its arguments without LD_PRELOAD and returns their exit status; first prints its user.
 LAUNCHER = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ class SecondLineTest(DaemonTest):
         return program
 
     def named(self, tag, script):
-        """Within its limit: named, left alone, and what it has takes from the limit."""
+        """Within its limit: the daemon names the process, leaves it alone, and subtracts its memory from the limit."""
         self.start(tag, script, memory="2GiB")
         named = until("it is named or over", lambda: (job := self.job(tag))["unshimmed"] or job["ended_at"])
         self.assertIsInstance(named, list, self.log(tag))
@@ -73,7 +73,7 @@ class SecondLineTest(DaemonTest):
         self.request("DELETE", f"/v1/jobs/{tag}")
 
     def ended(self, tag, script):
-        """Beyond its limit: ended by the guard."""
+        """Beyond its limit: the guard ends the job."""
         job = self.start(tag, script, memory="512MiB")
         self.assertEqual(self.wait(tag)["reason"], "memory_limit", self.log(tag))
         self.assertIn("hard_limit", [event["kind"] for event in self.events() if event["job"] == job])
@@ -107,7 +107,7 @@ class SecondLineTest(DaemonTest):
         os.chmod(program, 0o4755)
         drop = f"setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups"
         self.starts("setuid-alone", f"{drop} {program}")
-        # The linker takes LD_LIBRARY_PATH from such a program, by which the simulated driver is found.
+        # The linker removes LD_LIBRARY_PATH for such a program, which needs it to find the simulated driver.
         self.both("setuid", f"{drop} {program} env LD_LIBRARY_PATH={self.m.env['LD_LIBRARY_PATH']}")
 
     def test_a_deeply_bound_library(self):

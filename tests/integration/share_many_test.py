@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Many hand-overs, and many jobs on several GPUs: programs that check every byte all the time, at the shortest turns.
+"""Many hand-overs, and many jobs on several GPUs: programs that check every byte all the time, with the shortest turns.
 
 Usage: share_many_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree; GPUMAN_HAND_OVERS how many
 hand-overs there are to be, 3,000 by itself; docs/results.md has 10,000)
@@ -16,11 +16,11 @@ from share_test import MIB, ShareCase, build_dir, until
 
 PROGRAM = pathlib.Path(__file__).with_name("share_program.py")
 HAND_OVERS = int(os.environ.get("GPUMAN_HAND_OVERS", "3000"))
-CONTEXT = 104  # MiB, of the simulated GPU
+CONTEXT = 104  # MiB of a context on the simulated GPU
 
 
 class ManyCase(ShareCase):
-    """GPUs that hold the contexts of `each` processes and `beside` MiB. `more`: further settings."""
+    """GPUs with room for the contexts of `each` processes and `beside` MiB. `more`: further settings."""
     gpus, each, beside, more = 4, 2, 3, ""
 
     @classmethod
@@ -59,20 +59,20 @@ idle = "2ms"
         return {job["id"]: job["had_turn"] for gpu in self.share()["gpus"] for job in gpu["jobs"]}
 
     def all_have_had(self, jobs, least):
-        """So many seconds of turns, each of them."""
+        """Whether each job has had this many seconds of turns; returns them."""
         had = self.turns()
         return len(had) == len(jobs) and min(had.values()) >= least and had
 
     def keeps_within_the_devices_capacity(self):
-        """By what the driver says: what the jobs have, what is on its way, and the mover's context. Once all have had
-        a turn: who comes brings a context along, and others make room for that afterwards. For a moment there may be a
-        piece more, which has left one job and waits to serve another (mover/spares.h)."""
+        """By the driver's figures: the jobs' memory, the memory that moves, and the mover's context. Only after each
+        job has had a turn: a new job brings a context, and the others make room for it afterwards. For a moment there
+        may be one more piece, which has left one job and waits to serve another (mover/free_list.h)."""
         most = (self.each * CONTEXT + self.beside + CONTEXT) * MIB
         until("no GPU has more than its capacity", lambda: all(
             gpu["memory"]["used"] <= empty + most for gpu, empty in zip(self.on_gpus(), self.empty)))
 
     def ends_right(self, jobs):
-        """All of them, when they are told to; the rounds of each process, by job."""
+        """Ends all jobs; returns the rounds of each process, by job."""
         self.stop.touch()
         rounds = {}
         for job in jobs:
@@ -101,7 +101,7 @@ class HandOvers(ManyCase):
         moved = [gpu["moved_out"] for gpu in self.share()["gpus"]]
         rounds = self.ends_right(jobs)
         print(f"{done} hand-overs in {took:.0f} s, {sum(moved) / MIB:.0f} MiB out, {sum(map(sum, rounds.values()))} checks", flush=True)
-        # A hand-over of these moves a whole job out and another back.
+        # Each of these hand-overs moves a whole job out and another back.
         self.assertGreater(sum(moved), 0.9 * done * 2 * MIB)
         for one in rounds.values():
             self.assertGreater(one[0], done / len(jobs) / 4)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Jobs whose processes wait for each other on their GPUs, as data-parallel training does: held one by one they would stand
-still for ever. Whatever is asked of such a job, it goes on, and who waits for its place is told why.
+"""Jobs whose processes wait for each other on their GPUs, as data-parallel training does: if they were held one by one,
+they would stand still for ever. Whatever a user asks of such a job, it continues, and a job that waits for its place
+learns why.
 
 Usage: share_meeting_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
-meeting_program.py says what is simulated.
+meeting_program.py describes the simulated work.
 """
 
 import pathlib
@@ -21,7 +22,7 @@ PROGRAM = pathlib.Path(__file__).with_name("meeting_program.py")
 
 
 class Meets:
-    """For a DaemonTest: jobs that meet, and what they come to."""
+    """For a DaemonTest: jobs whose processes wait for each other, and their results."""
 
     def meeting(self, tag, *options, gpus=("0", "1"), **more):
         for old in self.m.dir.glob(f"stop.{tag}*"):
@@ -73,7 +74,7 @@ class TurnsCase(ManyCase, Meets):
         return next((one for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job), None)
 
     def waits_for(self, job, obstacle):
-        """It says for whom, wherever one looks."""
+        """Every view names the job that it waits for."""
         until("it waits for one that does not yield",
               lambda: (one := self.tenant(job)) and one["waits_for"] == "yield" and one)
         view = until("and so does its job", lambda: (one := self.job(job))["reason"] == "share_wait" and one)
@@ -186,7 +187,8 @@ class Suspended(DaemonTest, Meets):
 
 
 class Pressure(DaemonTest, Meets):
-    """A GPU that runs full: one that cannot leave it is ended, as without suspension; it does not stand in the way."""
+    """A GPU that runs full: the guard ends a job that cannot leave it, as without suspension; the job blocks no
+    other."""
     gpus, memory = 2, "1536MiB"
     config = ('[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\non_pressure = "suspend"\n'
               '[suspend]\npatience = "500ms"\n')
@@ -207,7 +209,7 @@ class Pressure(DaemonTest, Meets):
 
 
 class Preempted(QueueCase, Meets):
-    """The queue makes room, by whichever way: the other starts, and afterwards this one goes on."""
+    """The queue makes room in each way: the other job starts, and afterwards this one continues."""
     profile, gpus, memory = "h200", 2, "4GiB"
     config = '[queue]\npreempt_after = "0s"\n[suspend]\npatience = "500ms"\n'
 

@@ -2,10 +2,10 @@
 
 Usage: share_program.py STOP [--blocks N] [--size BYTES] [--rest SECONDS] [--children N] [--each-its-gpu]
 
-Each round it reads its blocks, compares, and writes them anew, so that whatever an earlier round left would be wrong;
-then it rests. Ends when the file STOP is there or its directory is gone, each process with a line of JSON: rounds,
-wrong. Exit status 0 right, 4 wrong, 5 the driver said something. With --children it forks first; with --each-its-gpu
-each of them sees one of the GPUs alone.
+Each round it reads and compares its blocks and writes new data, so that data of an earlier round would be wrong; then
+it rests. Ends when the file STOP exists or its directory is gone; each process prints a line of JSON: rounds, wrong.
+Exit status 0: data right, 4: wrong, 5: a call of the driver failed. With --children it forks first; with --each-its-gpu
+each child sees only one of the GPUs.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Block:
         must(cuda.cuMemcpyHtoD_v2(self.address, self.expected(), size_t(self.size)), "cuMemcpyHtoD")
 
     def check(self):
-        """Whether it is what the last round wrote; writes the next."""
+        """Whether the block has the last round's data; writes the next."""
         must(cuda.cuMemcpyDtoH_v2(self.read, self.address, size_t(self.size)), "cuMemcpyDtoH")
         right = self.read.raw == self.expected()
         self.round = (self.round + 1) % self.size

@@ -3,7 +3,7 @@
 
 Usage: share_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
-Of the GPU sharing may have 222 MiB, of which each context takes 106: small jobs, as the simulated GPU is slow.
+Sharing may use 222 MiB of the GPU, of which each context takes 106: small jobs, since the simulated GPU is slow.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ EVICT_PROBE = str(pathlib.Path(__file__).resolve().parents[1] / "shim" / "evict_
 
 
 def learn_what_a_context_takes(machine):
-    """Of the first one; it counts from then on."""
+    """Runs a first job, so that the daemon learns what a context takes."""
     machine.run_json("run", "--tag", "first", "--gpu", "0", "--detach", "--", program("gpuman-load"), "--alloc", "4MiB",
                      "--hold", "1h")
     until("what a context takes is known", (machine.dir / "lib" / "contexts.json").exists)
@@ -48,7 +48,7 @@ idle = "20ms"
         learn_what_a_context_takes(cls.m)
 
     def busy(self, tag, size="8MiB", iterations=8, options=(), **more):
-        """A load that works on its memory all the time, and verifies it at the end."""
+        """Starts a load that works on its memory all the time, and verifies it at the end."""
         options = ["--verify", "--kernel-time", "1ms", "--json", "--step", "4MiB", *options]
         options += ["--iterations", str(iterations)] if iterations else ["--hold", "1h"]
         return self.start(tag, "exec " + self.load(size, *options), gpus=["0"], share=True, **more)
@@ -69,12 +69,13 @@ idle = "20ms"
         return self.gpu()["hand_overs"]
 
     def takes_turns(self, more=3):
-        """Waits until so many hand-overs more have been."""
+        """Waits for this many more hand-overs."""
         before = self.hand_overs()
         until(f"{more} hand-overs after {before}", lambda: self.hand_overs() >= before + more)
 
     def keeps_within_capacity(self):
-        """What is pinned is the driver's figure less the job's own: figures of two moments, while memory leaves."""
+        """The pinned memory is the driver's figure minus the job's own: two figures of different moments, while memory
+        leaves."""
         def within(gpu):
             here = sum(job["memory"]["resident"] + job["memory"]["pinned"] for job in gpu["jobs"])
             return here <= gpu["capacity"] + 8 * MIB
@@ -98,7 +99,7 @@ class HostBudget(ShareCase):
         turns = [self.busy(tag, "120MiB", iterations=0) for tag in ("first", "second")]
         self.start("plain", "exec " + self.load("8MiB", "--hold", "1h", "--json"), gpus=["0"])
         until("it has memory", lambda: (self.job("plain")["memory"]["used"] or 0) > 8 * MIB)
-        # It stays there: while two change places the host's memory would have to hold both.
+        # The job stays there: during a hand-over host memory would have to hold both.
         until("one is away", lambda: any(job["memory"]["away"] >= 100 * MIB for job in self.gpu()["jobs"]))
         refused = self.request("POST", "/v1/jobs/plain/suspend")
         self.assertEqual(refused.code(), "unsatisfiable", refused.body)
@@ -136,7 +137,7 @@ class TakingTurns(ShareCase):
         self.assertEqual(json.loads(self.log("greedy").splitlines()[-1])["got"], 8, "what fits in its turn")
 
     def test_two_with_memory_in_the_order_of_streams_take_turns_with_it(self):
-        self.share(capacity="244MiB")  # a pool has 32 MiB where there is room
+        self.share(capacity="244MiB")  # a pool takes 32 MiB if there is room
         self.addCleanup(self.share, capacity="222MiB")
         moved = self.gpu()["moved_out"] if self.hand_overs() else 0
         jobs = [self.busy(tag, "24MiB", iterations=4, options=("--api", "async")) for tag in ("streams", "in_order")]
@@ -211,7 +212,7 @@ class WhatMayHappen(ShareCase):
                     tenant = self.tenant(one)
                     return not tenant or tenant["gate"] == gate
 
-                deadline = time.monotonic() + 5  # closing is short
+                deadline = time.monotonic() + 5  # the gate is `closing` only briefly
                 while not there() and time.monotonic() < deadline:
                     pass
                 with contextlib.suppress(ProcessLookupError):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Jobs that share a GPU, and what goes wrong: work that does not end, shims that do not answer, copies that fail, hosts
-that are full, daemons that die; several processes, several GPUs. Nobody's data is wrong, and it goes on.
+"""Jobs that share a GPU in trouble: work that does not end, shims that do not answer, copies that fail, hosts without
+memory, daemons that die; several processes, several GPUs. No data is wrong, and the jobs continue.
 
 Usage: share_trouble_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -43,7 +43,8 @@ class TroubleCase(ManyCase):
 
 
 class NobodysProcessesAreEnded(TroubleCase):
-    """The guard ends what was started outside gpuman; what gpuman itself started for its jobs is not that."""
+    """The guard ends processes that were started outside gpuman; the processes that gpuman starts for its jobs are not
+    among them."""
     more = (TroubleCase.more + f'\n[[limits.unmanaged]]\nuser = "{pwd.getpwuid(os.geteuid()).pw_name}"\nceiling = "1MiB"\naction = "enforce"\n'
             '[guard]\nunmanaged_victims = true\n')
 
@@ -64,8 +65,8 @@ class NobodysProcessesAreEnded(TroubleCase):
 
 
 class DoesNotYield(TroubleCase):
-    """One whose kernels take longer than the others wait."""
-    beside = 6  # gpuman-load has 2 MiB more
+    """A job whose kernels take longer than the others wait."""
+    beside = 6  # gpuman-load takes 2 MiB more
 
     def stubborn(self):
         return self.start("stubborn", "exec " + self.load("2MiB", "--verify", "--json", "--kernel-time", "1500ms",
@@ -103,7 +104,7 @@ class DoesNotYield(TroubleCase):
 
 class DoesNotAnswer(TroubleCase):
     def stop_where(self, jobs, gate):
-        """Stops one whose gate is like this; which one."""
+        """Stops a job whose gate is in this state; returns the job."""
         def stopped():
             job = next((job for job in jobs if self.tenant(job)["gate"] == gate), None)
             if not job:
@@ -112,7 +113,7 @@ class DoesNotAnswer(TroubleCase):
             until("it stands", lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T")
             if self.tenant(job)["gate"] == gate:
                 return job
-            os.kill(pid, signal.SIGCONT)  # it was faster
+            os.kill(pid, signal.SIGCONT)  # the gate changed first
         return until(f"one whose gate is {gate}", stopped)
 
     def test_a_stopped_program_is_told_of_and_goes_on_when_it_is_let(self):
@@ -131,7 +132,7 @@ class DoesNotAnswer(TroubleCase):
             stopped = self.stop_where(jobs, "closed")
             seen = self.kinds().count("share_not_yielded")
             other = next(job for job in jobs if job != stopped)
-            # It was at rest, or it stood at its gate: then it gets its turn, and does not give it back.
+            # It was idle, or it waited at its gate: then it gets its turn, and does not give it back.
             until("the other runs, or it is told of", lambda: self.tenant(other)["gate"] == "open" or
                   self.kinds().count("share_not_yielded") > seen)
             os.kill(self.pid(stopped), signal.SIGCONT)
@@ -159,7 +160,7 @@ class FullHost(TroubleCase):
         until("it is read", lambda: log.read_text().count("configuration read again") > read)
 
     def test_nobody_is_lost_and_it_goes_on_when_there_is_room(self):
-        for size in ("1MiB", "3MiB"):  # of nobody; of one of the two
+        for size in ("1MiB", "3MiB"):  # room for no job; room for one of the two
             with self.subTest(host_memory=size):
                 self.host_memory("1GiB")
                 jobs = self.two()
@@ -207,7 +208,7 @@ class InTheMiddle(TroubleCase):
 
 
 class SeveralProcesses(TroubleCase):
-    # A busy machine must not make a job refuse its turn's end: the usual yield_limit.
+    # On a busy machine a job must not miss the end of its turn: the default yield_limit.
     each, beside, more = 4, 7, 'retry = "100ms"'
 
     def test_the_processes_of_a_job_have_their_turns_together(self):
@@ -233,7 +234,7 @@ class SeveralGpus(TroubleCase):
 
         def open_on(gpu):
             return {job["id"] for job in gpu["jobs"] if job["gate"] == "open"}
-        # Whoever comes brings its contexts along while the others run; they make room for those afterwards.
+        # A new job brings its contexts while the others run; they make room for the contexts afterwards.
         until("a hand-over has ended on each GPU", lambda: all(gpu["hand_overs"] > 0 for gpu in self.share()["gpus"]))
         seen = set()
         for _ in range(400):

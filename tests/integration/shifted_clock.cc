@@ -1,8 +1,8 @@
-// Preloaded: the wall clock is as many seconds off as the file named by SHIFTED_CLOCK says, and a timer at a
-// time of day follows it as the kernel's do: at its time by the shifted clock, and ECANCELED when that was
-// set, which is when another file takes the place of the one named. The monotonic clock, which no
-// administrator can set, goes on as it is.
-#undef _FORTIFY_SOURCE  // its headers define read() themselves
+// Preloaded: the wall clock is off by the seconds in the file that SHIFTED_CLOCK names. A timer at a time of
+// day follows it as the kernel's timers do: it expires by the shifted clock, and returns ECANCELED when the
+// clock was set, which happens when another file replaces the named one. The monotonic clock, which no
+// administrator can set, does not change.
+#undef _FORTIFY_SOURCE  // glibc's headers would define read() themselves
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
@@ -20,7 +20,7 @@
 
 namespace {
 
-std::atomic<int> timer{-1};  // the one timer at a time of day
+std::atomic<int> timer{-1};  // the only timer at a time of day
 std::atomic<bool> was_set{false};
 
 template <typename Function>
@@ -78,7 +78,7 @@ SHIFTED int timerfd_settime(int fd, int flags, const itimerspec* spec, itimerspe
   if (shifted.it_value.tv_sec < 0) shifted.it_value = {0, 1};
   if (real(fd, flags, &shifted, before) != 0) return -1;
   const itimerspec now{{}, {0, 1}};
-  if (was_set) real(fd, 0, &now, nullptr);  // set meanwhile
+  if (was_set) real(fd, 0, &now, nullptr);  // the clock was set meanwhile
   errno = ECANCELED;
   return told ? -1 : 0;
 }

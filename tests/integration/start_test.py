@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a daemon refuses to start with and what it says; starting beside another; reading its configuration again.
+"""What a daemon refuses to start with and its messages; a start beside another daemon; a reload of the configuration.
 
 Usage: start_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -22,7 +22,7 @@ from machine import UnixConnection, program  # noqa: E402
 
 
 class Daemon:
-    """One that does start, in `path`, without a driver."""
+    """A daemon that starts, in `path`, without a driver."""
 
     def __init__(self, path):
         self.path = path
@@ -48,7 +48,7 @@ class Daemon:
 
 
 class StartTest(unittest.TestCase):
-    """What a daemon refuses to start with, and what it says."""
+    """What a daemon refuses to start with, and its messages."""
 
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -78,7 +78,7 @@ class StartTest(unittest.TestCase):
         self.assertIn("nowhere.toml", self.refused("--config", str(self.path / "nowhere.toml")))
 
     def made_database(self):
-        """One that a daemon left, with a job in it."""
+        """A database that a daemon left, with a job in it."""
         with Daemon(self.path) as daemon:
             daemon.ask("POST", "/v1/jobs", {"tag": "t", "command": ["true"], "directory": "/"})
             daemon.ask("GET", "/v1/jobs/t/wait")
@@ -118,7 +118,7 @@ class StartTest(unittest.TestCase):
     def test_a_database_that_is_read_only(self):
         database = self.made_database()
         state = database.parent
-        if os.geteuid() == 0:  # who may write everywhere: be somebody else
+        if os.geteuid() == 0:  # root may write everywhere: run as another user
             needs_reach(self, program("gpumand"))
             self.path.chmod(0o755)
             for path in (state, *state.rglob("*")):

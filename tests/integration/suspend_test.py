@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs that leave the GPU and come back: daemon, shim, gpuman-mover and the driver, on the simulated one.
+"""Jobs leave the GPU and come back: daemon, shim and gpuman-mover, on the simulated driver.
 
 Usage: suspend_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -22,11 +22,11 @@ from machine import build_dir  # noqa: E402
 
 class SuspendCase(DaemonTest):
     gpus, memory = 2, "4GiB"
-    config = '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'  # simulated kernels take their time on a busy machine
+    config = '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'  # simulated kernels are slow on a busy machine
 
     def busy(self, tag, size="96MiB", **more):
-        """A load that works on its memory until finishes_with_its_data is called, and verifies it then. Returns once it
-        holds it."""
+        """Starts a load that works on its memory until finishes_with_its_data is called, and then verifies it. Returns
+        once the load holds its memory."""
         more = {"gpus": ["0"], "share": True, **more}
         options = ["--verify", "--kernel-time", "1ms", "--json", "--until", str(self.end_of(tag))]
         self.end_of(tag).unlink(missing_ok=True)
@@ -46,7 +46,7 @@ class SuspendCase(DaemonTest):
         return self.request("POST", f"/v1/jobs/{ref}/resume", place)
 
     def resumed(self, ref, **place):
-        """What the daemon says of the job that it was asked to bring back."""
+        """Resumes the job; returns what the daemon says of it."""
         answer = self.resume(ref, **place)
         self.assertEqual(answer.status, 200, answer.body)
         return answer.json()
@@ -69,7 +69,7 @@ class SuspendCase(DaemonTest):
         return pids
 
     def while_movers_die(self, chance, odds, ask, *words):
-        """Asks, and kills the movers at random, a few times, until there is an answer."""
+        """Sends a request, and kills the movers at random, a few times, until there is an answer."""
         asked = threading.Thread(target=ask, args=words)
         asked.start()
         rounds = 2
@@ -238,12 +238,13 @@ class SuspendTest(SuspendCase):
         self.finishes_with_its_data("typed")
 
     def test_who_waits_for_room_returns_by_priority_and_then_in_the_order_of_asking(self):
-        # In the order of starting; asked back: late, early, first. Not shared: nothing but room decides.
+        # Listed in the order of starting; resumed in the order late, early, first. They do not share: only room
+        # decides.
         names = ["early", "late", "first"]
         for name in names:
             self.busy(name, "128MiB", share=False, priority=200 if name == "first" else 100)
             self.assertEqual(self.suspend(name).status, 200)
-        # Each small one that ends makes room for one job, whether a mover has a context beside them or not.
+        # Each small job that ends makes room for one job, whether a mover has a context beside them or not.
         sizes = {"big": "2849MiB", "small0": "150MiB", "small1": "150MiB", "small2": "150MiB"}
         for tag, size in sizes.items():
             self.start(tag, self.load(size, "--hold", "1h", "--json"), gpus=["0"])
@@ -263,7 +264,7 @@ class SuspendTest(SuspendCase):
 
 
 class StraightTest(SuspendCase):
-    """GPUs that reach each other: what moves goes straight from one to the other."""
+    """GPUs with peer access: memory moves directly from one to the other."""
     profile = "h200"
 
     def move(self, ref, gpu):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The examples' pods are given what they say, with every resource that the packaged configuration shows.
+"""The pods of the examples get what the examples say, with every resource of the packaged configuration.
 
 Usage: examples_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """

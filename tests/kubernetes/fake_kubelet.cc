@@ -1,12 +1,12 @@
-// Kubelet's side of the device plugin protocol by the gRPC library, for tests and benchmarks of
+// Kubelet's side of the device plugin protocol with the gRPC library, for tests and benchmarks of
 // gpuman-kube-plugin.
 //
 //   fake_kubelet DIRECTORY [VERSION]
 //
-// Removes the sockets in DIRECTORY, serves kubelet.sock there and takes plugins of VERSION (default v1beta1).
-// In DIRECTORY/../pod-resources, if that is there, kubelet.sock tells which container has which devices. Each
-// list of devices, and what comes of each command, is one line of JSON on stdout. Commands, a line each on
-// stdin:
+// Removes the sockets in DIRECTORY, serves kubelet.sock there and accepts plugins of VERSION (default
+// v1beta1). In DIRECTORY/../pod-resources, if that exists, kubelet.sock tells which container has which
+// devices. Each list of devices, and the result of each command, is one line of JSON on stdout. Commands, a
+// line each on stdin:
 //
 //   allocate RESOURCE ID…        Allocate, for one container
 //   prefer RESOURCE SIZE [ID…]   GetPreferredAllocation of these (none: of all healthy devices)
@@ -48,7 +48,7 @@ Json Refusal(const char* event, const std::string& resource, const grpc::Status&
           {"message", status.error_message()}};
 }
 
-// One plugin that has registered; watches its devices until it or kubelet ends.
+// One registered plugin; watches its devices until the plugin or kubelet ends.
 class Resource {
  public:
   Resource(std::string name, const std::string& socket)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpuman-kube-plugin with kubelet's side of the protocol by the gRPC library, and gpumand on the simulated driver.
+"""gpuman-kube-plugin with kubelet's side of the protocol (gRPC library), and gpumand on the simulated driver.
 
 Usage: kube_plugin_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -43,7 +43,7 @@ class KubePluginTest(unittest.TestCase):
         return node
 
     def is_whole(self, node, since=0):
-        """Both resources are there and well."""
+        """Waits until both resources are there and healthy."""
         node.kubelet.devices("gpuman.io/gpu", lambda line: line["healthy"] == [self.uuids[2]] and not line["unhealthy"], since)
         return node.kubelet.devices(GIB, lambda line: len(line["healthy"]) == 16 and not line["unhealthy"], since)
 
@@ -312,7 +312,8 @@ class KubePluginTest(unittest.TestCase):
         self.assertEqual(node.kubelet.ask("allocate", "gpuman.io/gpu", self.uuids[2])["event"], "granted")
 
     def test_a_kubelet_that_gives_the_sockets_path_as_authority_is_answered(self):
-        """As kubelet 1.20 does. The gRPC library here does not, so the call is made of bytes: headers in full, one empty message."""
+        """As kubelet 1.20 does. The gRPC library here does not, so the test writes the bytes of the call: full headers,
+        one empty message."""
         import socket
         node = self.running()
         self.is_whole(node)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The manifests, the chart, the image and the pages of Kubernetes agree with each other and with the plugin.
+"""The manifests, the chart, the image and the pages about Kubernetes agree with each other and with the plugin.
 
 Usage: manifests_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -20,12 +20,13 @@ import machine  # noqa: E402
 
 HERE = machine.ROOT / "packaging" / "kubernetes"
 DEFAULT = (HERE / "kube-plugin.toml").read_text()
-# Every example in it switched on.
+# The configuration with all of its examples enabled.
 EVERYTHING = re.sub(r"(?m)^# (?=\[\[|[a-z]+ = )", "", DEFAULT)
 
 
 def render(name, values, release):
-    """A template of the chart as helm has it, of what the chart uses of helm's language; anything else fails."""
+    """Renders a template of the chart as helm does, for the part of helm's language that the chart uses; anything else
+    fails."""
     filters = {"quote": json.dumps, "toJson": json.dumps, "sha256sum": lambda text: hashlib.sha256(text.encode()).hexdigest()}
 
     def value(path):
@@ -142,7 +143,8 @@ class ManifestsTest(unittest.TestCase):
         self.assertEqual({chart["version"], chart["appVersion"], image, values["image"]["tag"], tag}, {version})
 
     def test_the_image_has_the_libraries_that_the_plugin_is_linked_with(self):
-        """By the name of a library and its package's, which begin the same. What begins with the base is not asked for."""
+        """Compares the names of libraries and their packages, which begin the same. Libraries of the base system are
+        skipped."""
         dynamic = subprocess.run(["readelf", "--dynamic", machine.program("gpuman-kube-plugin")], capture_output=True, text=True,
                                  check=True).stdout
         needed = {name.partition(".so")[0] for name in re.findall(r"\(NEEDED\).*\[(.+?)\]", dynamic)}

@@ -1,5 +1,5 @@
-// What a JVM does that a guest in its process could break: threads, subprocesses, the signals it uses itself. Prints
-// what must be the same with the shim as without, and exits with 3.
+// What a JVM does that a library in its process could break: threads, subprocesses, the signals that the JVM
+// uses. Prints what must be the same with and without the shim, and exits with 3.
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -8,7 +8,7 @@ public class Guest {
   static int lengthOf(String text) { return text.length(); }
 
   public static void main(String[] arguments) throws Exception {
-    // A null pointer is a SIGSEGV to the JVM, once the method is compiled.
+    // A null pointer is a SIGSEGV for the JVM, once the method is compiled.
     int caught = 0;
     for (int i = 0; i < 50_000; ++i) {
       try {

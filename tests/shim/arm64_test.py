@@ -1,7 +1,7 @@
-"""libgpuman.so for 64-bit Arm: it compiles without a warning, shows what it must, and holds a limit.
+"""libgpuman.so for 64-bit Arm: it compiles without warnings, exports what it must, and holds a limit.
 
-Needs a cross compiler (g++-aarch64-linux-gnu, of any version) and, to run it, qemu-user; where they are not there it says
-so and is skipped. GPUMAN_BUILD_DIR names the build.
+Needs a cross compiler (g++-aarch64-linux-gnu, of any version) and, to run it, qemu-user; without them it says so and is
+skipped. GPUMAN_BUILD_DIR names the build.
 """
 
 import json
@@ -68,7 +68,7 @@ class Arm64(unittest.TestCase):
         self.assertNotIn("GLIBCXX", self.readelf("-V"))
 
     def test_runs_nothing_before_the_program_does(self):
-        """The runtime's choice of atomic instructions would."""
+        """The runtime's choice of atomic instructions would run earlier, by getauxval."""
         self.assertNotIn("getauxval", self.readelf("--dyn-syms"))
 
     def test_looks_for_the_dlsym_of_every_libc_of_that_machine(self):

@@ -1,4 +1,4 @@
-"""Small CUDA programs for async_test.py, as evict_probe.py: they allocate in the order of streams."""
+"""Small CUDA programs for async_test.py, as in evict_probe.py: they use stream-ordered allocation."""
 
 import ctypes
 import json
@@ -97,8 +97,8 @@ def is_all(address, size, value):
 
 
 def holds_pooled():
-    """Blocks of the sizes of the arguments in the default pool, each filled with its number by its stream; at each line
-    whether they are that, then one is freed and taken anew."""
+    """Allocates blocks of the given sizes in the default pool and fills each with its number by its stream; at each
+    line reports whether they are right, then frees one and allocates it again."""
     start()
     pool, where = default_pool(), stream()
     assert set_attribute(pool, THRESHOLD, 1 << 40) == OK
@@ -119,7 +119,7 @@ def holds_pooled():
 
 
 def answers():
-    """What calls about pools answer, one after the other: the same with the shim and without."""
+    """The answers of calls about pools, one after the other: the same with the shim and without."""
     _, context = start()
     pool, one, two = default_pool(), stream(), stream()
     told = [attribute(pool, THRESHOLD), counters(pool)]
@@ -135,18 +135,18 @@ def answers():
     told += [free_in(one, a), counters(pool)[2], wait(one), counters(pool), free_in(one, a), free(a)]
     told += [free(b), counters(pool)[0], set_attribute(pool, USED_HIGH, 0), set_attribute(pool, RESERVED_HIGH, 0),
              set_attribute(pool, USED_HIGH, 5), attribute(pool, RESERVED_HIGH)]
-    # What is kept, and until when.
+    # What a pool keeps, and until when.
     told += [set_attribute(pool, THRESHOLD, 64 * MIB), attribute(pool, THRESHOLD)]
     held = [taken(one, 32 * MIB) for _ in range(3)]
     told += [attribute(pool, RESERVED)] + [free_in(one, address) for address in held] + [wait(one)]
     told += [attribute(pool, RESERVED), cuda.cuMemPoolTrimTo(pool, size_t(32 * MIB)), attribute(pool, RESERVED),
              cuda.cuMemPoolTrimTo(pool, size_t(0)), counters(pool)[0], set_attribute(pool, THRESHOLD, 0)]
-    # Plain memory in the order of a stream, and pooled memory without.
+    # Plain memory freed in a stream, and pooled memory without a stream.
     plain, pooled = allocate(4 * MIB)[1], taken(one, 4 * MIB)
-    # Freed a second time, the one without a stream or the other with one, they make the driver of an H200 fall over some
-    # calls later.
+    # A second free, of the one without a stream or of the other with one, makes the driver of an H200 crash some calls
+    # later.
     told += [free_in(one, plain), free(pooled)]
-    # A pool of the program's.
+    # A pool of the program.
     status, own = make_pool()
     told += [status, counters(own)]
     c = written(two, 3 * MIB, 9, own)
@@ -155,19 +155,20 @@ def answers():
     told += [wait(two), is_all(d, MIB, 7), attribute(own, USED), free_in(two, d), wait(two)]
     told += [cuda.cuMemPoolDestroy(own), cuda.cuMemPoolDestroy(pool), is_all(c, 3 * MIB, 9), free_in(two, c), wait(two)]
     told += [counters(pool)[0], allocate_in(one, 1 << 63)[0], allocate_in(one, 1 << 45)[0]]
-    # Captured.
+    # During a capture.
     graph, kept = pointer(), taken(one, MIB)
-    # Beside a capture, in another stream, the driver of an H200 refused memory once and spoilt the capture; the shim does not.
+    # During a capture in another stream, the driver of an H200 refused memory once and invalidated the capture; the
+    # shim does not.
     told += [cuda.cuStreamBeginCapture_v2(two, 0), allocate_in(two, MIB)[0],
              cuda.cuStreamEndCapture(two, ctypes.byref(graph)), free_in(one, kept), wait(one)]
-    # Ended with its context. A stream that ended with it makes the driver of an H200 fall over.
+    # Memory ends with its context. A stream that ended with it makes the driver of an H200 crash.
     taken(one, 2 * MIB)
     return told + [cuda.cuMemPoolGetAttribute(pool, RESERVED, None), cuda.cuCtxDestroy_v2(context)]
 
 
 def order():
-    """Memory that was freed in a stream whose work goes on is there for that stream alone; what is written there
-    before is not overwritten by others."""
+    """Memory freed in a stream that still works is available only to that stream; other streams do not overwrite what
+    is written there before."""
     start()
     pool, other, blocked = default_pool(), stream(), Blocked()
     assert set_attribute(pool, THRESHOLD, 1 << 40) == OK
@@ -181,14 +182,15 @@ def order():
     blocked.let_go()
     assert wait(blocked.stream) == OK and wait(other) == OK
     told["good"] = is_all(elsewhere, 32 * MIB, 2)
-    # Now what is left of it is anybody's.
+    # Now every stream may use the rest of it.
     told["half"] = taken(other, 16 * MIB) == first + 16 * MIB
     told["held_then"] = attribute(pool, RESERVED) // MIB
     return told
 
 
 def default_streams():
-    """Freed and taken again in default streams, of the context and of the thread, and in streams that are destroyed."""
+    """Frees and allocates again in default streams, of the context and of the thread, and in streams that are
+    destroyed."""
     _, context = start()
     pool = default_pool()
     assert set_attribute(pool, THRESHOLD, 1 << 40) == OK
@@ -219,7 +221,7 @@ def default_streams():
 
 
 def orders_of_many():
-    """Threads with streams of their own that take, write, hand to one another, read and free."""
+    """Threads with streams of their own that allocate, write, hand over to one another, read and free."""
     _, context = start()
     threads, pool = int(sys.argv[2]), default_pool()
     assert set_attribute(pool, THRESHOLD, 256 * MIB) == OK
@@ -252,7 +254,8 @@ def orders_of_many():
 
 
 def idle_pool():
-    """A pool keeps 40 MiB that nobody uses; at a line 48 MiB of another kind, at the next the pool has 40 again."""
+    """A pool keeps 40 unused MiB; at a line the program takes 48 MiB of another kind, at the next the pool has 40
+    again."""
     start()
     pool, where = default_pool(), stream()
     assert set_attribute(pool, THRESHOLD, 1 << 40) == OK
@@ -269,7 +272,7 @@ def idle_pool():
 
 
 def up_to_the_limit():
-    """Takes pieces until there are no more, then again after what was freed, of another size."""
+    """Takes pieces until there are no more, then again, in another size, after a free."""
     start()
     where, told = stream(), []
     for size in (32 * MIB, 6 * MIB, 48 * MIB):

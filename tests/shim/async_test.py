@@ -1,8 +1,8 @@
-"""Stream-ordered memory of shared jobs, which leaves the GPU and comes back: libgpuman.so in programs on the simulated
-driver. As evict_test.py.
+"""Stream-ordered memory of shared jobs leaves the GPU and comes back: libgpuman.so in programs on the simulated driver.
+As evict_test.py.
 
-Usage: async_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. With GPUMAN_TEST_ON_DEVICE=1 on the machine's own
-GPU, which nobody else may use meanwhile.
+Usage: async_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. GPUMAN_TEST_ON_DEVICE=1 uses the
+machine's own GPU, which no other program may use meanwhile.
 """
 
 import json
@@ -66,7 +66,7 @@ class StreamOrderedMemory(AsyncCase):
     def test_of_default_and_short_streams_is_used_again(self):
         self.evictable()
         told = self.probe("default_streams")
-        # Of a thread's default stream nothing says which it is: what is there is used up first.
+        # Nothing identifies a thread's default stream: the pool uses up its free memory first.
         self.assertEqual(told[:2], [[1, 0, 32]] * 2)
         self.assertEqual(told[2:4], [[32, 0, 32]] * 2)
         self.assertEqual(told[4:], [0, 0, 0])

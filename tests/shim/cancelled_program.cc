@@ -1,7 +1,7 @@
-// A program that cancels its threads in the middle of calls. "ready" when it has memory that can leave; each
-// line on standard input starts a thread that has been cancelled when it makes its call: "export" of memory
-// that was made to be exported, or "look" at a pointer. It says what the call answered: -1, the thread did
-// not come back from it.
+// A program that cancels its threads in the middle of calls. It prints "ready" when it has memory that can
+// leave; each line on standard input starts a thread that is cancelled when it makes its call: "export" of
+// memory that was made for export, or "look" at a pointer. It prints the call's answer; -1: the call did not
+// return.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>

@@ -1,11 +1,11 @@
-// A library that is loaded with RTLD_DEEPBIND: its dlsym is libc's, whoever is preloaded.
+// A library that is loaded with RTLD_DEEPBIND: its dlsym is libc's, whatever library is preloaded.
 #include <dlfcn.h>
 
 #include "driver/abi/cuda.h"
 
 using namespace gpuman::driver::abi;  // NOLINT(google-build-using-namespace)
 
-// Takes the bytes in a context of its own; the driver's status.
+// Allocates the bytes in a context of its own; returns the driver's status.
 extern "C" __attribute__((visibility("default"))) int DeepTake(std::size_t bytes) {
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
   auto* const init = reinterpret_cast<fn::cuInit*>(::dlsym(library, "cuInit"));

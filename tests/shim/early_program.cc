@@ -1,5 +1,5 @@
-// A program that has used CUDA before main, in an initializer of a static object, and uses it after main's
-// end in its destructor. Linked with the driver.
+// A program that uses CUDA before main, in the constructor of a static object, and after main, in its
+// destructor. Linked with the driver.
 #include <cstdio>
 
 #include "driver/abi/cuda.h"

@@ -1,8 +1,9 @@
-// A program that ends while its memory is away, or on its way: `ending_program [works]`. It has a handler for
-// its end that is there before its first context, as the driver's own are.
+// A program that ends while its memory is away, or moving: `ending_program [works]`. It registers an exit
+// handler before its first context, as the driver does.
 //
-// "ready", then a line on standard input ends main; "driver ends" from the handler, which goes on with the
-// next line: it says whether the memory is as it was. With "works" another thread uses the device until then.
+// Prints "ready"; a line on standard input ends main; the handler prints "driver ends" and continues with the
+// next line: it reports whether the memory is unchanged. With "works" another thread uses the device until
+// then.
 #include <dlfcn.h>
 
 #include <atomic>

@@ -1,7 +1,7 @@
 """Small CUDA programs for evict_test.py, as probe.py is for shim_test.py: they use memory that comes and goes.
 
-Those that run until they are told check all the time that their data is theirs. A line "ready" says that they hold
-what they are about; a line on standard input tells them to end, or to go on.
+Programs that run until the test ends them check all the time that their data is right. A line "ready" says that they
+hold their memory; a line on standard input tells them to end, or to continue.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def get(address, size):
 
 def until_told(work, threads):
     """Calls work(i, round, ended) again and again in each thread, until there is a line or the end of standard input.
-    Returns how often in all, and what went wrong."""
+    Returns the number of calls, and what went wrong."""
     ended, rounds, wrong = threading.Event(), [0] * threads, []
 
     def run(i):
@@ -59,7 +59,7 @@ def until_told(work, threads):
 
 
 def many_threads():
-    """Threads that set, copy and read memory of their own; each round in a thread that ends after it."""
+    """Threads that set, copy and read memory of their own; each round runs in a new thread."""
     _, context = start()
     threads, size = int(sys.argv[2]), 3 * MIB
     mine = [allocate(size)[1] for _ in range(threads)]
@@ -106,7 +106,7 @@ def comes_and_goes():
 
 
 def holds():
-    """Takes so many MiB in blocks of so many MiB, and tells at each line whether they are as they were."""
+    """Allocates a number of MiB in blocks of a size, and reports at each line whether they are unchanged."""
     _, context = start()
     total, step = int(sys.argv[2]), int(sys.argv[3])
     blocks = []
@@ -128,7 +128,8 @@ def holds():
 
 
 def past_the_gate(name):
-    """The driver's own function, found as no program finds it, and called as the CUDA runtime calls its inner ones."""
+    """The driver's own function, found in a way that no program uses, and called as the CUDA runtime calls its internal
+    functions."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         lines = [line.split() for line in maps if "libcuda.so" in line]
     base = min(int(line[0].partition("-")[0], 16) for line in lines)
@@ -139,7 +140,7 @@ def past_the_gate(name):
 
 
 def ends_away():
-    """Its context is destroyed past the gate, as by the CUDA runtime at a program's end; then it frees."""
+    """Destroys its context past the gate, as the CUDA runtime does at a program's end; then frees."""
     context = pointer()
     assert cuda.cuInit(0) == OK
     assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == OK
@@ -174,21 +175,21 @@ def captures():
 
 
 def loads_a_library():
-    """Loads it when it is told; the library's constructor uses CUDA."""
+    """Loads the library at a line; the library's constructor uses CUDA."""
     start()
     status, address = allocate(4 * MIB)
     assert status == OK
     put(address, bytes([5]) * (4 * MIB))
     os.environ["LOADED_LIBRARY_SETS"] = str(address)
     ready()
-    # Not Python's own: it would read more than the line, of which the constructor gets the next.
+    # Not with Python's own reader: it would read more than the line, and the constructor needs the next one.
     assert os.read(0, 1) == b"\n"
     library = ctypes.CDLL(sys.argv[2])
     return {"status": library.LoadedStatus(), "good": get(address, 4 * MIB) == b"\7" * 4096 + b"\5" * (4 * MIB - 4096)}
 
 
 def captures_into_a_graph():
-    """As captures, into a graph that it has made before."""
+    """As captures, into a graph that exists before."""
     start()
     status, address = allocate(4 * MIB)
     assert status == OK
@@ -228,7 +229,7 @@ def captures_again_and_again():
 
 
 def pauses():
-    """Does nothing; from one line to the next it works, and says "works" before and "rests" after."""
+    """Does nothing; between two lines it works, and prints "works" before and "rests" after."""
     _, context = start()
     status, address = allocate(4 * MIB)
     assert status == OK
@@ -253,7 +254,7 @@ def pauses():
 
 
 def allocates():
-    """Allocates so many MiB of a kind at each line, and tells how that went."""
+    """Allocates a size of a kind at each line, and reports the result."""
     start()
     kind, size = sys.argv[2], int(sys.argv[3]) * MIB if len(sys.argv) > 3 else 16 * MIB
     stream = pointer()
@@ -276,7 +277,8 @@ def allocates():
 
 
 def takes_less():
-    """Takes so many MiB, else half of that, and so on, at once, as the frameworks' allocators do; tells what it got."""
+    """Allocates a number of MiB, else half of that, and so on, without a pause, as the frameworks' allocators do;
+    reports what it got."""
     start()
     size = int(sys.argv[2])
     while size > 0 and allocate(size * MIB)[0] != OK:
@@ -285,7 +287,8 @@ def takes_less():
 
 
 def waits_for_itself():
-    """A stream whose work waits for a word that this program writes at the first line; 0: the default stream."""
+    """A stream whose work waits for a word that this program writes at the first line; with an argument: the default
+    stream."""
     start()
     status, address = allocate(4 * MIB)
     word = pointer()
@@ -305,8 +308,9 @@ def waits_for_itself():
 
 
 def closes():
-    """Closes at each line but the last what it did not open (the driver's apart), and has sockets of its own under
-    those numbers then. Whether its data and what was said at the sockets are right, and how many were closed."""
+    """At each line but the last, closes the descriptors that it did not open (except the driver's), and opens sockets
+    of its own with those numbers. Returns whether its data and the messages at the sockets are right; prints how many
+    it closed."""
     _, context = start()
     blocks = [allocate(8 * MIB)[1] for _ in range(3)]
     for number, address in enumerate(blocks):
@@ -335,7 +339,7 @@ def closes():
 
 
 def forks():
-    """A child of a fork while the parent has memory that can leave: the child is its own, and the parent too."""
+    """A child of a fork while the parent has memory that can leave: both have their own state."""
     start()
     status, address = allocate(8 * MIB)
     assert status == OK
@@ -356,9 +360,9 @@ def forks():
 
 
 def told_of_pointers():
-    """What memory that the shim backs is told to be, as plain memory is."""
+    """The attributes of memory that the shim backs, which must equal those of plain memory."""
     _, context = start()
-    size = 300 * MIB + 1000  # several handles of the driver's
+    size = 300 * MIB + 1000  # several of the driver's handles
     status, address = allocate(size)
     assert status == OK
     answers = []
@@ -387,7 +391,7 @@ def told_of_pointers():
     answers += [cuda.cuMemAllocPitch_v2(ctypes.byref(pitched), ctypes.byref(pitch), size_t(5000), size_t(1000), 4),
                 pitch.value, free(pitched.value), free(pitched.value),
                 cuda.cuMemAllocPitch_v2(ctypes.byref(pitched), ctypes.byref(pitch), size_t(5000), size_t(1000), 3)]
-    # One copy across all of it, and its free in the order of a stream.
+    # One copy across all of it, and a stream-ordered free.
     put(address + 250 * MIB, bytes(range(256)) * (20 * MIB // 256))
     answers.append(get(address + 255 * MIB, 4 * MIB) == bytes(range(256)) * (4 * MIB // 256))
     answers += [free(address + MIB), cuda.cuMemFreeAsync(u64(address), pointer(0)), free(address)]
@@ -407,7 +411,7 @@ def checkpoints():
 
 
 def fills():
-    """All that the device has but so many MiB, until there is a line."""
+    """Takes all of the device's memory but a number of MiB, until there is a line."""
     start()
     room = probe.info()[0] // (2 * MIB) * (2 * MIB) - int(sys.argv[2]) * MIB
     status = allocate(room)[0]
@@ -417,7 +421,7 @@ def fills():
 
 
 def device_used():
-    """What NVML says of the device, without a context."""
+    """NVML's figures of the device, without a context."""
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
     device, memory = pointer(), (u64 * 3)()
     assert nvml.nvmlInit_v2() == OK

@@ -1,5 +1,5 @@
-"""Memory that leaves the GPU and comes back: libgpuman.so in programs on the simulated driver, ordered by a ledger
-served as the daemon does.
+"""Memory leaves the GPU and comes back: libgpuman.so in programs on the simulated driver, with orders of a ledger that
+is served as the daemon serves it.
 
 Usage: evict_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 """
@@ -18,7 +18,7 @@ import unittest
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
 
 ON_GPU, EVICTING, EVICTED, RESTORING, FAILED = 1, 2, 3, 4, 5
-IDLE, AT_GATE = 2, 3  # what a program does
+IDLE, AT_GATE = 2, 3  # activities of a program
 DEINITIALIZED = 4  # the driver's error
 BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER, NO_MOVER = 1, 3, 4, 5, 6, 7
 PATIENCE = 20_000
@@ -39,7 +39,8 @@ class EvictCase(ShimCase):
         return command
 
     def start(self, *words, preload=True):
-        """Ended with all its children: one that waits at the gate would stay for ever."""
+        """Starts a program; the clean-up ends it with all its children: a process that waits at the gate would stay for
+        ever."""
         process = subprocess.Popen(self.command(*words, preload=preload), stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True, start_new_session=True)
 
@@ -57,7 +58,7 @@ class EvictCase(ShimCase):
         return [sys.executable, str(HERE / "evict_probe.py"), *map(str, words)]
 
     def start_probe(self, *words, preload=True):
-        """Started, and holding what it is about."""
+        """Starts a probe and waits until it holds its memory."""
         process = self.start(*self.probe_command(*words), preload=preload)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
@@ -77,13 +78,13 @@ class EvictCase(ShimCase):
         return json.loads(ledger("stages"))
 
     def only(self, ledger):
-        """The one process of the job."""
+        """The only process of the job."""
         stages = self.stages(ledger)
         self.assertEqual(len(stages), 1, stages)
         return stages[0]
 
     def until(self, what):
-        """Waits until what() is true, and returns that."""
+        """Waits until what() is true, and returns its value."""
         end = time.monotonic() + 60
         while not (got := what()):
             self.assertLess(time.monotonic(), end)
@@ -91,7 +92,7 @@ class EvictCase(ShimCase):
         return got
 
     def until_on_gpu(self, ledger):
-        """The thread that answers starts with the first context, and may come after the program's word."""
+        """The service thread starts with the first context, perhaps after the program's "ready"."""
         self.until(lambda: self.only(ledger)["stage"] == ON_GPU)
 
     def order(self, ledger, pid, out):
@@ -103,7 +104,7 @@ class EvictCase(ShimCase):
         self.assertEqual((one["stage"], one["answered"], one["trouble"]), (stage, True, trouble), one)
 
     def kill_mover(self, ledger):
-        """Where one runs just now; returns when it has ended, as who starts the next one sees it."""
+        """Kills the mover that runs now; returns when it has ended for a parent that starts the next one."""
         pid = int(ledger("mover"))
         if pid > 0:
             os.kill(pid, signal.SIGKILL)
@@ -125,7 +126,7 @@ class EvictCase(ShimCase):
 
 class Data(EvictCase):
     def cycle(self, ledger, pid):
-        """Away and back; where the process stood each time, None when it is gone."""
+        """Evicts and restores; returns the state each time, None if the process is gone."""
         stood = []
         for out in (1, 0):
             ledger("order", pid, out)
@@ -143,10 +144,10 @@ class Data(EvictCase):
         for cycle in range(20):
             out, back = self.cycle(ledger, pid)
             if out is None or back is None:
-                break  # it came to its end on a slow machine
+                break  # the program ended on a slow machine
             self.assertEqual((out["stage"], back["stage"]), (EVICTED, ON_GPU))
             if cycle == 0:
-                self.assertEqual((out["evicted"], out["evictable"]), (8 * MIB, 0))  # and its small ones
+                self.assertEqual((out["evicted"], out["evictable"]), (8 * MIB, 0))  # and its small allocations
                 self.assertEqual((back["evicted"], back["evictable"]), (0, 8 * MIB))
         events = [json.loads(line) for line in process.stdout.read().splitlines()]
         self.assertEqual(process.wait(), 0, events[-3:])
@@ -215,7 +216,7 @@ class AProcessThatIsAway(EvictCase):
             self.assert_stands(self.order(ledger, pid, True), EVICTED)
             other = self.start(*self.probe_command("checkpoints", pid), preload=False)
             self.assertEqual(json.loads(other.stdout.readline()), [0, 0])
-            self.assertLessEqual(self.device_used(), at_start + 4 * MIB)  # what the driver leaves there
+            self.assertLessEqual(self.device_used(), at_start + 4 * MIB)  # the driver's residue on the device
             self.assertEqual(self.finish(other), [0, 0])
             self.assert_stands(self.order(ledger, pid, False), ON_GPU)
             self.assertTrue(json.loads(self.tell(process))["good"])
@@ -288,7 +289,7 @@ class AProgramAtItsEnd(EvictCase):
             os.kill(mover, signal.SIGCONT)
 
     def test_while_it_leaves_stays_where_it_is(self):
-        """Nothing of it is unmapped once the driver's own end may have come."""
+        """The shim unmaps none of the program's memory once the driver's own end may have begun."""
         ledger = self.evictable()
         process, pid = self.start_ending(ledger, "works")
         ledger("watch", 1000)
@@ -314,7 +315,7 @@ class AProgramAtItsEnd(EvictCase):
         self.until(lambda: (ledger("await", pid, 20), ledger("moved").split()[1] == str(24 * MIB) or
                             time.monotonic() > ended + 3)[1])
         stage = self.only(ledger)["stage"]
-        if time.monotonic() < ended + 4:  # one that lives on for long comes back in any case
+        if time.monotonic() < ended + 4:  # a process that lives longer comes back anyway
             self.assertEqual(stage, RESTORING)
         self.assert_ends_well(process)
 
@@ -328,7 +329,7 @@ class AProgramAtItsEnd(EvictCase):
 
 
 class AThreadThatIsCancelled(EvictCase):
-    """Comes back from its call first: nothing of the shim's is left as it was in the middle of it."""
+    """The thread first returns from its call: the shim leaves nothing half done."""
 
     def start_cancelled(self, ledger):
         process = self.start(str(BUILD / "tests/cancelled_program"))
@@ -372,11 +373,11 @@ class AProgramThatClosesWhatItDidNotOpen(EvictCase):
             out = self.order(ledger, pid, True)
             self.assert_stands(out, EVICTED)
             self.assertEqual((out["evicted"], out["evictable"]), (24 * MIB, 0))
-            closed.append(int(self.tell(process)))  # while it is away
+            closed.append(int(self.tell(process)))  # while its memory is away
             back = self.order(ledger, pid, False)
             self.assert_stands(back, ON_GPU)
             self.assertEqual((back["evicted"], back["evictable"]), (0, 24 * MIB))
-            closed.append(int(self.tell(process)))  # while what has come back is kept
+            closed.append(int(self.tell(process)))  # while the returned memory is kept
         self.assertTrue(all(closed), closed)
         answer = self.finish(process)
         self.assertEqual(answer["good"], [True] * 3)
@@ -386,7 +387,7 @@ class AProgramThatClosesWhatItDidNotOpen(EvictCase):
 
 class ManyOrders(EvictCase):
     def test_leave_nothing_behind(self):
-        """Descriptors, threads and memory are after 200 times what they were after the first."""
+        """Descriptors, threads and memory are the same after 200 times as after the first."""
         ledger = self.evictable()
         process = self.start_probe("holds", 16, 8)
         pid = self.only(ledger)["pid"]
@@ -431,7 +432,7 @@ class ManyOrders(EvictCase):
             process.wait()
             self.until(lambda: (ledger("reclaim"), ledger("used", self.uuid), ledger("host"), self.stages(ledger))[1:]
                        == ("0", "0", []))
-        # What the mover had of the last one it lets go by itself.
+        # The mover releases the last process's memory by itself.
         self.until(lambda: self.device_used() == at_start)
 
 
@@ -490,7 +491,7 @@ class Descriptors(EvictCase):
         self.assertEqual(self.order(ledger, pid, True)["stage"], ON_GPU)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(3, few - 40), hard))  # below all that is open
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(3, few - 40), hard))  # below the number of open descriptors
         self.assertEqual(self.order(ledger, pid, False)["stage"], EVICTED)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
@@ -574,7 +575,7 @@ class WhatCannotBe(EvictCase):
         self.assertEqual(self.finish(process), {"waited": 0, "good": True})
 
     def test_that_is_withdrawn_lets_the_program_go_on_at_once(self):
-        ledger = self.evictable(patience=3_600_000)  # an hour: nobody waits for it
+        ledger = self.evictable(patience=3_600_000)  # an hour: no process waits for it
         process = self.start_probe("waits_for_itself")
         pid = self.only(ledger)["pid"]
         for _ in range(3):
@@ -597,7 +598,7 @@ class WhatCannotBe(EvictCase):
         self.assertNotEqual(failed["driver"], 0)
         process.stdin.write("\n")
         process.stdin.flush()
-        self.assertEqual(process.wait(), 1)  # by the error of its next call
+        self.assertEqual(process.wait(), 1)  # because its next call failed
 
     def test_in_a_job_that_was_not_started_for_it_is_refused(self):
         ledger = self.serve()
@@ -610,7 +611,8 @@ class WhatCannotBe(EvictCase):
 
 class OddPrograms(EvictCase):
     def test_that_wait_at_the_gate_while_they_load_a_library_come_back(self):
-        """They have the linker's lock, and who brings them back calls functions of the driver for the first time."""
+        """The program holds the linker's lock, and the service thread calls functions of the driver for the first
+        time."""
         ledger = self.evictable()
         process = self.start_probe("loads_a_library", BUILD / "tests/loaded_library.so")
         pid = self.only(ledger)["pid"]
@@ -623,7 +625,7 @@ class OddPrograms(EvictCase):
         self.assertEqual(self.finish(process), {"status": 0, "good": True})
 
     def test_that_change_their_environment_are_not_asked_for_it_by_another_thread(self):
-        """getenv and setenv at the same time are no thing that a library may do to its program."""
+        """A library must not call getenv while its program may call setenv."""
         ledger = self.evictable()
         ledger("watch", 20)
         process = self.start(BUILD / "tests/odd_program", "environment")
@@ -638,7 +640,7 @@ class OddPrograms(EvictCase):
         process = self.start_probe("forks")
         pid = self.only(ledger)["pid"]
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
-        self.assertEqual(self.tell(process), "ready\n")  # said by the child, while its parent is away
+        self.assertEqual(self.tell(process), "ready\n")  # printed by the child, while its parent is away
         self.assertEqual(ledger("order", pid, 0), "ok")
         self.assertEqual(ledger("await", pid, 60_000), "ok")
         answer = self.finish(process)
@@ -655,7 +657,7 @@ class OddPrograms(EvictCase):
                 self.assertEqual(ledger("used", self.uuid), "0")
 
     def test_of_the_conformance_suite_get_the_drivers_answers(self):
-        """But for legacy IPC, which the driver refuses for memory that is mapped."""
+        """Except for legacy IPC, which the driver refuses for mapped memory."""
         suite = BUILD / "tests/conformance_test"
         if not suite.exists():
             self.skipTest("the suite is not built")

@@ -1,7 +1,7 @@
-"""libgpuman.so in programs of every kind, most of which it has nothing to do with: they run as they run without it.
+"""libgpuman.so in programs of every kind, most without CUDA: they run as they run without it.
 
-Usage: guests_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. What needs a compiler, a JVM or root that is not there is
-skipped.
+Usage: guests_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. Tests that need a missing compiler,
+JVM or root are skipped.
 """
 
 import json
@@ -40,7 +40,7 @@ int main(void) {
 """
 
 
-# Whose dlsym a program gets that was linked with an older or a newer glibc.
+# Which dlsym a program gets that was linked with an older or a newer glibc.
 BINDS = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -55,7 +55,7 @@ int main(void) {
 """
 
 
-# A driver of a later CUDA, in which one function has a newer one of its name.
+# A driver of a later CUDA, which has a newer version of one function.
 LATER_DRIVER = r"""
 #include <stddef.h>
 #include <string.h>
@@ -70,7 +70,7 @@ int cuGetProcAddress_v2(const char* name, void** out, int version, unsigned long
   return flags != 0;
 }
 """
-# Which of the answers are the shim's, and which the driver's newer one.
+# Which answers are the shim's, and which the driver's newer function.
 ASKS_LATER_DRIVER = r"""
 import ctypes, json, sys
 driver, shim = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
@@ -85,8 +85,8 @@ print(json.dumps({"known": asked(b"cuMemAlloc", 12000) == address(shim.cuMemAllo
 """
 
 
-# At a fixed address, linked with the driver: what has its address taken has that in the program itself, and whoever
-# looks for it everywhere finds it there first.
+# A program at a fixed address, linked with the driver: a function whose address it takes has that address in the
+# program itself, and a search of all libraries finds it there first.
 FIXED_PROGRAM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -116,7 +116,7 @@ class Guests(ShimCase):
                 **variables}
 
     def both(self, command, variables=None, **options):
-        """The command without the shim and with it: status, output and errors of each."""
+        """Runs the command without the shim and with it; returns status, output and errors of each."""
         answers = []
         for preload in ({}, {"LD_PRELOAD": SHIM}):
             done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=False,
@@ -142,7 +142,7 @@ class Guests(ShimCase):
 
 
 class OtherLibcs(Guests):
-    """Nothing holds these to a limit but the guard. They have to start."""
+    """Only the guard limits these programs. They must start."""
 
     def test_a_static_program(self):
         self.assertEqual(self.same([self.compiled("static", "gcc", "-static")])[0], 7)
@@ -152,7 +152,7 @@ class OtherLibcs(Guests):
         self.assertEqual(self.same([self.compiled("musl_static", "musl-gcc", "-static")])[0], 7)
 
     def test_a_program_of_32_bits_gets_one_line_of_the_linkers(self):
-        """ld.so tells of each library that it cannot preload. No CUDA is left for such programs."""
+        """ld.so reports each library that it cannot preload. There is no CUDA for such programs."""
         program = self.compiled("narrow", "gcc", "-m32")
         without, with_shim = self.both([program])
         self.assertEqual((without[0], with_shim[:2]), (7, without[:2]))

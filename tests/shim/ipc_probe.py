@@ -1,6 +1,6 @@
-"""Small CUDA programs for ipc_test.py, as evict_probe.py: they share memory by legacy IPC.
+"""Small CUDA programs for ipc_test.py, as in evict_probe.py: they share memory by legacy IPC.
 
-A handle is told and given as hexadecimal digits.
+Handles are read and printed as hexadecimal digits.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import probe
 from evict_probe import get, put, ready
 from probe import MIB, OK, allocate, cuda, free, pointer, size_t, start, u64
 
-EDGE = 4096  # bytes at each end that are written and read
+EDGE = 4096  # bytes at each end that the programs write and read
 
 
 class Handle(ctypes.Structure):
@@ -57,9 +57,9 @@ def told_range(address):
 
 
 def exports():
-    """Blocks of the sizes of the arguments, each filled with its number. A line "share" tells their handles; one
-    "holds N" whether they have N in all bytes; "free", "destroy" and "make SIZE…" do that, and "user
-    UID" becomes that user."""
+    """Allocates blocks of the given sizes and fills each with its number. A line "share" prints their handles; "holds
+    N" prints whether all of their bytes are N; "free", "destroy" and "make SIZE…" do that, and "user UID" becomes that
+    user."""
     _, context = start()
     sizes, blocks = [], []
 
@@ -96,7 +96,7 @@ def exports():
 
 
 def shares_one_of_two():
-    """At each line whether both are as they were."""
+    """Reports at each line whether both are unchanged."""
     start()
     sizes = [4 * MIB, 8 * MIB]
     blocks = [allocate(size)[1] for size in sizes]
@@ -110,7 +110,7 @@ def shares_one_of_two():
 
 
 def imports():
-    """Lines: "open HANDLE SIZE", "holds N" (of what is opened), "fill N", "close", "destroy"."""
+    """Lines: "open HANDLE SIZE", "holds N" (of what is open), "fill N", "close", "destroy"."""
     _, context = start()
     opened = []
     ready()
@@ -147,7 +147,7 @@ def imports():
 
 
 def shares_with_a_child():
-    """A child, which uses the driver only after the fork, opens what its parent shares."""
+    """A child, which uses the driver only after the fork, opens memory that its parent shares."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -169,7 +169,7 @@ def shares_with_a_child():
 
 
 def shares_what_others_made():
-    """Memory of other calls: the driver's answers."""
+    """The driver's answers for memory of other calls."""
     start()
     status, handle = probe.create(2 * MIB)
     assert status == OK

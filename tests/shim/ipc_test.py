@@ -1,8 +1,8 @@
 """Memory of shared jobs that programs share by legacy IPC: libgpuman.so in programs on the simulated driver. As
 evict_test.py.
 
-Usage: ipc_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. With GPUMAN_TEST_ON_DEVICE=1 on the machine's own
-GPU, which nobody else may use meanwhile.
+Usage: ipc_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. GPUMAN_TEST_ON_DEVICE=1 uses the
+machine's own GPU, which no other program may use meanwhile.
 """
 
 import json
@@ -41,7 +41,7 @@ class IpcCase(LeaseCase):
             self.assertEqual(self.ask(importer, "open", handle, size), 0)
 
     def pair(self, sizes):
-        """An exporter and an importer that has opened all of it."""
+        """Starts an exporter, and an importer that has opened all of its memory."""
         exporter = self.start_probe("exports", *sizes)
         importer = self.start_probe("imports")
         self.open_all(importer, self.shared(exporter), sizes)
@@ -133,7 +133,7 @@ class SharedMemory(IpcCase):
         self.assertEqual(self.device_files(pid), 0)
 
     def device_files(self, pid):
-        """Descriptors of the simulated driver's memory that the process has in all tables of its threads."""
+        """The descriptors of the simulated driver's memory that the process has in all tables of its threads."""
         links = [os.readlink(file) for file in pathlib.Path(f"/proc/{pid}/task").glob("*/fd/*")]
         return sum(link.startswith("/memfd:gpuman-sim-shared-memory") for link in links)
 
@@ -230,7 +230,7 @@ class Descriptors(IpcCase):
         exporter = self.start_probe("exports", *SIZES)
         pid = self.only(ledger)["pid"]
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        for beside in (0, 1, 2):  # none at all; some, but not for all pieces
+        for beside in (0, 1, 2):  # none at all; some, but not enough for all pieces
             held = set(map(int, os.listdir(f"/proc/{pid}/fd")))
             few = min(set(range(100)) - held) + beside
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, hard))
@@ -248,12 +248,12 @@ class ManyTimes(IpcCase):
         exporter, importer = self.start_probe("exports"), self.start_probe("imports")
 
         def descriptors_of(pid):
-            """How many each thread has: the one that serves has a table of its own."""
+            """How many descriptors each thread has: the service thread has a table of its own."""
             tables = pathlib.Path(f"/proc/{pid}/task").glob("*/fd")
             return tuple(sorted({len(list(table.iterdir())) for table in tables}))
         pids, seen = [one["pid"] for one in self.stages(ledger)], set()
         self.assertEqual(len(pids), 2)
-        # A thread that serves begins with its process's table.
+        # A service thread begins with its process's table.
         self.until(lambda: all(len(descriptors_of(pid)) == 2 for pid in pids))
         for _ in range(30):
             self.assertEqual(self.ask(exporter, "make", *SIZES), None)

@@ -1,5 +1,5 @@
-"""Programs that take turns on a GPU: held and let go, memory that leaves in parts, what they are seen to do, and
-allocations that wait for room. As evict_test.py.
+"""Programs that take turns on a GPU: they are held and released, their memory leaves in parts, the daemon sees their
+activity, and allocations wait for room. As evict_test.py.
 
 Usage: lease_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 """
@@ -134,7 +134,7 @@ class Parts(LeaseCase):
         self.assert_good(process)
 
     def test_and_all_that_is_left_from_any_state_to_any(self):
-        """Leave, hold, take and run in every order; what is away is told, and the data are right."""
+        """Evict, hold, take and run in every order; the stages report what is away, and the data is right."""
         ledger = self.sharing()
         chance = random.Random(5)
         process = self.start_probe("holds", 64, 4)
@@ -222,8 +222,8 @@ class Deaths(LeaseCase):
         chance = random.Random(11)
         for number in range(24):
             back = number % 3 == 2
-            # A process that has given its memory up needs the daemon's copies, which this driver does not keep:
-            # a mover that copies out is left alone.
+            # The data of a process that has given its memory up needs the daemon's copies, which this test does not
+            # keep: so it does not kill a mover that copies out.
             ledger("order", pid, *(("0",) if back else ("take", chance.randrange(1, 96) * MIB)))
             if back:
                 ledger("await", pid, chance.randrange(0, 40))
@@ -291,7 +291,7 @@ class Activity(LeaseCase):
     IDLE_MS = 20
 
     def activity(self, ledger):
-        ledger("await", "all", 2)  # serves
+        ledger("await", "all", 2)  # the server works meanwhile
         return self.only(ledger)["activity"]
 
     def until_activity(self, ledger, wanted):
@@ -313,7 +313,7 @@ class Activity(LeaseCase):
             self.until_activity(ledger, IDLE)
             bells = int(ledger("bells"))
             self.assertGreater(bells, 0)
-            self.tell(process)  # works until it is told to stop
+            self.tell(process)  # works until a line tells it to stop
             self.until_activity(ledger, IS_BUSY)
             done = self.only(ledger)["completed"]
             self.until(lambda: self.only(ledger)["completed"] > done)
@@ -371,9 +371,9 @@ class Room(LeaseCase):
                 one = self.until(lambda: [one for one in self.stages(ledger) if one["activity"] == FOR_ROOM])[0]
                 self.assertGreater(one["wants"], 0)
                 self.until(lambda: (ledger("await", "all", 2), int(ledger("bells")) > 0)[1])
-                ledger("offer")  # not enough: it waits on
+                ledger("offer")  # not enough: it still waits
                 self.until(lambda: (ledger("await", "all", 2), int(ledger("bells")) > 1)[1])
-                self.hold(ledger, pid)  # who waits for room does not hinder
+                self.hold(ledger, pid)  # an allocation that waits for room does not prevent it
                 self.run_again(ledger, pid)
                 self.assertEqual(self.only(ledger)["activity"], FOR_ROOM)
                 ledger("room", self.uuid, "-")

@@ -1,17 +1,17 @@
-// A daemon's half of the shim's protocol, for tests: one ledger, joined by every process that asks.
+// The daemon's side of the shim's protocol, for tests: one ledger for every process that asks.
 //
 //   ledger_server SOCKET [--job N] [--gpu UUID LIMIT CONTEXT]… [--nobody] [--evictable BUDGET PATIENCE_MS]
 //                 [--adopt PID FD] [--mover PROGRAM]
 //
-// Prints "ready", then obeys one command a line and answers each with one line:
+// Prints "ready", then executes one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
 //   order PID|all 0|1|hold|take [BYTES]   await PID|all MILLISECONDS (until they have answered)   stages host
 //   drop   mover (its pid)   stop   bells   watch MILLISECONDS   patience MILLISECONDS (for room)
 //   room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit BYTES|- (that memory comes back
 //   with) grant PID BYTES   moved (bytes that notices told: out, in)
-// --nobody answers every process that it is in no job; a BUDGET of - is none; --adopt takes the ledger over
-// that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and anew
-// when it has ended. Ends with its standard input.
+// --nobody answers every process that it is in no job; a BUDGET of - means none; --adopt takes over the
+// ledger that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and
+// again after it has ended. Ends with its standard input.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -42,7 +42,7 @@ struct Options {
   bool nobody = false;
 };
 
-// A gpuman-mover, told of every process that comes.
+// A gpuman-mover that learns of every process.
 class TestMover {
  public:
   explicit TestMover(std::string program) : program_(std::move(program)) {}
@@ -59,11 +59,11 @@ class TestMover {
     Ask({.verb = suspend::Verb::kGrant, .process = process, .bytes = bytes}, -1);
   }
 
-  bool whole = false;                 // as the daemon takes memory of who shares
-  std::optional<base::Bytes> credit;  // for what comes back
+  bool whole = false;                 // how the daemon takes memory of jobs that share
+  std::optional<base::Bytes> credit;  // for memory that comes back
   std::uint64_t moved_out = 0, moved_in = 0;
 
-  // Whether it has something to do.
+  // Whether requests are open.
   bool Busy() {
     while (socket_.ok() && !asked_.empty()) {
       pollfd entry{socket_.get(), POLLIN, 0};
@@ -87,7 +87,7 @@ class TestMover {
       if (answer->outcome != suspend::Outcome::kDone) {
         std::cerr << "mover: " << answer->message << std::endl;
       } else if (verb == suspend::Verb::kTake && !whole) {
-        // What it has taken is copied when this is answered.
+        // The mover copies what it has taken before it answers this.
         const auto secure = suspend::Verb::kSecure;
         asked_[Ask({.id = ++last_, .verb = secure, .process = process}, -1)] = {secure, process};
       }
@@ -105,7 +105,8 @@ class TestMover {
     started_ = std::move(*started);
     socket_ = std::move(started_.socket);
     if (!mover::ReceivePacket(socket_.get())) return false;  // its greeting
-    // With a context and some host memory, so that what a test measures on the device does not change.
+    // Waits until the mover has a context and some host memory, so that the device's figures of a test do not
+    // change.
     for (;;) {
       Ask({.id = ++last_, .verb = suspend::Verb::kPrepare, .bytes = base::MiB(64)}, -1);
       const auto packet = mover::ReceivePacket(socket_.get());
@@ -210,11 +211,11 @@ class Test {
     return true;
   }
 
-  // Serves meanwhile.
+  // Serves while it waits.
   std::string Await(const std::string& whom, std::uint64_t milliseconds) {
     constexpr int kLookEveryMs = 2;
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-    // The mover's notices are read in any case.
+    // Reads the mover's notices in any case.
     while ((mover_ && mover_->Busy()) || !Answered(whom)) {
       if (std::chrono::steady_clock::now() > end) return "too late";
       pollfd entry{server_->descriptor(), POLLIN, 0};

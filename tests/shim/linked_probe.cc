@@ -1,4 +1,5 @@
-// A program that is linked with libcuda.so.1, for what Python cannot do: `linked_probe NAME` prints JSON.
+// A program that is linked with libcuda.so.1, for tests that Python cannot do: `linked_probe NAME` prints
+// JSON.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -48,7 +49,7 @@ bool Start() {
   return cuInit(0) == CUDA_SUCCESS && cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS;
 }
 
-// Allocates up to the limit through the names themselves.
+// Allocates up to the limit by direct calls of the functions.
 int Linked() {
   const std::size_t before = Free();
   const int status = Allocate(64 * kMiB), beyond = Allocate(std::size_t{1} << 36);
@@ -56,7 +57,7 @@ int Linked() {
   return 0;
 }
 
-// Each way to ask for one function gives the same answer, and only one who asks for the next gets the
+// Each way to look up a function gives the same answer; only a lookup of the next definition gives the
 // driver's.
 int Addresses() {
   void* const handle = ::dlopen("libcuda.so.1", RTLD_LAZY);
@@ -78,7 +79,7 @@ int Addresses() {
   return 0;
 }
 
-// Closes the library, and the descriptor that the shim keeps, and opens something else in its place.
+// Closes the library and the descriptor that the shim keeps, and opens another file in its place.
 int Closing() {
   void* const handle = ::dlopen("libcuda.so.1", RTLD_LAZY);
   const auto allocate = reinterpret_cast<fn::cuMemAlloc_v2*>(::dlsym(handle, "cuMemAlloc_v2"));
@@ -100,7 +101,7 @@ int Closing() {
   return 0;
 }
 
-// Overwrites the ledger, again and again, and goes on.
+// Overwrites the ledger, again and again, and continues.
 int Scribble() {
   std::ifstream maps("/proc/self/maps");
   unsigned long begin = 0, end = 0;
@@ -123,7 +124,7 @@ int Scribble() {
   return 0;
 }
 
-// Nanoseconds of one allocation and its free, median of many.
+// The nanoseconds of one allocation and its free: the median of many.
 int Cost() {
   std::vector<double> times;
   for (int round = 0; round < 200; ++round) {

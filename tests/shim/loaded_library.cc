@@ -1,6 +1,6 @@
-// A library that uses CUDA in a constructor, as those with kernels do that are loaded after CUDA has begun:
-// the thread that loads it has the linker's lock meanwhile. Once it is told to (a line on standard input) it
-// sets the memory of which LOADED_LIBRARY_SETS has the address.
+// A library that uses CUDA in a constructor, as libraries with kernels do that are loaded after CUDA has
+// begun: the loading thread holds the linker's lock meanwhile. At a line on standard input the constructor
+// sets the memory at the address in LOADED_LIBRARY_SETS.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -32,5 +32,5 @@ const Constructed constructed;
 
 }  // namespace
 
-// The driver's status; below 0: it did not come to that.
+// The driver's status; below 0: the constructor did not get that far.
 extern "C" __attribute__((visibility("default"))) int LoadedStatus() { return constructed.status; }

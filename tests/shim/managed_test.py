@@ -1,5 +1,5 @@
 """Managed memory in place of plain memory (gpuman run --oversubscribe, GPUs without virtual memory): libgpuman.so in
-programs on the simulated driver, with a ledger served as the daemon does.
+programs on the simulated driver, with a ledger that is served as the daemon serves it.
 
 Usage: managed_test.py [NAME...]; GPUMAN_BUILD_DIR names the build.
 """
@@ -9,7 +9,7 @@ import unittest
 
 from shim_test import MIB, ShimCase, total
 
-CONTEXT = 106 * MIB  # of the simulated RTX 4050, and its code
+CONTEXT = 106 * MIB  # on the simulated RTX 4050, with its code
 DEVICE = 346 * MIB   # of which 225 are the driver's
 NO_LIMIT = (1 << 64) - 1
 
@@ -33,7 +33,7 @@ class ManagedCase(ShimCase):
         return self.run_load("--alloc", f"{size // MIB}MiB", "--step", "4MiB", "--verify", "--iterations", "1")
 
     def steps(self, ledger):
-        """What a program says it has, and what its slot says, at each of its steps."""
+        """What a program reports of its memory, and what its slot says, at each of its steps."""
         process = self.start(*self.probe_command("managed_comes_and_goes"))
         said = json.loads(process.stdout.readline())
         counts = [json.loads(ledger("stages"))[0]]
@@ -109,7 +109,7 @@ class Shared(ManagedCase):
     def test_memory_that_the_daemon_can_move_is_not_managed(self):
         said, counts = self.steps(self.begin())
         self.assertEqual(said["managed"], [False, False, True, False])
-        self.assertEqual((counts[0]["managed"], counts[0]["evictable"]), (2 * MIB, 10 * MIB))  # with the slab of what is small
+        self.assertEqual((counts[0]["managed"], counts[0]["evictable"]), (2 * MIB, 10 * MIB))  # with the slab
 
 
 class SharedAndManaged(Shared):

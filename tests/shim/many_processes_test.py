@@ -1,7 +1,8 @@
-"""A thousand processes of one job at once: each counts in the job's ledger, and afterwards nothing is left there.
+"""A thousand processes of one job at once: each counts in the job's ledger, and afterwards the ledger is empty.
 
-They start GPUMAN_MANY_STARTS at a time (all of them): each waits for the daemon's answer, however many ask before it.
-Runs on the driver that it sees; the device must have room for as many contexts. GPUMAN_BUILD_DIR names the build.
+GPUMAN_MANY_STARTS of them start at the same time (default: all): each waits for the daemon's answer, however many ask
+before it. Runs on the driver that it sees; the device must have room for as many contexts. GPUMAN_BUILD_DIR names the
+build.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ class ThousandProcesses(unittest.TestCase):
             limit = PROCESSES * EACH
             served = stack.enter_context(ledger.Ledger(socket, "--gpu", uuid, limit, 0))
             command = [str(machine.build_dir() / "tests/race_load"), "--take", str(EACH // MIB)]
-            # All of them read one pipe and write to another.
+            # All of them read from one pipe and write to another.
             hold, held = os.pipe()
             said, says = os.pipe()
             processes, answers = [], b""

@@ -1,7 +1,7 @@
-// Programs that are not as others: `odd_program NAME` allocates through CUDA in its own way and prints JSON.
+// Unusual programs: `odd_program NAME` allocates through CUDA in its own way and prints JSON.
 //
-// It finds the driver by dlsym, and has a dlsym and a getenv of its own in front of everybody's. The other
-// ways are in early_program.cc (before main) and deep_library.cc (RTLD_DEEPBIND).
+// It finds the driver by dlsym, and has a dlsym and a getenv of its own in front of all others.
+// early_program.cc (before main) and deep_library.cc (RTLD_DEEPBIND) have other ways.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ int Report(const Driver& driver, bool good) {
   return 0;
 }
 
-// Its own dlsym is asked.
+// The lookup uses its own dlsym.
 int OwnDlsym() {
   const Driver driver("libcuda.so.1");
   return driver.Start() ? Report(driver, asked > 0) : 1;
@@ -58,7 +58,7 @@ struct stat StatOf(int descriptor) {
   return status;
 }
 
-// Every number that there is becomes this file.
+// Makes every free descriptor number a duplicate of this file.
 void Occupy(int file) {
   for (int number = kFirst; number <= kLast; ++number)
     if (number != file && ::fcntl(number, F_GETFD) < 0) ::dup2(file, number);
@@ -73,7 +73,8 @@ bool AreStill(int file) {
   return true;
 }
 
-// Closes whatever it did not open, before it uses CUDA and after it has: all numbers are its own file then.
+// Closes all descriptors that it did not open, before and after it uses CUDA; then all numbers refer to its
+// own file.
 int CloseFrom() {
   ::closefrom(kFirst);
   const Driver driver("libcuda.so.1");
@@ -83,13 +84,14 @@ int CloseFrom() {
   const int file = ::mkstemp(name);
   ::unlink(name);
   Occupy(file);
-  // What does not fit makes the shim look for processes of the job that have ended, by its descriptor.
+  // A request that does not fit makes the shim look, by its descriptor, for processes of the job that have
+  // ended.
   driver.Allocate(std::size_t{1} << 35);
   struct flock lock {};
   lock.l_type = F_WRLCK;
   const bool unlocked = ::fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
   const bool alone = AreStill(file);
-  // A child asks anew, and closes what its parent left it, if that is still there.
+  // A child connects again, and closes what its parent left it, if that still exists.
   std::fflush(stdout);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -112,7 +114,7 @@ int Reload() {
   return Report(Driver("libcuda.so.1"), good);
 }
 
-// Another thread than the one that runs main never reads the environment, whatever happens meanwhile.
+// A thread other than main's never reads the environment.
 int Environment() {
   const Driver driver("libcuda.so.1");
   if (!driver.Start() || driver.Allocate(4 * kMiB) != CUDA_SUCCESS) return 1;
@@ -122,19 +124,19 @@ int Environment() {
   return Report(driver, __atomic_load_n(&read_elsewhere, __ATOMIC_SEQ_CST) == 0);
 }
 
-// Through a library that binds to what it brings along before all else.
+// Allocates through a library that prefers its own definitions.
 int Deep(const char* path) {
   void* const library = ::dlopen(path, RTLD_NOW | RTLD_DEEPBIND);
   if (library == nullptr) return 1;
   auto* const take = reinterpret_cast<int (*)(std::size_t)>(::dlsym(library, "DeepTake"));
   std::printf("{\"beyond\": %d}\n", take(std::size_t{1} << 30));
   std::fflush(stdout);
-  return std::getchar() == EOF ? 0 : 1;  // until nobody holds it any more
+  return std::getchar() == EOF ? 0 : 1;  // until the process is no longer held
 }
 
 }  // namespace
 
-// As hooking libraries and debuggers define it.
+// Defined as in hooking libraries and debuggers.
 extern "C" __attribute__((visibility("default"))) void* dlsym(void* handle, const char* symbol) noexcept {
   using Dlsym = void*(void*, const char*);
   static Dlsym* const next = [] {
@@ -146,7 +148,7 @@ extern "C" __attribute__((visibility("default"))) void* dlsym(void* handle, cons
   return next(handle, symbol);
 }
 
-// Everybody's in this process as well.
+// All code in this process calls it, too.
 extern "C" __attribute__((visibility("default"))) char* getenv(const char* name) noexcept {
   if (::gettid() != ::getpid()) __atomic_fetch_add(&read_elsewhere, 1, __ATOMIC_SEQ_CST);
   const std::size_t length = std::strlen(name);

@@ -1,6 +1,6 @@
-"""Small CUDA programs for own_memory_test.py, as evict_probe.py: they make and map device memory themselves.
+"""Small CUDA programs for own_memory_test.py, as in evict_probe.py: they make and map device memory themselves.
 
-At each line on standard input they tell whether all of it is as they left it, with the access that they gave.
+At each line on standard input they report whether all of it is unchanged, with the access that they set.
 """
 
 import ctypes
@@ -68,7 +68,7 @@ def export(handle):
 
 
 def mapped(size, **named):
-    """Memory as PyTorch makes it, at addresses of its own."""
+    """Maps memory as PyTorch does, at addresses of its own."""
     status, handle = make(size, **named)
     assert status == OK, status
     address = reserve(size)
@@ -122,7 +122,7 @@ class Segment:
 
 
 def expands():
-    """At each line more and less of segments of 2 and of 20 MiB, one whose handles are kept and one whose are not."""
+    """At each line, grows or shrinks segments of 2 and of 20 MiB, one whose handles are kept and one whose are not."""
     start()
     segments = [Segment(2 * MIB, 64), Segment(20 * MIB, 16, keep=False)]
     for segment in segments:
@@ -152,7 +152,7 @@ def expands_all_the_time():
 
 
 def kinds():
-    """Memory of every kind. What may leave is 26 MiB."""
+    """Memory of every kind. 26 MiB of it may leave."""
     start()
     leaves = {"plain": mapped(2 * MIB, types=0), "shareable": mapped(2 * MIB), "direct": mapped(2 * MIB, direct=1),
               "large": mapped(16 * MIB)}
@@ -190,7 +190,8 @@ def kinds():
 
 
 def handles():
-    """What handles answer, as without the shim; "ready" in the middle, when all may have been away."""
+    """The handles' answers, which must be as without the shim; prints "ready" in the middle, when all may have been
+    away."""
     start()
     answers = []
     address, handle = mapped(4 * MIB)
@@ -248,7 +249,7 @@ def takes():
 
 
 def access_of(address):
-    """Of each device that the process sees."""
+    """The answers for each device that the process sees."""
     answers = []
     for device in range(2):
         flags, where = ctypes.c_ulonglong(), (ctypes.c_int * 2)(1, device)
@@ -257,7 +258,7 @@ def access_of(address):
 
 
 def two_devices():
-    """Memory on both, on the second last; at each line copies between them, and what each may do."""
+    """Memory on both devices; at each line copies between them, and reports each device's access."""
     _, context = start()
     before = [allocate(size)[1] for size in (8 * MIB, 1000)]
     other, ignored = pointer(), pointer()
@@ -286,7 +287,7 @@ def two_devices():
 
 
 def many():
-    """So many chunks of 2 MiB, each with its number."""
+    """Allocates a number of chunks of 2 MiB, each with its number."""
     start()
     segment = Segment(2 * MIB, int(sys.argv[2]))
     for number in range(int(sys.argv[2])):
@@ -298,7 +299,7 @@ def many():
 
 
 def small_ones():
-    """Small allocations of many sizes that come and go at each line, and what they are told to be."""
+    """Small allocations of many sizes that come and go at each line, and their attributes."""
     start()
     chance, held = random.Random(int(sys.argv[2])), []
 
@@ -338,7 +339,7 @@ def small_ones():
 
 
 def told_of_small():
-    """What small allocations are told to be, as plain memory is."""
+    """The attributes of small allocations, which must equal those of plain memory."""
     _, context = start()
     answers = []
     address, other = allocate(1000)[1], allocate(70_000)[1]

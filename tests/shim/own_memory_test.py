@@ -91,7 +91,7 @@ class ExpandableSegments(OwnCase):
 
 
 class Memory(OwnCase):
-    LEAVES = 26 * MIB  # with what may be read alone, and what nobody may reach
+    LEAVES = 26 * MIB  # with read-only memory, and memory that no device may access
 
     def test_that_others_have_or_that_is_at_two_addresses_stays_and_the_rest_leaves(self):
         ledger = self.evictable()

@@ -22,7 +22,7 @@ u64, size_t, pointer = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
 
 
 def start(flags=0):
-    """A context on device 0, current."""
+    """Makes a context on device 0 current."""
     assert cuda.cuInit(0) == OK
     context = pointer()
     status = cuda.cuCtxCreate_v2(ctypes.byref(context), flags, 0)
@@ -61,7 +61,7 @@ def is_managed(address):
 
 
 def managed_comes_and_goes():
-    """Says what it has at each step, and goes on when it is told."""
+    """Reports its memory at each step, and continues at each line."""
     _, context = start()
     _, plain = allocate(4 * MIB)
     _, small = allocate(4096)
@@ -82,7 +82,7 @@ def managed_comes_and_goes():
 
 
 def uuid_of():
-    """The UUID of the device with the ordinal of the argument, as NVML writes it."""
+    """The UUID of the device with the given ordinal, as NVML writes it."""
     assert cuda.cuInit(0) == OK
     raw = (ctypes.c_ubyte * 16)()
     assert cuda.cuDeviceGetUuid_v2(raw, int(sys.argv[2])) == OK
@@ -90,7 +90,7 @@ def uuid_of():
 
 
 def told():
-    """What the program is told by each call that tells."""
+    """The answers of each call that reports memory."""
     start()
     free_bytes, total = info()
     device_total = size_t()
@@ -117,7 +117,7 @@ def told():
 
 
 def odd_sizes():
-    """Sizes nobody should ask for, frees of what was never given."""
+    """Sizes that no program should request, frees of memory that was never allocated."""
     before = [allocate(MIB)[0], free(4096)]
     start()
     at_start = info()[0]
@@ -134,7 +134,7 @@ def odd_sizes():
 
 
 def context_goes():
-    """Memory goes with its context; calls after that are the driver's business."""
+    """Memory goes with its context; calls after that get the driver's answers."""
     _, context = start()
     at_start = info()[0]
     addresses = [allocate(3 * MIB)[1] for _ in range(600)]
@@ -180,7 +180,7 @@ def virtual():
 
 
 def pools():
-    """Pools count what they have, not what was asked for, and what they gave back does not count."""
+    """Pools count their memory, not the requested bytes, and memory that they returned does not count."""
     start()
     at_start = info()[0]
     stream, address = pointer(), u64()
@@ -190,7 +190,7 @@ def pools():
     assert cuda.cuMemFreeAsync(address, stream) == OK
     assert cuda.cuStreamSynchronize(stream) == OK
     held.append(at_start - info()[0])
-    # As much as fits, again and again: what was given back is there for the next.
+    # As much as fits, again and again: returned memory is available for the next round.
     room = info()[0] // (32 * MIB) * 32 * MIB
     statuses = []
     for _ in range(5):
@@ -220,7 +220,7 @@ def pool_that_keeps():
 
 
 def pool_in_holes():
-    """A pool at the limit whose memory is free in holes that no whole piece of it lies in."""
+    """A pool at the limit whose free memory is in holes without a whole piece of it."""
     start()
     stream, status = pointer(), OK
     assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
@@ -251,7 +251,7 @@ def pool_in_holes():
 
 
 def pool_in_capture():
-    """What a program may do while a stream is captured, with memory of pools there."""
+    """What a program may do while it captures a stream, with pool memory allocated."""
     start()
     stream, captured, address, graph = pointer(), pointer(), u64(), pointer()
     assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
@@ -273,7 +273,8 @@ class PoolProps(ctypes.Structure):
 
 
 def pools_elsewhere():
-    """Pools whose memory is not that of the stream's device. Bytes that each device tells as free less, for each."""
+    """Pools whose memory is not on the stream's device. Prints how much each pool reduces the free bytes of each
+    device."""
     start()
     other, ignored = pointer(), pointer()
     assert cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 1) == OK
@@ -314,7 +315,7 @@ def pools_elsewhere():
 
 
 def arrays():
-    """Arrays count, and mipmapped ones."""
+    """Arrays count, and so do mipmapped ones."""
     class Shape(ctypes.Structure):
         _fields_ = [("width", size_t), ("height", size_t), ("format", ctypes.c_uint), ("channels", ctypes.c_uint)]
 
@@ -354,8 +355,8 @@ def primary():
 
 
 def forked():
-    """A child of a fork starts over: the driver refuses it what it refuses without the shim, and the parent's books
-    are the parent's."""
+    """A forked child starts over: the driver refuses it what it refuses without the shim, and the parent's counts stay
+    the parent's."""
     start()
     allocate(32 * MIB)
     before = info()[0]
@@ -389,7 +390,7 @@ def fork_first():
 
 
 def spawn():
-    """A program started by vfork and exec from a thread."""
+    """A program that a thread starts by vfork and exec."""
     start()
     allocate(32 * MIB)
     done = []
@@ -404,7 +405,7 @@ def race():
     """Threads that take and free as fast as they can; arguments: threads, steps, kinds. Counts refusals."""
     kinds = int(sys.argv[4])
     status, context = start()
-    while status == OUT_OF_MEMORY:  # the others have all of it just now
+    while status == OUT_OF_MEMORY:  # the others have all of it at present
         status, context = start()
     counts = {"taken": 0, "refused": 0}
     lock = threading.Lock()
@@ -461,7 +462,7 @@ def race():
 
 
 def hold():
-    """Takes the bytes of the argument, says so, and waits for a line: then tells what is free."""
+    """Takes the given bytes, reports it, waits for a line, then reports what is free."""
     status, _ = start()
     if status != OK:
         return {"status": status}
@@ -472,7 +473,7 @@ def hold():
 
 
 def watch():
-    """The most that the device itself gave away, until standard input ends. Without the shim."""
+    """The most that the device itself gave out, until standard input ends. Without the shim."""
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
     assert nvml.nvmlInit_v2() == OK
     device, memory, most = pointer(), (u64 * 3)(), 0
@@ -489,7 +490,7 @@ def watch():
 
 
 def take_as_told():
-    """One number of MiB a line: takes as much and tells the status and what is free."""
+    """One number of MiB a line: takes that much and prints the status and what is free."""
     start()
     for line in sys.stdin:
         print(json.dumps({"status": allocate(int(line) * MIB)[0], "free": info()[0]}), flush=True)
@@ -497,7 +498,7 @@ def take_as_told():
 
 
 def overwrite_and_hold():
-    """Takes the limit out of its ledger (docs/shim-protocol.md), then a GiB, and holds it."""
+    """Removes the limit from its ledger (docs/shim-protocol.md), then takes a GiB, and holds it."""
     start()
     with open("/proc/self/maps", encoding="utf-8") as maps:
         begin = next(int(line.split("-")[0], 16) for line in maps if "gpuman-ledger" in line)
@@ -507,13 +508,13 @@ def overwrite_and_hold():
 
 
 def allocate_twice(answers):
-    """For a process of multiprocessing: what fits, and what does not."""
+    """For a process of multiprocessing: an allocation that fits, and one that does not."""
     start()
     answers.put([allocate(64 * MIB)[0], allocate(1 << 40)[0]])
 
 
 def multiprocess():
-    """Three processes, started in the way of the argument."""
+    """Three processes, started by the given method."""
     context = multiprocessing.get_context(sys.argv[2])
     answers = context.Queue()
     processes = [context.Process(target=allocate_twice, args=(answers,)) for _ in range(3)]
@@ -526,7 +527,7 @@ def multiprocess():
 
 
 def by_dlsym_itself():
-    """Programs that look for dlsym by dlsym, wherever they look."""
+    """Programs that look up dlsym by dlsym, in every place."""
     start()
     beyond, none = [], pointer()
     for library in (ctypes.CDLL(None), ctypes.CDLL("libc.so.6"), cuda):
@@ -538,7 +539,7 @@ def by_dlsym_itself():
 
 
 def environment():
-    """What must stay as it was: errno, descriptors that a child gets."""
+    """What must not change: errno, and the descriptors that a child gets."""
     library = ctypes.CDLL("libcuda.so.1", use_errno=True)
     assert library.cuInit(0) == OK
     ctypes.set_errno(77)

@@ -20,7 +20,7 @@ constexpr std::array<std::pair<const char*, Family>, 8> kNames{{{"malloc", Famil
 constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;
 constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;  // of managed memory, at most
 constexpr std::uint64_t kTexel = 16;
-constexpr std::uint64_t kWidth = 1024;  // of an array, texels
+constexpr std::uint64_t kWidth = 1024;  // texels of an array
 
 std::atomic<std::uint64_t> managed{0};
 
@@ -80,7 +80,7 @@ Result<std::uint64_t> Taker::TakeManaged(std::uint64_t bytes) {
     managed -= bytes;
     return base::Fail(taken.error());
   }
-  // It comes to the device when it is touched there.
+  // The memory moves to the device when a kernel touches it there.
   GPUMAN_TRY(cuda_.Invoke("cuMemsetD8Async", calls().cuMemsetD8Async, address, static_cast<unsigned char>(1),
                           std::size_t{bytes}, stream_));
   return address;

@@ -1,4 +1,4 @@
-// Device memory of each family that a limit counts, taken and given back by one thread.
+// Device memory of each family that a limit counts; one thread takes and frees it.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ std::optional<Family> FamilyOf(const std::string& name);
 struct Block {
   Family family;
   std::uint64_t name = 0;    // address or handle
-  std::uint64_t handle = 0;  // of what is mapped at the address
-  std::uint64_t bytes = 0;   // as asked for, rounded up where the family wants it
+  std::uint64_t handle = 0;  // of the memory mapped at the address
+  std::uint64_t bytes = 0;   // as requested, rounded up if the family requires it
 };
 
-// For one thread, whose context is current. Everything is given back before it is closed.
+// For one thread, whose context is current. The thread frees everything before it closes the object.
 class Taker {
  public:
   explicit Taker(const driver::CudaDriver& cuda) : cuda_(cuda) {}
   base::Result<> Open();
   base::Result<> Close();
-  // kExhausted: no room. Managed memory is asked for in small pieces, and this many bytes of it at a time
-  // at most in the whole process: a driver that has to page for it can hang the device.
+  // kExhausted: no room. It takes managed memory in small pieces, and at most this many bytes of it at a time
+  // in the whole process: a driver that must page for it can hang the device.
   static constexpr std::uint64_t kMaxManaged = std::uint64_t{256} << 20;
   base::Result<Block> Take(Family family, std::uint64_t bytes);
   base::Result<> Give(const Block& block);

@@ -2,10 +2,10 @@
 //
 //   race_load [--threads N] [--seconds S] [--families NAME,…] [--most MIB] [--take MIB] [--seed N]
 //
-// Makes a context (and waits for room for it), takes --take MiB, says "ready" and waits for a line. Then N
-// threads take and free blocks of up to --most MiB of the families at random for S seconds, free all they
-// have, and it prints what they did as one line of JSON. Waits for the end of its standard input with nothing
-// but its context and --take. Exit status 2 usage, 5 the driver said something else than yes or out of
+// Makes a context (and waits for room for it), takes --take MiB, prints "ready" and waits for a line. Then N
+// threads take and free blocks of up to --most MiB of the families at random for S seconds, and free all they
+// have; it prints their counts as one line of JSON. Then it keeps only its context and --take until its
+// standard input ends. Exit status 2: usage; 5: the driver returned another status than success or out of
 // memory.
 #include <atomic>
 #include <chrono>
@@ -51,7 +51,7 @@ T Must(base::Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-// Contexts count too: where the others have everything, it comes later.
+// Contexts count too: if the others have all room, the context comes later.
 abi::CUcontext MakeContext(const driver::CudaDriver& cuda) {
   for (;;) {
     abi::CUcontext context = nullptr;
@@ -63,14 +63,14 @@ abi::CUcontext MakeContext(const driver::CudaDriver& cuda) {
   }
 }
 
-// What the driver loads for itself at the first use of a family is there before the race.
+// Makes the driver load what it needs at the first use of each family before the race.
 void WarmUp(Taker& taker, const std::vector<Family>& families) {
   for (const Family family : families) {
     if (const auto block = taker.Take(family, 4096)) Must(taker.Give(*block));
   }
 }
 
-// Says so when it has all it needs, and races when `go` says so.
+// Counts down `opened` when it is ready, and races after `go`.
 void Race(const driver::CudaDriver& cuda, abi::CUcontext context, const Options& options, unsigned thread,
           std::latch& opened, std::latch& go, Counts& counts) {
   Must(cuda.Invoke("cuCtxSetCurrent", cuda.calls().cuCtxSetCurrent, context));
@@ -93,7 +93,7 @@ void Race(const driver::CudaDriver& cuda, abi::CUcontext context, const Options&
       continue;
     }
     const Family family = options.families[(dice >> 1) % options.families.size()];
-    // Small ones often: they share what the device gives.
+    // Small ones often, since they share what the device gives.
     const std::uint64_t range = (dice & 6) == 0 ? std::uint64_t{64} << 10 : options.most << 20;
     const auto block = taker.Take(family, random() % range + 1);
     if (block) {
@@ -124,7 +124,7 @@ int Run(const Options& options) {
   for (unsigned i = 0; i < options.threads; ++i)
     threads.emplace_back([&, i] { Race(cuda, context, options, i, opened, go, counts); });
   opened.wait();
-  // One write: many of these may share a pipe.
+  // In one write, since many of these processes may share a pipe.
   std::printf("ready\n");
   std::fflush(stdout);
   std::string line;

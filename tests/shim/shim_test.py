@@ -1,4 +1,4 @@
-"""libgpuman.so in programs on the simulated driver, with a ledger served as the daemon does.
+"""libgpuman.so in programs on the simulated driver, with a ledger that is served as the daemon serves it.
 
 Usage: shim_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 """
@@ -26,11 +26,11 @@ SIM, LOAD = str(BUILD / "bin/gpuman-sim"), str(BUILD / "bin/gpuman-load")
 SHIM, SERVER = str(BUILD / "lib/libgpuman.so"), str(BUILD / "tests/ledger_server")
 MIB, GIB = 1 << 20, 1 << 30
 CONTEXT = 518 * MIB  # of the simulated H200
-ON_DEVICE = os.environ.get("GPUMAN_TEST_ON_DEVICE") == "1"  # the machine's own driver instead, for async and ipc
+ON_DEVICE = os.environ.get("GPUMAN_TEST_ON_DEVICE") == "1"  # use the machine's own driver instead, for async and ipc
 
 
 class Ledger:
-    """A ledger server; each question is a method's argument: ledger("used", uuid)."""
+    """A ledger server; each question is a call: ledger("used", uuid)."""
 
     def __init__(self, socket, *options, around=()):
         self.process = subprocess.Popen([*around, SERVER, socket, *map(str, options)], stdin=subprocess.PIPE,
@@ -66,7 +66,7 @@ class ShimCase(unittest.TestCase):
         return ledger
 
     def around(self):
-        """A command that the ledger's server is run by."""
+        """A command in front of the ledger server's."""
         return ()
 
     def command(self, *words, preload=True):
@@ -121,7 +121,7 @@ class EveryKindOfMemory(ShimCase):
                 status, events = self.run_load("--api", api, "--alloc", "192MiB", "--step", "12MiB", "--verify")
                 self.assertEqual(status, 3, events[-3:])
                 self.assertLessEqual(total(events), room)
-                if api != "managed":  # refused as a whole, by what the program is told is free
+                if api != "managed":  # refused as a whole, by the free memory that the program is told
                     self.assertGreater(total(events), room - 32 * MIB)
                 ledger("reclaim")
                 self.assertEqual(ledger("used", self.uuid), "0")
@@ -139,7 +139,7 @@ class EveryKindOfMemory(ShimCase):
     def test_children_share_one_limit(self):
         ledger = self.serve(3 * GIB)
         holders, statuses = [], []
-        for _ in range(4):  # one after the other: four contexts at once leave room for two
+        for _ in range(4):  # one after the other: four contexts at the same time leave room for two
             holders.append(self.start(*self.probe_command("hold", 400 * MIB)))
             statuses.append(json.loads(holders[-1].stdout.readline())["status"])
         self.assertEqual(statuses.count(0), 3, statuses)
@@ -273,7 +273,7 @@ class TwoDevices(ShimCase):
 
     def test_a_limit_on_a_gpu_that_the_program_cannot_see_is_not_taken_for_one_that_it_can(self):
         other = self.probe("uuid_of", 1, preload=False)
-        ledger = self.serve(256 * MIB, CONTEXT)  # of the first GPU: less than a context
+        ledger = self.serve(256 * MIB, CONTEXT)  # for the first GPU: less than a context
         seen = ["env", "CUDA_VISIBLE_DEVICES=" + other, *self.probe_command("told")]
         done = subprocess.run(self.command(*seen), capture_output=True, text=True, timeout=60, check=True)
         told = json.loads(done.stdout)
@@ -380,14 +380,14 @@ class TheDaemon(ShimCase):
 
 
 class ADaemonThatIsNoneOfOurs(ShimCase):
-    """What answers at the socket may be of another version, or talk nonsense: the program runs as without a shim."""
+    """The process at the socket may have another version, or send nonsense: the program runs as without a shim."""
 
     WELCOME = "<IIIIQ8x"
     VERSION = 4
     MAGIC, JOINED, OTHER_VERSION, TRY_LATER, BYTES = 0x574D5047, 1, 3, 4, 397312
 
     def answered(self, answer, files=()):
-        """What a program is told whose question is answered so, and the questions."""
+        """What a program is told if its question gets this answer, and the questions."""
         heard = []
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listening.bind(self.socket)
@@ -461,7 +461,7 @@ class AGuest(ShimCase):
         self.assertLessEqual(set(libraries), {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"})
         shown = subprocess.run(["nm", "-D", "--defined-only", SHIM], capture_output=True, text=True, check=True).stdout
         names = [line.split()[-1] for line in shown.splitlines() if line.split()[-2] != "A"]
-        # No default version of it: nobody finds it who does not ask for glibc's.
+        # It has no default version: only a lookup with glibc's version finds it.
         self.assertEqual({name for name in names if not name.startswith(("cu", "nvml"))},
                          {"dlsym@GLIBC_2.34", "dlsym@GLIBC_2.17" if os.uname().machine == "aarch64" else "dlsym@GLIBC_2.2.5"})
 
@@ -506,7 +506,7 @@ class ALinkedProgram(ShimCase):
         self.assertEqual(ledger("intact"), "no")
 
     def test_pays_little_for_an_allocation(self):
-        """The bar is 1 us over the driver; this test only tells, for the machine may be busy."""
+        """The bar is 1 us over the driver; this test only reports, since the machine may be busy."""
         self.serve()
         with_shim, without = self.linked("cost")["ns"], self.linked("cost", preload=False)["ns"]
         print(f"an allocation and its free: {with_shim:.0f} ns with the shim, {without:.0f} ns without")
@@ -515,7 +515,8 @@ class ALinkedProgram(ShimCase):
 
 class Races(ShimCase):
     def race(self, kinds):
-        """Four processes of eight threads each. The limit, the most that the ledger and the device said, the ledger."""
+        """Four processes of eight threads each. Returns the limit, and the most that the ledger and the device
+        showed."""
         limit = 2 * CONTEXT + 200 * MIB  # contexts wait for each other as well
         ledger = self.serve(limit)
         watch = self.start(*self.probe_command("watch"), preload=False)
@@ -528,7 +529,7 @@ class Races(ShimCase):
                 self.assertEqual(stdout.readline(), "raced\n")
                 del racing[stdout]
         watch.stdin.close()
-        # Only now do they end: a process gives its share back a moment before the device has its memory back.
+        # They end only now: a process returns its share a moment before the device has its memory back.
         for process in processes:
             process.stdin.close()
         most = json.loads(watch.stdout.readline())["most"]

@@ -1,4 +1,4 @@
-// Real processes leave the (simulated) device and come back, by the real mover.
+// Real processes leave the (simulated) device and come back, with the real mover.
 #include "fixture.h"
 
 namespace gpuman::suspend {
@@ -8,7 +8,7 @@ constexpr unsigned kMebibytes = 96;
 
 class CheckpointerTest : public CheckpointerFixture {
  protected:
-  // What NVML shows of the process on a GPU; nullopt: it is not in its list.
+  // The memory that NVML shows of the process on a GPU; nullopt: the process is not in NVML's list.
   std::optional<base::Bytes> MemoryOf(base::ProcessId id, unsigned gpu = 0) {
     const auto processes = nvml->ComputeProcesses(Device(gpu));
     for (const auto& process : processes.value())
@@ -26,7 +26,7 @@ TEST_F(CheckpointerTest, AProcessLeavesTheDeviceAndComesBackWithItsData) {
   EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
   EXPECT_EQ(answer.state, Saved::kCheckpointed);
   EXPECT_EQ(MemoryOf(held.id()), std::nullopt) << "gone from NVML's list";
-  held.Tell("check");  // waits for its memory to come back
+  held.Tell("check");  // waits until the memory is back
   answer = Ask(Verb::kRestore, held.id());
   EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
   EXPECT_EQ(answer.state, Saved::kRunning);
@@ -120,7 +120,7 @@ TEST_F(CheckpointerTest, AProcessComesBackOnAnotherGpu) {
   EXPECT_EQ(MemoryOf(held.id(), 0), std::nullopt);
   EXPECT_EQ(MemoryOf(held.id(), 1), before);
   EXPECT_EQ(held.Ask("check"), "whole");
-  // And back, by the same swap.
+  // And back, with the same swap.
   ASSERT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
   ASSERT_EQ(Ask(Verb::kRestore, held.id(), {{a, b}, {b, a}}).outcome, Outcome::kDone);
   EXPECT_EQ(MemoryOf(held.id(), 0), before);

@@ -1,4 +1,4 @@
-// A daemon's worth of parts around a Checkpointer.
+// The parts of a daemon that a Checkpointer needs.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -21,8 +21,8 @@ bool Say(const Answer& answer) {
   return ledger::wire::SendWith(kSocket, line.data(), line.size(), nullptr, 0, kForEver);
 }
 
-// Whoever drops the last descriptor of it waits, until somebody reads what it has sent: a child that outlives
-// the mover, and ends when the file is there.
+// The holder of the last descriptor waits until a process reads what the socket has sent: a child does that,
+// which outlives the mover and ends when the file exists.
 void PassLingering(const Answer& answer, const std::filesystem::path& until) {
   base::LingeringSocket socket;
   if (!socket.ok() || !socket.PassTo(kSocket, Serialize(answer))) return;

@@ -23,7 +23,7 @@ class SparesTest : public GpusTest {
     return free;
   }
   std::uint64_t Taken() { return free_at_first - Free(); }
-  // As a process hands it out: it has none of it itself any more.
+  // As a process hands it out: the process itself keeps nothing of it.
   FreeList::Block HandedOut(std::uint64_t bytes = kBytes) {
     auto made = gpus->Create(0, bytes);
     EXPECT_TRUE(made);

@@ -1,4 +1,4 @@
-// The GPUs as a mover has them, on the simulated driver, with the first one's context current.
+// The GPUs of a mover, on the simulated driver, with the first one's context current.
 #pragma once
 
 #include <gtest/gtest.h>

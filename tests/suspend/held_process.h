@@ -1,5 +1,5 @@
-// A process of the test that holds memory of a device and does as it is told, line by line: this program
-// again, as a child.
+// A process of the test that holds memory of a device and obeys commands, line by line: this program again,
+// as a child.
 #pragma once
 
 #include <sys/types.h>
@@ -13,14 +13,14 @@
 namespace gpuman::suspend {
 
 // Commands: "check" answers "whole" or "wrong"; "spin MS" starts a kernel of that length and answers
-// "spinning"; "managed" takes managed memory and answers "managed".
+// "spinning"; "managed" allocates managed memory and answers "managed".
 int RunHeldProcess(int argc, char** argv);
 
 class HeldProcess {
  public:
-  // Fills its memory with a pattern first. `device` -1: it has nothing to do with CUDA.
+  // The process first fills its memory with a pattern. `device` -1: it does not use CUDA.
   HeldProcess(int device, unsigned mebibytes);
-  ~HeldProcess();  // killed
+  ~HeldProcess();  // kills it
   HeldProcess(const HeldProcess&) = delete;
   HeldProcess& operator=(const HeldProcess&) = delete;
 

@@ -1,4 +1,4 @@
-// A mover is its user's process: what it does, or does not do, costs its own user alone.
+// A mover is a process of its user: its behaviour costs only its own user.
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -29,7 +29,7 @@ class HostileMoverTest : public CheckpointerFixture {
   }
 
   static std::string Self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
-  // Ada's movers are this script, whose standard input is the socket; all others answer every request.
+  // Ada's movers run this script, whose standard input is the socket; all others answer every request.
   void OfAda(const std::string& text) {
     options.program.path = dir.path() / "mover";
     std::ofstream(options.program.path) << "#!/bin/sh\nif [ \"$CUDA_VISIBLE_DEVICES\" = ada ]; then\n"
@@ -45,7 +45,7 @@ class HostileMoverTest : public CheckpointerFixture {
     user = whose;
     return Post({.verb = Verb::kState, .process = base::SelfId()});
   }
-  // Others are answered while Ada is not.
+  // Others get answers while Ada does not.
   void OthersAreAnswered(const std::shared_ptr<Asked>& of_ada) {
     for (int i = 0; i < 3; ++i) EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
     EXPECT_FALSE(of_ada->answer) << of_ada->answer->message;
@@ -113,7 +113,7 @@ TEST_F(HostileMoverTest, OneThatAnswersWhatAnotherWasAskedIsNotBelieved) {
 for id in 1 2 3 4 5 6 7 8 9; do echo '{"id":'$id',"outcome":"done","state":"checkpointed"}' >&0; done
 exec sleep 1000)");
   options.turns.alone = base::Millis(60'000);
-  // Bob's is in its turn, so that Ada's is never sent.
+  // Bob's request has the turn, so that Ada's is never sent.
   const auto of_bob = AskOf(bob);
   const auto of_ada = AskOf(ada);
   const Answer bobs = Wait(of_bob);

@@ -1,5 +1,5 @@
 // The daemon ends at any moment while gpuman-mover, which outlives it, is at work: on the simulated driver,
-// with this program as the process whose memory it is.
+// with this program as the process whose memory moves.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ using suspend::Verb;
 constexpr std::uint64_t kBytes = std::uint64_t{4} << 20;
 constexpr int kPatience = 60'000;  // milliseconds
 
-// Threads that want all processors, so that those of a mover run in any order.
+// Threads that want all processors, so that a mover's threads run in any order.
 class Noise {
  public:
   Noise() {
@@ -79,7 +79,7 @@ class MoverEndTest : public GpusTest {
     ASSERT_TRUE(SendPacket(mover.socket.get(), suspend::Serialize(request), std::span(&file, 1)));
   }
 
-  // As a shim does; what keeps the data in host memory is kept by this process.
+  // Hands memory out as a shim does; this process keeps the host memory with the data.
   void HandOut(const Fd& connection, unsigned char value) {
     auto memory = gpus->Create(0, kBytes);
     ASSERT_TRUE(memory);
@@ -104,7 +104,7 @@ class MoverEndTest : public GpusTest {
     ASSERT_TRUE(wire::SendWith(connection.get(), &receipt, sizeof receipt, nullptr, 0, kPatience));
   }
 
-  // The memory, as it comes back.
+  // Takes the memory that comes back.
   void TakeBack(const Fd& connection, unsigned char value) {
     std::vector<Memory> back;
     wire::Parts parts{};
@@ -134,7 +134,7 @@ class MoverEndTest : public GpusTest {
   std::vector<Fd> host;
 };
 
-// It would have stayed on its GPU, for the other one to read, had the daemon lived.
+// If the daemon lived, the memory would have stayed on its GPU, for the other GPU to read.
 TEST_F(MoverEndTest, WhatItTakesAsTheDaemonEndsIsWholeInHostMemory) {
   const Noise noise;
   for (unsigned char round = 1; round <= 10 && !HasFatalFailure(); ++round) {

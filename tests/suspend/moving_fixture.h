@@ -1,5 +1,5 @@
 // Memory of a process (this one, in the shim's place) that leaves the simulated device in parts and comes
-// back within the room that is granted, by the real mover.
+// back within the granted room, with the real mover.
 #pragma once
 
 #include <fcntl.h>
@@ -70,7 +70,7 @@ class MovingTest : public CheckpointerFixture {
 
   struct Moved {
     std::shared_ptr<Asked> asked = std::make_shared<Asked>();
-    std::uint64_t bytes = 0;  // that notices told
+    std::uint64_t bytes = 0;  // that notices reported
     bool taken = false;
   };
   struct Pair {
@@ -81,7 +81,7 @@ class MovingTest : public CheckpointerFixture {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     return {base::Fd(pair[0]), base::Fd(pair[1])};
   }
-  // The other end of the connection is ours.
+  // `ours` receives the other end of the connection.
   std::shared_ptr<Moved> Begin(Request request, base::Fd* ours = nullptr) {
     if (ours == nullptr) return Begin(std::move(request), base::Fd());
     Pair pair = Connect();
@@ -120,7 +120,7 @@ class MovingTest : public CheckpointerFixture {
       parts.count = 0;
     }
   }
-  // One message. The daemon's loop has to run meanwhile.
+  // Receives one message; runs the daemon's loop meanwhile.
   template <typename Message>
   ssize_t Await(int socket, Message& message, int* files, unsigned& count) {
     ssize_t got = -1;
@@ -130,7 +130,7 @@ class MovingTest : public CheckpointerFixture {
     }));
     return got;
   }
-  // Host memory to keep. False: refused.
+  // Receives host memory to keep. False: the mover refused.
   bool Keep(int socket) {
     for (;;) {
       wire::Reply reply{};
@@ -154,7 +154,7 @@ class MovingTest : public CheckpointerFixture {
     const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
     ASSERT_TRUE(wire::SendWith(socket, &receipt, sizeof receipt, nullptr, 0, 10'000));
   }
-  // One batch, as the shim hands it out.
+  // Hands out one batch, as the shim does.
   std::shared_ptr<Moved> HandOut(std::size_t from, std::size_t to) {
     base::Fd socket;
     auto moved = Begin({.verb = Verb::kTake, .whole = true}, &socket);
@@ -163,7 +163,7 @@ class MovingTest : public CheckpointerFixture {
     GiveUp(socket.get(), from, to);
     return moved;
   }
-  // What comes, mapped. Returns how many pieces there are now; the error of a refusal.
+  // Maps the memory that comes. False: the mover refused; `trouble` receives its error.
   bool TakeBack(int socket, wire::Trouble* trouble = nullptr) {
     for (;;) {
       wire::Parts parts{};
@@ -190,7 +190,7 @@ class MovingTest : public CheckpointerFixture {
       return true;
     }
   }
-  // What comes is not taken: memory of our own instead, which the mover is to fill.
+  // Does not take the memory that comes: makes memory of its own instead, which the mover must fill.
   void MakeOwn(int socket, std::size_t pieces) {
     wire::Parts parts{};
     int files[wire::kMaxParts];

@@ -1,4 +1,4 @@
-// Memory that moves in parts, with a mover that may die.
+// Memory moves in parts, with a mover that may die.
 #include "moving_fixture.h"
 
 namespace gpuman::suspend {
@@ -80,7 +80,7 @@ TEST_F(MovingTest, WhoCannotTakeItGetsItInMemoryOfItsOwnWhateverLotsItLeftIn) {
 TEST_F(MovingTest, WhatIsStillOnTheGpuOutlivesAMoverAlsoAfterTheProcessWentBackOnTakingIt) {
   Make(6);
   base::Fd socket;
-  // It goes to the other GPU, and stays where that reads it.
+  // It goes to the other GPU: the memory stays, and the other GPU reads it.
   const auto out = Begin({.verb = Verb::kTake, .gpu = Uuid(1)}, &socket);
   Offer(socket.get(), 0, 6);
   ASSERT_TRUE(Keep(socket.get()));
@@ -112,7 +112,7 @@ TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) 
     const Answer answer = Wait(out->asked);
     EXPECT_TRUE(answer.outcome == Outcome::kLost || answer.outcome == Outcome::kDone) << answer.message;
     Answer secured = Wait(Begin({.verb = Verb::kSecure})->asked);
-    if (secured.outcome == Outcome::kLost)  // it went to the one that was just being killed
+    if (secured.outcome == Outcome::kLost)  // the request went to a mover that was just killed
       secured = Wait(Begin({.verb = Verb::kSecure})->asked);
     EXPECT_EQ(secured.outcome, Outcome::kDone) << secured.message;
     base::Fd socket;
@@ -120,7 +120,7 @@ TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) 
     ASSERT_TRUE(TakeBack(socket.get()));
     EXPECT_EQ(Wait(back->asked).outcome, Outcome::kDone);
     ExpectWhole(40);
-    // What was imported cannot be exported again: made anew for the next round.
+    // Imported memory cannot be exported again: make new memory for the next round.
     for (const auto& [piece, handle] : std::exchange(handles, {})) {
       Must(cuda->calls().cuMemUnmap(At(piece), kPiece));
       Must(cuda->calls().cuMemRelease(handle));

@@ -1,4 +1,4 @@
-// Movers that die, hang, lie or are not there.
+// Movers that die, hang, lie or are missing.
 #include <signal.h>
 
 #include <boost/asio/post.hpp>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 class MoverTroubleTest : public CheckpointerFixture {
  protected:
-  // A mover that is this script; its standard input is the socket.
+  // Makes this script the mover; its standard input is the socket.
   void Script(const std::string& text) {
     options.program.path = dir.path() / "mover";
     std::ofstream(options.program.path) << "#!/bin/sh\n" << text << "\n";
@@ -22,7 +22,7 @@ class MoverTroubleTest : public CheckpointerFixture {
   }
   static constexpr const char* kHello = R"(echo '{"id":0,"outcome":"done","state":"unknown"}' >&0)";
   pid_t Pid() { return Get().MoverPid(user).value_or(0); }
-  // Ended, and reaped too.
+  // Whether the process has ended and was reaped.
   bool IsGone(pid_t pid) { return ::kill(pid, 0) != 0; }
 };
 
@@ -56,7 +56,7 @@ TEST_F(MoverTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
   EXPECT_EQ(Ask(Verb::kState, held.id()).outcome, Outcome::kDone) << "by another mover";
 }
 
-// It is its user's process, who can have it say anything.
+// A mover is a process of its user, who can make it say anything.
 TEST_F(MoverTroubleTest, OneThatNeverStopsTalkingKeepsNobodyElseWaiting) {
   Script(std::string(kHello) + R"(
 exec 5>&0

@@ -1,4 +1,4 @@
-// info, stats, gpu allow|restrict|ignore-process|choice: the queue as a whole.
+// info, stats, gpu allow|restrict|ignore-process|choice: commands about the queue as a whole.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,14 +72,14 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
 bool IsMeant(const std::string& name, const api::QueueGpu& gpu, const api::QueueInfo& info) {
   if (api::NumberOf(gpu) == name || gpu.uuid.starts_with(name)) return true;
   if (!gpu.mig) return false;
-  // An instance, by its GPU.
+  // A MIG instance is also meant by the name of its GPU.
   return std::any_of(info.gpus.begin(), info.gpus.end(), [&](const api::QueueGpu& other) {
     return other.uuid == gpu.mig->parent && IsMeant(name, other, info);
   });
 }
 
-// What is allowed when these are as well, or are not any more. A GPU in the list is there with all of its
-// instances, so that those to come are allowed, too. `known`: the names that fit something.
+// The allowed GPUs after `named` are added, or removed if `restrict_them`. A GPU in the list includes all of
+// its instances, so that future instances are allowed, too. `known` gets the names that match something.
 std::vector<std::string> AllowedAfter(const api::QueueInfo& info, const std::vector<std::string>& named,
                                       bool restrict_them, std::set<std::string>& known) {
   const auto& before = info.settings.allowed;
@@ -116,7 +116,7 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
       GPUMAN_ASSIGN(const auto some, ParseGpus(word));
       named.insert(named.end(), some.begin(), some.end());
     }
-    // "allow" adds to what is allowed, "restrict" takes away from it; the daemon knows which names there are.
+    // "allow" adds to the allowed GPUs, "restrict" removes from them; the daemon knows which names exist.
     std::set<std::string> known;
     const auto& allowed = update.allowed.emplace(AllowedAfter(info, named, restrict_them, known));
     for (const auto& name : named)

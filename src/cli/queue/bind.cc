@@ -1,5 +1,5 @@
-// Binds the queue's commands to gpuman's parser. The parser collects what was given; the table's functions
-// take it when the command runs, so that their errors are those of every other place where the options serve.
+// Binds the queue's commands to gpuman's parser. The parser collects the values; the table's functions take
+// them when the command runs, so that their errors are the same as in every other place that uses the table.
 #include <fmt/format.h>
 
 #include "cli/command.h"
@@ -14,13 +14,13 @@ namespace {
 using queue::Command;
 using queue::Flavour;
 
-// What the parser found for each option of a table, and the words.
+// The values that the parser found for each option of a table, and the positional words.
 struct ParsedOptions {
   std::vector<std::vector<std::string>> values;
   std::vector<int> flags;
   std::vector<std::string> words;
 
-  // As the table's own parser takes them.
+  // The options in the form that the table's own parser reads.
   std::vector<std::string> Options(const queue::Options& table) const {
     std::vector<std::string> options;
     for (std::size_t i = 0; i < table.size(); ++i) {
@@ -50,7 +50,7 @@ void BindOptions(CLI::App* app, const queue::Options& table, ParsedOptions& give
   }
 }
 
-// What the words of a command are.
+// Describes the positional words of a command.
 std::string DescriptionOf(const Command& command) {
   const bool one = command.most_words == 1;
   if (command.word == "JOB")
@@ -138,7 +138,8 @@ void AddSubmit(const Registry& registry) {
         typed.words = bound->app->remaining();
         typed.trailing = session.trailing;
         if (!typed.words.empty() && typed.words.front().size() > 1 && typed.words.front().front() == '-') {
-          // The parser takes an unknown option for the command; the table says what was meant.
+          // The parser takes an unknown option for a part of the command; the table can tell which option was
+          // meant.
           auto known = queue::ParseOptions(bound->table, typed.words, queue::Where::kLast);
           const auto hint = HintFor("gpuman submit", typed.words.front());
           if (!known && !hint.empty()) known.error().hint = hint;

@@ -1,4 +1,4 @@
-// reserve, quota: what is kept for users, and what they may have.
+// reserve, quota: GPUs that are reserved for users, and the quotas of users.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ struct ReserveSettings {
   std::optional<std::string> user, status, range;
 };
 
-// "1h30m" is gflow's way; "1:30:00" and "90m" are everybody's.
+// "1h30m" is gflow's form; "1:30:00" and "90m" are common forms.
 Result<base::Millis> ParseSpan(const std::string& text) {
   if (const auto simple = base::ParseDuration(text)) return simple;
   const auto hour = text.find('h');

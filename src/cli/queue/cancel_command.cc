@@ -1,4 +1,4 @@
-// cancel, gcancel: many jobs at once.
+// cancel, gcancel: cancel many jobs at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct CancelSettings {
   bool dry_run = false, kill = false;
 };
 
-// Jobs of Slurm; what became of them goes behind `list` in JSON mode. The gravest exit status.
+// Cancels jobs in Slurm; in JSON mode the results are appended to `list`. Returns the highest exit status.
 int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bool dry_run, api::Json& list) {
   if (names.empty()) return kExitDone;
   int status = kExitDone;
@@ -47,7 +47,7 @@ int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bo
   return status;
 }
 
-// What a cancellation would do, in gflow's lines: the jobs, and those that wait for them.
+// Prints what a cancellation would do, in gflow's lines: the jobs, and the jobs that depend on them.
 Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs,
                           const api::Json& in_slurm) {
   api::QueueFilter filter;
@@ -92,7 +92,7 @@ Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<
     return std::max(status, here);
   }
   GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs}));
-  std::map<std::string, std::set<std::int64_t>> tasks;  // cancelled under one name: an array's
+  std::map<std::string, std::set<std::int64_t>> tasks;  // the tasks of an array, which have one name
   for (const auto& job : answer.jobs)
     if (job.state) tasks[job.job].insert(job.id);
   for (const auto& job : answer.jobs) {

@@ -1,5 +1,5 @@
 // The queue's commands as data: `gpuman` binds them to its parser (bind.cc), the programs under gflow's names
-// to theirs (gflow.cc). Values; the functions within a command share its settings, so a command runs once.
+// to their own (gflow.cc). Values; the functions within a command share its settings, so a command runs once.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@ struct Command {
   std::string name;
   std::string summary;
   std::string example;
-  std::string word;  // what its words are, for help and completion: "JOB"; empty: it takes none
+  std::string word;  // the kind of its words, for help and completion: "JOB"; empty: the command takes none
   std::size_t least_words = 0;
   std::size_t most_words = 0;
   Options options;
-  // The words that are no options; called after all options were taken.
+  // Runs the command; called after all options were taken. `words`: the arguments that are not options.
   std::function<base::Result<int>(Session&, const std::vector<std::string>& words)> run;
-  std::string word_help{};  // of words that no other command has
+  std::string word_help{};  // describes words that no other command has
 };
 
 inline constexpr std::size_t kAnyNumber = 1'000'000;
@@ -38,13 +38,13 @@ std::vector<Command> ReserveCommands();
 std::vector<Command> QuotaCommands();
 std::vector<Command> GpuCommands();  // allow, restrict, ignore-process, choice
 
-// Of this process's user, as the daemon knows it.
+// The name of this process's user, as the daemon knows it.
 std::string CallersName();
 
-// Each word may be a list: "7", "7,9", "5-8", "train", "7_3".
+// The refs of jobs; each word may be a list: "7", "7,9", "5-8", "train", "7_3".
 base::Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words);
 
-// From a text into an optional or plain value; for tables of options.
+// For tables of options: a function that parses a text into an optional or plain value.
 template <typename Target, typename Parse>
 std::function<base::Result<>(const std::string&)> TakeInto(Target& target, Parse parse) {
   return [&target, parse](const std::string& text) -> base::Result<> {

@@ -27,7 +27,7 @@ using Words = std::vector<std::string>;
 constexpr std::array<std::string_view, 8> kGflowNames{"gbatch",  "gqueue", "ginfo",  "gjob",
                                                       "gcancel", "gctl",   "gstats", "gflowd"};
 
-// gbatch new NAME: a script to fill in.
+// gbatch new NAME: writes a template of a script.
 Result<int> NewScript(Session& session, const Words& words) {
   const std::string path = words.front().ends_with(".sh") ? words.front() : words.front() + ".sh";
   constexpr std::string_view kText =
@@ -57,7 +57,7 @@ Command BatchCommand() {
   command.run = [settings](Session& session, const Words& words) {
     ParsedCommandLine typed;
     typed.flavour = Flavour::kGflow;
-    // The options stand in front of the command; they are read once more on top of what a script says.
+    // The options stand in front of the command; MakeSubmission applies them again after those of a script.
     const auto& all = *session.trailing;
     typed.options.assign(all.begin(), all.end() - static_cast<std::ptrdiff_t>(words.size()));
     if (!typed.options.empty() && typed.options.back() == "--") {
@@ -138,7 +138,7 @@ std::string ProgramHelp(const GflowProgram& program) {
              program.name);
 }
 
-// The command that the words begin with; its own words are taken off them.
+// The command that the words begin with; removes its name from the words.
 const Command* Choose(const GflowProgram& program, Words& words) {
   if (program.commands.size() == 1) return &program.commands.front().command;
   for (std::size_t count : {std::size_t{2}, std::size_t{1}}) {
@@ -187,7 +187,7 @@ Result<int> Run(Session& session, const GflowProgram& program, const Command& co
   return command.run(session, *words);
 }
 
-// Names of options and commands, and jobs where they belong; lines as cli/complete.h has them.
+// Prints names of options and commands, and jobs where a job may stand; the lines are as in cli/complete.h.
 int PrintGflowCandidates(Session& session, const GflowProgram& program, Words words) {
   const std::string last = words.empty() ? "" : words.back();
   if (!words.empty()) words.pop_back();

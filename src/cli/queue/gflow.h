@@ -1,5 +1,5 @@
-// What gpuman is under the names of gflow's programs: their options, columns and effects, for people and
-// scripts that come from gflow (docs/coming-from-gflow.md). No code of gflow's.
+// `gpuman` under the names of gflow's programs: their options, columns and effects, for users and scripts of
+// gflow (docs/coming-from-gflow.md). It contains no code of gflow.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace gpuman::cli {
 // gbatch gqueue ginfo gjob gcancel gctl gstats gflowd
 bool IsGflowName(std::string_view program);
 
-// Reads the arguments (without the program's name), does what they say and returns the exit status.
+// Runs the program with its arguments (without the program's name) and returns the exit status.
 int RunGflow(std::string_view program, const std::vector<std::string>& arguments,
              const SessionContext& context);
 

@@ -1,4 +1,4 @@
-// gctl: what gpuman gpu, reserve and quota do, in gflow's words.
+// gctl: does what gpuman gpu, reserve and quota do, with gflow's words.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -105,7 +105,7 @@ Result<int> ListIgnored(Session& session, const Words&) {
   return kExitDone;
 }
 
-// A job's group, by the job or by the group's name; an array counts its own tasks.
+// Sets the limit of a job's group, named by a job or by the group's name; an array has a limit of its own.
 Result<int> SetLimit(Session& session, const Words& words) {
   GPUMAN_ASSIGN(const int limit, ParseInteger(words[1], 1, 1'000'000));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());

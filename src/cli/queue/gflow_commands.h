@@ -14,11 +14,11 @@ struct GflowCommand {
   std::vector<std::string> aliases;
 };
 
-// A program: a command of its own, or subcommands, which may have subcommands ("reserve create").
+// A program has one command, or subcommands, which may have subcommands ("reserve create").
 struct GflowProgram {
   std::string name;
   std::string summary;
-  std::vector<GflowCommand> commands;  // one without a name: the program itself
+  std::vector<GflowCommand> commands;  // a command without a name is the program itself
 };
 
 GflowProgram GflowProgramOf(std::string_view name);
@@ -26,13 +26,13 @@ GflowProgram GflowProgramOf(std::string_view name);
 GflowProgram Gctl();    // gflow_admin.cc
 GflowProgram Gflowd();  // gflow_daemon.cc
 
-// What becomes of an index that no GPU of this machine has.
+// What happens with an index that no GPU of this machine has.
 enum class UnknownGpu {
-  kRefuse,    // kNotFound, and nothing is changed: gctl
-  kPassOver,  // a note: gflowd, whose option may come from a configuration of another machine
+  kRefuse,    // kNotFound, and nothing changes: gctl
+  kPassOver,  // a note: gflowd, whose option may come from the configuration of another machine
 };
-// The indices of `spec` ("0,2", "0-3") that are GPUs of this machine, as UUIDs; nullopt for "all". kNotFound
-// where none is.
+// The UUIDs of those indices of `spec` ("0,2", "0-3") that are GPUs of this machine; nullopt for "all".
+// kNotFound where none is.
 base::Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
                                                                   const std::string& spec,
                                                                   UnknownGpu unknown);

@@ -1,4 +1,4 @@
-// gflowd: starts and stops the user's own daemon, and sets how it hands out GPUs.
+// gflowd: starts and stops the user's own daemon, and sets how it allocates GPUs.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ struct DaemonSettings {
   std::string strategy;
 };
 
-// Sets what the options ask for, and says what that was; nothing where they ask for nothing.
+// Applies the settings that the options ask for and prints them; does nothing without such options.
 Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s) {
   api::QueueSettingsUpdate update;
   if (s.gpus) {
@@ -47,7 +47,8 @@ Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings
   return {};
 }
 
-// Ends the user's own daemon and waits until it is gone; false: it is not the user's to end. Jobs go on.
+// Ends the user's own daemon and waits until its process is gone; false: the user may not end it. Jobs
+// continue.
 Result<bool> Stop(const api::Client& daemon) {
   GPUMAN_ASSIGN(const auto version, daemon.Version());
   if (!version.user_mode) return false;
@@ -70,11 +71,11 @@ Result<int> Up(Session& session, const DaemonSettings& s) {
   return kExitDone;
 }
 
-// A daemon of the machine, or one whose socket is named, is not ended: nobody would start it again.
+// Does not end a daemon of the machine, or one whose socket is named: nobody would start it again.
 Result<int> Restart(Session& session, const DaemonSettings& s) {
   const bool named = session.socket || session.environment()("GPUMAN_SOCKET");
   int before = 0;
-  std::string kept;  // why it was not restarted
+  std::string kept;  // why the daemon was not restarted
   if (const auto running = session.RunningDaemon()) {
     GPUMAN_ASSIGN(const auto version, running->Version());
     before = version.pid;

@@ -26,7 +26,7 @@ std::string Moment(base::WallTime time) {
   return fmt::format("{:%m/%d-%H:%M:%S}", local);
 }
 
-// A heading and its "  KEY=VALUE" lines, kept back until there is one.
+// A heading with "  KEY=VALUE" lines; the heading appears only if there are lines.
 class Section {
  public:
   explicit Section(std::string_view title) : title_(title) {}
@@ -154,7 +154,7 @@ std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, 
   text += line("Total Jobs", std::to_string(row.jobs));
   text += count("Completed", row.finished) + count("Failed", row.failed + row.killed) +
           count("Cancelled", row.cancelled) + count("Timeout", row.timeout);
-  // The total is of those that have ended.
+  // The total counts jobs that have ended.
   text += line("Running", std::to_string(row.running)) + line("Queued", std::to_string(row.queued));
   text += fmt::format("\n{}\n", head("Efficiency"));
   const bool ran = row.finished + row.failed + row.killed + row.timeout > 0;

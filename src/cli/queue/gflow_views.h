@@ -1,4 +1,4 @@
-// What gjob and gstats print, with gflow's keys and headings. Pure.
+// The output of gjob and gstats, with gflow's keys and headings. Pure.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace gpuman::cli::queue {
 
-// gjob show. Keys of gflow in its order; what gpuman knows besides (Reason, Project, Log) has keys of the
-// same form.
+// gjob show: gflow's keys in gflow's order; the fields that only gpuman has (Reason, Project, Log) have keys
+// of the same form.
 std::string RenderGflowJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
                            base::WallTime now);
 
-// gstats. `user`: whose; `since`: of when, in the user's words.
+// gstats. `user`: the user whose jobs are counted; `since`: the period, in the user's words.
 std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, const std::string& since,
                              const TerminalStyle& style);
 // gstats -o csv: a line for each metric.

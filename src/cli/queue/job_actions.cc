@@ -26,8 +26,8 @@ using base::Result;
 using base::SystemClock;
 using JobWords = std::vector<std::string>;
 
-// Asks about each job, goes on after an error, and ends with the gravest. The daemon is not needed for jobs
-// of Slurm.
+// Calls `ask` or `ask_slurm` for each job, continues after an error, and returns the highest exit status.
+// Jobs of Slurm need no daemon.
 template <typename Ask, typename AskSlurm>
 Result<int> ForEach(Session& session, const JobWords& words, Ask ask, AskSlurm ask_slurm) {
   GPUMAN_ASSIGN(const auto refs, JobsOf(words));
@@ -52,7 +52,7 @@ Result<int> ForEach(Session& session, const JobWords& words, Ask ask, AskSlurm a
   return status;
 }
 
-// Whom the name means: a whole array is each of its tasks.
+// The ids of the jobs that the name means: the name of an array means each of its tasks.
 Result<JobWords> IdsOf(const api::Client& daemon, const std::string& ref, const api::JobView& job) {
   if (!job.queue || !job.queue->array_id) return JobWords{std::to_string(job.id)};
   api::QueueFilter filter;
@@ -110,7 +110,7 @@ struct LogSettings {
   std::optional<int> first, last;
 };
 
-// The first lines of a text that comes in pieces; false when they are all there.
+// The first lines of a text that comes in pieces; false when all of them are printed.
 class FirstLines {
  public:
   FirstLines(Session& session, std::optional<int> most) : session_(session), most_(most) {}
@@ -139,7 +139,7 @@ class FirstLines {
   std::optional<int> most_;
 };
 
-// What the log does not have: the output that went to files, and that of an array's other tasks.
+// Tells the user what the log does not have: output that goes to files, and output of an array's other tasks.
 void TellWhereElse(Session& session, const api::Client& daemon, const std::string& ref) {
   const auto job = daemon.Job(ref);
   if (!job || !job->queue) return;

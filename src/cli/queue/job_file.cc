@@ -14,8 +14,8 @@ namespace {
 
 using base::ErrorCode;
 
-// What the line of options alone comes to: the parser takes words, the command is the rest of the line as a
-// shell reads it.
+// Reads a line of options and a command. The parser takes split words; the command is the rest of the line,
+// read as a shell reads it.
 base::Result<SubmitSettings> ReadLine(std::string_view line, const ParsedCommandLine& typed,
                                       base::WallTime now) {
   SubmitSettings settings;
@@ -49,7 +49,7 @@ base::Result<SubmitSettings> ReadLine(std::string_view line, const ParsedCommand
   return settings;
 }
 
-// A Submission of JSON goes through the codec, so that it is held to the same as in a request.
+// A Submission in JSON goes through the codec, so that the same checks apply as to a request.
 base::Result<std::vector<SubmitSettings>> ReadJson(std::string_view text) {
   GPUMAN_ASSIGN(api::Json list, api::ParseJson(text));
   if (list.is_object()) list = api::Json::array({std::move(list)});

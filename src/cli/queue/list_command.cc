@@ -48,7 +48,7 @@ Result<> TakeStates(const std::string& text, api::QueueFilter& filter) {
   return {};
 }
 
-// What is asked of the daemon: the rest is chosen here.
+// The filter that the daemon applies; this program applies the other settings.
 api::QueueFilter FilterOf(const ListSettings& s) {
   api::QueueFilter filter = s.filter;
   if (std::find(filter.users.begin(), filter.users.end(), "all") != filter.users.end()) filter.users.clear();
@@ -57,7 +57,7 @@ api::QueueFilter FilterOf(const ListSettings& s) {
   if (s.completed && filter.states.empty())
     filter.states = {"finished", "failed", "cancelled", "timeout", "killed"};
   if ((s.all || !filter.jobs.empty()) && filter.states.empty()) filter.states = {"all"};
-  // The first N in the queue's order are the daemon's to choose.
+  // The daemon chooses the first N jobs in the queue's order.
   if (s.limit && *s.limit > 0 && s.sort == SortBy::kQueue && !s.since && !s.form.tree)
     filter.limit = *s.limit;
   return filter;
@@ -110,7 +110,7 @@ api::Json GflowJson(const std::vector<Listed>& jobs, base::WallTime now) {
   return whole;
 }
 
-// Without a daemon, as on a login node: what is in Slurm.
+// Prints the jobs in Slurm where no daemon runs, as on a login node.
 Result<> PrintSlurmAlone(Session& session, const ListSettings& s) {
   const auto jobs = slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>());
   if (session.json || s.output == "json")
@@ -153,7 +153,8 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
   return {};
 }
 
-// None where jobs go to Slurm and no daemon runs here: none is started to say that it has no jobs.
+// nullopt where jobs go to Slurm and no daemon runs here: it would be started only to say that it has no
+// jobs.
 Result<std::optional<api::Client>> DaemonFor(Session& session) {
   if (slurm::ServesAlone(session)) {
     auto running = session.RunningDaemon();

@@ -97,7 +97,7 @@ struct View {
   bool gflow = false;
 };
 
-// What stands in a column; found once for a table, since lists are long.
+// Makes the cell of a column; looked up once for a table, since lists are long.
 using CellMaker = Cell (*)(const api::QueueRow& row, const View& view);
 
 Cell StateCell(const api::QueueRow& row, const View&) {
@@ -145,13 +145,13 @@ Column ColumnOf(const std::string& name) {
   return {name, right ? Align::kRight : Align::kLeft, wide ? std::size_t{8} : 0};
 }
 
-// The jobs below each job, in their order; 0 stands for the top.
+// The jobs below each job, in order; key 0 is the top.
 std::map<std::int64_t, std::vector<const Listed*>> Branches(const std::vector<Listed>& jobs) {
   std::set<std::int64_t> known;
   for (const auto& job : jobs) known.insert(job.row.id);
   std::map<std::int64_t, std::vector<const Listed*>> branches;
   for (const auto& job : jobs) {
-    // The last one it waits for: a job stands in the tree once. Ids rise, so there is no circle.
+    // A job appears in the tree once, below the last job that it waits for. Ids rise, so there is no cycle.
     std::int64_t above = 0;
     for (const auto id : job.after)
       if (known.contains(id) && id < job.row.id) above = std::max(above, id);

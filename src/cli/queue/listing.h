@@ -15,21 +15,21 @@ namespace gpuman::cli::queue {
 enum class SortBy { kQueue, kId, kState, kTime, kName, kGpus, kPriority };
 std::optional<SortBy> SortByFromString(std::string_view word);
 
-// A job and what a tree shows above it.
+// A job, and the jobs that a tree shows above it.
 struct Listed {
   api::QueueRow row;
-  std::vector<std::int64_t> after;  // jobs it depends on, and the one it does again
+  std::vector<std::int64_t> after;  // the jobs it depends on, and the job that it repeats
 };
 
-// What the table shows of a job; `gpus` are those of the machine.
+// The row of the table for a job; `gpus` are the GPUs of the machine.
 api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gpus);
 Listed ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus);
 
 void Sort(std::vector<Listed>& jobs, SortBy by, base::WallTime now);
 
-// Columns by their names: JOBID NAME ST STATE TIME TIMELIMIT MEMORY GPUMEM NODES GPUS NODELIST(REASON) USER
-// PROJECT PRIORITY START SUBMIT, in any case; NODELIST alone serves as well. kInvalidArgument names the one
-// that is unknown.
+// Reads names of columns: JOBID NAME ST STATE TIME TIMELIMIT MEMORY GPUMEM NODES GPUS NODELIST(REASON) USER
+// PROJECT PRIORITY START SUBMIT, in any case; NODELIST alone serves as well. kInvalidArgument names the
+// unknown column.
 base::Result<std::vector<std::string>> ParseColumns(std::string_view text);
 std::vector<std::string> UsualColumns();
 std::vector<std::string> GflowColumns();
@@ -43,19 +43,19 @@ struct TableForm {
 std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const TerminalStyle& style,
                         base::WallTime now);
 
-// One record a job under fixed names: id name state … (docs/queue.md).
+// One record a job with fixed field names: id name state … (docs/queue.md).
 std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now);
 std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now);
 
-// gflow's letters and words: PD "Queued", "JobHeldUser" for held_by_user.
+// gflow's letters and words: PD and "Queued" for a state; "JobHeldUser" for the reason held_by_user.
 std::string_view ShortState(api::JobState state);
 std::string_view GflowState(api::JobState state);
 std::string GflowReason(std::string_view reason);
-// Words of either kind: "running" is that state, gflow's "Running" and "R", in any case, every one between
-// start and end; nullopt for what is neither.
+// The states that a word means: "running", gflow's "Running" and "R" mean one state, in any case; some words
+// mean several states. nullopt for an unknown word.
 std::optional<std::vector<std::string>> StatesOf(std::string_view word);
 
-// How long it runs or ran.
+// How long the job has run until now, or until its end.
 std::optional<base::Millis> RunTime(const api::QueueRow& row, base::WallTime now);
 // "7", or "7_3" for a task of an array.
 std::string IdOf(const api::QueueRow& row);

@@ -12,7 +12,7 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-// Digits behind the decimal point, as written.
+// The number of digits behind the decimal point.
 std::optional<int> Decimals(std::string_view text) {
   std::size_t at = text.starts_with('-') ? 1 : 0;
   const auto point = text.find('.');
@@ -27,8 +27,8 @@ std::optional<int> Decimals(std::string_view text) {
                                                   : std::nullopt;
 }
 
-// "1:10" and "0:1:0.25", counted in the smallest decimal so that no step is off; nullopt where it is no
-// range.
+// Expands "1:10" and "0:1:0.25". Counts in units of the smallest decimal, so that steps have no rounding
+// errors; nullopt where the text is not a range.
 Result<std::optional<std::vector<std::string>>> Range(std::string_view text) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= text.size();) {

@@ -1,4 +1,4 @@
-// The queue's commands and the programs under gflow's names, with a server that answers what it is told to.
+// The queue's commands and the programs under gflow's names, against a server with prepared answers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

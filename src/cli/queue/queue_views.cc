@@ -48,7 +48,7 @@ std::string Capital(std::string_view word) {
   return text;
 }
 
-// "3/8": what is used of what is allowed; "-" for no limit.
+// "3/8": used of allowed; "-" for no limit.
 template <typename T>
 std::string Of(const std::optional<T>& used, const std::optional<T>& limit) {
   const auto number = [](const std::optional<T>& value) {
@@ -230,7 +230,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     if (queue.redo_of) line("Does again", fmt::format("job {}", *queue.redo_of));
     for (const auto& message : queue.notifications) line("Not delivered", NotificationText(message));
   }
-  // That of a job that failed is in its reason.
+  // The reason of a failed job already contains its refusal.
   if (job.refusal && job.state != api::JobState::kFailed) line("Refused", job.refusal->message);
   for (const auto& note : job.notes) line("Note", note);
   when("Submitted", job.submitted_at);
@@ -288,7 +288,7 @@ std::string RenderTopology(const api::QueueInfo& info, const TerminalStyle& styl
     std::vector<Cell> cells{IndexOf(gpu)};
     for (const auto& link : gpu.links)
       cells.emplace_back(link == "self" ? "-" : link, link == "nvlink" ? Color::kGreen : Color::kNone);
-    cells.resize(info.gpus.size() + 1, "");  // a daemon before this version tells nothing
+    cells.resize(info.gpus.size() + 1, "");  // an older daemon does not send the topology
     table.Add(std::move(cells));
   }
   return table.Render(style);

@@ -1,4 +1,4 @@
-// What people see of the queue's other answers: pure functions from a value to text, ended by a line end.
+// Renders the queue's other answers for people. Pure functions; each text ends with a line end.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace gpuman::cli::queue {
 
-// Everything known of one job.
+// All that is known of one job.
 std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
                       const TerminalStyle& style, base::WallTime now);
-// GPUs with what keeps each of them, then settings that are not the usual ones.
-// `reservations`: those that hold now are told of.
+// GPUs with what keeps each of them from new jobs, then settings that are not the defaults. Of
+// `reservations`, those that hold now are shown.
 std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reservation>& reservations,
                        const TerminalStyle& style, base::WallTime now);
-// How each GPU is connected to each other.
+// The connection between each pair of GPUs.
 std::string RenderTopology(const api::QueueInfo& info, const TerminalStyle& style);
 // gflow's table: PARTITION GPUS NODES STATE JOB(REASON), a line for all GPUs of one state and job.
 std::string RenderGflowInfo(const api::QueueInfo& info, const TerminalStyle& style);
@@ -28,7 +28,7 @@ std::string RenderStatsCsv(const api::StatsView& stats);
 std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
                           const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style);
 
-// Indices of GPUs, or the beginning of a UUID that is not there any more: "0,2".
+// Indices of GPUs, or the beginning of a UUID whose GPU is gone: "0,2".
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus);
 
 }  // namespace gpuman::cli::queue

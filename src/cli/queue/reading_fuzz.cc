@@ -1,5 +1,5 @@
-// Whatever stands in a script, a file of jobs, a CSV file or an option: it is read or refused, and what is
-// read holds what its reader promises.
+// The parsers read or refuse any text of a script, a file of jobs, a CSV file or an option, and each result
+// holds what its parser promises.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -8,7 +8,7 @@
 namespace gpuman::cli::queue {
 namespace {
 
-// A record's fields under the names that csv and yaml have.
+// The fields of a record under their names in CSV and YAML.
 std::vector<std::pair<std::string_view, std::string>> RecordOf(const api::QueueRow& row, base::WallTime now) {
   const auto number = [](const auto& value) { return value ? fmt::to_string(*value) : std::string(); };
   const auto time = [](const std::optional<base::WallTime>& at) {
@@ -48,7 +48,7 @@ std::string CsvField(const std::string& text) {
   return quoted + "\"";
 }
 
-// Always in double quotes, as JSON has them: a name such as "no" or "1e3" stays a text.
+// A text in double quotes, as in JSON: a name such as "no" or "1e3" stays a text.
 std::string YamlText(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {

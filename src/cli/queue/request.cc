@@ -47,7 +47,8 @@ Result<std::string> ReadStandardInput(const SubmitContext& context, std::string_
   return text;
 }
 
-// The text of the file that the first word names, if a shell runs it or its first line names what does.
+// The text of the file that `word` names, if it is a script: its first line begins with "#!", or its name
+// ends with ".sh".
 std::optional<std::string> ScriptAt(const std::string& word, const std::string& directory) {
   const auto path = std::filesystem::path(directory) / word;
   struct stat info {};
@@ -60,7 +61,8 @@ std::optional<std::string> ScriptAt(const std::string& word, const std::string& 
   return std::nullopt;
 }
 
-// A script, named for errors; a text that a shell runs is taken along, else it runs where it is.
+// A script; `name` is for errors. The submission carries the text of a shell script; other scripts run in
+// place.
 struct Script {
   std::string name;
   std::string text;
@@ -107,14 +109,14 @@ Result<> TakeCommand(SubmitSettings& settings, const ParsedCommandLine& typed,
     if (!job.command.empty()) job.command.emplace_back("--");
     job.command.insert(job.command.end(), typed.trailing->begin(), typed.trailing->end());
   }
-  // A script that its own interpreter runs stays where it is; without a slash it would be looked for in PATH.
+  // A script with another interpreter runs in place; without a slash the keeper would look for it in PATH.
   if (script && job.command.front().find('/') == std::string::npos) job.command.front().insert(0, "./");
   if (job.command.empty() || job.command.front().empty())
     return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run", HowToSubmit(typed.flavour));
   return {};
 }
 
-// What --export says of the shell's variables.
+// The variables that --export chooses from the shell's variables.
 Result<Variables> EnvironmentOf(const std::vector<std::string>& parts, const Variables& whole) {
   constexpr std::array<const char*, 8> kAlways{"HOME",  "LANG", "LOGNAME", "PATH",
                                                "SHELL", "TERM", "TZ",      "USER"};
@@ -153,7 +155,7 @@ Result<> RequireUtf8(const api::Submission& job) {
   return {};
 }
 
-// Where the jobs go is one for all of them.
+// All jobs of a submission have one destination.
 Result<> TakeDestination(MadeSubmission& made, const SubmitSettings& settings) {
   made.to_slurm = settings.to == "slurm";
   made.slurm_options = settings.slurm_options;
@@ -163,8 +165,8 @@ Result<> TakeDestination(MadeSubmission& made, const SubmitSettings& settings) {
   return {};
 }
 
-// A command that cannot be executed now will hardly be later; sooner and plainer than the job's failure says
-// it.
+// A command that cannot be executed now will hardly be executable later; this error comes sooner and is
+// clearer than the job's failure.
 Result<> CheckPrograms(const MadeSubmission& made) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const auto& job : made.request.jobs) {
@@ -180,7 +182,7 @@ Result<> CheckPrograms(const MadeSubmission& made) {
   return {};
 }
 
-// Files and directories may come before the job starts; without them it fails.
+// Notes files and directories that do not exist. They may come before the job starts; without them it fails.
 void NoteWhatIsNotThere(MadeSubmission& made) {
   std::set<std::string> told;
   const auto look = [&](std::string_view option, std::string_view what, const std::filesystem::path& path) {
@@ -198,8 +200,8 @@ void NoteWhatIsNotThere(MadeSubmission& made) {
   }
 }
 
-// How the daemon is to name the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. gflow's
-// users have programs that expect indices there.
+// Sets how the daemon names the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. Programs of
+// gflow's users expect indices there.
 void NameDevices(const std::string& asked, Flavour flavour, Variables& environment) {
   constexpr const char* kName = "GPUMAN_VISIBLE_DEVICES";
   if (!asked.empty())
@@ -208,7 +210,7 @@ void NameDevices(const std::string& asked, Flavour flavour, Variables& environme
     environment.emplace(kName, "index");
 }
 
-// The jobs of one set of options: a sweep, or the one.
+// Adds the jobs of one set of options: the jobs of a sweep, or one job.
 Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const SubmitContext& context, Flavour flavour,
                  const Variables& whole, const std::vector<std::string>& common_export) {
   auto& job = settings.job;
@@ -247,21 +249,22 @@ Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const SubmitCont
   return {};
 }
 
-// gflow takes limits of GPUs for a job without any.
+// gflow accepts limits of GPU memory for a job without GPUs.
 void ForgiveAsGflow(api::Submission& job) {
   if (job.gpus.count > 0 || !job.gpus.devices.empty()) return;
   job.memory.reset();
   job.share = false;
 }
 
-// Before the first command of a script.
+// Inserts the line before the first command of a script.
 void InsertLine(std::string& script, const std::string& line) {
   const auto at = FirstCommand(script);
   const bool needs_end = at == script.size() && !script.ends_with('\n');
   script.insert(at, (needs_end ? "\n" : "") + line + "\n");
 }
 
-// gflow's tasks find their index under its own name, also where it stands in quotes in the command's words.
+// Gives gflow's tasks their index under gflow's name, also where the name stands in quotes in the command's
+// words.
 void NameTaskAsGflow(api::Submission& job) {
   if (!job.array) return;
   constexpr std::string_view kName = "$GFLOW_ARRAY_TASK_ID";
@@ -279,7 +282,8 @@ void NameTaskAsGflow(api::Submission& job) {
   job.command = {"/bin/sh", "-c", text};
 }
 
-// A script for Slurm that does not say anything to gpuman. Where it goes to Slurm, sbatch reads its lines.
+// Reads #SBATCH lines, if the script has no lines for gpuman. Where the script goes to Slurm, sbatch reads
+// them.
 Result<SbatchReading> ReadAsSbatch(const Script& script, const Directives& directives,
                                    const SubmitSettings& typed, SubmitSettings& settings,
                                    const SubmitContext& context) {
@@ -287,14 +291,14 @@ Result<SbatchReading> ReadAsSbatch(const Script& script, const Directives& direc
   return ApplySbatch(script.text, script.name, settings, context.now);
 }
 
-// What a script for Slurm still expects, and what the user of any script should know.
-// `plain`: no line of it has options of gpuman's or of gflow's.
+// Adds what a script for Slurm still expects, and the notes for the user of any script. `plain`: the script
+// has no line with options of gpuman or gflow.
 void FinishScript(const SbatchReading& reading, const Script& script, bool plain, SubmitSettings& settings,
                   MadeSubmission& made) {
   auto& job = settings.job;
   const bool gpus = job.gpus.count > 0 || !job.gpus.devices.empty();
   for (auto& note : NotesOf(reading, script.name, script.text, gpus)) made.notes.push_back(std::move(note));
-  // Who wrote no option at all may not know that a job has no GPU by itself.
+  // A user who wrote no option at all may not know that a job has no GPU by default.
   if (!reading.found && plain && !gpus && !settings.lines.contains("--gpus"))
     made.notes.push_back(NoteOfNoGpu(script.name));
   if (reading.found && job.array && job.script)
@@ -324,7 +328,7 @@ Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const Subm
     return base::Fail(ErrorCode::kInvalidArgument, "the current directory's name is not UTF-8");
   const Variables whole = TakeEnvironment(made, context.origin);
 
-  // Once to know what is to run, once more on top of what the script says.
+  // The first pass finds what is to run; the second pass applies the typed options after the script's.
   SubmitSettings settings;
   GPUMAN_TRY(
       ParseOptions(SubmitOptions(settings, typed.flavour, context.now), typed.options, Where::kAnywhere));
@@ -391,7 +395,7 @@ Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const Subm
     if (auto checked = api::Check(job); !checked)
       return base::Fail(WithOrigins(std::move(checked.error()), {}, typed.flavour, made.lines));
   }
-  if (!made.to_slurm) {  // its nodes have programs of their own
+  if (!made.to_slurm) {  // the nodes of Slurm have their own programs
     GPUMAN_TRY(CheckPrograms(made));
     NoteWhatIsNotThere(made);
   }

@@ -1,4 +1,5 @@
-// From what was typed to what the daemon gets: a command, a script, or a file of many jobs, with its options.
+// Turns a command line into the request for the daemon: a command, a script, or a file of many jobs, with
+// options.
 #pragma once
 
 #include <functional>
@@ -13,19 +14,19 @@
 
 namespace gpuman::cli::queue {
 
-// A command line, taken apart.
+// A submission's command line, taken apart.
 struct ParsedCommandLine {
   Flavour flavour = Flavour::kGpuman;
-  std::vector<std::string> options;                  // as ParseOptions takes them
+  std::vector<std::string> options;                  // in the form that ParseOptions reads
   std::vector<std::string> words;                    // SCRIPT ARGUMENTS, COMMAND ARGUMENTS, or "-"
-  std::optional<std::vector<std::string>> trailing;  // behind "--": a command, whatever it looks like
+  std::optional<std::vector<std::string>> trailing;  // the words behind "--", which are a command
 };
 
-// What surrounds it; tests have their own.
+// What surrounds a submission; tests make their own.
 struct SubmitContext {
   Origin origin;
   base::WallTime now{};
-  // The whole of standard input; absent: it is a terminal, and nothing is read from that.
+  // Reads all of standard input; absent: it is a terminal, and gpuman does not read from it.
   std::function<base::Result<std::string>()> standard_input;
 };
 
@@ -33,21 +34,21 @@ struct MadeSubmission {
   api::SubmitRequest request;
   bool wait = false;
   bool to_slurm = false;                   // --to slurm
-  std::vector<std::string> slurm_options;  // of sbatch
-  std::string script_name;                 // of a script that has a file
+  std::vector<std::string> slurm_options;  // for sbatch
+  std::string script_name;                 // the name of a script that has a file
   std::vector<std::string> left_out;       // variables that are not UTF-8
   std::vector<std::string> notes;
-  std::vector<std::string> origins;  // of each job: "list.txt:7"; empty where nothing tells more than the job
-  OptionLines lines;                 // of a script
+  std::vector<std::string> origins;  // of each job: "list.txt:7"; empty where the job alone identifies it
+  OptionLines lines;                 // the lines of a script
 };
 
-// Reads the script, the file of jobs or the file of parameters that are named. kInvalidArgument names the
-// option, or the file and its line; kNotFound and kPermissionDenied for files and programs.
+// Reads the script, the file of jobs or the file of parameters that the command line names. kInvalidArgument
+// names the option, or the file and its line; kNotFound and kPermissionDenied for files and programs.
 base::Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const SubmitContext& context);
 
-// The jobs of a file, one a line ("--gpus 1 --name a -- python train.py"), or JSON: one Submission a line, or
-// an array of them. `typed.options` hold for each, what a line says comes before. Reads no file; `name` is
-// for errors.
+// Reads the jobs of a file, one a line ("--gpus 1 --name a -- python train.py"), or JSON: one Submission a
+// line, or an array of them. `typed.options` apply to each job; the options of a line override them. Reads no
+// file; `name` is for errors.
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
                                                    const ParsedCommandLine& typed, base::WallTime now);
 

@@ -19,12 +19,12 @@ using base::Result;
 
 constexpr std::string_view kMark = "#SBATCH";
 
-// Whether the option was taken over; false: gpuman has nothing of this kind.
+// Takes over the value; false: gpuman has no counterpart.
 using TakeValue = std::function<Result<bool>(const std::string& value)>;
 
 struct Known {
   std::string_view name;  // "--job-name"
-  char letter = 0;        // of "-J"; 0: there is none
+  char letter = 0;        // the "J" of "-J"; 0: there is none
   bool has_value = true;
   TakeValue take;
 };
@@ -44,7 +44,7 @@ TakeValue TextInto(Target& target) {
   };
 }
 
-// What asks for one is what a job of one machine is anyway.
+// For options where 1 is what a job of one machine has anyway.
 Result<bool> TakeOne(const std::string& text) { return text == "1"; }
 
 TakeValue Gpus(api::Submission& job) {
@@ -56,7 +56,7 @@ TakeValue Gpus(api::Submission& job) {
   };
 }
 
-// --gres may ask for more than GPUs, and for nothing of them.
+// --gres may ask for other resources than GPUs; such a value is not taken over.
 TakeValue Gres(api::Submission& job) {
   return [&job](const std::string& text) -> Result<bool> {
     GPUMAN_ASSIGN(const auto parts, SplitList(text));
@@ -70,7 +70,7 @@ TakeValue Gres(api::Submission& job) {
 
 TakeValue TimeLimit(api::Submission& job) {
   return [&job](const std::string& text) -> Result<bool> {
-    if (text == "0" || text == "UNLIMITED" || text == "INFINITE") return true;  // no limit, as without it
+    if (text == "0" || text == "UNLIMITED" || text == "INFINITE") return true;  // no limit: the default
     GPUMAN_ASSIGN(job.time_limit, ParseMinutes(text));
     return true;
   };
@@ -78,7 +78,7 @@ TakeValue TimeLimit(api::Submission& job) {
 
 TakeValue HostMemory(api::Submission& job) {
   return [&job](const std::string& text) -> Result<bool> {
-    if (text == "0") return false;  // the whole node's
+    if (text == "0") return false;  // all memory of the node
     GPUMAN_ASSIGN(job.host_memory, ParseMebibytes(text));
     return true;
   };
@@ -93,7 +93,7 @@ TakeValue Depends(api::Submission& job) {
   };
 }
 
-// "B:USR1@60": who gets it is one process group here.
+// "B:USR1@60": the part before ':' has no meaning here, since a job has one process group.
 TakeValue Signal(api::Submission& job) {
   return [&job](std::string text) -> Result<bool> {
     text.erase(0, text.find(':') + 1);
@@ -184,15 +184,15 @@ const Known* Find(const std::vector<Known>& table, std::string_view name) {
   return it == table.end() ? nullptr : &*it;
 }
 
-// An option of a line as it stands there, with its value: "--time=5", "-t 5", "-t5".
+// An option as it stands in a line, with its value: "--time=5", "-t 5", "-t5".
 struct ParsedOption {
   std::string name;
   std::string value;
   std::string text;
 };
 
-// The one that begins at words[at], which is moved behind it. Of an option that is not known a next word that
-// is none is taken for its value.
+// Reads the option at words[at] and moves `at` behind it. For an unknown option, the next word is its value
+// unless it begins with '-'.
 ParsedOption NextOption(const std::vector<std::string>& words, std::size_t& at,
                         const std::vector<Known>& table) {
   const std::string& word = words[at++];
@@ -216,7 +216,7 @@ ParsedOption NextOption(const std::vector<std::string>& words, std::size_t& at,
   return given;
 }
 
-// What gpuman calls it, where that differs from Slurm's name and a daemon may refuse its value.
+// gpuman's name of an option, where it differs from Slurm's and a daemon may refuse the value.
 std::string OptionFor(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOthers{
       {{"--gres", "--gpus"},
@@ -255,7 +255,7 @@ bool IsMarked(std::string_view line) {
          (line.size() == kMark.size() || line[kMark.size()] == ' ' || line[kMark.size()] == '\t');
 }
 
-// The first line that runs srun; 0: none does.
+// The number of the first line that runs srun; 0: no line does.
 int LineOfSrun(std::string_view text) {
   int number = 0;
   while (!text.empty()) {

@@ -18,7 +18,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-// What stands behind "# MARK" in a trimmed line.
+// The text behind "# MARK" in a trimmed line.
 std::optional<std::string_view> Behind(std::string_view line, std::string_view mark) {
   if (!line.starts_with('#')) return std::nullopt;
   line = Trim(line.substr(1));
@@ -120,7 +120,7 @@ bool IsShellScript(std::string_view text) {
   if (!text.starts_with("#!")) return text.find('\0') == std::string_view::npos;
   constexpr std::array<std::string_view, 7> kShells{"sh", "bash", "dash", "ash", "ksh", "zsh", "fish"};
   std::string_view line = Trim(text.substr(2, text.find('\n') - 2));
-  // The interpreter is the last part of the path, or behind env and its options the first word.
+  // The interpreter is the last part of the path; behind env and its options it is the next word.
   while (!line.empty()) {
     const auto end = std::min(line.find_first_of(kBlanks), line.size());
     std::string_view word = line.substr(0, end);

@@ -5,8 +5,8 @@
 //   # GFLOW --gpus=1 --memory=4G
 //   python train.py
 //
-// Lines of "# GPUMAN" (or "#GPUMAN") count before the first command, as Slurm's do; those of "# GFLOW"
-// wherever they stand, as in gflow. A "#" that begins a word ends the options of a line. Pure.
+// Lines of "# GPUMAN" (or "#GPUMAN") count before the first command, as Slurm's do; lines of "# GFLOW" count
+// anywhere, as in gflow. A "#" that begins a word ends the options of a line. Pure.
 #pragma once
 
 #include <optional>
@@ -27,29 +27,29 @@ struct Directive {
 
 struct Directives {
   std::vector<Directive> list;
-  std::vector<int> too_late;  // lines of "# GPUMAN" below the first command, which are not read
+  std::vector<int> too_late;  // lines of "# GPUMAN" below the first command, which are ignored
 };
 
 // kInvalidArgument with the line, for a quote that is never closed.
 base::Result<Directives> ReadDirectives(std::string_view text);
 
-// Applies them in order; an error has "NAME:LINE: " in front.
+// Applies the directives in order; an error has "NAME:LINE: " in front.
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,
                                base::WallTime now);
 
 // A word of a line as a shell reads it: quotes and backslashes, no variables.
 struct Word {
   std::string text;
-  std::size_t begin = 0;  // where it stands in the line
+  std::size_t begin = 0;  // its position in the line
   std::size_t end = 0;
 };
 // The word at or behind `at`; nullopt at the end of the line or where a comment begins.
 base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at);
 
-// Where the first command stands, behind comments and blank lines; the end of a text without one.
+// The position of the first command, behind comments and blank lines; the end of a text without one.
 std::size_t FirstCommand(std::string_view text);
 
-// Whether a text is a program for a shell: its first line names one, or none.
+// Whether a text is a program for a shell: its first line names a shell, or no interpreter.
 bool IsShellScript(std::string_view text);
 
 }  // namespace gpuman::cli::queue

@@ -18,7 +18,7 @@ using Take = std::function<Result<>(const std::string&)>;
 
 constexpr int kMax = 1'000'000;
 
-// Into `target` what `parse` makes of the text.
+// Parses the text into `target`.
 template <typename Target, typename Parse>
 Take Into(Target& target, Parse parse) {
   return [&target, parse](const std::string& text) -> Result<> {
@@ -44,7 +44,7 @@ Take Number(Target& target, int least, int most) {
   return Into(target, [=](const std::string& text) { return ParseInteger(text, least, most); });
 }
 
-// A list that the first mention of a source begins anew.
+// Clears a list at its first option in a source.
 void Begin(SubmitSettings& s, const char* list, std::vector<std::string>& values) {
   if (s.touched.insert(list).second) values.clear();
 }
@@ -57,7 +57,7 @@ Take List(SubmitSettings& s, const char* name, std::vector<std::string>& list) {
   };
 }
 
-// Not taken apart at commas: a URL may have some.
+// Does not split at commas: a URL may contain some.
 Take Whole(SubmitSettings& s, const char* name, std::vector<std::string>& list) {
   return [&s, name, &list](const std::string& text) -> Result<> {
     Begin(s, name, list);
@@ -154,7 +154,7 @@ Take Parameters(SubmitSettings& s) {
   };
 }
 
-// gflow tells of job_completed where gpuman has finished.
+// gflow's job_completed is gpuman's finished.
 Take NotifyOn(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const auto parts, SplitList(text));
@@ -179,7 +179,7 @@ Take MebibytesOnGpu(std::optional<base::SizeSpec>& target) {
   };
 }
 
-// What both flavours have under the same names.
+// Adds the options that both flavours have under the same names.
 void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
   auto& job = s.job;
   table.insert(
@@ -296,7 +296,7 @@ void AddGpuman(Options& table, SubmitSettings& s) {
        {"-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait)}});
 }
 
-// gflow takes any name; what is no tag becomes one.
+// gflow accepts any name; a name that is not a valid tag becomes one.
 Take GflowName(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     s.job.name = TagFrom(text);
@@ -322,7 +322,7 @@ void AddGflow(Options& table, SubmitSettings& s) {
        {"--config", "FILE", "", ignored}});
 }
 
-// gflow's word for an option is gpuman's for another one.
+// gpuman's name for an option of gflow, where the two differ.
 std::string GeneralName(std::string name, Flavour flavour) {
   if (flavour != Flavour::kGflow) return name;
   return name == "--memory" ? "--host-memory" : name == "--gpu-memory" ? "--memory" : name;

@@ -1,5 +1,5 @@
-// What the options of `gpuman submit` say, and the table of these options: one for the command line, for
-// lines of scripts and for lines of job files; in gpuman's words and in gflow's.
+// The settings of `gpuman submit`, and the table of its options: one table for the command line, for lines of
+// scripts and for lines of job files; with gpuman's names or gflow's.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace gpuman::cli::queue {
 
-// gflow's --memory is of the host, its numbers alone are minutes and MiB.
+// In gflow's flavour --memory is host memory, and numbers without a unit are minutes and MiB.
 enum class Flavour { kGpuman, kGflow };
 
 struct Parameter {
@@ -23,7 +23,7 @@ struct Parameter {
   std::vector<std::string> values;
 };
 
-// Options by gpuman's name for them, and the line of a script that each stood in; empty: in none.
+// Options by gpuman's name, each with the line of the script that has it; empty: no line has it.
 using OptionLines = std::map<std::string, std::string, std::less<>>;
 
 struct SubmitSettings {
@@ -35,30 +35,31 @@ struct SubmitSettings {
   std::optional<std::string> command;            // --command
   std::optional<std::string> jobs_file;          // --jobs
   std::string to = "here";                       // "here", "slurm"
-  std::vector<std::string> slurm_options;        // of sbatch: "partition=gpu"
+  std::vector<std::string> slurm_options;        // for sbatch: "partition=gpu"
   bool wait = false;
   bool dry_run = false;
-  std::string visible_devices;  // "index", "uuid"; empty: as the environment has it
-  std::string origin;           // the line of a file that it came from: "list.txt:7"
-  std::string line;             // that is being read, of a script: "job.sh:3"; empty: of none
-  OptionLines lines;            // where each option stood last
+  std::string visible_devices;  // "index", "uuid"; empty: the environment decides
+  std::string origin;           // the line of the file that the job came from: "list.txt:7"
+  std::string line;             // the line of the script that is being read: "job.sh:3"; empty: none
+  OptionLines lines;            // the last place of each option
 
-  // What comes now replaces what was said before, lists as a whole: the command line after the script's
-  // lines.
+  // Begins the next source of options, which overrides the sources before it; lists are replaced as a whole.
+  // The command line follows the script's lines.
   void BeginSource() {
     touched.clear();
     line.clear();
   }
-  std::set<std::string> touched;  // lists that the current source has begun
+  std::set<std::string> touched;  // lists that have an option in the current source
 };
 
-// The table's functions write into `settings`, which must live as long. `now` is for times such as now+2h.
+// The table's functions write into `settings`, which must live as long as the table. `now` is for times such
+// as now+2h.
 Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now);
 
-// A name as gflow and Slurm take it, made into a tag: characters that no tag has become "-".
+// Turns a name that gflow and Slurm accept into a tag: characters that a tag cannot have become "-".
 std::string TagFrom(std::string_view name);
 
-// "lr=0.1,0.01", or a range "seed=1:10" or "x=0:1:0.25", both ends included.
+// Parses "lr=0.1,0.01", or a range "seed=1:10" or "x=0:1:0.25", both ends included.
 base::Result<Parameter> ParseParameter(std::string_view text);
 
 }  // namespace gpuman::cli::queue

@@ -1,4 +1,4 @@
-// How an answer of the queue is printed: as JSON, or as people see it.
+// Prints an answer of the queue: as JSON, or as text for people.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,13 +12,14 @@
 
 namespace gpuman::cli::queue {
 
-// A name that was mistyped is nobody's, and one that a directory knows may be unknown here for now.
+// Notes a user name that this machine does not know: it is mistyped, or a directory service does not answer
+// now.
 inline void NoteStranger(Session& session, const std::string& user) {
   if (::getpwnam(user.c_str()) == nullptr)
     session.Note(fmt::format("this machine knows no user {}", Printable(user)));
 }
 
-// `render` makes the text; it is called where no JSON is asked for.
+// `render` makes the text; it is called only without JSON.
 template <typename T, typename Render>
 base::Result<int> Show(Session& session, const T& value, Render render) {
   if (session.json)

@@ -21,7 +21,7 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-constexpr std::size_t kMaxLines = 20;  // of jobs that are told of one by one
+constexpr std::size_t kMaxLines = 20;  // more jobs than this are summed up
 constexpr std::size_t kLargestInput = std::size_t{64} << 20;
 
 Result<std::string> ReadAll(int fd) {
@@ -72,7 +72,7 @@ std::string SentenceOf(const api::SubmittedJob& job, bool dry_run, const std::ve
   if (!job.gpus.empty()) text += fmt::format(" on GPU {}", GpuNames(job.gpus, gpus));
   if (!starts && (job.reason_detail || job.reason))
     text += ": " + (job.reason_detail ? *job.reason_detail : *job.reason);
-  // Without a reason it starts as soon as the queue gets to it.
+  // A job without a reason starts as soon as the queue gets to it.
   if (!starts && job.reason && job.estimated_start && job.estimate_presumed)
     text += fmt::format(
         "; expected start: {} (a guess: jobs in front have no time limit; `--time` would make it an "
@@ -123,7 +123,7 @@ void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitR
   session.Print(RenderSubmitted(request, answer, gpus, base::SystemClock().Wall()));
 }
 
-// The daemon's refusal in the words of who typed it.
+// Sends the submission; a refusal names the options that the user typed.
 Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmission& made, Flavour flavour) {
   auto answer = api::Submit(daemon, made.request);
   if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));

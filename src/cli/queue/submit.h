@@ -1,5 +1,5 @@
-// `gpuman submit`, `gbatch`, `gpuman run --gpus`: sends jobs to the queue, says what became of them, and
-// stays with them where that is asked for.
+// `gpuman submit`, `gbatch`, `gpuman run --gpus`: sends jobs to the queue, prints the result, and waits for
+// the jobs where that is asked for.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@
 
 namespace gpuman::cli::queue {
 
-// The place that this process is in.
+// The submit context of this process.
 base::Result<SubmitContext> ContextOfThisProcess();
 
 base::Result<int> Submit(Session& session, const ParsedCommandLine& typed);
-// In gflow's words; a name that is taken gets a number behind it.
+// The same with gflow's words; a name that is taken gets a number at its end.
 base::Result<int> SubmitAsGflow(Session& session, const ParsedCommandLine& typed);
 
 struct QueuedRun {
-  std::vector<std::string> typed;  // options of submit
+  std::vector<std::string> typed;  // options of `submit`
   bool detach = false;
   bool pty = false;
 };
-// Queues the command, shows its output when it runs, and exits as it does. Ctrl-C takes it out of the queue
-// while it waits there.
+// Queues the command, shows its output when it runs, and returns its exit status. Ctrl-C takes the job out of
+// the queue while it waits there.
 base::Result<int> RunInQueue(Session& session, const QueuedRun& run);
 
 // "job 7 'train' is queued: no GPU is free; expected start: 14:03"

@@ -5,8 +5,8 @@
 
 namespace gpuman::cli::queue {
 
-// Sorts the table, what most jobs need first, and gives each option its heading. An option that the list does
-// not have stands at the end.
+// Sorts the table, the most used options first, and gives each option its heading. Options that the list does
+// not have go to the end.
 void GroupForHelp(Options& table);
 
 }  // namespace gpuman::cli::queue

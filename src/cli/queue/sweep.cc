@@ -12,7 +12,8 @@ using base::ErrorCode;
 
 constexpr std::size_t kMaxJobs = 100'000;
 
-// Takes one field off the front of a CSV text; `text` then begins with the separator, a line end or nothing.
+// Removes one field from the front of a CSV text; `text` then begins with the separator or a line end, or is
+// empty.
 base::Result<std::string> TakeField(std::string_view& text) {
   std::string field;
   if (!text.starts_with('"')) {
@@ -47,7 +48,7 @@ struct SweepRecord {
 base::Result<std::vector<SweepRecord>> ReadRecords(std::string_view text) {
   std::vector<SweepRecord> records;
   int line = 1;
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a mark that spreadsheets write
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the byte order mark that spreadsheets write
   while (!text.empty()) {
     SweepRecord record{line, {}};
     const auto before = text;
@@ -69,7 +70,7 @@ base::Result<std::vector<SweepRecord>> ReadRecords(std::string_view text) {
   return records;
 }
 
-// Each text of a job that may have parameters in it.
+// Visits each text of a job that may contain parameters.
 template <typename Visit>
 void VisitTexts(api::Submission& job, Visit&& visit) {
   for (auto& word : job.command) visit(word);

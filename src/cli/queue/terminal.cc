@@ -27,9 +27,9 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-constexpr int kLookMillis = 200;  // between two looks for a daemon that is away
+constexpr int kLookMillis = 200;  // between two attempts to reach a daemon that is away
 
-// A directory with a listening socket in it, for nobody else.
+// A directory with a listening socket; only this user may enter it.
 class Listener {
  public:
   static Result<Listener> Make() {
@@ -68,7 +68,7 @@ class Listener {
   base::Fd fd_;
 };
 
-// The terminal passes every key on, until it is destroyed.
+// Puts the terminal in raw mode, until it is destroyed: the terminal passes every key on.
 class RawTerminal {
  public:
   RawTerminal() {
@@ -88,7 +88,7 @@ class RawTerminal {
   bool set_ = false;
 };
 
-// Between the caller's terminal and the job's, fed with what is ready.
+// Copies between the caller's terminal and the job's connection; the owner calls HandleReady.
 class Relay {
  public:
   Relay(Session& session, const Listener& listener, std::function<void(int)> interrupted)
@@ -116,10 +116,11 @@ class Relay {
     }
   }
 
-  // Whether the job is there.
+  // Whether the job has connected.
   bool connected() const { return connection_.ok(); }
 
-  // What the job wrote last; it has ended, so the other side closes. It may have come and gone unseen.
+  // Passes on the last output of the job; the job has ended, so the other side closes. It may have connected
+  // and closed before Accept.
   void Drain() {
     Accept();
     while (connection_.ok()) PassOutput();
@@ -156,7 +157,7 @@ class Relay {
     std::string frame(1, kind);
     frame.append(reinterpret_cast<const char*>(&size), sizeof size);
     frame.append(static_cast<const char*>(data), size);
-    // What the other side wrote before it went is still to be read.
+    // The output that the other side wrote before it closed must still be read.
     if (connection_.ok() && ::send(connection_.get(), frame.data(), frame.size(), MSG_NOSIGNAL) < 0)
       IgnoreInput();
   }
@@ -228,7 +229,7 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   };
   auto waited = daemon.Wait(id, wake);
   while (!waited) {
-    // The session goes on while no daemon is there; only its exit status is the daemon's to tell.
+    // The session continues while no daemon runs; only the daemon can tell the exit status.
     while (relay.connected() && waited.error().code == ErrorCode::kUnavailable && !session.RunningDaemon())
       if (pollfd ready{wake.fd, POLLIN, 0}; ::poll(&ready, 1, kLookMillis) == 1) relay.HandleReady();
     GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, waited.error(), wake));

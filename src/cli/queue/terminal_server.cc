@@ -23,7 +23,7 @@ namespace {
 
 using base::Result;
 
-// Takes the frames that are whole off the front of `frames`; what was typed is put behind `typed`.
+// Removes whole frames from the front of `frames`; appends typed input to `typed`, applies window sizes.
 void TakeFrames(std::string& frames, std::string& typed, int terminal) {
   constexpr std::size_t kHead = 1 + sizeof(std::uint32_t);
   std::size_t at = 0;
@@ -44,14 +44,14 @@ void TakeFrames(std::string& frames, std::string& typed, int terminal) {
   frames.erase(0, at);
 }
 
-// What the descriptor takes of it now; false: it is gone.
+// Writes as much of the text as the descriptor takes now; false: the other side is gone.
 bool Pass(std::string& text, int fd) {
   const ssize_t n = ::write(fd, text.data(), text.size());
   if (n > 0) text.erase(0, static_cast<std::size_t>(n));
   return n >= 0 || errno == EAGAIN || errno == EINTR;
 }
 
-// What is there to be read; false: nothing will be any more.
+// Reads what is available; false: no more will come.
 bool ReadSome(std::string& text, int fd) {
   std::array<char, 65536> buffer;
   const ssize_t n = ::read(fd, buffer.data(), buffer.size());
@@ -59,13 +59,13 @@ bool ReadSome(std::string& text, int fd) {
   return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-// Until the command closes its terminal, or the caller's side is gone. What is typed is taken at any time, so
-// that neither side waits for the other while both write.
+// Runs until the command closes its terminal, or the caller's side is gone. Typed input is read at any time,
+// so that neither side waits for the other while both write.
 void RelayTerminal(int connection, int terminal) {
   for (const int fd : {connection, terminal}) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   std::string frames;
-  std::string typed;   // which the command has not read
-  std::string output;  // which the caller has not taken
+  std::string typed;   // that the command has not read
+  std::string output;  // that the caller has not read
   for (;;) {
     const bool listens = output.empty();
     const short to_caller = listens ? POLLIN : POLLIN | POLLOUT;
@@ -77,7 +77,7 @@ void RelayTerminal(int connection, int terminal) {
     }
     if (!listens && !Pass(output, connection)) return;
     if (!typed.empty() && (fds[1].revents & POLLOUT) != 0 && !Pass(typed, terminal)) typed.clear();
-    // EIO: no process has it open any more.
+    // EIO: no process has the terminal open any more.
     if (listens && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !ReadSome(output, terminal))
       return;
     if (fds[0].revents != 0) {
@@ -103,7 +103,7 @@ Result<int> ServeTerminal(const std::vector<std::string>& words) {
   if (words.size() < 2)
     return base::Fail(base::ErrorCode::kInvalidArgument, "there is no socket and no command");
   GPUMAN_ASSIGN(const base::Fd connection, api::ConnectTo(words.front()));
-  // The caller may have gone, and somebody else have its place: what is typed there is run.
+  // The caller may be gone and another user may have its path: input from there would be executed.
   if (api::PeerUser(connection.get()) != ::geteuid())
     return base::Fail(base::ErrorCode::kPermissionDenied,
                       fmt::format("the socket {} of this job's terminal is another user's", words.front()),
@@ -118,7 +118,7 @@ Result<int> ServeTerminal(const std::vector<std::string>& words) {
   }
   base::Fd terminal(terminal_fd);
   RelayTerminal(connection.get(), terminal.get());
-  terminal = base::Fd();  // the kernel hangs up what still runs on it
+  terminal = base::Fd();  // the kernel sends SIGHUP to the processes that still run on it
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

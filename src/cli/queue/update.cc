@@ -17,7 +17,7 @@ api::QueueUpdate& QueueOf(UpdateSettings& s) {
   return *s.update.queue;
 }
 
-// Sets a member of the queue's part; "none" takes it away where `clear` is given.
+// Sets a member of the queue's part; "none" clears it where `clear` is given.
 template <typename T, typename Parse>
 Take Set(UpdateSettings& s, std::optional<T> api::QueueUpdate::*member, Parse parse,
          bool api::QueueUpdate::*clear = nullptr) {

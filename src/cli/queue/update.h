@@ -1,4 +1,4 @@
-// Options that change a job that waits, or the next run of one: `job update`, `job redo`, `gjob update|redo`.
+// Options that change a waiting job, or the next run of a job: `job update`, `job redo`, `gjob update|redo`.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,8 @@ namespace gpuman::cli::queue {
 
 struct UpdateSettings {
   api::JobUpdate update;
-  // What is changed within a part that is replaced as a whole: applied to what the job has now.
+  // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
+  // values.
   std::vector<std::function<void(api::GpuRequest&)>> gpus;
   std::vector<std::function<void(api::Retries&)>> retries;
   bool cascade = false;
@@ -22,7 +23,7 @@ struct UpdateSettings {
 enum class ForWhat { kUpdate, kRedo };
 Options UpdateOptions(UpdateSettings& settings, Flavour flavour, ForWhat what, base::WallTime now);
 
-// What the daemon gets for a job that is as `job`.
+// The update that the daemon gets for `job`, given its present values.
 api::JobUpdate UpdateOf(const UpdateSettings& settings, const api::JobView& job);
 
 }  // namespace gpuman::cli::queue

@@ -43,9 +43,9 @@ std::optional<Ends> ReadRange(std::string_view text) {
   return Ends{*first, *last};
 }
 
-// Local civil time to an instant; mktime takes a time that the clocks skip for the one an hour later. Of a
-// time that comes twice, when the clocks go back, the first is meant: the one that is summer time. Not
-// through the system clock's nanoseconds, which end in the year 2262.
+// Converts local civil time to an instant. mktime moves a time that the clocks skip one hour later. A time
+// that occurs twice, when the clocks go back, means the first one, in summer time. It does not use the system
+// clock's nanoseconds, which end in the year 2262.
 base::WallTime FromLocal(std::tm local) {
   std::tm summer = local;
   summer.tm_isdst = 1;
@@ -69,7 +69,7 @@ base::WallTime Midnight(base::WallTime now, int days) {
   return FromLocal(local);
 }
 
-// "22:00" or "22:00:30" into the fields of `local`.
+// Reads "22:00" or "22:00:30" into the fields of `local`.
 bool ReadClock(std::string_view text, std::tm& local) {
   std::vector<int> parts;
   while (true) {
@@ -94,7 +94,7 @@ struct Zoned {
   std::string_view time;
   std::chrono::minutes ahead;  // of UTC
 };
-// A date and time with "Z" or "+02:00" at its end.
+// Reads a date and time that ends with "Z" or "+02:00".
 std::optional<Zoned> ReadZone(std::string_view text) {
   constexpr std::size_t kDate = 10, kOffset = 6;
   if (text.size() > kDate && text.ends_with('Z')) return Zoned{text.substr(0, text.size() - 1), {}};
@@ -222,7 +222,7 @@ base::Result<api::Dependencies> ParseDependencies(std::string_view text, api::De
     if (named) {
       for (std::size_t i = 1; i < words.size(); ++i) depends.list.push_back({*named, words[i]});
     } else {
-      depends.list.push_back({kind, part});  // a tag may have a colon
+      depends.list.push_back({kind, part});  // a tag may contain a colon
     }
   }
   return depends;

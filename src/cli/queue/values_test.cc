@@ -46,8 +46,8 @@ TEST_F(Times, AreReadAsPeopleWriteThem) {
            {"2900-01-01", "2899-12-31T23:00:00.000Z"},
            {"2026-12-01T08:00+02:00", "2026-12-01T06:00:00.000Z"},
            {"2026-07-01 08:00:30-05:30", "2026-07-01T13:30:30.000Z"},
-           {"2027-03-28T02:30", "2027-03-28T01:30:00.000Z"},  // is skipped: an hour later
-           {"2027-10-31T02:30", "2027-10-31T00:30:00.000Z"},  // comes twice: the first time
+           {"2027-03-28T02:30", "2027-03-28T01:30:00.000Z"},  // skipped: an hour later
+           {"2027-10-31T02:30", "2027-10-31T00:30:00.000Z"},  // occurs twice: the first time
            {"2027-10-31T03:00", "2027-10-31T02:00:00.000Z"},
        }) {
     const auto time = ParseTime(text, now_);
@@ -67,14 +67,14 @@ TEST_F(Times, ThatMakeNoSenseAreRefused) {
   }
 }
 
-// "At 8" is at 8 before and after the clocks change.
+// "8:00" is 8:00 before and after the clocks change.
 TEST_F(Times, OfTheNextDayAreOnTheClockOfThatDay) {
   EXPECT_EQ(*ParseTime("8:00", Utc("2026-03-28T12:00:00.000Z")), Utc("2026-03-29T06:00:00.000Z"));
   EXPECT_EQ(*ParseTime("8:00", Utc("2026-10-24T12:00:00.000Z")), Utc("2026-10-25T07:00:00.000Z"));
   EXPECT_EQ(*ParseTime("tomorrow", Utc("2026-10-25T12:00:00.000Z")), Utc("2026-10-25T23:00:00.000Z"));
 }
 
-// A file of zones as its format (RFC 8536) has it: nine hours ahead, always.
+// A zone file in its format (RFC 8536): always nine hours ahead.
 TEST_F(Times, MayBeOfAnotherZone) {
   const base::TempDir zones;
   const std::string block = std::string("TZif2", 5) + std::string(15, '\0') + std::string(16, '\0') +

@@ -10,12 +10,12 @@ namespace gpuman::cli::queue {
 
 // Local time: "14:03", "tomorrow 08:00", "2026-12-01 08:00".
 std::string FormatWhen(base::WallTime time, base::WallTime now);
-// One that rests on jobs without a time limit, which nobody knows the end of: "~today", "~tomorrow",
-// "~2026-12-01".
+// The time of an estimate that rests on jobs without a time limit, whose end is unknown: "~today",
+// "~tomorrow", "~2026-12-01".
 std::string FormatAbout(base::WallTime time, base::WallTime now);
 // "2026-12-01 08:00:00", local time.
 std::string FormatLocal(base::WallTime time);
-// As Slurm and gflow do: "00:02:15", "1-02:00:00".
+// In the form of Slurm and gflow: "00:02:15", "1-02:00:00".
 std::string FormatClock(base::Millis time);
 
 }  // namespace gpuman::cli::queue

@@ -8,7 +8,7 @@
 namespace gpuman::cli::queue {
 namespace {
 
-// Longer names that begin with another one stand in front of it.
+// A longer name stands before the names that it begins with.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kFieldNames{{
     {"time_limit_s", "--time"},
     {"warn_before_s", "--warn"},
@@ -55,7 +55,7 @@ std::string_view OptionFor(std::string_view field, std::string_view option, Flav
 
 bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-// Only what cannot be a word of the sentence.
+// Whether the field cannot be a word of the sentence.
 bool IsUnmistakable(std::string_view field) { return field.find_first_of("._") != std::string_view::npos; }
 
 std::string Reworded(std::string text, Flavour flavour) {

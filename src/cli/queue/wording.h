@@ -1,5 +1,5 @@
-// The daemon's and the codec's words for what was submitted are those of the API; who typed options is told
-// of those. Pure; thread-safe.
+// The messages of the daemon and the codec name the fields of the API; a user who typed options needs the
+// names of the options. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace gpuman::cli::queue {
 
-// "time_limit_s: it is zero" as "--time: it is zero".
+// Turns "time_limit_s: it is zero" into "--time: it is zero".
 base::Error WithOptionNames(base::Error error, Flavour flavour);
 
-// "jobs[2].memory: …" as "list.txt:7: --memory: …", where `origins` has what the jobs came from, and
-// "memory: …" as "job.sh:3: --memory: …", where `lines` has where the option stood.
+// Turns "jobs[2].memory: …" into "list.txt:7: --memory: …", where `origins` has the source of the jobs, and
+// "memory: …" into "job.sh:3: --memory: …", where `lines` has the line of the option.
 base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, Flavour flavour,
                         const OptionLines& lines = {});
 

@@ -1,5 +1,5 @@
-// The commands about jobs, for those of Slurm: `job show|hold|release`, `cancel`. Following one is in
-// follow.h, the list in list.h.
+// The commands about jobs, for jobs of Slurm: `job show|hold|release`, `cancel`. follow.h follows a job,
+// list.h lists jobs.
 #pragma once
 
 #include <optional>
@@ -14,21 +14,21 @@ namespace gpuman::cli::slurm {
 
 base::Result<int> Show(Session& session, const Engine& engine, const JobName& name, bool first);
 base::Result<int> Hold(Session& session, const Engine& engine, const JobName& name);
-// `from_now`: it starts no earlier.
+// `from_now`: the job starts no earlier.
 base::Result<int> Release(Session& session, const Engine& engine, const JobName& name,
                           std::optional<base::Millis> from_now);
-// Of what only the queue of one machine does: how it is done in Slurm.
+// Refuses what only the queue of one machine does, and says how to do it in Slurm.
 base::Result<int> Refuse(const JobName& name, std::string_view command, std::string_view instead);
 
-// What became of each.
+// The result for each job.
 struct Cancelled {
   JobName name;
-  std::optional<JobLine> job;  // before; none with an error
+  std::optional<JobLine> job;  // as it was before; nullopt with an error
   std::optional<base::Error> error;
 };
 std::vector<Cancelled> Cancel(const Engine& engine, const std::vector<JobName>& names, bool dry_run);
 
-// Those of `refs` that are Slurm's; they are taken out of it.
+// Removes Slurm's jobs from `refs` and returns them.
 std::vector<JobName> TakeJobs(std::vector<std::string>& refs);
 
 }  // namespace gpuman::cli::slurm

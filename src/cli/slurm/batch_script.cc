@@ -11,7 +11,7 @@ namespace {
 
 using base::ErrorCode;
 
-// What is the job's in every kind of script, as lines of a POSIX shell.
+// What the job sets in every kind of script, as lines of a POSIX shell.
 std::string Preparations(const api::Submission& job) {
   std::string lines;
   if (job.array)
@@ -26,7 +26,7 @@ std::string Preparations(const api::Submission& job) {
   return lines;
 }
 
-// In a shell of its own, so that a signal to the script ends both.
+// Runs the command in a subshell of its own, so that a signal to the script ends both.
 std::string Again(const api::Submission& job) {
   const auto& retries = job.retries;
   std::string lines = "again=0\nwhile :; do\n";

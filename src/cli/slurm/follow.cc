@@ -20,7 +20,7 @@ using base::ErrorCode;
 using base::Result;
 using Steady = std::chrono::steady_clock;
 
-// When to ask next.
+// The times of the questions to Slurm.
 class Pace {
  public:
   bool IsTime() {
@@ -35,9 +35,9 @@ class Pace {
   Steady::time_point next_ = Steady::now();
 };
 
-constexpr int kLookMillis = 200;  // at the output file
+constexpr int kLookMillis = 200;  // between two looks at the output file
 
-// Asks until it has ended; `between` is called every kLookMillis and says whether to go on.
+// Asks until the job has ended; calls `between` every kLookMillis, which says whether to continue.
 template <typename Between>
 Result<bool> UntilEnded(Watched& watched, int wake, Between between) {
   for (Pace pace;;) {
@@ -62,7 +62,7 @@ void PrintLines(Session& session, const std::vector<JobLine>& lines) {
   session.Flush();
 }
 
-// Prints what the job's file gets.
+// Prints what the job writes to its file.
 class Output {
  public:
   explicit Output(Session& session) : session_(session) {}
@@ -117,7 +117,7 @@ Result<> PrintFirst(Session& session, const std::string& path, int lines) {
   return {};
 }
 
-// What the file does not have.
+// Tells the user which output the file does not have.
 void TellWhereElse(Session& session, const Watched& watched, const JobName& name) {
   if (watched.kept() && !watched.kept()->errors.empty())
     session.Note(fmt::format("{} writes its errors to {}", ToString(name), watched.kept()->errors));

@@ -1,5 +1,5 @@
-// Stays with a job of Slurm's: what it writes, and how it ends. Slurm tells nobody of an end: it is asked,
-// more seldom the longer the job runs, and at least every five seconds.
+// Follows a job of Slurm: what it writes, and how it ends. Slurm does not report an end: gpuman asks, less
+// often the longer the job runs, and at least every five seconds.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@
 
 namespace gpuman::cli::slurm {
 
-// All that is known of it: from Slurm, and where that has forgotten it from the record. Writes down an end.
-// kNotFound: nobody knows it.
+// All that is known of a job: from Slurm, and from the record where Slurm has forgotten it. Records an end.
+// kNotFound: neither knows the job.
 base::Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name);
 
-// Until it has ended, all tasks of an array; prints each, and returns its exit status.
+// Waits until the job has ended, all tasks of an array; prints each task, and returns the exit status.
 base::Result<int> Wait(Session& session, const Engine& engine, const JobName& name);
 
-// `job attach`, `submit --wait`: shows its output meanwhile. The first SIGINT or SIGTERM goes to the job, the
-// second one leaves it. Of an array it is the output of its first task.
+// `job attach`, `submit --wait`: shows the output until the end. The first SIGINT or SIGTERM goes to the job,
+// the second one leaves the job. For an array it shows the output of the first task.
 base::Result<int> Attach(Session& session, const Engine& engine, const JobName& name);
 
 struct LogOptions {

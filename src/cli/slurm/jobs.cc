@@ -79,7 +79,7 @@ constexpr std::array<StateWord, 24> kStates{
      {"TIMEOUT", JobState::kTimeout},      {"DEADLINE", JobState::kTimeout},
      {"OUT_OF_MEMORY", JobState::kKilled}, {"PREEMPTED", JobState::kKilled}}};
 
-// "CANCELLED by 1000" is what sacct says. False: no state that is known.
+// Reads a state; sacct prints "CANCELLED by 1000". False: the state is unknown.
 bool TakeState(std::string_view text, SeenJob& job) {
   job.state_word = text.substr(0, text.find(' '));
   const auto* known = std::find_if(kStates.begin(), kStates.end(),
@@ -90,7 +90,7 @@ bool TakeState(std::string_view text, SeenJob& job) {
   return true;
 }
 
-// "3:0": exit status and signal, of a job that has ended.
+// Reads "3:0", exit status and signal, for a job that has ended.
 void TakeExit(std::string_view text, SeenJob& job) {
   if (!api::IsEnded(job.state)) return;
   const auto colon = text.find(':');
@@ -131,7 +131,8 @@ std::optional<SeenJob> ReadQueueLine(std::string_view line) {
   return job;
 }
 
-// The value of "KEY=" at the line's beginning to its end, or to a blank behind a key within the line.
+// The value of "KEY=" at the beginning of a line, to the end of the line, or to a blank for a key within the
+// line.
 std::optional<std::string_view> ValueOf(std::string_view block, std::string_view key, bool whole_line) {
   for (auto line : Split(block, '\n')) {
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
@@ -150,7 +151,7 @@ std::string LineOf(std::string_view block, std::string_view key) {
   return Known(ValueOf(block, key, true).value_or(""));
 }
 
-// A job's name may be anything: keys behind it on the first line are not looked for.
+// A job's name may be any text: keys behind it on the first line are not searched for.
 std::optional<SeenJob> ReadBlock(std::string_view block) {
   const auto first_end = std::min(block.find('\n'), block.size());
   const auto first = block.substr(0, first_end);
@@ -278,7 +279,7 @@ std::vector<SeenJob> ReadAccounting(std::string_view text) {
     job.started = TimeOf(fields[4]);
     if (api::IsEnded(job.state)) job.ended = TimeOf(fields[5]);
     job.user = fields[6];
-    job.name = line.substr(static_cast<std::size_t>(fields[7].data() - line.data()));  // may have a '|'
+    job.name = line.substr(static_cast<std::size_t>(fields[7].data() - line.data()));  // may contain '|'
     jobs.push_back(std::move(job));
   }
   return jobs;

@@ -1,7 +1,7 @@
-// Jobs of Slurm: how gpuman names them, and what Slurm's programs print of them, read. Pure; thread-safe.
+// Jobs of Slurm: gpuman's names for them, and the parsers of what Slurm's programs print. Pure; thread-safe.
 //
-// Times that the programs print are read as UTC, in the form that Slurm calls standard: who runs them sees to
-// that (programs.h).
+// The parsers read times as UTC, in the form that Slurm calls standard: programs.h runs the programs that
+// way.
 #pragma once
 
 #include <cstdint>
@@ -28,44 +28,45 @@ std::string ToString(const JobName& name);
 // As Slurm writes it: "12_3".
 std::string InSlurm(const JobName& name);
 
-// One line of the queue, or one job that was asked for; what was not printed is empty.
+// One line of the queue, or one job that was asked for; fields that were not printed are empty.
 struct SeenJob {
-  std::uint32_t id = 0;   // its own; a task that has not started may have its array's
-  std::uint32_t job = 0;  // the array's, else `id`
-  std::string task;       // "3"; of tasks that wait together "4-9%2"; empty: no array
+  std::uint32_t id = 0;   // the job's own id; a task that has not started may have its array's id
+  std::uint32_t job = 0;  // the array's id, else `id`
+  std::string task;       // "3"; for tasks that wait together "4-9%2"; empty: no array
   std::string state_word;
   api::JobState state = api::JobState::kQueued;
   std::string reason;                    // Slurm's word; empty: there is none
-  std::optional<int> exit_code, signal;  // of one that has ended
+  std::optional<int> exit_code, signal;  // for a job that has ended
   std::string user, name, nodes, gres, partition;
   std::optional<base::Millis> time_limit;
-  std::optional<base::WallTime> submitted, started, ended;  // of one that waits `started` is expected
-  std::string output, errors;                               // files, whole
+  std::optional<base::WallTime> submitted, started, ended;  // while it waits, `started` is the expected time
+  std::string output, errors;                               // full paths
 };
 std::string NameOf(const SeenJob& job);  // "slurm-12_3"
-// By index; those that wait together come last.
+// Sorts by index; tasks that wait together come last.
 void SortTasks(std::vector<SeenJob>& tasks);
 
-// What `squeue -h -o` is asked for, and its lines. A line of another form is passed over: a warning.
+// The format for `squeue -h -o`, and the parser of its lines. Skips a line of another form: it is a warning.
 inline constexpr const char* kQueueFormat = "%A|%F|%K|%T|%r|%V|%S|%e|%l|%N|%b|%P|%u";
 std::vector<SeenJob> ReadQueue(std::string_view text);
-// What `scontrol show job` prints: of an array, each task that is or was apart, and the rest as one.
+// Reads what `scontrol show job` prints: for an array, each task that runs or ran has a block, the rest share
+// one.
 std::vector<SeenJob> ReadShown(std::string_view text);
-// What `sacct -n -P -X -o` is asked for, and its lines.
+// The format for `sacct -n -P -X -o`, and the parser of its lines.
 inline constexpr const char* kAccountingFormat = "JobID,State,ExitCode,Submit,Start,End,User,JobName";
 std::vector<SeenJob> ReadAccounting(std::string_view text);
 
-// The id in what `sbatch --parsable` prints, and what it says besides.
+// What `sbatch --parsable` prints: the id, and other messages.
 struct Accepted {
   std::uint32_t id = 0;
   std::vector<std::string> said;
 };
 std::optional<Accepted> ReadAccepted(std::string_view text);
 
-// Slurm's refusal in its own words, with the code that they stand for.
+// Slurm's refusal in its own words, with the matching error code.
 base::Error RefusalOf(std::string_view program, std::string_view text);
 
-// gpuman's words for Slurm's: "dependency" for Dependency; what has none stays as it is.
+// gpuman's word for Slurm's: "dependency" for Dependency; a word without a counterpart stays as it is.
 std::string ReasonOf(std::string_view slurm_reason);
 
 }  // namespace gpuman::cli::slurm

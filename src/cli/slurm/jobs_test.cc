@@ -1,4 +1,4 @@
-// What Slurm 22.05 printed, as it is read.
+// Reads what Slurm 22.05 printed.
 #include "cli/slurm/jobs.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST(SortTasks, PutsTheFirstIndexFirst) {
               ElementsAre("0", "2", "10", "4-9%2"));
 }
 
-// Names and comments are the user's: they may look like anything.
+// The user chooses names and comments: they may look like anything.
 constexpr std::string_view kShown =
     "JobId=1 JobName=a | b JobState=FAILED\n"
     "   UserId=ada(1000) GroupId=ada(1000) MCS_label=N/A\n"

@@ -19,7 +19,7 @@ base::Result<std::vector<JobLine>> Ask(const Engine& engine, std::vector<Submitt
       return one.job == job.id && !api::IsEnded(one.state);
     });
     if (job.ended || goes_on) continue;
-    (void)LookUp(engine, {job.id, {}});  // writes down how it ended, if that can be known
+    (void)LookUp(engine, {job.id, {}});  // records how the job ended, if that is known
     if (auto now = engine.record.Find(job.id)) job = std::move(*now);
   }
   auto lines = LinesOf(seen, kept);

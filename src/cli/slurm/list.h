@@ -1,5 +1,5 @@
-// Slurm's part of `gpuman queue`: what this user submitted there from here. Nothing of Slurm's is started
-// where that was nothing.
+// Slurm's part of `gpuman queue`: the jobs that this user submitted to Slurm from here. It starts no program
+// of Slurm where there are no such jobs.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@
 
 namespace gpuman::cli::slurm {
 
-// Whether a daemon is to be started, where there is none, to show an empty queue: not where jobs go to Slurm.
+// Whether the list can do without a daemon: where jobs went to Slurm, none is started to show an empty queue.
 bool ServesAlone(const Session& session);
 
-// The jobs that the filter chooses; nullopt: none went to Slurm that it could choose. What has ended since is
-// written down. That Slurm does not answer is told on the way, and nothing more.
+// The jobs that the filter chooses; nullopt: no job that it could choose went to Slurm. Records jobs that
+// have ended. Only prints a note when Slurm does not answer.
 std::optional<std::vector<JobLine>> List(Session& session, const api::QueueFilter& filter);
 
-// A table with a title, `apart` below another one; nothing for no jobs.
+// A table with a title, `apart` from a table above it; nothing for no jobs.
 void PrintList(Session& session, const std::vector<JobLine>& jobs, bool apart);
 api::Json ListJson(const std::vector<JobLine>& jobs);
 

@@ -21,7 +21,7 @@ Result<std::uint64_t> SizeOf(const base::Fd& file, const std::string& path) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
-// Bytes at a place; empty at the end.
+// Reads bytes at an offset; empty at the end.
 Result<std::string_view> ReadAt(const base::Fd& file, std::uint64_t at, std::span<char> buffer,
                                 const std::string& path) {
   for (;;) {
@@ -59,7 +59,7 @@ Result<> OutputFile::SkipTo(std::uint64_t lines) {
     const auto begin = end - std::min<std::uint64_t>(end, buffer.size());
     GPUMAN_ASSIGN(const auto piece, ReadAt(file, begin, std::span(buffer).first(end - begin), path_));
     for (std::size_t i = piece.size(); i > 0; --i) {
-      const bool is_last = begin + i == size;  // the end of the last line begins none
+      const bool is_last = begin + i == size;  // the line end at the end of the file begins no line
       if (piece[i - 1] != '\n' || (is_last && lines > 0)) continue;
       if (left <= 1) {
         at_ = lines == 0 ? size : begin + i;

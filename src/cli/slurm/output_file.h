@@ -1,4 +1,4 @@
-// The file that a job writes, as it grows. Not thread-safe.
+// Reads the file that a job writes while it grows. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class OutputFile {
  public:
   explicit OutputFile(std::string path) : path_(std::move(path)) {}
 
-  // What was written since the last call; nothing while there is no file. One that became shorter is read
-  // from its beginning: the job was started anew. `take` says whether to go on.
+  // Passes to `take` what was written since the last call; nothing while there is no file. A file that became
+  // shorter is read from its beginning: the job was restarted. `take` returns whether to continue.
   using Take = std::function<bool(std::string_view piece)>;
   base::Result<> Read(const Take& take);
   // The next Read begins with the last `lines` lines.

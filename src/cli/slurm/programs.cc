@@ -29,7 +29,7 @@ Result<std::filesystem::path> Find(const base::EnvironmentLookup& environment, c
                     "queue runs the job");
 }
 
-// The last of two settings of a variable would not hold everywhere.
+// Leaves out the caller's own values of these variables: not every program uses the last of two.
 std::vector<std::string> CallersEnvironment() {
   std::vector<std::string> variables{"TZ=UTC", "SLURM_TIME_FORMAT=standard"};
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -92,7 +92,7 @@ Result<std::vector<SeenJob>> Programs::LookNow(const JobName& name) const {
 Result<std::vector<SeenJob>> Programs::Query(const JobName& name) const {
   auto now = LookNow(name);
   if (now || now.error().code != ErrorCode::kNotFound) return now;
-  // Where Slurm keeps no accounts sacct fails, and nothing is known of an old job.
+  // Where Slurm keeps no accounts, sacct fails, and old jobs are unknown.
   const auto kept = Run("sacct", {"-n", "-P", "-X", "-j", InSlurm(name), "-o", kAccountingFormat});
   auto jobs = kept ? ReadAccounting(*kept) : std::vector<SeenJob>();
   if (!jobs.empty()) return jobs;

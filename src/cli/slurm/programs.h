@@ -1,5 +1,5 @@
-// Slurm's programs, run: sbatch, squeue, scontrol, sacct, scancel. Found in PATH, in the caller's
-// environment. Each call blocks until the program has ended.
+// Runs Slurm's programs: sbatch, squeue, scontrol, sacct, scancel. They are found in PATH and get the
+// caller's environment. Each call blocks until the program has ended.
 //
 // Errors are Slurm's own words; kUnavailable: Slurm is not installed here, or its controller is away.
 #pragma once
@@ -17,7 +17,7 @@ namespace gpuman::cli::slurm {
 
 using Variables = std::map<std::string, std::string>;
 
-// What sbatch itself needs of the caller's variables is added to those of the job.
+// Adds to the job's variables those of the caller's that sbatch itself needs.
 Variables WithThoseOfSlurm(Variables job, const Variables& caller);
 
 class Programs {
@@ -25,14 +25,14 @@ class Programs {
   explicit Programs(base::EnvironmentLookup environment) : environment_(std::move(environment)) {}
 
   base::Result<Accepted> Submit(const Translated& job, const Variables& variables) const;
-  // This user's jobs, also those that ended a short time ago.
+  // This user's jobs, including those that ended a short time ago.
   base::Result<std::vector<SeenJob>> Queue() const;
   // One job, or the tasks of an array. kNotFound: the controller does not know it (any more).
   base::Result<std::vector<SeenJob>> LookNow(const JobName& name) const;
-  // The same; where the controller has forgotten it from the accounts, if the cluster keeps some.
+  // The same; if the controller has forgotten the job, from the accounts, where the cluster keeps some.
   base::Result<std::vector<SeenJob>> Query(const JobName& name) const;
   base::Result<> Cancel(const JobName& name) const;
-  base::Result<> Signal(const JobName& name, int signal) const;  // to all that the job runs
+  base::Result<> Signal(const JobName& name, int signal) const;  // to all processes of the job
   base::Result<> Hold(const JobName& name) const;
   base::Result<> Release(const JobName& name) const;
   base::Result<> SetBegin(const JobName& name, base::Millis from_now) const;

@@ -1,5 +1,5 @@
-// Whatever Slurm's programs print, and whatever stands in the record: it is read or passed over, and what is
-// read can be shown.
+// The parsers read or skip any output of Slurm's programs and any text of the record, and the views can show
+// each result.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -17,7 +17,7 @@ namespace {
 using api::Json;
 using base::Result;
 
-constexpr std::size_t kLongestCommand = 4096;  // bytes of what is kept to be shown
+constexpr std::size_t kLongestCommand = 4096;  // bytes of the command that are kept for display
 
 template <typename T>
 Json OrNull(const std::optional<T>& value) {
@@ -98,7 +98,7 @@ std::optional<Submitted> FromLine(std::string_view line) {
   return job;
 }
 
-// Of a long command the words in front.
+// Keeps the first words of a long command.
 void Shorten(Submitted& job) {
   std::size_t size = 0;
   const auto end = std::find_if(job.command.begin(), job.command.end(), [&](const std::string& word) {

@@ -1,8 +1,9 @@
-// What a user has submitted to Slurm: one line of JSON a job in slurm.jsonl of the user's state directory
-// ($XDG_STATE_HOME/gpuman). Slurm forgets a job soon after its end; the record has what was learnt of it.
+// The jobs that a user has submitted to Slurm: one line of JSON a job in slurm.jsonl of the user's state
+// directory ($XDG_STATE_HOME/gpuman). Slurm forgets a job soon after its end; the record keeps what gpuman
+// learnt of it.
 //
-// Several programs may write at once: each change holds a lock beside the file and replaces it whole. Not
-// thread-safe.
+// Several programs may write at the same time: each change holds a lock file beside the file and replaces the
+// file as a whole. Not thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +21,7 @@ namespace gpuman::cli::slurm {
 
 struct Ended {
   api::JobState state = api::JobState::kFinished;
-  bool known = false;  // false: Slurm no longer said how, `state` means nothing
+  bool known = false;  // false: Slurm no longer told the end, and `state` means nothing
   std::optional<int> exit_code, signal;
   std::optional<base::WallTime> at;
 };
@@ -33,11 +34,11 @@ struct Submitted {
   bool array = false;
   std::vector<std::string> command;  // empty: a script
   std::string directory;
-  std::string output, errors;  // as Translated's
-  std::optional<Ended> ended;  // of an array: all of its tasks
+  std::string output, errors;  // as in Translated
+  std::optional<Ended> ended;  // for an array: the end of all its tasks
 };
 
-// Oldest first; lines that are none are passed over.
+// Oldest first; invalid lines are skipped.
 std::vector<Submitted> ReadRecord(std::string_view text);
 std::string WriteRecord(const std::vector<Submitted>& jobs);
 
@@ -46,11 +47,11 @@ class SubmissionFile {
   explicit SubmissionFile(std::filesystem::path file) : file_(std::move(file)) {}
   static SubmissionFile OfUser(const base::EnvironmentLookup& environment);
 
-  // Empty where there is no file, or it cannot be read.
+  // Empty where the file does not exist, or cannot be read.
   std::vector<Submitted> Jobs() const;
-  // The newest with this id.
+  // The newest job with this id.
   std::optional<Submitted> Find(std::uint32_t id) const;
-  // Keeps the last kMax, those that have ended go first.
+  // Keeps the last kMax jobs; jobs that have ended are dropped first.
   base::Result<> Add(const Submitted& job) const;
   base::Result<> SetEnded(std::uint32_t id, const Ended& ended) const;
 

@@ -1,4 +1,4 @@
-// What is kept of a job, the file that it writes, and how both are shown.
+// What the record keeps of a job, its file, the output file, and the views of both.
 #include "cli/slurm/record.h"
 
 #include <gmock/gmock.h>

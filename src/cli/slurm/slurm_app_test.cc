@@ -1,4 +1,4 @@
-// gpuman's commands about jobs of Slurm, with programs of Slurm's names that do as they are told.
+// gpuman's commands about jobs of Slurm, with scripts in place of Slurm's programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,19 +34,19 @@ class SlurmApp : public ::testing::Test {
  protected:
   SlurmApp() { std::filesystem::create_directory(dir_.path() / "bin"); }
 
-  // `here`: $HERE in the text is this test's directory.
+  // Writes a program; `here`: $HERE in the text is this test's directory.
   void Program(const std::string& name, const std::string& text) const {
     const auto file = dir_.path() / "bin" / name;
     std::ofstream(file) << "#!/bin/sh\nHERE=" << dir_.path().string() << "\n" << text << "\n";
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
-  // sbatch that keeps what it gets, and numbers the jobs from 41 on.
+  // An sbatch that keeps its input, and numbers the jobs from 41 on.
   void TakingSbatch() const {
     Program("sbatch",
             "printf '%s\\n' \"$@\" >$HERE/options; cat >$HERE/script\n"
             "id=$(cat $HERE/id 2>/dev/null || echo 41); echo $((id + 1)) >$HERE/id; echo $id");
   }
-  // scontrol that knows these jobs.
+  // A scontrol that knows these jobs.
   void Known(const std::string& id, const std::string& state,
              const std::string& more = "ExitCode=0:0") const {
     std::ofstream(dir_.path() / ("job-" + id))

@@ -56,7 +56,7 @@ Result<JobName> Named(const std::string& word, const std::vector<Submitted>& kep
       "Slurm's jobs wait for Slurm's jobs: slurm-ID, or a name that went there with --to slurm");
 }
 
-// Slurm takes a job that it does not know for one that has ended well, and would start the other at once.
+// Slurm takes an unknown job for one that has ended well, and would start the dependent job at once.
 Result<JobName> DependencyOf(const std::string& word, const Engine& engine,
                              const std::vector<Submitted>& kept) {
   GPUMAN_ASSIGN(const auto name, Named(word, kept));
@@ -104,7 +104,7 @@ Result<std::vector<Prepared>> Prepare(Session& session, const queue::MadeSubmiss
   return list;
 }
 
-// A shell reads it as what is done.
+// The command line that does the same, as a shell would read it.
 std::string CommandLineOf(const Prepared& prepared) {
   std::vector<std::string> words;
   if (!prepared.has_callers_variables) {

@@ -1,4 +1,4 @@
-// `gpuman submit --to slurm`, `gbatch --to slurm`: hands jobs to sbatch and writes down what was handed over.
+// `gpuman submit --to slurm`, `gbatch --to slurm`: hands jobs to sbatch and records them.
 #pragma once
 
 #include "base/result.h"
@@ -7,8 +7,8 @@
 
 namespace gpuman::cli::slurm {
 
-// All jobs are translated before the first is submitted; Slurm takes them one by one, so that a refusal of a
-// later one leaves those before it in the queue: it says so.
+// Translates all jobs before it submits the first one. Slurm takes jobs one by one: if it refuses a later
+// one, the earlier ones stay in its queue, and the error says so.
 base::Result<int> Submit(Session& session, const queue::MadeSubmission& made, queue::Flavour flavour);
 
 }  // namespace gpuman::cli::slurm

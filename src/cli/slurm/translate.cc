@@ -17,7 +17,7 @@ using base::Fail;
 using base::Result;
 
 constexpr int kUsualPriority = 128;
-constexpr int kNiceStep = 100;  // what Slurm's own --nice without a number is
+constexpr int kNiceStep = 100;  // the step of Slurm's own --nice without a number
 
 tl::unexpected<base::Error> Refuse(std::string what, std::string hint) {
   return Fail(ErrorCode::kUnsatisfiable, std::move(what), std::move(hint));
@@ -30,7 +30,7 @@ struct Unknown {
   const char* instead;
 };
 
-// What has no translation whatever else is asked for.
+// Refuses what has no translation, whatever the other options are.
 Result<> CheckTranslatable(const Submission& job) {
   constexpr const char* kQos = "ask for a QOS or a partition that has it: --slurm-option qos=NAME";
   const std::array<Unknown, 14> unknown{
@@ -195,7 +195,7 @@ class Translator {
     return {};
   }
 
-  // Slurm's pattern for gpuman's: `%` before anything but gpuman's letters stands for itself.
+  // Turns gpuman's file pattern into Slurm's: `%` before a letter that is not gpuman's stands for itself.
   Result<std::string> File(std::string_view option, const std::string& name) const {
     std::string file;
     if (!name.starts_with('/')) {
@@ -267,7 +267,7 @@ class Translator {
     return {};
   }
 
-  // The user's own words come last: sbatch takes the last of two.
+  // The user's own options come last: of two, sbatch takes the last.
   Result<> AddOwn() {
     for (const auto& word : context_.slurm_options) {
       const std::string option = word.starts_with('-') ? word : "--" + word;

@@ -1,4 +1,4 @@
-// What sbatch is handed for what is typed behind `gpuman submit --to slurm`.
+// What sbatch gets for a command line of `gpuman submit --to slurm`.
 #include "cli/slurm/translate.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ base::Result<Translated> TranslatedOf(const Words& options,
 
 struct Row {
   Words typed;
-  Words sbatch;  // beside the options that are always there
+  Words sbatch;  // without the options that are always there
 };
 
 TEST(Translate, SaysInSlurmsWordsWhatIsAskedFor) {

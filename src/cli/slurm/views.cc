@@ -49,7 +49,7 @@ void TakeEnd(const Ended& ended, JobLine& line) {
   line.ended_at = ended.at;
 }
 
-// "gres:gpu:2" as "gpu:2".
+// Turns "gres:gpu:2" into "gpu:2".
 std::string_view WithoutPrefix(std::string_view gres) {
   constexpr std::string_view kPrefix = "gres:";
   return gres.starts_with(kPrefix) ? gres.substr(kPrefix.size()) : gres;
@@ -77,7 +77,7 @@ JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted
   line.nodes = seen->nodes;
   line.partition = seen->partition;
   line.gres = WithoutPrefix(seen->gres);
-  // Of tasks that wait together Slurm has no one file.
+  // Tasks that wait together have no common file in Slurm.
   const auto name = JobNameFromString(line.id);
   if (kept)
     line.output = name ? ExpandFile(kept->output, *name, seen->id, kept->name) : kept->output;

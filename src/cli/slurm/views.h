@@ -18,7 +18,7 @@ struct JobLine {
   std::string tag;
   std::string user;
   std::optional<std::string> project;
-  std::optional<api::JobState> state;  // nullopt: it has ended, and Slurm no longer says how
+  std::optional<api::JobState> state;  // nullopt: the job has ended, and Slurm no longer tells how
   std::string state_word;              // Slurm's
   std::string reason, reason_word;     // gpuman's word, and Slurm's
   std::vector<std::string> command;
@@ -31,19 +31,21 @@ inline bool IsWaiting(const JobLine& job) {
   return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
 }
 
-// At least one of the two is there.
+// At least one of the two must be given.
 JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted>& kept);
 
-// Those that were submitted so, in their order, each with what Slurm has of it: its tasks, or nothing.
+// One or more lines for each recorded job, in order: one for each task that Slurm knows, else one without
+// Slurm's data.
 std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<Submitted>& kept);
 
-// As `gpuman queue` chooses: without states those that have not ended. `filter.jobs` may have others' ids.
+// Chooses as `gpuman queue` does: without states, the jobs that have not ended. `filter.jobs` may have ids of
+// other jobs.
 bool IsChosen(const JobLine& job, const api::QueueFilter& filter);
 
-// The worst of all tasks: 128+N for a signal; 1 where only the state tells, or nobody does.
+// The worst of all tasks: 128+N for a signal; 1 where only the state is known, or not even that.
 int ExitStatusOf(const Ended& ended);
 Ended EndOf(const SeenJob& job);
-// Of several that have ended.
+// The worst end of several jobs that have ended.
 Ended WorstOf(const std::vector<SeenJob>& jobs);
 
 std::string Sentence(const JobLine& job);

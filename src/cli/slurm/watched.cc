@@ -48,7 +48,7 @@ Ended Watched::End() const {
 bool Watched::IsArray() const { return !name_.task && !Seen().empty() && !Seen().front().task.empty(); }
 
 std::optional<std::string> Watched::Output() const {
-  // Of an array of which Slurm knows nothing any more there is only the pattern.
+  // For an array that Slurm has forgotten, only the pattern of the file is known.
   if (jobs_.empty() && (!kept_ || kept_->array || !waiting_.empty())) return std::nullopt;
   const auto output = Lines().front().output;
   return output.empty() ? std::nullopt : std::optional(output);
@@ -66,7 +66,7 @@ Result<bool> Watched::AfterFailure(const base::Error& error) {
   constexpr auto kPatience = std::chrono::minutes(1);
   if (error.code == ErrorCode::kNotFound && (kept_ || !jobs_.empty())) {
     if (!jobs_.empty() && waiting_.empty() && AllEnded()) return true;
-    // It has ended since it was seen last, nobody knows how.
+    // The job has ended since gpuman last saw it, and how is unknown.
     if (!kept_) return base::Fail(error);
     jobs_.clear();
     waiting_.clear();
@@ -79,7 +79,7 @@ Result<bool> Watched::AfterFailure(const base::Error& error) {
   return false;
 }
 
-// What cannot be written down is asked for again. One task is not the whole array.
+// Records an end; if that fails, the next question tries again. The end of one task is not that of the array.
 void Watched::KeepEnd(const Ended& ended) {
   if (!kept_ || kept_->ended || name_.task) return;
   kept_->ended = ended;

@@ -1,5 +1,5 @@
-// A job of Slurm's from one question to the next: what Slurm says of it, and where that has forgotten it what
-// the record has. Not thread-safe.
+// A job of Slurm from one question to the next: what Slurm says of it, and what the record has where Slurm
+// has forgotten it. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -26,19 +26,20 @@ struct Engine {
 
 class Watched {
  public:
-  // `engine` must live as long.
+  // `engine` must outlive this object.
   Watched(const Engine& engine, const JobName& name);
 
-  // Whether all of it has ended, which is then written down. kNotFound: nobody knows it. Once it has been
-  // answered Slurm may be away for a minute, as when its controller is restarted: that is no error.
+  // Whether all of the job has ended; the end is then recorded. kNotFound: neither Slurm nor the record knows
+  // it. After a first answer, Slurm may be away for a minute, as when its controller restarts: that is no
+  // error.
   base::Result<bool> Ask();
 
-  // As of the last question. Tasks that Slurm has forgotten meanwhile are there.
+  // The lines as of the last question. Tasks that Slurm has forgotten since are included.
   std::vector<JobLine> Lines() const;
   Ended End() const;
   bool IsArray() const;
   const std::optional<Submitted>& kept() const { return kept_; }
-  // The file it writes, of an array its first task's; nullopt: not known yet.
+  // The file that the job writes, for an array that of the first task; nullopt: not known yet.
   std::optional<std::string> Output() const;
 
  private:

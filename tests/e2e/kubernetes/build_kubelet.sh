@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Prints the path of a kubelet, built from the distribution's source package `kubernetes` the first time (about four minutes of two
-# cores, 1.5 GiB of disk while it lasts) and kept in ${XDG_CACHE_HOME:-~/.cache}/gpuman/e2e. --if-built: prints nothing where
-# there is none. The source comes through apt, which checks its signature; the machine's own list of sources stays as it is.
+# Prints the path of a kubelet. The first run builds it from the distribution's source package `kubernetes` (about four
+# minutes on two cores, 1.5 GiB of disk meanwhile) and keeps it in ${XDG_CACHE_HOME:-~/.cache}/gpuman/e2e. --if-built:
+# prints nothing if it is not built. apt fetches the source and checks its signature; the machine's own list of sources
+# does not change.
 set -euo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpuman/e2e
-go=/usr/lib/go-1.19/bin/go  # of its time: later ones no longer build it this way
+go=/usr/lib/go-1.19/bin/go  # of kubelet's time: later versions cannot build it this way
 if [ -x "$cache/kubelet" ] || [ "${1:-}" = --if-built ]; then
   [ ! -x "$cache/kubelet" ] || printf '%s\n' "$cache/kubelet"
   exit 0
@@ -20,7 +21,7 @@ exec 3>&1 >&2
 
 echo "building kubelet from Debian's source package, once"
 mkdir -p lists/partial archives/partial gopath/src/k8s.io
-# Where packages come from here, their sources come from too. Options in brackets tell whose signature to expect.
+# Sources come from the same places as packages. Options in brackets name the expected signer.
 awk '/^#/ { next } $1 == "deb" { $1 = "deb-src"; print }' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null \
   >sources.list || true
 mkdir sources.d

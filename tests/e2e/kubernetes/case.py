@@ -1,4 +1,4 @@
-"""What the tests of a node share: the node, and words for what is done to it."""
+"""The common part of the tests of a node: the node, and helpers to act on it."""
 
 import sys
 import unittest
@@ -28,23 +28,23 @@ class KubernetesCase(unittest.TestCase):
         self.node.start(name, resource, count, *command, **more)
 
     def held(self, name, count, size="512MiB", resource=GIB):
-        """A pod that stays on its GPU; its container."""
+        """Starts a pod that stays on its GPU; returns its container."""
         self.start(name, count, *load(size, "--hold", "1h"), resource=resource)
         return self.node.running(name)
 
     def is_refused(self, name, count, free, resource=GIB):
-        """Of the devices there are too few that are healthy and nobody's."""
+        """Checks that kubelet refuses the pod: too few devices are healthy and free."""
         self.start(name, count, "true", resource=resource)
         self.assertIn(f"requested number of devices unavailable for {resource}. Requested: {count}, Available: {free},",
                       self.node.refused(name))
 
     def goes_on(self, name, container):
-        """The same container, which has not been started again."""
+        """Checks that the container is the same and has not restarted."""
         now = self.node.running(name, container["name"])
         self.assertEqual((now["containerID"], now["restartCount"]), (container["containerID"], 0))
 
     def job_of(self, name, among=lambda job: True, container="main"):
-        """The job that a pod's container is for gpumand; its numbers come with the first look after it is one."""
+        """The job of a pod's container in gpumand; its figures come with the first sample after that."""
         place = {"namespace": "lab", "pod": self.node.pod(name)["metadata"]["name"], "container": container}
         return until(f"{place} is a job", lambda: next(
             (job for job in self.node.m.jobs() if job["kubernetes"] == place and among(job)), None))

@@ -1,10 +1,10 @@
-"""A part of the machine for a node of Kubernetes alone: namespaces of its own (mounts, processes, network, cgroups, names), a
-directory for what it writes, and a group in each hierarchy of cgroups.
+"""A part of the machine for one node of Kubernetes: its own namespaces (mounts, processes, network, cgroups, names), a
+directory for its files, and a group in each hierarchy of cgroups.
 
-Nothing of the machine is changed that would have to be put back: the sysctls that kubelet sets are files of ours in there, and
-whatever was started ends with the first process of the enclosure, also when that, or who made it, is killed; only of the
-latter a directory in /tmp and empty groups are left. Needs root, and the controllers of cgroup v1, as Debian's kubelet 1.20
-was tried with.
+Nothing on the machine changes that would have to be restored: the sysctls that kubelet sets are files of the enclosure,
+and all started processes end with the first process of the enclosure, also if that or its creator is killed; a killed
+creator leaves a directory in /tmp and empty groups. Needs root, and the controllers of cgroup v1, with which Debian's
+kubelet 1.20 was tested.
 
 Usage: enclosure.py    prints why there can be none on this machine, and nothing where there can.
 """
@@ -20,15 +20,15 @@ import sys
 import tempfile
 import time
 
-# What kubelet sets; it may in here.
+# The sysctls that kubelet sets; in the enclosure it may.
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
            "kernel/keys/root_maxbytes")
 CONTROLLERS = {"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids"}
-MARK = "GPUMAN_E2E_ENCLOSURE"  # its directory, for who is in it
+MARK = "GPUMAN_E2E_ENCLOSURE"  # names the directory of the enclosure to its processes
 
 
 def hierarchies():
-    """Of cgroups: (where it is mounted, type, options, this process's group as a path)."""
+    """The hierarchies of cgroups: (mount point, type, options, this process's group as a path)."""
     own = {}
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         _, names, group = line.split(":", 2)
@@ -40,7 +40,7 @@ def hierarchies():
         kind, _, options = after.split()
         if kind not in ("cgroup", "cgroup2"):
             continue
-        # Of version 2 the empty name; of version 1 the last options, after those that every file system has.
+        # Version 2 has the empty name; version 1 has the last options, after those that every file system has.
         names = next((known for known in own if known and options.endswith(known)), "") if kind == "cgroup" else ""
         if names in own and not any(one[2] == names for one in found):
             found.append((place, kind, names, pathlib.Path(place) / os.path.relpath(own[names], root)))
@@ -48,13 +48,13 @@ def hierarchies():
 
 
 def unfit():
-    """Why there can be none here, in a line; None where it can."""
+    """Why there can be no enclosure here, in a line; None if there can."""
     if os.geteuid() != 0:
         return "needs root, as kubelet does"
     missing = CONTROLLERS - {name for one in hierarchies() for name in one[2].split(",")}
     if missing:
         return f"needs the controllers of cgroup v1: {', '.join(sorted(missing))}"
-    # Root may be short of any of the rights that it takes, in a container of its own above all: so it is tried.
+    # Root may lack some of the needed rights, above all in a container: so the script tries.
     tried = subprocess.run([sys.executable, "-B", __file__, "rehearse"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if tried.returncode:
         return "cannot have a node of its own: " + (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
@@ -62,7 +62,7 @@ def unfit():
 
 
 def run(script, arguments):
-    """Runs a Python script of ours in an enclosure; its exit status."""
+    """Runs a Python script of ours in an enclosure; returns its exit status."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-e2e-"))
     places = hierarchies()
     groups = [group / directory.name for *_, group in places]
@@ -70,7 +70,7 @@ def run(script, arguments):
     try:
         for group in groups:
             make_group(group)
-        # The first process is a shell, since it takes in the orphans; the second is the script. Who is killed takes all along.
+        # The first process is a shell, since it adopts orphans; the second is the script. If one is killed, all end.
         joined = "; ".join(f"echo $$ >'{group}/cgroup.procs'" for group in groups)
         inner = 'python3 -B "$@"; exit $?'
         command = f"set -e; {joined}; exec unshare --mount --pid --net --cgroup --uts --ipc --fork --kill-child --mount-proc " \
@@ -87,7 +87,7 @@ def run(script, arguments):
 
 
 def attend(child):
-    """Waits for it. Ctrl-C reaches it as it reaches this process: it is given time to end by itself."""
+    """Waits for the child. Ctrl-C reaches the child as well as this process: the child gets time to end by itself."""
     def end(*_):
         child.kill()
     taken = {signal.SIGTERM: end, signal.SIGHUP: end, signal.SIGINT: signal.SIG_IGN}
@@ -105,14 +105,15 @@ def sysctls():
 
 def make_group(group):
     group.mkdir()
-    # A group of this controller takes nobody before it is told this.
+    # A group of this controller accepts no process before these are set.
     for name in ("cpuset.cpus", "cpuset.mems"):
         with contextlib.suppress(FileNotFoundError):
             (group / name).write_text((group.parent / name).read_text())
 
 
 def remove_group(group):
-    """With those that containerd and kubelet made in it. The kernel may take a moment to let go of the last process."""
+    """Removes the group and the groups that containerd and kubelet made in it. The kernel may release the last process
+    late."""
     deadline = time.monotonic() + 30
     while group.exists() and time.monotonic() < deadline:
         for directory, _, _ in os.walk(group, topdown=False):
@@ -127,7 +128,8 @@ def mount(*words):
 
 
 def furnish():
-    """Called once by the script in the enclosure: the places where a node's parts write are its own. Returns its directory."""
+    """The script in the enclosure calls this once: it mounts own directories where a node's parts write. Returns the
+    enclosure's directory."""
     directory = pathlib.Path(os.environ[MARK])
     places = hierarchies()
     for place in ("/var/lib", "/var/log", "/run"):
@@ -149,9 +151,9 @@ def furnish():
 
 
 def rehearse():
-    """In the enclosure: what the parts of a node do there, once."""
+    """Runs in the enclosure: does once what the parts of a node do there."""
     bundle = furnish() / "bundle"
-    with open("/dev/kmsg", "rb"):  # kubelet ends where it cannot read it
+    with open("/dev/kmsg", "rb"):  # without it kubelet ends
         pass
     (bundle / "rootfs").mkdir(parents=True)
     shutil.copy("/bin/busybox", bundle / "rootfs")
@@ -170,7 +172,7 @@ if __name__ == "__main__":
         except OSError as error:
             sys.exit(str(error))
         except subprocess.CalledProcessError as error:
-            sys.exit(error.returncode)  # it has said why
+            sys.exit(error.returncode)  # it has printed why
     elif sys.argv[1:] == ["rehearse"]:
         sys.exit(run(pathlib.Path(__file__).resolve(), []))
     elif why := unfit():

@@ -1,4 +1,4 @@
-"""An image for the node's containers, made of files of this machine: a shell, programs of ours, and the libraries they need."""
+"""An image for the node's containers, made of files of this machine: a shell, our programs, and their libraries."""
 
 import hashlib
 import io
@@ -14,11 +14,11 @@ BUSYBOX = "/bin/busybox"
 APPLETS = ("sh", "sleep", "cat", "env", "ls", "kill", "ps", "test", "touch", "mount", "umount", "unshare")
 
 
-OF_LIBC = ("libdl.so.2", "libpthread.so.0")  # libgpuman.so asks for them too, and every image with glibc has them
+OF_LIBC = ("libdl.so.2", "libpthread.so.0")  # libgpuman.so needs them too, and every image with glibc has them
 
 
 def libraries(program):
-    """What the program is linked with and the rest of its libc, by the paths at which the linker looks for it."""
+    """The libraries that the program is linked with and the rest of its libc, by the paths that the linker uses."""
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     found = re.findall(r"(/\S+) \(0x", listed)
     libc = next(pathlib.Path(path) for path in found if path.endswith("/libc.so.6"))
@@ -50,8 +50,8 @@ def layer(programs):
 
 
 def write(path, programs):
-    """As `ctr images import` takes it. Its command of itself is to wait: it is the image of the pods' sandboxes too. Who is a container's
-    first process takes no other signal than that which it is stopped with."""
+    """Writes an archive for `ctr images import`. Its default command waits: pods' sandboxes use the same image. The
+    first process of a container takes no signal but the stop signal."""
     root = layer(programs)
     config = json.dumps({
         "architecture": subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip(),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpuman-kube-plugin and gpumand under a real kubelet with real containers, and what becomes of them when one of these goes.
+"""gpuman-kube-plugin and gpumand under a real kubelet with real containers, and what happens when one of these ends.
 
 Usage: kubernetes_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -79,7 +79,7 @@ class KubernetesTest(KubernetesCase):
         container = self.held("pod", 4)
         self.node.m.stop_daemon(signal.SIGKILL)
         try:
-            # Of two lists at once kubelet may write down the older (until_whole); both begin with one that is empty.
+            # Of two lists at once kubelet may record the older (until_whole); both begin with an empty list.
             until("all is withdrawn", lambda: not self.node.allocatable(GIB) or not self.node.allocatable(WHOLE))
             self.start("late", 1, "true")
             self.assertIn("UnexpectedAdmissionError", self.node.refused("late"))
@@ -131,7 +131,7 @@ class KubernetesTest(KubernetesCase):
         self.assertEqual(self.node.ended("late")[0], 0)
 
     def test_kubelet_has_the_devices_soon_after_it_begins_anew(self):
-        """Measured and printed, not judged: from kubelet's socket to all devices being its to give out."""
+        """Measures and prints, without a bar: from kubelet's socket until kubelet can allocate all devices."""
         took = []
         for _ in range(5):
             since, socket = self.node.checkpoint(), self.node.socket()

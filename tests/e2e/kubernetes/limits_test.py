@@ -1,4 +1,4 @@
-"""Containers are held to what they were given, whatever they do. Run by kubernetes_test.py."""
+"""Containers cannot exceed what they were given, whatever they do. kubernetes_test.py runs it."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ from case import OUT_OF_MEMORY, KubernetesCase, load
 from node import GIB, until
 
 
-# In commands of pods `$$$$` is the shell's `$$`.
+# In commands of pods `$$$$` stands for the shell's `$$`.
 class LimitsTest(KubernetesCase):
     def test_who_takes_more_than_it_was_given_is_out_of_memory_and_its_neighbour_goes_on(self):
         neighbour = self.held("neighbour", 2)
@@ -46,12 +46,12 @@ class LimitsTest(KubernetesCase):
 
     def test_what_is_executed_in_a_container_counts_with_it(self):
         container = self.held("both", 2)
-        for size, status in (("256MiB", 0), ("1GiB", OUT_OF_MEMORY)):  # a context takes 518 MiB, of each of the two
+        for size, status in (("256MiB", 0), ("1GiB", OUT_OF_MEMORY)):  # both processes have a context of 518 MiB
             self.assertEqual(self.node.execute(container, *load(size)), status)
         self.goes_on("both", container)
 
     def processes_of(self, job):
-        """On GPUs: their numbers on the node."""
+        """The pids of the job's processes on GPUs, as the node sees them."""
         gpus = self.node.m.api("GET", "/v1/gpus")["gpus"]
         return [process["pid"] for gpu in gpus for process in gpu["processes"] if process["job"] == job["id"]]
 
@@ -62,7 +62,7 @@ class LimitsTest(KubernetesCase):
         self.assertEqual(self.node.said_by("numbered").splitlines()[0], "1", "in the container it is the first")
         [number] = self.processes_of(job)
         self.assertIn(container["containerID"].removeprefix("containerd://"), pathlib.Path(f"/proc/{number}/cgroup").read_text())
-        # What is executed there has a number of its own in the container, which a process of the node has too.
+        # A command that is executed there has a pid of its own in the container, and that pid also exists on the node.
         self.assertEqual(self.node.execute(container, *load("64MiB")), 0)
         self.assertEqual(self.processes_of(job), [number])
 
@@ -86,7 +86,8 @@ class LimitsTest(KubernetesCase):
     def test_who_removes_the_library_is_ended_at_its_limit_and_its_neighbour_goes_on(self):
         neighbour = self.held("neighbour", 2)
         greedy = "exec gpuman-load --alloc 3GiB --hold 1h"
-        # Everybody may put something over it, in namespaces of his own; to unmount it takes rights that a pod has to be given.
+        # Every user can mount something over it, in their own namespaces; to unmount it needs rights that a pod must be
+        # given.
         covered = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
                    f"touch /tmp/none && mount -o bind /tmp/none /etc/ld.so.preload && {greedy}"]
         unmounted = ["sh", "-c", f"umount /etc/ld.so.preload && {greedy}"]

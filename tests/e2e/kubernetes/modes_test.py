@@ -1,4 +1,4 @@
-"""GPUs in turns, in slices and as MIG instances. Run by kubernetes_test.py."""
+"""GPUs in turns, in slices and as MIG instances. kubernetes_test.py runs it."""
 
 import json
 
@@ -33,7 +33,7 @@ class ModesTest(KubernetesCase):
         cls.node.configure(before[0].partition("[[resource]]")[0] + RESOURCES, {SHARED: 2, SLICE: GIB_EACH // 2})
 
     def told(self, said):
-        """The size of its GPU, as a program was told it."""
+        """The size of the GPU that the driver told the program."""
         return next(event["memory"] for event in map(json.loads, said.splitlines()) if event["event"] == "context")
 
     # --- turns; of a GPU they may have what two contexts take and 10 MiB (settings.py) ---

@@ -1,5 +1,5 @@
-"""A node of Kubernetes: a real kubelet without a server, containerd, gpumand on the simulated driver and gpuman-kube-plugin, each
-where it looks for the others on a machine of its own (enclosure.py).
+"""A node of Kubernetes: a real kubelet without a server, containerd, gpumand on the simulated driver and
+gpuman-kube-plugin. Each is where the others look for it, on a machine of its own (enclosure.py).
 """
 
 import json
@@ -30,7 +30,8 @@ OFFERS = {GIB: 2 * GIB_EACH, WHOLE: 1}  # devices of each resource
 
 
 def plugin_config(m):
-    """Every container gets the simulated driver as it would get the machine's: its libraries, and the device (a directory)."""
+    """Gives every container the simulated driver as it would the machine's: its libraries, and the device (a
+    directory)."""
     libraries, devices = str(machine.build_dir() / "lib" / "sim"), m.env["GPUMAN_SIM_DIR"]
     return f"""
 [container]
@@ -53,7 +54,7 @@ gpus = [0, 1]
 
 
 class SystemMachine(machine.Machine):
-    """Its daemon is the system's, where the system's is."""
+    """A machine whose daemon uses the socket of the system's daemon."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -66,7 +67,7 @@ class SystemMachine(machine.Machine):
 
 
 class KubeletNode(Node, StaticPods):
-    """Between `begin` and `end` everything runs; first the plugin's devices become kubelet's to give out."""
+    """Between `begin` and `end` all parts run; `begin` waits until kubelet can allocate the plugin's devices."""
 
     def __init__(self, kubelet):
         self.m = SystemMachine(profile="h200", gpus=GPUS, memory=f"{GIB_EACH}GiB", config=GPUMAND)
@@ -87,7 +88,7 @@ class KubeletNode(Node, StaticPods):
         self.until_whole()
 
     def end(self):
-        """What the containers are in ends with the enclosure; they end before."""
+        """The containers end before the enclosure, which ends what they run in."""
         self.remove_all()
         self.close()
         if self.containerd:
@@ -121,7 +122,7 @@ class KubeletNode(Node, StaticPods):
         return (self.dir / f"{name}.log").read_text(errors="replace")
 
     def logs(self):
-        """The last that each part has said."""
+        """The last output of each part."""
         return "\n".join(f"--- {name}\n{self.log_of(name)[-4000:]}" for name in ("containerd", "kubelet", "plugin"))
 
     def start_kubelet(self, wait=True):
@@ -139,7 +140,7 @@ class KubeletNode(Node, StaticPods):
         self.kubelet = None
 
     def socket(self):
-        """Names the socket of the kubelet that runs: each makes one of its own. None while there is none."""
+        """Identifies the socket of the running kubelet, since each kubelet makes its own. None if there is none."""
         try:
             found = (self.kubelet_dir / "kubelet.sock").stat()
             return found.st_ino, found.st_mtime_ns
@@ -147,7 +148,7 @@ class KubeletNode(Node, StaticPods):
             return None
 
     def parts(self):
-        """How each is killed, and started."""
+        """How each part is killed, and started."""
         return {
             "gpumand": (lambda: self.m.stop_daemon(signal.SIGKILL), self.m.start_daemon),
             "the plugin": (lambda: self.stop_plugin(signal.SIGKILL), self.start_plugin),
@@ -155,7 +156,7 @@ class KubeletNode(Node, StaticPods):
         }
 
     def configure(self, config, offers=None):
-        """The plugin begins anew with it; `offers` are its devices then (OFFERS, if not given)."""
+        """Restarts the plugin with this configuration; `offers` are its devices then (OFFERS if not given)."""
         self.offers = offers or OFFERS
         since = self.checkpoint()
         self.stop_plugin()
@@ -164,7 +165,8 @@ class KubeletNode(Node, StaticPods):
         self.until_whole(since)
 
     def start_plugin_as_packaged(self):
-        """As a pod, of the manifest: what it may do and what it sees of the node is as there. A pod of a file has no ConfigMap."""
+        """Starts the plugin as a pod of the manifest, with the same rights and view of the node. A static pod has no
+        ConfigMap."""
         manifest = yaml.safe_load((machine.ROOT / "packaging" / "kubernetes" / "daemonset.yaml").read_text())
         spec = manifest["spec"]["template"]["spec"]
         (self.dir / "etc").mkdir(exist_ok=True)
@@ -178,7 +180,8 @@ class KubeletNode(Node, StaticPods):
     # --- devices ---
 
     def allocatable(self, resource, since=None):
-        """Ids of the devices that kubelet may give out, as it has written them down; since then, if given (`checkpoint`)."""
+        """The ids of the devices that kubelet may allocate, by its checkpoint; empty if kubelet has not written since
+        `since` (`checkpoint`)."""
         try:
             if since is not None and self.checkpoint() == since:
                 return []
@@ -187,7 +190,7 @@ class KubeletNode(Node, StaticPods):
             return []
 
     def checkpoint(self):
-        """Names what kubelet has written down last: it writes a file anew each time."""
+        """Identifies kubelet's last checkpoint: kubelet writes a new file each time."""
         state = CHECKPOINT.stat()
         return state.st_ino, state.st_mtime_ns
 
@@ -196,9 +199,9 @@ class KubeletNode(Node, StaticPods):
             len(self.allocatable(resource, since)) == number for resource, number in self.offers.items())
 
     def until_whole(self, since=None):
-        """Waits until all devices are there; `since` as of `allocatable`.
+        """Waits until all devices are allocatable; `since` as in `allocatable`.
 
-        Kubelet writes after it has let go of its lock: of two lists at once the older may be what stays. A pod that is given a device
+        Kubelet writes after it releases its lock: of two lists at once the older may stay. A pod that gets a device
         makes it write once more.
         """
         def look():

@@ -1,8 +1,8 @@
-"""How containerd, kubelet and gpumand are set up for a node that is a part of a machine (enclosure.py)."""
+"""The settings of containerd, kubelet and gpumand for a node that is a part of a machine (enclosure.py)."""
 
 import image
 
-# Who takes turns may have what two contexts take (518 MiB each) and 10 MiB.
+# Jobs in turns may use what two contexts take (518 MiB each) and 10 MiB.
 GPUMAND = """
 [sampling]
 rest = "20ms"
@@ -39,6 +39,6 @@ def kubelet_config(directory):
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs", "oomScoreAdj": 0, "failSwapOn": False, "makeIPTablesUtilChains": False,
-        # A disk that happens to be full is none of the test's business.
+        # A full disk of the machine must not affect the test.
         "evictionHard": {"memory.available": "1Mi"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
     }

@@ -11,7 +11,7 @@ from daemon_case import until
 
 CONTAINERD = "/run/containerd/containerd.sock"
 PODS = "http://127.0.0.1:10255/pods"
-NAME = "node"  # kubelet's; it comes after the names of pods
+NAME = "node"  # kubelet's name of the node; it follows the names of pods
 
 
 def ctr(*words):
@@ -20,7 +20,7 @@ def ctr(*words):
 
 
 class StaticPods:
-    """Those of a node, by what the test calls them. `directory`: kubelet's is `pods` in it."""
+    """The static pods of a node, by the names of the test. `directory`: kubelet reads its subdirectory `pods`."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -29,36 +29,37 @@ class StaticPods:
         (directory / "pods").mkdir()
 
     def start(self, name, resource, count, *command, **more):
-        """A pod of one container, `main`."""
+        """Starts a pod of one container, `main`."""
         self.start_together(name, {"main": (resource, count, command)}, **more)
 
     def start_together(self, name, containers, **more):
-        """A pod of several: by name what each is given, how many of it, and its command. `more`, as Kubernetes has it, is each's."""
+        """Starts a pod of several containers: for each name the resource, the count and the command. `more`: fields of
+        Kubernetes for each."""
         self.apply(name, {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [
             {"name": container, "image": image.NAME, "command": list(command), "resources": {"limits": {resource: str(count)}}, **more}
             for container, (resource, count, command) in containers.items()]})
 
     def apply(self, name, spec):
-        """Each pod has a name of its own: kubelet would take one that is as one before for that one, which is over."""
+        """Each pod has a new name: kubelet would take a second pod of the same name for the first, which has ended."""
         self.started += 1
         self.names[name] = f"{name}-{self.started}"
-        spec = {**spec, "hostNetwork": True}  # there is no other here
+        spec = {**spec, "hostNetwork": True}  # the node has no other network
         for container in spec["containers"]:
             container["imagePullPolicy"] = "Never"
-        # Whole at once, for who looks at the directory.
+        # Written under another name and moved, so that a reader of the directory sees it whole.
         written = self.directory / f"{name}.json"
         written.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "spec": spec,
                                        "metadata": {"name": self.names[name], "namespace": "lab"}}))
         written.rename(self.directory / "pods" / written.name)
 
     def execute(self, container, *command):
-        """A program in a running container, as `kubectl exec` has it; its exit status."""
+        """Runs a program in a running container, as `kubectl exec` does; returns its exit status."""
         self.started += 1
         number = container["containerID"].removeprefix("containerd://")
         return ctr("tasks", "exec", "--exec-id", f"exec-{self.started}", number, *command).returncode
 
     def remove(self, name):
-        """With the last process of its containers."""
+        """Removes the pod; returns after the last process of its containers has ended."""
         numbers = [container.get("containerID", "").removeprefix("containerd://") for container in self.containers(name)]
         (self.directory / "pods" / f"{name}.json").unlink()
 
@@ -72,7 +73,7 @@ class StaticPods:
             self.remove(pod.stem)
 
     def pods(self):
-        """As kubelet has them; None while it does not answer."""
+        """The pods that kubelet reports; None while it does not answer."""
         try:
             with urllib.request.urlopen(PODS, timeout=30) as answer:
                 return json.load(answer)["items"] or []
@@ -88,11 +89,11 @@ class StaticPods:
         return pod["status"].get("containerStatuses", []) if pod else []
 
     def running(self, name, container=None):
-        """The container of that name, or the only one, once it runs."""
+        """Waits until the container of that name, or the only one, runs; returns it."""
         return self._comes_to(name, "running", container)
 
     def ended(self, name):
-        """(exit status, output) of the pod's only container, once it has ended."""
+        """Waits until the pod's only container has ended; returns (exit status, output)."""
         return self._comes_to(name, "terminated")["state"]["terminated"]["exitCode"], self.said_by(name)
 
     def _comes_to(self, name, state, which=None):
@@ -108,11 +109,11 @@ class StaticPods:
         return until(f"pod {name} is {state}", look)
 
     def refused(self, name):
-        """Why kubelet does not admit it."""
+        """Waits until kubelet refuses the pod; returns the reason."""
         status = until(f"pod {name} is refused", lambda: (p := self.pod(name)) and p["status"]["phase"] == "Failed" and p["status"])
         return f"{status['reason']}: {status['message']}"
 
     def said_by(self, name, container="main"):
-        """What its container has printed; each line comes with a time, a stream and a mark before it."""
+        """The output of the container; a time, a stream and a mark stand before each line of the log."""
         logs = sorted(pathlib.Path("/var/log/pods").glob(f"lab_{self.names[name]}-{NAME}_*/{container}/*.log"))
         return "".join(re.sub(r"(?m)^\S+ std(?:out|err) [FP] ", "", log.read_text(errors="replace")) for log in logs)

@@ -1,8 +1,8 @@
-"""A Slurm cluster of one node for a test: munged, slurmctld and slurmd of the distribution in a directory of their own, on
-the simulated driver, with a system's gpumand.
+"""A Slurm cluster of one node for a test: munged, slurmctld and slurmd of the distribution in a directory of their own,
+on the simulated driver, with a system daemon.
 
-Nothing outside the directory is touched, and whatever was started is ended, also after a start that failed. Needs root,
-as slurmd does.
+It changes nothing outside the directory, and ends every process that it started, also after a start that failed. Needs
+root, as slurmd does.
 """
 
 import atexit
@@ -74,7 +74,7 @@ PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP OverSubscr
 
 
 class SystemMachine(Machine):
-    """Its daemon is the system's: it serves every user. The parts of it that others need are theirs to reach."""
+    """A machine with a system daemon, which serves every user; other users can reach the parts that they need."""
 
     def daemon_arguments(self):
         self.dir.chmod(0o755)
@@ -92,7 +92,7 @@ class Cluster:
         self.env = {}
 
     def __enter__(self):
-        # Also where the test is told to end.
+        # Also if the test gets a signal to end.
         atexit.register(self.__exit__)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
@@ -124,13 +124,13 @@ class Cluster:
         self.m.__exit__()
 
     def clear(self):
-        """Ends every job of Slurm's, and waits until none is left."""
+        """Ends every job of Slurm, and waits until none is left."""
         self.ask("scancel", "--full", "--signal=KILL", "--state=RUNNING")
         self.ask("scancel", "--state=PENDING")
         until("no job is left", lambda: not self.ask("squeue", "-h"))
 
     def _end_stepds(self):
-        """Those that outlived slurmd, as they are made to; known by the node's configuration in their environment."""
+        """Ends the slurmstepds, which outlive slurmd; their environment names this cluster's configuration."""
         mine = f"SLURM_CONF={self.env.get('SLURM_CONF')}".encode()
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -141,7 +141,7 @@ class Cluster:
         for name in ("ctld", "spool"):
             (self.dir / name).mkdir(mode=0o755)
         (self.dir / "slurm.conf").write_text(slurm_conf(self.dir, self.node, free_ports(2)))
-        # Two character devices that are there everywhere stand for the GPUs'.
+        # Two character devices that exist everywhere stand for the GPUs' devices.
         devices = ("/dev/null", "/dev/zero")
         lines = [f"Name=gpu File={device}\nName=shard Count={SHARDS} File={device}\n" for device in devices]
         (self.dir / "gres.conf").write_text("".join(sorted("".join(lines).splitlines(True))))
@@ -152,7 +152,7 @@ class Cluster:
         self.plugin()
 
     def plugin(self, *words, keyword="required"):
-        """Takes hold with the next step."""
+        """Configures the plugin; the change applies to the next step."""
         library = build_dir() / "lib" / "spank_gpuman.so"
         line = f"{keyword} {library} socket={self.m.env['GPUMAN_SOCKET']} {' '.join(words)}\n"
         (self.dir / "plugstack.conf").write_text(line)
@@ -192,7 +192,7 @@ class Cluster:
         return subprocess.Popen(words, env=self.env, **options)
 
     def jobs(self, everything=False):
-        """Those that have not ended, or all."""
+        """The jobs that have not ended, or all."""
         jobs = self.m.api("GET", "/v1/jobs?all=1")["jobs"]
         return [job for job in jobs if everything or job["ended_at"] is None]
 
@@ -201,7 +201,7 @@ class Cluster:
 
 
 class ClusterCase(unittest.TestCase):
-    """Tests of a class have one cluster, `c`; no job outlives its test."""
+    """The tests of a class share one cluster, `c`; no job outlives its test."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpuman in a real Slurm: limits, shards and turns in its steps, and what becomes of them when gpumand is away.
+"""gpuman in a real Slurm: limits, shards and turns in its steps, and what happens to them while gpumand is away.
 
 Usage: slurm_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -38,7 +38,7 @@ class SlurmTest(ClusterCase):
         return self.c.run("srun", *words, **more)
 
     def held(self, gres="--gres=shard:1", *options, size="512MiB"):
-        """A step that stays on its GPU; its job in gpumand."""
+        """Starts a step that stays on its GPU; returns its job in gpumand."""
         before = {job["id"] for job in self.c.jobs(True)}
         step = self.c.start("srun", gres, *options, *load(size, "--hold", "1h"), stdout=subprocess.DEVNULL)
         self.addCleanup(step.wait)
@@ -160,7 +160,7 @@ class SlurmTest(ClusterCase):
     # --- turns ---
 
     def test_steps_that_share_have_more_together_than_there_is_room_for(self):
-        self.held("--gres=gpu:1")  # the others go to the other GPU; and what a context takes is known then
+        self.held("--gres=gpu:1")  # so the others go to the other GPU, and gpumand knows what a context takes
         work = load("8MiB", "--step", "4MiB", "--kernel-time", "1ms", "--iterations", "8", "--verify")
         steps = [self.c.start("srun", "--gres=shard:2", "--gpuman-share", *work) for _ in range(2)]
         for step in steps:
@@ -212,7 +212,7 @@ class SlurmTest(ClusterCase):
         self.assertIn("without limits of its GPU memory", done.stderr)
 
     def step_that_waits(self):
-        """Its first process is on the GPU early, its second asks for too much once the file `go` is there."""
+        """The job's first process is on the GPU early; its second asks for too much once the file `go` exists."""
         go, runs = self.c.dir / "go", self.c.dir / "runs"
         for path in (go, runs):
             self.addCleanup(path.unlink, missing_ok=True)
@@ -236,7 +236,7 @@ class SlurmTest(ClusterCase):
         self.assertEqual(self.c.m.api("GET", f"/v1/jobs/{before['id']}/wait")["state"], "finished")
 
     def asked(self):
-        """How many have connected to gpumand's socket, or wait to."""
+        """How many clients have connected to gpumand's socket, or wait to."""
         socket_path = self.c.m.env["GPUMAN_SOCKET"]
         return sum(line.endswith(" " + socket_path) for line in pathlib.Path("/proc/net/unix").read_text().splitlines()) - 1
 

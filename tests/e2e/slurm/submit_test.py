@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpuman submit --to slurm with a real Slurm: what sbatch is handed, and how the job is followed, without gpumand.
+"""gpuman submit --to slurm with a real Slurm: what sbatch gets, and how gpuman follows the job, without gpumand.
 
 Usage: submit_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -30,7 +30,7 @@ class SubmitTest(ClusterCase):
         return [f"{name}={value}" for name, value in self.env.items()]
 
     def submit(self, *words):
-        """The job's name, "slurm-7"."""
+        """Submits a job; returns its name, "slurm-7"."""
         done = self.gpuman("submit", "--json", "--to", "slurm", "--directory", str(self.dir), *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["id"]
@@ -217,7 +217,7 @@ class SubmitTest(ClusterCase):
         self.assertEqual(self.wait(job), 6)
         record = self.dir / "state" / "gpuman" / "slurm.jsonl"
         kept = json.loads(record.read_text())
-        # An id that this Slurm never gave: as one that it gave long ago.
+        # An id that this Slurm never gave looks like one that it gave long ago.
         gone = {**kept, "id": 888888}
         lost = {**kept, "id": 777777, "ended": None}
         record.write_text("".join(json.dumps(one) + "\n" for one in (gone, lost)))

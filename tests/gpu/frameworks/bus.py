@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The GPU's bus, with host memory that is pinned: one JSON line with bytes a second out, in, and both at once in sum.
+"""Measures the GPU's bus with pinned host memory: one JSON line with bytes a second out, in, and the sum of both at
+once.
 
 Usage: bus.py [GIB]    (of each buffer; 4 unless told)
 """

@@ -1,4 +1,5 @@
-"""What the programs of this folder share. Each prints JSON lines on standard output; the last one is its result."""
+"""The common part of the programs in this folder. Each prints JSON lines on standard output; the last one is its
+result."""
 
 import argparse
 import json
@@ -19,7 +20,8 @@ def limit_arguments(description):
 
 
 class Trial:
-    """A program at its limit: what it was told, how far it came, its own error, and how it went on after that."""
+    """A program at its limit: what the driver told it, how much it got, its own error, and whether it worked
+    afterwards."""
 
     def __init__(self, name, arguments):
         self.limit, self.step = arguments.limit, arguments.step
@@ -34,7 +36,7 @@ class Trial:
             self.wrong.append(what)
 
     def filled(self, held, error):
-        """Took `held` bytes until `error` (its class's name) came."""
+        """Records that the program took `held` bytes until `error` (its class's name) came."""
         self.expect(not self.result["held"] or abs(self.result["held"][-1] - held) <= self.step,
                     "the second time came to something else")
         self.result["held"].append(held)
@@ -48,7 +50,8 @@ class Trial:
 
 
 def fill(take, is_out_of_memory, most):
-    """Calls take() until it raises what is out of memory; what it returned, and the exception. `most`: calls."""
+    """Calls take() until it raises an out-of-memory error; returns its results, and the error. `most`: the maximum of
+    calls."""
     held = []
     for _ in range(most):
         try:

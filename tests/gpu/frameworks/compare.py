@@ -30,7 +30,7 @@ SHIM = "libgpuman.so"
 
 
 def slower(figure, plain, other):
-    """Percent of time that `other` takes more."""
+    """The percentage of additional time of `other`."""
     return 100 * (plain / other - 1 if figure.endswith("_per_s") else other / plain - 1)
 
 
@@ -69,7 +69,7 @@ def compare(arguments):
 
 
 def evaluate(answers, joined, rounds):
-    """The report, and what is wrong."""
+    """Returns the report, and what is wrong."""
     wrong = [f"{name}: {answer}" for name, all_of in answers.items() for answer in all_of if isinstance(answer, str)]
     if joined < rounds:
         wrong.append(f"only {joined} processes joined the ledger in {rounds} rounds")

@@ -23,7 +23,7 @@ def main():
         return memory
 
     def ended(error):
-        """The pool of CuPy's own has an error for it; the driver's pool passes the runtime's on."""
+        """CuPy's own pool has an error class for it; the driver's pool passes on the runtime's error."""
         return isinstance(error, cupy.cuda.memory.OutOfMemoryError) or "MemoryAllocation" in str(error)
 
     for _ in range(2):

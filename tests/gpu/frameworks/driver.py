@@ -1,4 +1,4 @@
-"""The CUDA driver through ctypes, as much as the programs here need without a framework."""
+"""The CUDA driver through ctypes, as far as the programs here need it without a framework."""
 
 import ctypes
 
@@ -14,7 +14,7 @@ class DriverError(Exception):
 
 
 class Device:
-    """The primary context of device 0, current on this thread."""
+    """Makes the primary context of device 0 current on this thread."""
 
     def __init__(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")

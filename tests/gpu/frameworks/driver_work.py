@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for torch_work.py where there is no PyTorch: allocations, fills and copies through the CUDA driver."""
+"""Replaces torch_work.py where there is no PyTorch: allocations, fills and copies through the CUDA driver."""
 
 import hashlib
 import time

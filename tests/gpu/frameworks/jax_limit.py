@@ -22,7 +22,7 @@ def main():
     trial.expect(device.platform in ("gpu", "cuda"), f"runs on {device.platform}")
     try:
         statistics = device.memory_stats() or {}
-    except jax.errors.JaxRuntimeError:  # an allocator that keeps none
+    except jax.errors.JaxRuntimeError:  # an allocator without statistics
         statistics = {}
     trial.note(bytes_limit=statistics.get("bytes_limit"))
     trial.expect(statistics.get("bytes_limit", 0) <= arguments.limit, "its allocator takes itself for larger")
@@ -39,7 +39,7 @@ def main():
         trial.filled(len(blocks) * arguments.step, "RESOURCE_EXHAUSTED")
         trial.note(message=str(error).splitlines()[0] if error else "")
         error = None
-        blocks.pop().delete()  # room for the sum; what was taken before still works
+        blocks.pop().delete()  # makes room for the sum; earlier blocks still work
         trial.expect(int(blocks[0][:4096].sum()) == 0, "zeros are no zeros")
         for block in blocks:
             block.delete()

@@ -30,7 +30,7 @@ TORCH, JAX = "PYTORCH_CUDA_ALLOC_CONF", "XLA_PYTHON_CLIENT_"
 
 
 def programs(runtime):
-    """Name: (command, environment)."""
+    """Returns {name: (command, environment)}."""
     def script(name, *arguments):
         return [sys.executable, str(HERE / name), *arguments]
     known = {
@@ -50,7 +50,7 @@ def programs(runtime):
 
 
 class Watch:
-    """The most that NVML ever showed of each process."""
+    """Records the largest memory that NVML showed of each process."""
 
     def __init__(self):
         self.most, self.failed = {}, None
@@ -127,7 +127,7 @@ def main():
               if not arguments.names or any(name.startswith(start) for start in arguments.names)}
     nvml = ledger.Nvml()
     uuid = nvml.uuid()
-    # Everything at once, twice over, and managed memory among it: the device must have that much.
+    # All programs run at once with twice their limit, and some use managed memory: the device must have that much.
     arguments.parallel = max(1, min(arguments.parallel, int(nvml.memory()["free"] // (2 * arguments.limit))))
     with contextlib.ExitStack() as stack:
         watch = stack.enter_context(Watch())

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The shapes of nvshare's own tests: sums by PyTorch, matrix products by JAX (which serves for TensorFlow), checked at the end.
+"""The shapes of nvshare's own tests: sums by PyTorch, matrix products by JAX (in place of TensorFlow), checked at the
+end.
 
 Usage: pass_load.py torch-add|jax-matmul --size BYTES [--seconds S]
 
-Three square matrices take --size in all (JAX: a quarter of it, which it takes at once of the device, as is its way); one operation after
-the other for so long. Ends with PASS or FAIL and one JSON line,
-done {seconds, iterations, wrong, time}.
+Three square matrices take --size together (JAX: a quarter of --size, which JAX allocates at once, as it always does);
+operations follow one another for --seconds. Ends with PASS or FAIL and one JSON line, done {seconds, iterations, wrong,
+time}.
 """
 
 import argparse
@@ -24,7 +25,7 @@ def torch_add(side, keep_on):
             torch.add(a, b, out=total)
         torch.cuda.synchronize()
         iterations += 100
-    return iterations, sum(int(torch.count_nonzero(row - 3)) for row in total.split(1024))  # little memory besides
+    return iterations, sum(int(torch.count_nonzero(row - 3)) for row in total.split(1024))  # takes little memory
 
 
 def jax_matmul(side, keep_on):

@@ -1,9 +1,9 @@
-// A plain program of the CUDA runtime asks for more than its limit by each of its families, gets the
-// runtime's own error, frees, and goes on: runtime_limit --limit BYTES. Prints one line of JSON; exit status
-// 1 when something is wrong.
+// A plain program of the CUDA runtime asks for more than its limit with each family of allocation, gets the
+// runtime's own error, frees, and continues: runtime_limit --limit BYTES. Prints one line of JSON; exit
+// status 1 if something is wrong.
 //
-// Managed memory is asked for in small pieces, and never more than twice the limit in all, which limits.py
-// makes sure that the device has free.
+// It asks for managed memory in small pieces, and for at most twice the limit in all; limits.py ensures that
+// the device has that much free.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -19,8 +19,8 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 struct Family {
   const char* name;
-  size_t step;                                  // bytes that one take() asks for
-  std::function<cudaError_t(void** out)> take;  // the memory is touched where a family has it only then
+  size_t step;                                  // bytes of one take()
+  std::function<cudaError_t(void** out)> take;  // touches the memory where a family allocates it only then
   std::function<cudaError_t(void* taken)> give;
 };
 
@@ -35,7 +35,7 @@ void Must(const char* what, cudaError_t result) {
   if (result != cudaSuccess) Wrong(std::string(what) + ": " + cudaGetErrorName(result));
 }
 
-// Takes until the limit, frees everything; the bytes that it came to.
+// Takes memory until the limit, then frees all; returns the bytes that it got.
 size_t Fill(const Family& family, size_t limit) {
   std::vector<void*> taken;
   cudaError_t result = cudaSuccess;
@@ -54,7 +54,7 @@ size_t Fill(const Family& family, size_t limit) {
   return taken.size() * family.step;
 }
 
-// A word written and read back, after everything.
+// Writes a word and reads it back, after all else.
 void GoOn() {
   unsigned char* pointer = nullptr;
   unsigned char back = 0;

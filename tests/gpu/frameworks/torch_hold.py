@@ -26,7 +26,7 @@ PAUSE = 0.05  # seconds; a tick takes a few milliseconds
 
 
 class TorchData:
-    """Blocks made from a seed each, so that they can be made again and compared byte for byte."""
+    """Blocks that are each made from a seed, so that the program can make them again and compare byte for byte."""
 
     def __init__(self, size, block=256 * MIB):
         import torch
@@ -56,7 +56,7 @@ class TorchData:
 
 
 class DriverData:
-    """The same with the CUDA driver alone; small, for the data passes through Python."""
+    """The same with the CUDA driver alone; small, since the data passes through Python."""
 
     def __init__(self, size, block=4 * MIB):
         from driver import Device
@@ -99,7 +99,7 @@ def size_of(text):
 
 
 class Commands:
-    """Lines of standard input, without waiting for them; None at its end."""
+    """The lines of standard input that are available, without waiting; None at its end."""
 
     def __init__(self):
         self.text, self.ended = b"", False
@@ -148,7 +148,7 @@ def main():
             elif line == "pause":
                 say(event="pause", longest_pause_s=longest, t=last)
                 longest = 0.0
-        last = time.monotonic()  # what was asked for is no pause
+        last = time.monotonic()  # a pause that was asked for does not count
 
 
 if __name__ == "__main__":

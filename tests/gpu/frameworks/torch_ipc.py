@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tensors that go from process to process by torch.multiprocessing (CUDA's legacy IPC), with work before, between and after.
+"""Passes tensors between processes by torch.multiprocessing (CUDA's legacy IPC), with work before, between and after.
 
 Usage: torch_ipc.py [--size BYTES] [--rounds N]
 
-The child reads what the parent wrote and writes into the same memory; the parent checks it. Ends with one JSON line, done {seconds,
-rounds, wrong, time}.
+The child reads the parent's data and writes into the same memory; the parent checks it. Ends with one JSON line, done
+{seconds, rounds, wrong, time}.
 """
 
 import argparse

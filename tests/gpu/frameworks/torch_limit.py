@@ -30,11 +30,11 @@ def main():
         blocks, error = fill(take, ended, arguments.limit // arguments.step + 1)
         trial.expect(error is not None, "never out of memory")
         text = str(error)
-        error = None  # its traceback holds what take() was about to return
+        error = None  # its traceback refers to what take() was about to return
         trial.filled(len(blocks) * arguments.step, "torch.cuda.OutOfMemoryError")
         trial.note(message=text.splitlines()[0] if text else "")
-        blocks.pop()  # room for the sum; what was taken before still works
-        # Not the sum: that makes a copy of eight times the size.
+        blocks.pop()  # makes room for the sum; earlier blocks still work
+        # The sum would make a copy of eight times the size.
         trial.expect(not bool(blocks[0].any()) and not bool(blocks[-1].any()), "zeros are no zeros")
         blocks.clear()
         gc.collect()

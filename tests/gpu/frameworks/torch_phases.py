@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A job in phases: so many seconds' worth of work on its memory, then a pause, over and over; verifies its data at the end.
+"""A job in phases: work on its memory for a time, then a pause, again and again; verifies its data at the end.
 
 Usage: torch_phases.py --size BYTES [--phases N] [--work SECONDS] [--pause SECONDS] [--pace ITERATIONS_PER_SECOND] [--seconds S] [--at TIME]
 
-The work of a phase is a number of iterations, not a time: what --work seconds hold at --pace, which is measured first where it is
-not given. With --seconds it works without a pause for so long instead. With --at the first phase begins at that time (seconds
-since 1970), so that several begin together. One JSON line an event: ready {pace}, done {seconds, iterations, wrong}; after each
-pause first {seconds}: from the launch of its first work until that is done.
+The work of a phase is a number of iterations, not a time: --work seconds at --pace, which the program measures first if
+it is not given. With --seconds it works without pauses for that time instead. With --at the first phase begins at that
+time (seconds since 1970), so that several jobs begin together. One JSON line an event: ready {pace}, done {seconds,
+iterations, wrong}; after each pause first {seconds}: from the launch of its first work until that is done.
 """
 
 import argparse

@@ -6,7 +6,7 @@ import argparse
 import os
 import time
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before CUDA starts: a deterministic cuBLAS
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before CUDA starts: for a deterministic cuBLAS
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -16,7 +16,7 @@ from torch_hash import digest  # noqa: E402
 
 
 def settle(seed):
-    """Everything that PyTorch has for the same result each time."""
+    """Sets all of PyTorch's switches for deterministic results."""
     torch.manual_seed(seed)
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
@@ -32,7 +32,7 @@ def model():
 
 
 def trainer(batch, seed):
-    """A function that does the iteration of that number, and what is trained."""
+    """Returns a function that runs the iteration of a given number, and the trained model."""
     settle(seed)
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
@@ -61,7 +61,7 @@ def run(iterations=800, batch=256, warm_up=30, seed=7):
 
 
 def run_for(seconds, batch=256, seed=7):
-    """Says each 10 iterations, when they are done, how many there were."""
+    """Reports the number of iterations after each 10, when they are done."""
     iterate, _ = trainer(batch, seed)
     begin, number = time.monotonic(), 0
     while time.monotonic() < begin + seconds:

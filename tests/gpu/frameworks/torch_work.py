@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""torch_work.py [train] [infer] [tiny]: several of the measured programs in one process, since PyTorch takes seconds to start."""
+"""torch_work.py [train] [infer] [tiny]: runs several of the measured programs in one process, since PyTorch takes
+seconds to start."""
 
 import sys
 

@@ -1,4 +1,4 @@
-// libcuda.so.1 with one device that gives whatever it is asked for: enough for the shim to count by.
+// A libcuda.so.1 with one device that grants every request: enough for the shim to count.
 #include <cstdlib>
 #include <cstring>
 
@@ -43,7 +43,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
 }
 CUresult cuMemFree_v2(CUdeviceptr) { return CUDA_SUCCESS; }
 
-// Work is taken and nothing done.
+// Accepts work and does nothing.
 CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                         CUstream, void**, void**) {
   return CUDA_SUCCESS;

@@ -1,6 +1,6 @@
-// What of the shim depends on the processor, in one program; says each as a word of JSON.
+// The parts of the shim that depend on the processor, in one program; reports each as a word of JSON.
 //
-// Needs nothing of a driver but small_driver.cc. `small_program plain` uses no CUDA.
+// Needs no driver but small_driver.cc. `small_program plain` uses no CUDA.
 #include <dlfcn.h>
 
 #include <cerrno>
@@ -29,7 +29,7 @@ Function* Find(void* library, const char* symbol) {
   return reinterpret_cast<Function*>(::dlsym(library, symbol));
 }
 
-// dlsym answers for what is no business of the shim's as it does without it, RTLD_NEXT and dlerror included.
+// For other symbols dlsym answers as without the shim, RTLD_NEXT and dlerror included.
 bool PlainAnswers() {
   const bool next = ::dlsym(RTLD_NEXT, "malloc") != nullptr && ::dlsym(RTLD_DEFAULT, "strlen") != nullptr;
   const bool none = ::dlsym(RTLD_DEFAULT, "no_such_function") == nullptr && ::dlerror() != nullptr;
@@ -61,7 +61,7 @@ int main(int count, char** words) {
   const int second = allocate(&beyond, std::size_t{1} << 40);
   const int kept = errno;
   int done = -1;
-  // On a thread of its own, which the gate has not seen before.
+  // On a thread of its own, which is new to the gate.
   std::thread([&] { done = launch(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr); }).join();
   release(pointer);
   info(&left, &total);
