@@ -306,6 +306,7 @@ class SuspensionStateMachine {
   bool IsStrict() const { return record_.phase == SuspensionPhase::kSuspending; }
   void OrderEvictions(base::MonoTime now);
   void Give(Member& member, Order order, base::MonoTime now);
+  void OpenGates(base::MonoTime now);
   // Each returns true when there is something to wait for, or the way has changed.
   bool SecureAll(base::MonoTime now);
   bool IsSecure(const Member& member) const;

@@ -4,6 +4,9 @@
 namespace gpuman::suspend {
 namespace {
 
+using ::testing::Contains;
+using ::testing::IsSupersetOf;
+
 // Process 11 with a shim that evicted 9 GiB of its 10, and process 12 without one, which holds 1 GiB.
 Story Suspended() {
   Story s;
@@ -152,6 +155,24 @@ TEST(SuspendBackFailure, ALostRestoreIsLookedAt) {
   EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kLocked), ElementsAre("restore 11")) << "which unlocks";
   EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
+}
+
+TEST(SuspendBackFailure, AJobOfWhichNothingCouldBeTakenAgainDoesNotStandStill) {
+  Story s;
+  s.Process(11, GiB(1), MiB(900));
+  s.Process(12, GiB(1), MiB(900));
+  s.Look();
+  EXPECT_THAT(s.Suspend(), Contains("evict 12"));
+  s.Can(false);
+  EXPECT_THAT(s.Shim(11, ShimStage::kFailed, "no memory"), Contains("return 11"));
+  s.Shim(11, ShimStage::kOnGpu);
+  s.Shim(12, ShimStage::kRestoring);
+  EXPECT_THAT(s.Wait(), IsSupersetOf({"= retreating resume_failed", "evict 11", "evict 12"}));
+  // Their gates were still shut, so they keep them shut.
+  s.At(11).held = s.At(12).held = true;
+  s.Shim(11, ShimStage::kFailed, "no memory");
+  EXPECT_THAT(s.Shim(12, ShimStage::kFailed, "no memory"),
+              ElementsAre("! process_not_suspended", "return 11", "return 12", "= running resume_failed"));
 }
 
 TEST(SuspendBackFailure, AProcessThatTheDriverBrokeIsNamed) {

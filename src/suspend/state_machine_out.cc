@@ -229,6 +229,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
     // Nothing could be taken again: it runs, whatever was asked for.
     record_.phase = SuspensionPhase::kRunning;
     record_.held.clear();
+    OpenGates(now);
     Want(true, std::nullopt);
     return SetState(turned_reason_, why_);
   }
@@ -239,6 +240,15 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
   }
   SetAway(record_.target ? "moving" : std::string(record_.reason), Whereabouts());
   Emit("job_suspended", record_.detail, now);
+}
+
+// A shim whose gate was shut before its eviction failed keeps it shut.
+void SuspensionStateMachine::OpenGates(MonoTime now) {
+  for (auto& [id, member] : members_) {
+    const bool shut = member.order == Order::kEvict || member.order == Order::kHold || member.seen.held;
+    if (shut && member.seen.has_shim) Give(member, Order::kReturn, now);
+    member.order = Order::kNone;
+  }
 }
 
 // Once: what it holds later is less, because it was taken.
