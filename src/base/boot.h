@@ -1,12 +1,13 @@
-// Which boot of the machine this is: what a process id, or a time of the monotonic clock, means something in.
+// Which boot of the machine this is. A process id and a time of the monotonic clock have a meaning only
+// within one boot.
 #pragma once
 
 #include <string>
 
 namespace gpuman::base {
 
-// As the kernel names it; empty: it does not say. Known once, it is not read again: without a descriptor
-// left, every boot would be another one. Thread-safe.
+// The kernel's name for this boot; empty: the kernel does not say. Once known it is not read again: a process
+// that has no descriptor left for the read would take every boot for another one. Thread-safe.
 std::string BootId();
 
 }  // namespace gpuman::base

@@ -13,21 +13,21 @@
 namespace gpuman::base {
 namespace {
 
-constexpr std::chrono::seconds kPause{1};  // where there can be no more threads
+constexpr std::chrono::seconds kPause{1};  // the time before the next try when no thread can be started
 
-// Held shared by who pauses the closers, exclusively by a closer that closes.
+// A pause holds it shared; a closer holds it exclusively while it closes.
 std::shared_mutex& PauseMutex() {
   static std::shared_mutex mutex;
   return mutex;
 }
 
-// What a container's filter of system calls refuses the one way it allows the other.
+// A container's filter of system calls may refuse one of the two ways and allow the other.
 bool TakeOwnTable() {
   constexpr unsigned kNone = ~0U;
   return ::unshare(CLONE_FILES) == 0 || ::close_range(kNone, kNone, CLOSE_RANGE_UNSHARE) == 0;
 }
 
-// Should one of them hold the thread up at its end, it holds nothing else.
+// If one of `kept` delays the end of the thread, the thread holds no other descriptor meanwhile.
 void CloseAllBut(const std::vector<Fd>& kept) {
   std::vector<unsigned> numbers;
   numbers.reserve(kept.size());
@@ -41,7 +41,7 @@ void CloseAllBut(const std::vector<Fd>& kept) {
   ::close_range(from, ~0U, 0);
 }
 
-// Throws std::system_error where there can be no more threads; `batch` is as it was then.
+// Throws std::system_error when no thread can be started; `batch` is unchanged then.
 void CloseByTheEndOfAThread(std::vector<Fd>& batch) {
   std::latch taken(1), closed(1);
   bool own_table = false;
@@ -51,7 +51,7 @@ void CloseByTheEndOfAThread(std::vector<Fd>& batch) {
     if (own_table)
       CloseAllBut(batch);
     else
-      batch.clear();  // This thread waits then, and holds up no start of a program meanwhile.
+      batch.clear();  // This thread may wait, but it holds no lock, so programs can start.
     taken.count_down();
     closed.wait();
   });
@@ -61,7 +61,7 @@ void CloseByTheEndOfAThread(std::vector<Fd>& batch) {
     batch.clear();
   }
   closed.count_down();
-  last.join();  // the kernel tells before it closes
+  last.join();  // the kernel wakes the joiner before it closes the table
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ void Closer::Close(Fd fd) {
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error&) {
-    // With the next one.
+    // The next call of Close tries again.
   }
 }
 

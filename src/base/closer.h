@@ -1,9 +1,10 @@
-// Closes what strangers have passed along, where nobody waits for it.
+// Closes descriptors that strangers have passed to this process, in a thread for which nobody waits.
 //
-// Who drops the last reference to a socket that lingers (SO_LINGER) waits for as long as its owner wished,
-// and so does who closes a connection on which such a socket is queued, at any depth. A thread that ends does
-// not wait (inet_release in the kernel). So a thread of its own takes over the descriptors in a table of its
-// own (unshare(2), CLONE_FILES), they are closed here while they are not the last, and that thread ends.
+// A thread that drops the last reference to a socket that lingers (SO_LINGER) waits for as long as the
+// socket's owner has chosen. The same holds for closing a connection on which such a socket is queued, at any
+// depth. A thread that ends does not wait (inet_release in the kernel). So a separate thread takes the
+// descriptors over in a table of its own (unshare(2), CLONE_FILES), this process closes its copies, which are
+// not the last ones then, and that thread ends.
 //
 // Thread-safe. Never waits in Close.
 #pragma once
@@ -21,12 +22,12 @@ namespace gpuman::base {
 class Closer {
  public:
   Closer() = default;
-  // Waits until everything has been handed over, which no stranger can delay.
+  // Waits until everything has been handed over. No stranger can delay that.
   ~Closer();
   Closer(const Closer&) = delete;
   Closer& operator=(const Closer&) = delete;
 
-  // Soon. The thread begins with the first.
+  // Closes `fd` soon. The first call starts the thread.
   void Close(Fd fd);
 
  private:
@@ -39,10 +40,11 @@ class Closer {
   std::thread thread_;
 };
 
-// While one exists, every Closer of this process keeps what it is to close; there may be many at once. A child
-// of fork(2) or posix_spawn(3) has copies of all descriptors until it executes. If the parent closed its own
-// meanwhile, the child's would be the last, and the child (and posix_spawn, which waits for it) would wait for
-// as long as a stranger wished. Thread-safe; to be held briefly.
+// While a pause exists, every Closer of this process keeps the descriptors that it is to close; several
+// pauses may exist at once. A child of fork(2) or posix_spawn(3) has copies of all descriptors until it
+// executes. If the parent closed its own meanwhile, the child's would be the last ones, and the child (and
+// posix_spawn, which waits for it) would wait for as long as a stranger has chosen. Thread-safe; hold it
+// briefly.
 class CloserPause {
  public:
   CloserPause();

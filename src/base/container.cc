@@ -34,7 +34,7 @@ bool DropSuffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
-// "ID", and with systemd "RUNTIME-ID.scope"; empty: no container's.
+// `name` is "ID", or with systemd "RUNTIME-ID.scope". Empty: it is not the name of a container.
 std::string_view IdOf(std::string_view name) {
   constexpr std::array<std::string_view, 3> kRuntimes{"cri-containerd-", "crio-", "docker-"};
   if (DropSuffix(name, ".scope") && std::none_of(kRuntimes.begin(), kRuntimes.end(),
@@ -43,8 +43,8 @@ std::string_view IdOf(std::string_view name) {
   return name.size() == kIdDigits && std::all_of(name.begin(), name.end(), IsHex) ? name : std::string_view();
 }
 
-// "podUID", and with systemd "…-podUID.slice", which has '_' for each '-' of the UID; empty: no pod's. The
-// UID of a static pod has no '-'.
+// `name` is "podUID", or with systemd "…-podUID.slice" with '_' for each '-' of the UID. Empty: it is not the
+// name of a pod. The UID of a static pod has no '-'.
 std::string PodUidOf(std::string_view name) {
   if (DropSuffix(name, ".slice")) {
     const auto at = name.rfind("-pod");
@@ -82,7 +82,7 @@ std::optional<ContainerCgroup> ParsePath(std::string_view path) {
     found.pod_uid = PodUidOf(names[i]);
     if (found.pod_uid.empty()) continue;
     found.id = IdOf(names[i + 1]);
-    if (found.id.empty()) return std::nullopt;  // the runtime's own, such as crio-conmon-ID.scope
+    if (found.id.empty()) return std::nullopt;  // a cgroup of the runtime, such as crio-conmon-ID.scope
     found.pod_class = ClassOf(path.substr(0, static_cast<std::size_t>(names[i + 1].data() - path.data())));
     found.path = PathUpTo(path, names[i + 1]);
     return found;
@@ -142,7 +142,7 @@ std::optional<ProcessContainer> ReadContainer(pid_t pid, const std::filesystem::
   const auto point = mounts ? CgroupMountPoint(*mounts, group->controllers) : std::nullopt;
   if (!point) return std::nullopt;
   const auto directory = std::filesystem::path(*point) / std::filesystem::path(group->path).relative_path();
-  // The container's own may be handed to its user. One above it that is not root's is a user's invention.
+  // The container's cgroup may be given to its user. If the one above it is not root's, a user has made it.
   struct stat above {};
   if (::stat(directory.parent_path().c_str(), &above) != 0) return std::nullopt;
   if (above.st_uid != 0 && above.st_uid != ::geteuid()) return std::nullopt;

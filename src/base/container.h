@@ -1,8 +1,8 @@
-// Which container of Kubernetes a process is in, as the names of its cgroups tell it. Thread-safe; pure but
-// for ReadContainer.
+// Finds out from the names of its cgroups in which container of Kubernetes a process is. Thread-safe; all
+// functions but ReadContainer are pure.
 //
 // Kubelet and the container runtime make those cgroups as root, so a process of a container cannot choose
-// them; it may make more below its own, which is why the outermost name counts.
+// them. It may make more cgroups below its own; that is why the outermost name counts.
 #pragma once
 
 #include <sys/types.h>
@@ -14,24 +14,25 @@
 
 namespace gpuman::base {
 
-// Kubernetes' classes of pods, by what they asked for.
+// Kubernetes' classes of pods (QoS), which follow from what the pods request.
 enum class PodClass { kGuaranteed, kBurstable, kBestEffort };
 
 struct ContainerCgroup {
   std::string id;       // the runtime's: 64 hexadecimal digits
   std::string pod_uid;  // as Kubernetes writes it; empty: kubelet makes no cgroups for pods
   std::optional<PodClass> pod_class;
-  // Where the container's own cgroup is: its path in the tree of cgroup v2 (empty), or of these controllers
-  // of v1, as the kernel names them ("memory", "cpu,cpuacct", "name=systemd").
+  // Where the container's own cgroup is: its path in the tree of cgroup v2 (`controllers` is empty), or in
+  // the tree of these controllers of v1, as the kernel names them ("memory", "cpu,cpuacct", "name=systemd").
   std::string controllers, path;
   friend bool operator==(const ContainerCgroup&, const ContainerCgroup&) = default;
 };
 
-// From the text of /proc/PID/cgroup: containerd, CRI-O and Docker, with cgroups by systemd or by kubelet
-// itself. nullopt: in no container, or in none that is made in one of these ways.
+// Reads the text of /proc/PID/cgroup. Knows containerd, CRI-O and Docker, with cgroups made by systemd or by
+// kubelet itself. nullopt: the process is in no container, or in one that is made in another way.
 std::optional<ContainerCgroup> ParseContainerCgroup(std::string_view text);
 
-// The mount point of a whole tree of cgroups, from the text of /proc/PID/mountinfo; `controllers` as above.
+// The mount point of a whole tree of cgroups, from the text of /proc/PID/mountinfo. `controllers`: as in
+// ContainerCgroup.
 std::optional<std::string> CgroupMountPoint(std::string_view mountinfo, std::string_view controllers);
 
 struct ProcessContainer {
@@ -39,8 +40,8 @@ struct ProcessContainer {
   std::filesystem::path directory;  // of the container's cgroup, in the file system
 };
 
-// The container of a process. nullopt: it is in none, has ended, or its cgroup was made by a user. `proc`
-// is where the process file system is mounted.
+// The container of a process. nullopt: the process is in none or has ended, or a user has made its cgroup.
+// `proc` is the mount point of the process file system.
 std::optional<ProcessContainer> ReadContainer(pid_t pid, const std::filesystem::path& proc = "/proc");
 
 }  // namespace gpuman::base

@@ -1,5 +1,5 @@
-// Whatever stands in /proc/PID/cgroup, what is found in it is an id of 64 digits, and a path that ends in it
-// and is part of a line.
+// For any text of /proc/PID/cgroup: an id that is found has 64 digits, and the path is part of a line and
+// contains the id.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,8 +1,8 @@
-// Tasks of many users for a few threads: users take turns, and no user has more than so many tasks under way,
-// so that nobody waits for more than one task of each of the others, however many those have.
+// Tasks of many users for a few threads. Users take turns, and a user has at most a fixed number of tasks
+// under way. So nobody waits for more than one task of each other user, however many tasks those have.
 //
-// Lives on the event loop; not thread-safe. The destructor drops what waits. What is under way goes on, and
-// nobody is told of it any more.
+// Lives on the event loop; not thread-safe. The destructor drops the tasks that wait. Tasks under way
+// continue, but their `then` is not called any more.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 
 namespace gpuman::base {
 
-// Whose a task is that users wait for together.
+// The user of a task for which all users wait together.
 inline constexpr uid_t kEveryUser = static_cast<uid_t>(-1);
 
 class FairQueue {
@@ -30,14 +30,14 @@ class FairQueue {
     std::size_t of_user = 1;
   };
 
-  // `to_threads` and `to_loop` call what they get later: on a thread, and on the loop.
+  // Both call what they get later: `to_threads` on a thread, `to_loop` on the loop.
   FairQueue(Post to_threads, Post to_loop, Bounds bounds)
       : to_threads_(std::move(to_threads)), to_loop_(std::move(to_loop)), bounds_(bounds) {}
   ~FairQueue() { *self_ = nullptr; }
   FairQueue(const FairQueue&) = delete;
   FairQueue& operator=(const FairQueue&) = delete;
 
-  // A task whose turn has come begins within this call. All parts of it are let go of on the loop.
+  // A task whose turn has come begins within this call. All parts of a task are destroyed on the loop.
   void Add(uid_t user, Task task);
 
  private:
@@ -52,10 +52,10 @@ class FairQueue {
 
   Post to_threads_, to_loop_;
   const Bounds bounds_;
-  std::map<uid_t, User> users_;  // those who have a task
-  std::deque<uid_t> order_;      // those who may begin one, each once
+  std::map<uid_t, User> users_;  // users who have a task
+  std::deque<uid_t> order_;      // users who may begin a task, each once
   std::size_t under_way_ = 0;
-  // What is posted and outlives this object finds it gone.
+  // A posted function that outlives this object finds nullptr here.
   std::shared_ptr<FairQueue*> self_ = std::make_shared<FairQueue*>(this);
 };
 

@@ -9,7 +9,7 @@
 namespace gpuman::base {
 namespace {
 
-// Threads and loop are lists, of which the test takes one after the other.
+// The threads and the loop are lists; the test runs one function after the other.
 class FairQueueTest : public testing::Test {
  protected:
   using Posted = std::deque<std::function<void()>>;

@@ -24,14 +24,14 @@ Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t limi
 // Writes all of `data`, over short writes and EINTR.
 Result<> WriteAll(int fd, std::string_view data);
 
-// Replaces `path` by `data` so that a reader, and a machine that loses power, sees the old or the new
-// content whole: temporary file, fsync, rename, fsync of the directory.
+// Replaces the content of `path` by `data`. A reader, also after a power failure, sees either the old or the
+// new content whole: temporary file, fsync, rename, fsync of the directory.
 Result<> ReplaceFile(const std::filesystem::path& path, std::string_view data, mode_t mode = 0644);
 
 // Writes `data` to a file that must exist (cgroup and /proc control files).
 Result<> WriteControl(const std::filesystem::path& path, std::string_view data);
 
-// Makes the directory and its parents; a directory that is there already is fine.
+// Makes the directory and its parents; it is no error if the directory exists.
 Result<> MakeDirectories(const std::filesystem::path& path, mode_t mode = 0755);
 
 }  // namespace gpuman::base

@@ -1,14 +1,14 @@
-// The C library's heap, for programs that stay for weeks and are mostly idle. Nothing happens where it is not
-// glibc.
+// The C library's heap, for programs that run for weeks and are mostly idle. Without glibc these functions do
+// nothing.
 #pragma once
 
 namespace gpuman::base {
 
-// One arena for all threads instead of one for each, which a program with little to allocate never gives
-// back. Before other threads start.
+// Makes all threads use one arena instead of one for each thread. A program that allocates little never gives
+// those arenas back. Call it before other threads start.
 void ShareOneHeap();
 
-// Gives the system what is free in the heap; a millisecond or so. Thread-safe.
+// Gives the free memory of the heap back to the system. Takes about a millisecond. Thread-safe.
 void ReturnFreeMemory();
 
 }  // namespace gpuman::base

@@ -1,4 +1,4 @@
-// How often values fell into which range, for what is told to monitoring. A value; thread-compatible.
+// Counts how many values fell into each range, for monitoring. A value type; thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace gpuman::base {
 
 class Histogram {
  public:
-  // `bounds` ascend; a value that is one of them falls below it.
+  // `bounds` ascend; a value that equals a bound counts as below it.
   explicit Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
 
   void Observe(double value) {
@@ -21,7 +21,8 @@ class Histogram {
   }
 
   const std::vector<double>& bounds() const { return bounds_; }
-  // One for each bound, of what fell below it and above the one before; and of what was above them all.
+  // One count for each bound: the values up to it and above the bound before. The last count: values above
+  // all bounds.
   const std::vector<std::uint64_t>& counts() const { return counts_; }
   std::uint64_t count() const { return count_; }
   double sum() const { return sum_; }

@@ -1,4 +1,4 @@
-// What this machine calls itself.
+// The name of this machine.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 namespace gpuman::base {
 
-// nullopt: the kernel does not say, or has none. Thread-safe.
+// nullopt: the kernel does not say, or the machine has no name. Thread-safe.
 inline std::optional<std::string> HostName() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return std::nullopt;

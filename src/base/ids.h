@@ -1,4 +1,4 @@
-// Names of gpuman's own things that more than one layer speaks of.
+// Names of gpuman's own things that more than one layer uses.
 #pragma once
 
 #include <compare>
@@ -6,7 +6,7 @@
 
 namespace gpuman::base {
 
-// Grows; never used again, also not after the job was removed.
+// Ascending; an id is never used again, also not after its job was removed.
 struct JobId {
   std::int64_t value = 0;
   friend auto operator<=>(const JobId&, const JobId&) = default;

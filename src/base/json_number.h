@@ -1,6 +1,7 @@
-// Whole numbers out of JSON, checked. nlohmann's own get<int>() takes any number: a larger one is cut to its
-// low bits, and one with a fraction or an exponent is converted, which is undefined where the type cannot
-// hold it. So no other file of the product calls it for an integer; tools/check_layers.py holds this.
+// Reads whole numbers from JSON and checks them. nlohmann's own get<int>() takes any number: it cuts a larger
+// one to its low bits, and it converts one with a fraction or an exponent, which is undefined if the type
+// cannot hold the result. So no other file of the product calls it for an integer; tools/check_layers.py
+// holds this.
 //
 //   if (const auto pid = base::WholeNumber<pid_t>(json["pid"])) …         // a reader without exceptions
 //   record.count = base::Checked<std::uint64_t>(json.at("count"));        // one that catches json::exception
@@ -20,7 +21,7 @@ namespace gpuman::base {
 template <typename T>
 concept Whole = std::integral<T> && !std::same_as<T, bool>;
 
-// The number, where it is written as a whole number that T can hold. `Json` is json or ordered_json.
+// The number, if it is written as a whole number and T can hold it. `Json` is json or ordered_json.
 template <Whole T, typename Json>
 std::optional<T> WholeNumber(const Json& json) {
   if (json.is_number_unsigned()) {
@@ -32,13 +33,13 @@ std::optional<T> WholeNumber(const Json& json) {
   return std::in_range<T>(number) ? std::optional(static_cast<T>(number)) : std::nullopt;
 }
 
-// Thrown by Checked() alone, and caught with what else the JSON library throws at the edge of a reader.
+// Only Checked() throws it. A reader catches it together with the other exceptions of the JSON library.
 class NoSuchNumber : public nlohmann::json::exception {
  public:
   explicit NoSuchNumber(const std::string& what) : exception(kId, what.c_str()) {}
 
  private:
-  static constexpr int kId = 406;  // the library's own for a number out of range
+  static constexpr int kId = 406;  // the library's own id for a number out of range
 };
 
 template <typename T>
@@ -74,8 +75,8 @@ struct CheckedReader<std::map<std::string, T>> {
   }
 };
 
-// As json.get<T>(), with every whole number in it checked: T is a value, or a list or a map of numbers.
-// Throws nlohmann::json::exception where it is something else.
+// Like json.get<T>(), but checks every whole number: T is a value, or a list or a map of numbers. Throws
+// nlohmann::json::exception if `json` holds anything else.
 template <typename T>
 T Checked(const nlohmann::json& json) {
   return CheckedReader<T>::Read(json);

@@ -25,11 +25,11 @@ TEST(WholeNumber, IsTakenUpToTheLimitsOfItsType) {
 
 TEST(WholeNumber, BeyondThemIsNoneInsteadOfWhatIsLeftOfIt) {
   EXPECT_FALSE(Read<int>("2147483648"));
-  EXPECT_FALSE(Read<int>("4294967296"));  // cut to its low bits it is 0
+  EXPECT_FALSE(Read<int>("4294967296"));  // its low bits are 0
   EXPECT_FALSE(Read<int>("-2147483649"));
   EXPECT_FALSE(Read<std::int64_t>("9223372036854775808"));
   EXPECT_FALSE(Read<std::uint64_t>("-1"));
-  EXPECT_FALSE(Read<std::uint64_t>("18446744073709551616"));  // the library reads it as a fraction
+  EXPECT_FALSE(Read<std::uint64_t>("18446744073709551616"));  // the library reads it as a float
 }
 
 TEST(WholeNumber, IsNotWhatIsWrittenAsSomethingElse) {

@@ -1,5 +1,5 @@
-// A socket of TCP whose last close waits for an hour, since nobody reads what it has sent: what a stranger
-// may pass along. For tests.
+// A TCP socket whose last close waits for an hour, since nobody reads what it has sent. A stranger may pass
+// such a socket to us. For tests.
 #pragma once
 
 #include <netinet/in.h>
@@ -37,7 +37,7 @@ class LingeringSocket {
   bool ok() const { return ok_ && peer_.ok(); }
   Fd Take() { return std::move(fd_); }
 
-  // Passes it along with `data`. Nobody else has it then: the other side must not read meanwhile.
+  // Passes the socket with `data`. The receiver has the only reference then, so it must not read meanwhile.
   bool PassTo(int socket, std::string_view data, int flags = 0) {
     iovec part{const_cast<char*>(data.data()), data.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -58,7 +58,7 @@ class LingeringSocket {
     return passed;
   }
 
-  // Reads what was sent, so that nobody waits any more, until the end: it has been closed.
+  // Reads what was sent, so that nobody waits any more, until the other end is closed.
   void AwaitClosed() {
     char buffer[65536];
     while (::recv(peer_.get(), buffer, sizeof buffer, 0) > 0) {

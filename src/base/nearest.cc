@@ -6,7 +6,7 @@
 namespace gpuman::base {
 namespace {
 
-// Optimal string alignment: Levenshtein's distance with swapped neighbours counted as one step.
+// Optimal string alignment distance: Levenshtein's distance where a swap of neighbours counts as one step.
 std::size_t Distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -22,8 +22,7 @@ std::size_t Distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-// Which of two equally long ways was rather gone: two letters swapped, some left out, one changed, one too
-// many.
+// Orders candidates at the same distance by the kind of mistake: letters swapped, left out, changed, added.
 int Rank(std::string_view word, std::string_view candidate) {
   if (word.size() == candidate.size() && std::is_permutation(word.begin(), word.end(), candidate.begin()))
     return 0;

@@ -1,4 +1,4 @@
-// "did you mean …": for words that people type.
+// "did you mean …" for words that people type.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,10 @@
 
 namespace gpuman::base {
 
-// The candidate that `word` most likely was meant to be: at most a third of its characters, and at least one,
-// added, dropped, changed or swapped with their neighbour. Of several equally near the one whose letters were
-// swapped, else left out, else changed; else the first.
+// The candidate that the user most likely meant by `word`. At most a third of the characters of `word`, but
+// at least one, may be added, dropped, changed or swapped with a neighbour. Of several that are equally near
+// it takes the one with swapped letters, else the one with letters left out, else the one with changed
+// letters; else the first.
 std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace gpuman::base

@@ -1,4 +1,4 @@
-// One visitor made of a function for each alternative of a variant.
+// Makes one visitor of a function for each alternative of a variant.
 #pragma once
 
 namespace gpuman::base {

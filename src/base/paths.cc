@@ -22,7 +22,7 @@ std::filesystem::path HomeOfThisUser() {
   return entry != nullptr && entry->pw_dir != nullptr ? entry->pw_dir : "/";
 }
 
-// The XDG base directory specification wants relative values ignored.
+// The XDG base directory specification says that relative values are ignored.
 std::optional<std::filesystem::path> AbsoluteOf(const EnvironmentLookup& environment, const char* name) {
   auto value = environment(name);
   if (!value || value->front() != '/') return std::nullopt;

@@ -59,10 +59,10 @@ Result<Peer> PeerOf(int connection, std::uint64_t accepted) {
   }
   Fd descriptor(number);
   GPUMAN_ASSIGN(const ucred peer, CredentialsOf(connection));
-  // The pid is this process's as long as it lives, so the descriptor is looked at last.
+  // The pid belongs to this process as long as it lives, so whether it lives is checked last.
   const auto process = IdentityOf(peer.pid);
   if (peer.pid == 0 || HasEnded(descriptor.get())) return Ended(peer.pid);
-  // It lives: there is no descriptor left to read of it, say.
+  // The process lives, but it could not be read: for example, no descriptor was left.
   if (!process)
     return Fail(ErrorCode::kUnavailable,
                 fmt::format("process {}, which connected, cannot be looked at", peer.pid));

@@ -1,6 +1,6 @@
-// Who is at the other end of a unix socket, by the connection. The pid that the kernel tells of a connection
-// (SO_PEERCRED) names a process only while that process lives: who connects may end, keep the connection with
-// somebody else, and have its pid used again by a process of another user.
+// Which process is at the other end of a unix socket. The pid that the kernel tells for a connection
+// (SO_PEERCRED) names a process only while that process lives. A process may connect, give the connection to
+// somebody else and end, and a process of another user may get its pid.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +17,15 @@
 
 namespace gpuman::base {
 
-// The process that connected. Whatever is found out about it by its pid is true where Lives() afterwards.
+// The process that connected. What a caller finds out by its pid is true if Lives() is true afterwards.
 class Peer {
  public:
-  // `descriptor`: a pidfd; none before Linux 6.5.
+  // `descriptor`: a pidfd; empty before Linux 6.5.
   Peer(ProcessId process, uid_t uid, Fd descriptor)
       : process_(process), uid_(uid), descriptor_(std::move(descriptor)) {}
 
   ProcessId process() const { return process_; }
-  uid_t uid() const { return uid_; }  // its effective one when it connected
+  uid_t uid() const { return uid_; }  // its effective user when it connected
   bool Lives() const;
 
  private:
@@ -34,24 +34,25 @@ class Peer {
   Fd descriptor_;
 };
 
-// Clock ticks since boot, as a start time: of a connection, when it was accepted.
+// Clock ticks since boot, in the unit of a start time. For PeerOf: take it when a connection is accepted.
 std::uint64_t TicksNow();
 
-// kNotFound: who connected has ended, or is in a namespace of processes that we do not see. Other errors:
-// that cannot be told now. Takes the kernel's descriptor of the process (SO_PEERPIDFD) where there is one;
-// an older kernel names a pid alone, and what has that pid is the peer where MayBePeer.
+// kNotFound: the process that connected has ended, or is in a pid namespace that we do not see. Other errors:
+// the answer cannot be had now. Uses the kernel's descriptor of the process (SO_PEERPIDFD). An older kernel
+// gives a pid alone; the process that has this pid is the peer if MayBePeer.
 Result<Peer> PeerOf(int connection, std::uint64_t accepted);
-// As on a kernel without SO_PEERPIDFD.
+// The same as PeerOf on a kernel without SO_PEERPIDFD.
 Result<Peer> PeerByPid(int connection, std::uint64_t accepted);
 
-// Whether a process that has the peer's pid now may be the one that connected: it is no younger than the
-// connection, and one of its users (real, effective, saved, of files) is who connected. A user can thereby be
-// taken for another process of the own, and for nobody else. Pure.
+// Whether a process that has the peer's pid now may be the one that connected: it is not younger than the
+// connection, and one of its users (real, effective, saved, of files) is the user that connected. So a
+// process can be taken for another one of the same user, but not of another user. Pure.
 bool MayBePeer(std::uint64_t start_time, std::span<const uid_t> uids, uid_t peer, std::uint64_t accepted);
 
-// Real, effective, saved user and the one of files of a process; empty: it has ended.
+// The real, effective, saved and file system user of a process; empty: the process has ended.
 std::vector<uid_t> UsersOf(pid_t pid);
-// Who made the user namespace that the process is in; nullopt: it has ended, or that cannot be told.
+// The user who made the user namespace of the process; nullopt: the process has ended, or the kernel does not
+// say.
 std::optional<uid_t> OwnerOfNamespace(pid_t pid);
 
 }  // namespace gpuman::base

@@ -14,7 +14,7 @@
 namespace gpuman::base {
 namespace {
 
-// A connection whose other end was made by a child, as connect(2) would have it.
+// A connection whose other end a child has made, as with connect(2).
 class PeerTest : public testing::Test {
  protected:
   PeerTest() {
@@ -104,7 +104,7 @@ TEST_F(PeerTest, IsNobodyOnceItHasEnded) {
   }
 }
 
-// Who is taken for ended is sent away for good.
+// A peer that counts as ended is refused for good.
 TEST_F(PeerTest, HasNotEndedWhereThereIsNoDescriptorToLookAtIt) {
   constexpr int kPeerPidFd = 77;
   int number = -1;
@@ -116,7 +116,7 @@ TEST_F(PeerTest, HasNotEndedWhereThereIsNoDescriptorToLookAtIt) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const int lowest = ::dup(connection_.get());
   ::close(lowest);
-  for (const int more : {0, 1}) {  // none; and one, of the process itself
+  for (const int more : {0, 1}) {  // no descriptor left; and one left, for the process itself
     rlimit few = before;
     few.rlim_cur = static_cast<rlim_t>(lowest + more);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -127,7 +127,7 @@ TEST_F(PeerTest, HasNotEndedWhereThereIsNoDescriptorToLookAtIt) {
   }
 }
 
-// What an older kernel names is a pid, which somebody else may have by then.
+// An older kernel gives a pid, which another process may have by then.
 TEST_F(PeerTest, WithoutADescriptorAnotherUserOrSomebodyYoungerIsNotTheOneThatConnected) {
   const auto start = IdentityOf(child_)->start_time;
   EXPECT_TRUE(PeerByPid(connection_.get(), start));

@@ -1,7 +1,7 @@
-// Functions for an event loop, called there in the order in which they came, for a short time at once:
-// however many come together, what else waits on the loop waits for one such time.
+// Functions for an event loop. They are called there in the order in which they came, for a limited time at
+// once: however many come together, everything else on the loop waits for one such time only.
 //
-// Thread-safe. What is queued is called even after this object has gone, as what is posted directly is.
+// Thread-safe. Queued functions are called even after this object is gone, as functions posted directly are.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,8 @@ class PostQueue {
   using Post = std::function<void(Call)>;
   static constexpr std::chrono::microseconds kTurn{2'000};
 
-  // `post` calls what it gets later, on the loop, after what waits there already; from any thread.
+  // `post` may be called from any thread. It calls its argument later, on the loop, after everything that
+  // waits there.
   explicit PostQueue(Post post, std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>());
   void Add(Call call);
 

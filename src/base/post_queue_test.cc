@@ -18,7 +18,7 @@ class FakeClock final : public Clock {
 
 class PostQueueTest : public testing::Test {
  protected:
-  // A call that takes so long and writes its name.
+  // A call that takes `time` and writes its name.
   PostQueue::Call Named(std::string name, std::chrono::microseconds time) {
     return [this, name, time] {
       done += name;

@@ -14,8 +14,8 @@ struct Character {
   std::size_t length = 0;  // in bytes; 0: there is none
 };
 
-// The character at `at`. A longer form than it needs, or half of a pair of UTF-16, is none: terminals differ
-// in what they make of it.
+// The character at `at`. An overlong form and half of a UTF-16 surrogate pair count as no character:
+// terminals differ in how they treat them.
 Character CharacterAt(std::string_view text, std::size_t at) {
   const auto lead = static_cast<unsigned char>(text[at]);
   if (lead < 0x80) return {lead, 1};
@@ -38,8 +38,8 @@ struct Range {
   char32_t first, last;
 };
 
-// Control characters (Unicode's Cc: terminals that read 8-bit codes act on the second range), and Unicode's
-// Cf, Zl, Zp and other default ignorable ones but for the joiners (U+200C, U+200D), which scripts need.
+// Control characters (Unicode's Cc; terminals that read 8-bit codes act on the second range), and Unicode's
+// Cf, Zl, Zp and other default ignorable characters, except the joiners (U+200C, U+200D), which scripts need.
 constexpr std::array kUnprintable{
     Range{0x0, 0x1F},        Range{0x7F, 0x9F},       Range{0xAD, 0xAD},       Range{0x34F, 0x34F},
     Range{0x600, 0x605},     Range{0x61C, 0x61C},     Range{0x6DD, 0x6DD},     Range{0x70F, 0x70F},

@@ -1,4 +1,4 @@
-// What of a text can be shown without doing anything to a terminal or to who reads it.
+// Finds what in a text can be shown without an effect on the terminal or a deception of its reader.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,9 @@
 
 namespace gpuman::base {
 
-// The text with something else for every byte that is not UTF-8, every control character, and every character
-// that shows nothing itself and changes how others are shown: direction of writing, invisible ones, ends of
-// lines and paragraphs. `instead` gets what stands there, and its code; nullopt: it is not UTF-8.
+// Replaces each byte that is not UTF-8, each control character, and each character that shows nothing itself
+// and changes how others are shown: direction of writing, invisible characters, ends of lines and paragraphs.
+// `instead` gets the bytes and their code (nullopt: not UTF-8) and returns the replacement.
 std::string WithInstead(
     std::string_view text,
     const std::function<std::string(std::string_view as_is, std::optional<char32_t> code)>& instead);

@@ -157,7 +157,7 @@ Result<Fd> OpenProcess(ProcessId id) {
     if (errno == ESRCH || errno == EINVAL) return gone();
     return FailSystem(errno, fmt::format("opening process {}", id.pid));
   }
-  // Checked after the open: the descriptor holds on to whatever process had the pid then.
+  // The check comes after the open: the descriptor stays with the process that had the pid then.
   const auto now = IdentityOf(id.pid);
   if (!now || *now != id) return gone();
   return fd;

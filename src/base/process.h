@@ -1,5 +1,6 @@
-// Processes as the kernel shows them. A pid alone names nothing for long: ProcessId adds the start time, and
-// every signal is sent through a pidfd after that start time was checked, so a reused pid is never hit.
+// Processes as the kernel shows them. A pid alone does not identify a process for long. ProcessId adds the
+// start time, and every signal is sent through a pidfd after a check of that start time, so it never reaches
+// a process that got the pid later.
 #pragma once
 
 #include <sys/types.h>
@@ -38,25 +39,26 @@ class ProcessTable {
  public:
   virtual ~ProcessTable() = default;
   virtual std::optional<ProcessInfo> Find(pid_t pid) const = 0;
-  // Every process; one that ends meanwhile may be missing.
+  // Every process; a process that ends meanwhile may be missing.
   virtual std::vector<ProcessInfo> List() const = 0;
   // Real uid of the process's owner.
   virtual std::optional<uid_t> Owner(pid_t pid) const = 0;
-  // The arguments, or empty (kernel threads, ended processes).
+  // The arguments; empty for kernel threads and ended processes.
   virtual std::vector<std::string> CommandLine(pid_t pid) const = 0;
-  // The value of a variable in the environment the process was started with; empty where it may not be read.
+  // The value of a variable in the environment with which the process was started; nullopt: it is not set or
+  // may not be read.
   virtual std::optional<std::string> Environment(pid_t pid, std::string_view name) const = 0;
-  // The same for who has to know. kUnavailable: it cannot be told yet.
+  // The same for callers that must tell "not set" from "not known". kUnavailable: the value is not known yet.
   virtual Result<std::optional<std::string>> ReadEnvironment(pid_t pid, std::string_view name) const {
     return Environment(pid, name);
   }
-  // Directory of the process's cgroup v2, as a path of the file system; nullopt where there is no v2.
+  // The directory of the process's cgroup v2 in the file system; nullopt: there is no cgroup v2.
   virtual std::optional<std::filesystem::path> Cgroup([[maybe_unused]] pid_t pid) const {
     return std::nullopt;
   }
 };
 
-// Reads a /proc tree; tests give the root of a made-up one.
+// Reads a /proc tree; tests give the root of an artificial one.
 class ProcFs final : public ProcessTable {
  public:
   explicit ProcFs(std::filesystem::path root = "/proc") : root_(std::move(root)) {}
@@ -71,21 +73,22 @@ class ProcFs final : public ProcessTable {
   std::filesystem::path root_;
 };
 
-// Parses the text of /proc/PID/stat; nullopt when it is no such text. The name may hold any character.
+// Parses the text of /proc/PID/stat; nullopt: it is not such a text. The name may contain any character.
 std::optional<ProcessInfo> ParseStat(std::string_view text);
 
 // The identity of a running process, or nullopt. SelfId() is this process.
 std::optional<ProcessId> IdentityOf(pid_t pid);
 ProcessId SelfId();
 
-// A pidfd to exactly this process: kNotFound when it has ended or the pid now names another one.
+// A pidfd to exactly this process. kNotFound: it has ended, or the pid belongs to another process now.
 Result<Fd> OpenProcess(ProcessId id);
 bool IsAlive(ProcessId id);  // zombies count as ended
 
-// kNotFound when the process has ended.
+// kNotFound: the process has ended.
 Result<> SendSignal(ProcessId id, int signal);
 
-// `root` and everything below it in `table`, root first. `root` need not be alive for its name to be used.
+// `root` and all processes below it in `table`, root first. `root` may have ended: its pid still finds its
+// children.
 std::vector<ProcessInfo> Descendants(const std::vector<ProcessInfo>& table, pid_t root);
 
 }  // namespace gpuman::base

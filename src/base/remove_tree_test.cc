@@ -12,7 +12,7 @@
 namespace gpuman::base {
 namespace {
 
-// As a keeper on its way out does, that unlinks its socket.
+// A keeper that ends does the same: it unlinks its socket.
 TEST(RemoveTree, AlsoWhileAnotherRemovesFromIt) {
   for (int round = 0; round < 20; ++round) {
     const TempDir dir;

@@ -45,9 +45,9 @@ Result<pid_t> Spawn(const Command& command, int input, int output) {
   return setup.Start(command.program.c_str(), argv.data(), envp.data());
 }
 
-// Reads until `pid` has ended and what it wrote is there, or the time is over.
+// Reads until `pid` has ended and its output has been read, or until `until`.
 std::optional<int> Collect(pid_t pid, int ours, Steady::time_point until, std::string& output) {
-  constexpr int kStep = 5;  // ms: a program in the background may keep the other end open
+  constexpr int kStep = 5;  // ms: a program in the background may keep its end of the pipe open
   std::array<char, 4096> buffer{};
   for (std::optional<int> ended; Steady::now() < until;) {
     pollfd wait{ours, POLLIN, 0};
@@ -62,12 +62,12 @@ std::optional<int> Collect(pid_t pid, int ours, Steady::time_point until, std::s
     if (::waitpid(pid, &status, WNOHANG) == pid)
       ended = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     else if (got == 0)
-      ::poll(nullptr, 0, kStep);  // it has closed its output and still runs
+      ::poll(nullptr, 0, kStep);  // the program has closed its output and still runs
   }
   return std::nullopt;
 }
 
-// Above the numbers that the child takes.
+// Moves the descriptor above the numbers that the child uses.
 Result<Fd> Above(int fd) {
   Fd high(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   ::close(fd);
@@ -78,8 +78,8 @@ Result<Fd> Above(int fd) {
 }  // namespace
 
 Result<Finished> RunCommand(const Command& command) {
-  // A socket for the input, which a program that does not read it cannot end us by; a pipe for the output,
-  // since programs of Slurm keep their errors from a socket.
+  // The input is a socket: a program that does not read it cannot end this process by SIGPIPE. The output is
+  // a pipe: Slurm's programs do not write their errors to a socket.
   std::array<int, 2> input{}, output{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input.data()) != 0)
     return FailSystem(errno, "making a socket");

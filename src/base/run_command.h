@@ -1,4 +1,4 @@
-// One program run to its end, with a time limit: what it is told on standard input, what it says.
+// Runs one program to its end, with standard input, a time limit, and what the program prints.
 #pragma once
 
 #include <filesystem>
@@ -12,10 +12,10 @@ namespace gpuman::base {
 
 struct Command {
   std::filesystem::path program;
-  std::vector<std::string> arguments{};    // after its name
-  std::vector<std::string> environment{};  // "NAME=value", all of it
+  std::vector<std::string> arguments{};    // without the program's name
+  std::vector<std::string> environment{};  // "NAME=value"; the whole environment
   std::string input{};
-  Millis limit{10'000};  // then it is killed
+  Millis limit{10'000};  // then the program is killed
 };
 
 struct Finished {
@@ -23,8 +23,8 @@ struct Finished {
   std::string output;  // standard output and errors, at most 1 MiB
 };
 
-// Blocks. What the program leaves behind in the background does not hold it up. kNotFound: there is no such
-// program; kTimeout: it took too long. Thread-safe.
+// Blocks until the program ends; does not wait for processes that it leaves in the background. kNotFound:
+// there is no such program; kTimeout: it took too long. Thread-safe.
 Result<Finished> RunCommand(const Command& command);
 
 }  // namespace gpuman::base

@@ -21,7 +21,7 @@ TEST(RunCommand, GetsItsInputAndGivesItsOutputAndStatus) {
   EXPECT_EQ(done->output, "ping\nhello\noops\n");
 }
 
-// Slurm's programs keep their errors from a socket.
+// Slurm's programs do not write their errors to a socket.
 TEST(RunCommand, SaysWhatItSaysIntoAPipe) {
   EXPECT_EQ(RunCommand({"/bin/sh", {"-c", "[ -p /dev/stdout ] && [ -p /dev/stderr ]"}})->status, 0);
 }

@@ -1,10 +1,10 @@
-// Long work of many requests on one event loop, in slices: one slice at a time, users in turn, so that
-// whoever asks for something short waits for one slice at most, and no user's work keeps another user's back.
+// Long work of many requests on one event loop, in slices. The loop runs one slice at a time, and users take
+// turns. So a short request waits for one slice at most, and no user's work delays another user's.
 //
-// A slice does its work until its Turn is over and says whether there is more. Between two slices the loop
-// does what came meanwhile. Work of one user is done in turns as well.
+// A slice works until its Turn is over and returns whether there is more to do. Between two slices the loop
+// does what has come meanwhile. Several works of one user take turns as well.
 //
-// Not thread-safe: lives on the event loop. The destructor drops what is left.
+// Not thread-safe: lives on the event loop. The destructor drops the remaining work.
 #pragma once
 
 #include <sys/types.h>
@@ -33,18 +33,18 @@ class Turn {
 class SlicedWork {
  public:
   using Post = std::function<void(std::function<void()>)>;
-  // True: there is more to do. It is not called again after it has returned false.
+  // True: there is more to do. A slice that has returned false is not called again.
   using Slice = std::function<bool(const Turn&)>;
   static constexpr std::chrono::microseconds kTurn{2'000};
 
-  // `post`: calls what it gets later, on the loop, after what waits there already. `clock` must outlive this
-  // object.
+  // `post` calls its argument later, on the loop, after everything that waits there. `clock` must outlive
+  // this object.
   SlicedWork(Post post, const Clock& clock) : post_(std::move(post)), clock_(clock) {}
   ~SlicedWork() { *self_ = nullptr; }
   SlicedWork(const SlicedWork&) = delete;
   SlicedWork& operator=(const SlicedWork&) = delete;
 
-  // The first slice is done later, never within this call.
+  // The first slice runs later, never within this call.
   void Add(uid_t user, Slice slice);
 
  private:
@@ -54,9 +54,9 @@ class SlicedWork {
   Post post_;
   const Clock& clock_;
   std::map<uid_t, std::deque<Slice>> work_;  // no list is empty
-  uid_t last_ = 0;                           // whose turn was the last one
+  uid_t last_ = 0;                           // the user of the last turn
   bool posted_ = false;
-  // What is posted and outlives this object finds it gone.
+  // A posted function that outlives this object finds nullptr here.
   std::shared_ptr<SlicedWork*> self_ = std::make_shared<SlicedWork*>(this);
 };
 

@@ -24,7 +24,7 @@ class SlicedWorkTest : public testing::Test {
       next();
     }
   }
-  // Work of so many slices, each of which writes its name.
+  // Work of `slices` slices, each of which writes its name.
   SlicedWork::Slice Named(std::string name, int slices) {
     return [this, name, left = slices](const Turn&) mutable {
       done += name;

@@ -1,5 +1,5 @@
-// How gpuman starts its own programs: a session of their own, all signals as usual and none blocked, and the
-// descriptors that are asked for here, in that order.
+// How gpuman starts its own programs: in a new session, with default signal handling and no signal blocked,
+// and with the descriptors that the caller asks for, in that order.
 #pragma once
 
 #include <spawn.h>
@@ -10,11 +10,11 @@
 
 namespace gpuman::base {
 
-// A descriptor of this process's child, readable when it has ended. Where there is none to be had nobody
-// would learn of its end: then the child is ended, and waited for, here.
+// A descriptor of this process's child that becomes readable when the child has ended. If none can be had,
+// nobody would notice the child's end: then this function kills the child and waits for it.
 Result<Fd> WatchChild(pid_t child);
 
-// One program's start. Not thread-safe; several may start at once.
+// The start of one program. Not thread-safe; several may start at once.
 class SpawnSetup {
  public:
   SpawnSetup();
@@ -22,15 +22,15 @@ class SpawnSetup {
   SpawnSetup(const SpawnSetup&) = delete;
   SpawnSetup& operator=(const SpawnSetup&) = delete;
 
-  // The child has `fd` as `number`.
+  // The child gets `fd` as `number`.
   void Give(int fd, int number);
-  // `number` is /dev/null, opened with O_RDONLY or O_WRONLY.
+  // The child gets /dev/null as `number`, opened with O_RDONLY or O_WRONLY.
   void GiveNull(int number, int flags);
-  // And nothing from `first` on.
+  // The child gets no descriptor from `first` on.
   void CloseFrom(int first);
 
-  // Returns when the child executes `program` (a path), or why it does not. The child's copies of what
-  // strangers have passed along to this process are never the last (CloserPause).
+  // Returns when the child executes `program` (a path), or returns why it does not. The child's copies of
+  // descriptors that strangers have passed to this process are never the last ones (CloserPause).
   Result<pid_t> Start(const char* program, char* const* arguments, char* const* environment) const;
 
  private:

@@ -46,7 +46,7 @@ TEST(WatchChild, LeavesNothingOfAChildThatCannotBeWatched) {
   ASSERT_TRUE(next.ok());
   const pid_t child = ChildThatStays();
   ASSERT_GT(child, 0);
-  // The lowest free descriptor is beyond it.
+  // The limit below leaves no descriptor free.
   const rlimit none{static_cast<rlim_t>(next.get()) + 1, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const auto watch = WatchChild(child);
@@ -59,7 +59,7 @@ TEST(WatchChild, LeavesNothingOfAChildThatCannotBeWatched) {
 
 class Spawned {
  public:
-  // A shell, whose output is read.
+  // Runs a shell and reads its output.
   explicit Spawned(const std::string& script) {
     int ends[2] = {};
     if (::pipe2(ends, O_CLOEXEC) != 0) return;
@@ -98,8 +98,8 @@ class Spawned {
 };
 
 TEST(SpawnSetup, GivesWhatWasAskedForAndNothingElse) {
-  const Fd other(::open("/dev/null", O_RDONLY));  // which a child of fork(2) would have
-  // The shell's own words alone: it has more descriptors while it starts a program.
+  const Fd other(::open("/dev/null", O_RDONLY));  // a child of fork(2) would have it
+  // Only built-in commands: the shell has more descriptors while it starts a program.
   const Spawned child(
       "n=0; while [ $n -lt 1024 ]; do"
       " if [ -c /proc/$$/fd/$n ]; then echo $n device; elif [ -p /proc/$$/fd/$n ]; then echo $n pipe;"
@@ -115,7 +115,7 @@ TEST(SpawnSetup, StartsWithTheSignalsAsUsualInASessionOfItsOwn) {
   ::sigaddset(&blocked, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
   {
-    // The shell's own words alone: it blocks signals while it starts a program.
+    // Only built-in commands: the shell blocks signals while it starts a program.
     const Spawned child(
         "while read -r name value; do case $name in SigBlk:|SigIgn:) echo $value;; esac; done "
         "</proc/$$/status;"
@@ -125,7 +125,7 @@ TEST(SpawnSetup, StartsWithTheSignalsAsUsualInASessionOfItsOwn) {
     std::uint64_t blocked_there = 1, ignored = 1;
     pid_t session = 0;
     output >> std::hex >> blocked_there >> ignored >> std::dec >> session;
-    // Signals 32 and 33 are the C library's own, which posix_spawn leaves ignored.
+    // Signals 32 and 33 belong to the C library; posix_spawn leaves them ignored.
     constexpr std::uint64_t kOfTheCLibrary = 0x1'8000'0000;
     EXPECT_EQ(blocked_there, 0U);
     EXPECT_EQ(ignored & ~kOfTheCLibrary, 0U);
@@ -147,10 +147,10 @@ TEST(SpawnSetup, SaysWhyAProgramDoesNotStartAndLeavesNoChild) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
 }
 
-// The child has a copy until it executes; if that were the last one, this would wait for an hour.
+// The child has a copy until it executes. If that were the last copy, this test would wait for an hour.
 TEST(SpawnSetup, IsNotHeldUpByASocketThatIsClosedMeanwhile) {
   for (int round = 0; round < 200; ++round) {
-    LingeringSocket lingering;  // whose other end goes with it, so that nobody waits any more
+    LingeringSocket lingering;  // its other end goes with it, so that nobody waits any more
     ASSERT_TRUE(lingering.ok());
     Closer closer;
     closer.Close(lingering.Take());

@@ -1,4 +1,4 @@
-// A directory for one test, gone with its object.
+// A directory for one test; its destructor removes it.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// How much of the event loop's time something may take, however often it is asked for: so much at once, and a
-// share of the time in the long run. Pure.
+// Limits the event loop's time for one kind of work, however often it is asked for: a fixed time at once, and
+// a share of the time in the long run. Pure.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +12,13 @@ namespace gpuman::base {
 class TimeBudget {
  public:
   using Duration = std::chrono::nanoseconds;
-  // `share`: one of so many seconds.
+  // `share`: 20 means one twentieth of the time.
   TimeBudget(Duration at_once, int share) : at_once_(at_once), share_(share) {}
 
   bool Allows(MonoTime now) const { return SpentAt(now) < at_once_; }
-  // What may be taken at once.
-  Duration Left(MonoTime now) const {
-    return std::max<Duration>(at_once_ - SpentAt(now), Duration::zero());
-  }
-  // As if nothing had ever been taken.
+  // The time that may be taken at once.
+  Duration Left(MonoTime now) const { return std::max<Duration>(at_once_ - SpentAt(now), Duration::zero()); }
+  // Whether nothing is taken, or all of it has been given back.
   bool IsUntouched(MonoTime now) const { return SpentAt(now) == Duration::zero(); }
   void Spend(MonoTime now, Duration time) {
     spent_ = SpentAt(now) + time;

@@ -18,29 +18,30 @@ namespace gpuman::base {
 namespace {
 
 constexpr std::size_t kMaxHeld = 8;
-constexpr std::size_t kMaxBudgets = 256;  // before those are dropped that nothing was taken of
+constexpr std::size_t kMaxBudgets = 256;  // before untouched budgets are dropped
 constexpr int kShare = 20;
 constexpr std::size_t kMaxCommands = 1024;
-constexpr std::size_t kLongestCommand = 4096;  // that is remembered, in bytes
+constexpr std::size_t kLongestCommand = 4096;  // in bytes; longer ones are not remembered
 
 }  // namespace
 
-// Threads that read, one of them ready for the next.
+// Threads that read; one of them is ready for the next read.
 class TimedProcessTable::Readers : public std::enable_shared_from_this<TimedProcessTable::Readers> {
  public:
   Readers(std::chrono::milliseconds patience, For whom, const Clock& clock)
       : patience_(patience), is_charged_(whom == For::kLoop), clock_(clock) {}
 
-  // Of a user, or of one process.
+  // A user, or one process.
   using Whose = std::pair<uid_t, pid_t>;
 
-  // False: not within the time.
+  // False: `act` did not finish within the time.
   bool Do(What what, const Whose& whose, std::function<void()> act) {
     std::unique_lock lock(mutex_);
     if (held_.contains(whose) || held_.size() >= kMaxHeld) return false;
     const auto began = clock_.Mono();
     const TimeBudget::Duration left = is_charged_ ? BudgetOf(what, whose, began).Left(began) : patience_;
-    // Less is not enough for anybody: who is asked about all the time would never be read.
+    // A shorter time is not enough for any read: an owner who is asked about all the time would never be
+    // read.
     if (left < patience_ / kShare) return false;
     const auto turn = std::make_shared<Turn>(Turn{whose, std::move(act)});
     if (idle_ <= waiting_.size() && !Start()) return false;
@@ -109,13 +110,13 @@ class TimedProcessTable::Readers : public std::enable_shared_from_this<TimedProc
 
   const std::chrono::milliseconds patience_;
   const bool is_charged_;
-  const Clock& clock_;  // asked by who waits, never by a thread
+  const Clock& clock_;  // used by callers, never by a thread
   std::mutex mutex_;
   std::map<std::pair<What, Whose>, TimeBudget> budgets_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Turn>> waiting_;
   std::set<Whose> held_;
-  std::size_t idle_ = 0;  // threads that wait for a turn, or are about to
+  std::size_t idle_ = 0;  // threads that wait for a turn, or soon will
   bool ending_ = false;
 };
 

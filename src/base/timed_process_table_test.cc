@@ -10,7 +10,7 @@
 namespace gpuman::base {
 namespace {
 
-// Processes of users, as files. A pipe that nobody writes to holds its reader up for ever.
+// Processes of users, as files. A pipe without a writer holds its reader up forever.
 class TimedProcessTableTest : public testing::Test {
  protected:
   void Write(pid_t pid, const char* file, const char* text) {
@@ -33,14 +33,14 @@ class TimedProcessTableTest : public testing::Test {
       }
     }
   }
-  // Somebody writes to the pipe at last.
+  // Writes to the pipe at last.
   void LetGo(pid_t pid, const char* file) {
     std::ofstream(dir_.path() / std::to_string(pid) / file) << "late" << '\0';
   }
 
   TempDir dir_;
   TimedProcessTable table_{dir_.path(), std::chrono::milliseconds(20)};
-  // Where nothing is held, however slow the machine is.
+  // For reads that nothing holds up, however slow the machine is.
   TimedProcessTable calm_{dir_.path(), std::chrono::hours(1)};
 };
 
@@ -66,7 +66,7 @@ TEST_F(TimedProcessTableTest, WhoHoldsTheReaderUpIsGivenUpAndReadAgainLater) {
   }
 }
 
-// A clock that goes on by a step whenever it is asked: a read takes one.
+// A clock that advances by a step at each call: a read takes one step.
 class SteppingClock final : public Clock {
  public:
   MonoTime Mono() const override { return now += step; }
@@ -83,7 +83,7 @@ TEST_F(TimedProcessTableTest, WhoAnswersSlowlyIsNotWaitedForBeyondAShareOfTheTim
   Add(2, 1001, false);
   Add(3, 1002, false);
   Write(1, "cmdline", "first");
-  clock.step = std::chrono::hours(100);  // in time, all the same
+  clock.step = std::chrono::hours(100);  // the read is still in time
   EXPECT_EQ(table.CommandLine(1), Command{"first"});
   EXPECT_EQ(*table.ReadEnvironment(1, "B"), "2") << "one says nothing about the other";
   clock.step = {};
@@ -100,7 +100,7 @@ TEST_F(TimedProcessTableTest, WhoAnswersSlowlyIsNotWaitedForBeyondAShareOfTheTim
   EXPECT_EQ(*table.ReadEnvironment(2, "C"), std::nullopt);
 }
 
-// Who ends what a job has left looks at all processes, and holds nobody up.
+// The thread that ends what a job has left reads all processes and delays nobody.
 TEST_F(TimedProcessTableTest, ThreadsWaitForEachAsLongAsThePatienceIs) {
   SteppingClock clock;
   const TimedProcessTable table(dir_.path(), std::chrono::hours(1), TimedProcessTable::For::kThreads, clock);

@@ -42,7 +42,8 @@ class Scanner {
     while (Peek() == ' ' || Peek() == '\t') ++at_;
   }
 
-  // Whether what follows one or two brackets can begin a name, or is an end that toml++ tells by itself.
+  // Whether the text behind one or two brackets can begin a name, or is a wrong end that toml++ reports
+  // itself.
   bool HeaderHasName() {
     ++at_;
     if (Peek() == '[') ++at_;
@@ -52,8 +53,8 @@ class Scanner {
            c == '\'' || c == ']';
   }
 
-  // To behind the line break that ends it; one inside brackets, braces or a long string does not. Else what
-  // is wrong.
+  // Moves behind the line break that ends the statement; a line break inside brackets, braces or a long
+  // string does not end it. Returns what is wrong, or nullptr.
   const char* SkipStatement() {
     open_.clear();
     in_value_ = false;
@@ -77,14 +78,14 @@ class Scanner {
     return nullptr;
   }
 
-  // What stands open behind `c`, and whether a value may come next.
+  // Tracks which brackets are open behind `c`, and whether a value may come next.
   void Follow(char c) {
     if (c == '[' || c == '{') open_.push_back(c);
     if (c == '=' || c == '}') in_value_ = true;
     if (c == '{' || (c == ',' && !open_.empty() && open_.back() == '{')) in_value_ = false;
   }
 
-  // toml++ reads whatever begins as a number or a date to the next separator.
+  // toml++ reads everything that begins like a number or a date up to the next separator.
   bool SkipNumber() {
     for (; at_ < text_.size() && std::string_view(" \t\r\n,#]}").find(text_[at_]) == std::string_view::npos;
          ++at_)
@@ -96,7 +97,7 @@ class Scanner {
 
   static bool IsClosing(char c) { return c == ']' || c == '}'; }
 
-  // One that closes nothing is what toml++ tells, or the end of a header.
+  // A bracket that closes nothing is the end of a header, or toml++ reports it.
   bool Close(char c) {
     if (open_.empty()) return true;
     const bool fits = open_.back() == (c == ']' ? '[' : '{');

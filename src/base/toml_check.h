@@ -1,7 +1,7 @@
-// What has to be known of a TOML text before toml++ reads it. Up to version 3.3 some mistakes reach an
-// assertion in it, or undefined behaviour where it was built without them: a table header without a name,
-// such as "[[[a]]]" or "[#"; a character outside of strings and comments that is not ASCII; a bracket that
-// another one closes, "[}"; a number with something else in it. Pure; the text may be anything.
+// Finds mistakes in a TOML text before toml++ reads it. Up to version 3.3 some mistakes reach an assertion in
+// toml++, or undefined behaviour if it was built without assertions: a table header without a name, such as
+// "[[[a]]]" or "[#"; a character outside of strings and comments that is not printable ASCII; a bracket that
+// is closed by another kind, "[}"; a number with another character in it. Pure; the text may be anything.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 namespace gpuman::base {
 
 struct TomlMistake {
-  std::size_t before = 0;  // as many bytes, whole statements, toml++ may read
+  std::size_t before = 0;  // toml++ may read this many bytes: whole statements
   std::size_t line = 0;    // of the mistake, counted from 1
   const char* message = "";
 };
 
-// The first, if what stands before it is TOML; in what is not, toml++ finds the mistake before it comes so
-// far.
+// The first mistake, if the text before it is TOML. If it is not, toml++ finds the earlier mistake and does
+// not come so far.
 std::optional<TomlMistake> FindTomlMistake(std::string_view text);
 
-// What toml++ may read of it.
+// The part of `text` that toml++ may read.
 inline std::string_view Readable(std::string_view text, const std::optional<TomlMistake>& mistake) {
   return mistake ? text.substr(0, mistake->before) : text;
 }

@@ -1,4 +1,5 @@
-// Whose work is done next: those who have some take turns, so that who brings much waits for the own. Pure.
+// Whose work is done next: parties that have work take turns, so a party with much work delays only itself.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace gpuman::base {
 
-// For whom work is counted and takes turns: a user of this machine, or an address.
+// The party that work is counted for and that takes turns: a user of this machine, or an address.
 using Party = std::uint64_t;
 
 template <typename Work>
@@ -20,7 +21,7 @@ class Turns {
     waiting.push_back(std::move(work));
   }
   bool empty() const { return order_.empty(); }
-  // Where somebody waits. Who has more waits behind the others.
+  // Call it only if not empty(). A party that has more work goes behind the others.
   Work Next() {
     const Party who = order_.front();
     order_.pop_front();
@@ -35,7 +36,7 @@ class Turns {
   }
 
  private:
-  std::deque<Party> order_;  // everybody who waits, once
+  std::deque<Party> order_;  // every party that waits, once
   std::map<Party, std::deque<Work>> waiting_;
 };
 

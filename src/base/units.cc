@@ -121,7 +121,7 @@ tl::unexpected<Error> BadDuration(std::string_view text, std::string_view why) {
               "write 500ms, 30s, 10m, 2h, 1d or H:M:S");
 }
 
-// "H:M:S" or "M:S", whole numbers; minutes and seconds may exceed 59 only in the first place.
+// "H:M:S" or "M:S", whole numbers; only the first place may exceed 59.
 Result<Millis> ParseClock(std::string_view text) {
   std::uint64_t total = 0;
   int fields = 0;

@@ -1,4 +1,4 @@
-// Sizes and times as people write them, and strong types for what gets mixed up.
+// Sizes and times as people write them, and strong types for values that are easily mixed up.
 //
 // Sizes: bytes, or a number with K M G T (KB, KiB, …: all mean powers of 1024), or a percentage of a whole.
 // Times: `500ms`, `30s`, `10m`, `2h`, `1d`, `H:M:S`, `M:S`. Pure functions; thread-safe.
@@ -41,7 +41,7 @@ struct SizeSpec {
   friend bool operator==(const SizeSpec&, const SizeSpec&) = default;
 };
 
-// Both refuse what is empty, negative, zero, not a number, or does not fit 63 bits, and say which.
+// Both refuse a text that is empty, negative, zero, not a number, or too large for 63 bits, and say which.
 Result<Bytes> ParseBytes(std::string_view text);
 Result<SizeSpec> ParseSize(std::string_view text);
 

@@ -1,5 +1,5 @@
-// Whatever a user writes for a size or a time, the parsers return; what they accept is in their promised
-// range, and a whole number of bytes reads the same once written.
+// For any text of a size or a time the parsers return. What they accept is in their promised range, and a
+// whole number of bytes that is written out reads as the same number.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -9,7 +9,8 @@
 namespace gpuman::base {
 namespace {
 
-// Without room for descriptors: those that the kernel shows are copies, and MSG_CTRUNC tells of them.
+// Offers no room for descriptors: with room the kernel would make copies of them. MSG_CTRUNC says that there
+// are some.
 ssize_t Peek(int socket, void* data, std::size_t size, bool& more) {
   iovec part{data, size};
   msghdr message{};
@@ -22,20 +23,21 @@ ssize_t Peek(int socket, void* data, std::size_t size, bool& more) {
 
 constexpr std::size_t kMaxLooked = 64u << 10;
 
-// Nothing can come any more, and what is there comes without descriptors.
+// Shuts the receiving side down, then looks: true if all queued data comes without descriptors.
 bool HasNoDescriptors(int socket) {
   int type = 0;
   socklen_t size = sizeof type;
   const int on = 1;
   if (::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return false;
-  // An empty message and the end look alike; credentials come with the message alone.
+  // An empty message looks like the end of the data, but only a message comes with credentials.
   if (type == SOCK_SEQPACKET && ::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
     return false;
   if (::shutdown(socket, SHUT_RD) != 0) return false;
   char byte = 0;
   bool more = false;
   if (type == SOCK_SEQPACKET) return Peek(socket, &byte, 1, more) == 0 && !more;
-  // A stream is shown up to the first descriptor, or to out-of-band data: then there is more than was shown.
+  // A peek at a stream ends at the first descriptor and at out-of-band data: then FIONREAD counts more than
+  // was shown.
   int all = 0;
   if (::ioctl(socket, FIONREAD, &all) != 0 || all < 0 || static_cast<std::size_t>(all) > kMaxLooked)
     return false;
@@ -57,7 +59,7 @@ ssize_t ReceiveData(int socket, void* data, std::size_t size) {
     errno = EBADMSG;
     return -1;
   }
-  // No more than was looked at: what came meanwhile was not.
+  // Takes only the bytes that were looked at: more may have come meanwhile.
   return there > 0 ? ::recv(socket, data, static_cast<std::size_t>(there), MSG_DONTWAIT) : there;
 }
 

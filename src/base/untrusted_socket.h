@@ -1,6 +1,7 @@
-// Connections of unix sockets whose other end may be anybody, who may pass descriptors along (SCM_RIGHTS): to
-// let go of one can take as long as its owner wishes (closer.h). So nothing is taken off such a connection
-// before it is known that no descriptors come with it, and it is closed where that holds up nobody.
+// Connections of unix sockets whose other end may be anybody, who may pass descriptors along (SCM_RIGHTS).
+// Closing such a descriptor can take as long as its owner chooses (closer.h). So nothing is taken off such a
+// connection before it is known that no descriptors come with it, and the connection is closed where that
+// delays nobody.
 #pragma once
 
 #include <sys/types.h>
@@ -14,15 +15,15 @@
 
 namespace gpuman::base {
 
-// Of a connection that was just accepted: out-of-band data is kept in order (SO_OOBINLINE), since it is
-// thrown away unseen otherwise, with what comes with it.
+// For a connection that was just accepted. Keeps out-of-band data in order (SO_OOBINLINE): the kernel
+// otherwise throws it away unseen, together with its descriptors.
 void PrepareUntrusted(int socket);
 
-// As recv(2) with MSG_DONTWAIT. EBADMSG: what comes next comes with descriptors; it stays where it is.
+// Like recv(2) with MSG_DONTWAIT. EBADMSG: the next data comes with descriptors; it stays queued.
 ssize_t ReceiveData(int socket, void* data, std::size_t size);
 
-// Owns such a connection; not thread-safe. Closed by the closer. It is shared by all that may be left when
-// the server that accepted them is gone.
+// Owns such a connection; not thread-safe. The closer closes it. The connections share the closer, since they
+// may outlive the server that accepted them.
 class UntrustedSocket {
  public:
   UntrustedSocket() = default;
@@ -39,9 +40,10 @@ class UntrustedSocket {
 
   int get() const { return fd_.get(); }
   bool ok() const { return fd_.ok(); }
-  // For one that others may have as well.
+  // For a connection that other processes may have as well.
   void Close() { closer_ ? closer_->Close(std::move(fd_)) : fd_.Close(); }
-  // For one that nobody else has: shuts it down and closes it, at once where no descriptor is left unread.
+  // For a connection that nobody else has: shuts it down and closes it, at once if no descriptor is left
+  // unread.
   void HangUp();
 
  private:

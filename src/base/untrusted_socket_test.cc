@@ -21,7 +21,7 @@ struct Pair {
   void Say(const std::string& text) const {
     EXPECT_EQ(::send(guest.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
   }
-  // What it says next; "!" and a number: the error.
+  // The next message; "!" and a number: the error.
   std::string Hear() const {
     char buffer[64];
     const ssize_t got = ReceiveData(ours.get(), buffer, sizeof buffer);
@@ -68,7 +68,7 @@ TEST(UntrustedSocket, LooksBehindWhatCameFirst) {
   ASSERT_TRUE(lingering.ok());
   pair.Say("GET");
   ASSERT_TRUE(lingering.PassTo(pair.guest.get(), "x"));
-  // The first alone, or nothing.
+  // Only the data before the descriptor, or nothing.
   for (std::string said = pair.Hear(); said != kBad; said = pair.Hear()) ASSERT_EQ(said, "GET");
   pair.ours.HangUp();
   lingering.AwaitClosed();
@@ -91,7 +91,7 @@ TEST(UntrustedSocket, HangsUpOnWhoHasPassedADescriptorUnasked) {
     Pair pair(type);
     LingeringSocket lingering;
     ASSERT_TRUE(lingering.ok());
-    pair.Say("");  // a message of its own where there are messages, and looks like the end
+    pair.Say("");  // an empty message, where there are messages; it looks like the end
     ASSERT_TRUE(lingering.PassTo(pair.guest.get(), type == SOCK_STREAM ? "x" : ""));
     pair.ours.HangUp();
     EXPECT_TRUE(pair.Ended());
@@ -108,7 +108,7 @@ TEST(UntrustedSocket, HangsUpOnWhoHasSaidNothing) {
   }
 }
 
-// No thread has to close it: who sends and goes, again and again, costs little.
+// No thread has to close it, so a client that sends and disconnects again and again costs little.
 TEST(UntrustedSocket, HangsUpAtOnceOnWhatWasNotRead) {
   Pair pair(SOCK_STREAM);
   for (const char* text : {"GET", " /", " HTTP"}) pair.Say(text);

@@ -75,7 +75,7 @@ Result<HttpUrl> ParseHttpUrl(std::string_view text) {
 }
 
 bool IsMailAddress(std::string_view text) {
-  constexpr std::size_t kLongest = 254;  // RFC 5321 has a path of 256 with its brackets
+  constexpr std::size_t kLongest = 254;  // RFC 5321: a path has 256 characters, including its brackets
   const auto at = text.rfind('@');
   if (at == std::string_view::npos || at == 0 || text.size() > kLongest || text.front() == '-') return false;
   const std::string_view local = text.substr(0, at);

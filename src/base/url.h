@@ -1,5 +1,5 @@
-// Addresses that something is sent to: http, https and mail alone, taken apart strictly. What is odd is
-// refused, so that nobody who reads such an address later sees another host in it than we do.
+// Addresses that gpuman sends to: only http, https and mail, parsed strictly. Anything unusual is refused, so
+// that no later reader of such an address sees another host in it than we do.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -16,19 +16,19 @@ inline constexpr std::size_t kLongestUrl = 2048;
 
 struct HttpUrl {
   bool tls = false;
-  std::string host;  // a name or an address; of IPv6 without the brackets
+  std::string host;  // a name or an address; IPv6 without the brackets
   std::uint16_t port = 0;
-  bool has_password = false;  // something stands before an @
+  bool has_password = false;  // the text has something before an @
 };
 
-// kInvalidArgument says what is wrong with it.
+// kInvalidArgument: the message says what is wrong with it.
 Result<HttpUrl> ParseHttpUrl(std::string_view text);
 
-// Without user, path and query, in which people keep passwords: "https://host:8080/…". A text that is no such
-// address becomes "…".
+// Without user, path and query, in which people put passwords: "https://host:8080/…". "…" for a text that is
+// not such an address.
 std::string UrlWithoutSecrets(std::string_view text);
 
-// Whether it is one address as mail servers and headers take it, in ASCII: "ada@example.org".
+// Whether the text is one address as mail servers and headers accept it, in ASCII: "ada@example.org".
 bool IsMailAddress(std::string_view text);
 
 }  // namespace gpuman::base

@@ -1,4 +1,4 @@
-// Enums as words, from one table each: what is written down and what people type.
+// Converts enums to words and back with one table for each enum, for records and for what people type.
 #pragma once
 
 #include <array>

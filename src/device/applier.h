@@ -1,4 +1,4 @@
-// Sets what a plan says through NVML, looks whether it is so, and undoes what it did when something fails.
+// Carries out a plan through NVML, checks each step, and undoes the steps when one fails.
 //
 // Calls may hang: for a worker thread.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace gpuman::device {
 
-// The hint of an error that says that programs use the GPU.
+// The hint of an error for a GPU that programs use.
 inline constexpr const char* kInUseHint = "programs are using the GPU: gpuman proclist shows them";
 
 struct GpuSteps {
@@ -27,18 +27,18 @@ struct Failure {
 };
 
 struct Outcome {
-  std::vector<Failure> failures;    // the first ends the work, unless it goes on
-  std::vector<GpuSteps> undone;     // put back after the failure
-  std::vector<Failure> not_undone;  // could not be
+  std::vector<Failure> failures;    // the first ends the work, unless it continues on failures
+  std::vector<GpuSteps> undone;     // steps that were undone after the failure
+  std::vector<Failure> not_undone;  // steps that could not be undone
   bool Succeeded() const { return failures.empty(); }
 };
 
 enum class OnFailure { kUndo, kGoOn };
 
-// What those who wait may look at, and say, while it works. Thread-safe.
+// What waiting callers may read and set while the work is done. Thread-safe.
 struct Progress {
-  std::atomic<bool> abandoned{false};  // nobody waits any more: what was done is undone before the next step
-  std::atomic<std::size_t> gpu{0};     // which of the work's
+  std::atomic<bool> abandoned{false};  // no caller waits any more: the work is undone before the next step
+  std::atomic<std::size_t> gpu{0};     // index into the work
 };
 
 Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,

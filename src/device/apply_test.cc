@@ -1,4 +1,4 @@
-// Reading and setting on the simulated driver, and what is done when it refuses.
+// Tests reading and setting on the simulated driver, and what happens when the driver refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ class DeviceApply : public ::testing::Test {
     refusal.nth.store(nth);
     refusal.active.store(1);
   }
-  // Power to 300 W and exclusive mode, from 700 W and default, on both GPUs.
+  // On both GPUs, the power limit to 300 W from 700 W, and exclusive mode from default.
   std::vector<GpuSteps> Work() {
     std::vector<GpuSteps> work;
     for (const unsigned gpu : {0u, 1u})

@@ -1,11 +1,11 @@
-// What somebody asks a setting to be, in words that fit any device, and what that is on one device. Pure.
+// What somebody asks a setting to be, in words that fit any device, and its value on one device. Pure.
 //
 //   persistence, ecc   on | off
 //   compute_mode       default | exclusive-process | prohibited
 //   power              250W | 250 | 60% (of the highest limit) | min | max | default
 //   …clocks            1200 | 1200,1400 | 75% (of the highest clock) | min | max | 50%,max | unlocked
 //
-// A share is fitted to what the device can: into its range of power, down to a clock that it supports. A
+// A percentage is fitted to the device: into its range of power, or down to a clock that it supports. A
 // number is taken as it is, or refused with the range.
 #pragma once
 
@@ -28,22 +28,22 @@ struct Amount {
 struct DesiredSetting {
   Setting setting{};
   std::string text;  // as it was written
-  Amount low, high;  // as Value has them; unlocked: numbers 0
+  Amount low, high;  // as in Value; unlocked: both are 0
   friend bool operator==(const DesiredSetting&, const DesiredSetting&) = default;
 };
 
-// kInvalidArgument says what may be written.
+// kInvalidArgument: the message says what is allowed.
 base::Result<DesiredSetting> ParseDesiredSetting(Setting setting, std::string_view text);
 
-// `memory_mhz`: the memory clock that graphics clocks have to go with; nullopt: the highest.
-// kNotSupported: this device has no such setting; kInvalidArgument names the range.
+// `memory_mhz`: the memory clock with which graphics clocks must be possible; nullopt: the highest.
+// kNotSupported: this device does not have the setting; kInvalidArgument names the range.
 base::Result<Value> Resolve(const DesiredSetting& wanted, const Reading& reading,
                             std::optional<std::uint32_t> memory_mhz = {});
 
-// The value that withdrawing a setting leads to: the device's default, clocks that are not locked.
+// The value after a setting is withdrawn: the device's default; for clocks, unlocked.
 base::Result<Value> DefaultOf(Setting setting, const Reading& reading);
 
-// kNotSupported where the device has no such setting.
+// kNotSupported: the device does not have the setting.
 base::Result<> CheckSupported(Setting setting, const Reading& reading);
 
 }  // namespace gpuman::device

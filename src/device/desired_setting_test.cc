@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The canonical words of what `text` is on the device; the error's message where it is none.
+// The canonical text of `text` on the device, or the error's message.
 std::string On(const Reading& reading, Setting setting, const std::string& text) {
   const auto wanted = ParseDesiredSetting(setting, text);
   if (!wanted) return "refused: " + wanted.error().message;

@@ -9,10 +9,10 @@ namespace {
 
 using base::ErrorCode;
 
-// A clock reads a little above its lock while it settles.
+// A clock may be a little above its lock while it settles.
 constexpr std::uint32_t kClockSlackMhz = 50;
 
-// What the setting is: of ECC, what it will be; of clocks, nobody knows.
+// The setting's value as far as it can be read: for ECC, the mode after the next reset; for clocks, nothing.
 std::optional<Value> Readable(Setting setting, const Reading& reading) {
   const auto* const reported = Find(reading, setting);
   if (!reported || IsClocks(setting)) return std::nullopt;
@@ -21,7 +21,7 @@ std::optional<Value> Readable(Setting setting, const Reading& reading) {
 
 void Uncover(SettingsRecord& record, Setting setting) {
   for (auto& layer : record.layers) layer.values.erase(setting);
-  // That of a job stays, empty as it is: the job has got what it asked for.
+  // A job's layer stays even if it is empty: it records that the job got its profile.
   std::erase_if(record.layers, [](const Layer& layer) { return layer.values.empty() && !layer.job; });
   record.before.erase(setting);
   record.to_restore.erase(setting);
@@ -32,7 +32,7 @@ bool IsCovered(const SettingsRecord& record, Setting setting) {
                      [&](const Layer& layer) { return layer.values.contains(setting); });
 }
 
-// What no layer covers any more is to be restored, unless somebody asked for it.
+// Marks values that no layer covers any more as to be restored, unless administrators asked for another.
 void GiveBack(SettingsRecord& record) {
   std::erase_if(record.before, [&](const auto& entry) {
     const auto& [setting, value] = entry;
@@ -160,7 +160,7 @@ std::vector<Step> StepsTo(const SettingsRecord& next, const SettingsRecord& form
     } else if (step.from == goal) {
       continue;
     }
-    // Without persistence the driver may forget what is set after it.
+    // Without persistence the driver may forget the settings that are made after it.
     (setting == Setting::kPersistence && goal == Switch(false) ? last : steps).push_back(step);
   }
   steps.insert(steps.end(), last.begin(), last.end());

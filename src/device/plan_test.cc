@@ -16,11 +16,11 @@ using ::testing::IsEmpty;
 
 base::WallTime At(int seconds) { return base::WallTime(std::chrono::seconds(1'795'000'000 + seconds)); }
 
-// A device that does what it is told.
+// A device that accepts all settings.
 struct World {
   Reading reading = H200();
   SettingsRecord record;
-  Value clocks[2];  // memory, graphics: what the getters do not say
+  Value clocks[2];  // memory, graphics: these cannot be read
 
   Value& LockOf(Setting setting) { return clocks[setting == Setting::kGraphicsClocks]; }
   void Do(const std::vector<Step>& steps) {
@@ -115,7 +115,7 @@ TEST(PlanTest, WhatIsOwedIsNotForgottenWhenAnotherLayerComesBeforeItIsSet) {
   World world;
   world.Become(
       WithLayer(world.record, {"a", {{Setting::kPower, Milliwatts(300'000)}}, {}, 1}, world.reading));
-  world.record = WithoutLayer(world.record, true);  // and the daemon dies here
+  world.record = WithoutLayer(world.record, true);  // the daemon ends here, before it restores
   world.Become(
       WithLayer(world.record, {"b", {{Setting::kPower, Milliwatts(350'000)}}, {}, 2}, world.reading));
   world.Become(WithoutLayer(world.record, true));
@@ -209,8 +209,8 @@ TEST(PlanTest, ClocksHaveToGoWithThoseThatAreLockedAlready) {
                          H200(), graphics));
 }
 
-// Whatever comes and goes, and wherever the daemon dies between storing and setting: when all layers are gone
-// the device is as it was found, but for what was asked for.
+// Whatever layers come and go, and wherever the daemon ends between storing and setting: when all layers are
+// gone, the device is as it was found, except for what was asked for.
 RC_GTEST_PROP(PlanProperty, NothingThatLayersDidStays, ()) {
   World world;
   World untouched;
@@ -244,7 +244,7 @@ RC_GTEST_PROP(PlanProperty, NothingThatLayersDidStays, ()) {
     }
     if (*rc::gen::inRange(0, 4) == 0) {
       world.record = *ParseRecord(SerializeRecord(next));
-      world.Do(StepsTo(world.record, world.record, world.reading, true));  // as a daemon that starts does
+      world.Do(StepsTo(world.record, world.record, world.reading, true));  // as a daemon does when it starts
       world.record = WithRestored(world.record);
     } else {
       world.Become(next);

@@ -26,8 +26,8 @@ std::array<Profile, 3> MakeBuiltIn() {
                       {Setting::kMemoryClocks, "unlocked", {}, {}},
                       {Setting::kGraphicsClocks, "unlocked", {}, {}}}),
             true},
-           // A clock that the device holds under any load: near its base clock, well below the boost that
-           // temperature and power take away again.
+           // A clock that the device can hold under any load: near its base clock, well below the boost
+           // clock, which temperature and power reduce.
            {"benchmark", "the same speed every time: memory at its highest clock, graphics locked at 75%",
             WishesOf({kPersistent,
                       {Setting::kPower, "max", {}, kMax},
@@ -59,7 +59,7 @@ bool IsProfileName(std::string_view name) {
 base::Result<Fitted> FitProfile(const Profile& profile, const Reading& reading) {
   Fitted fitted;
   std::optional<std::uint32_t> memory_mhz;
-  for (const auto& [setting, wanted] : profile.desired) {  // memory before graphics clocks
+  for (const auto& [setting, wanted] : profile.desired) {  // memory clocks before graphics clocks
     auto value = Resolve(wanted, reading, memory_mhz);
     if (!value && value.error().code == base::ErrorCode::kNotSupported) {
       fitted.left_out.push_back(value.error().message);

@@ -30,11 +30,11 @@ bool IsProfileName(std::string_view name);
 
 struct Fitted {
   Values values;
-  std::vector<std::string> left_out;  // what this device cannot, as sentences
+  std::vector<std::string> left_out;  // settings that this device does not have, as sentences
 };
 
-// What the profile is on one device. What the device has not is left out; a number that is out of its range,
-// or a device that has nothing of it, is an error.
+// The values of the profile on one device. Settings that the device does not have are left out. It is an
+// error if a number is out of the device's range, or if the device has none of the settings.
 base::Result<Fitted> FitProfile(const Profile& profile, const Reading& reading);
 
 }  // namespace gpuman::device

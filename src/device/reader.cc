@@ -14,7 +14,7 @@ using driver::NvmlFailure;
 constexpr unsigned kVolta = 5, kAmpere = 7;  // nvmlDeviceArchitecture_t
 constexpr unsigned kMaxClocks = 4096;
 
-// One GPU while it is read; the first error that means the whole GPU ends the reading.
+// Reads one GPU; an error that concerns the whole GPU ends the reading.
 class GpuReader {
  public:
   GpuReader(const driver::Nvml& nvml, driver::NvmlDevice device) : calls_(nvml.calls()), device_(device) {}
@@ -124,7 +124,7 @@ void GpuReader::Ecc(bool full) {
     reported.usual = Switch(usual == abi::NVML_FEATURE_ENABLED);
 }
 
-// Locked clocks have no getter: what can be known is whether the architecture and the driver have the setter
+// Locked clocks have no getter. What can be known is whether the architecture and the driver have the setter
 // (NVML's documentation: graphics from Volta on, memory from Ampere on).
 void GpuReader::Clocks(Setting setting) {
   const bool memory = setting == Setting::kMemoryClocks;

@@ -1,4 +1,4 @@
-// Reads the settings of a GPU through NVML. A call may hang, and all of one GPU takes some milliseconds: for
+// Reads the settings of a GPU through NVML. A call may hang, and reading one GPU takes some milliseconds: for
 // a worker thread.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace gpuman::device {
 
-// Everything there is to know. An error: the GPU cannot be talked to.
+// Reads all settings. An error: the GPU does not answer.
 base::Result<Reading> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
 
-// What is needed to see whether these are as they should be, and no more.
+// Reads only what is needed to check these settings.
 base::Result<Reading> ReadSettings(const driver::Nvml& nvml, const std::string& uuid,
                                    const std::set<Setting>& settings);
 

@@ -1,4 +1,4 @@
-// What one look at one GPU says of its settings. Values; an absent optional is unknown, never zero.
+// What one read of a GPU's settings returned. Values; an absent optional is unknown, never zero.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 namespace gpuman::device {
 
 struct Reported {
-  std::optional<bool> supported;  // nullopt: not known before it is tried
-  std::string why;                // not supported, or not known: the reason, a sentence
+  std::optional<bool> supported;  // nullopt: only a try will show it
+  std::string why;                // the reason why it is not supported or not known, a sentence
   std::optional<Value> now;
-  std::optional<Value> pending;  // ECC: from the next reset on
+  std::optional<Value> pending;  // for ECC: the value after the next reset
   std::optional<Value> usual;    // the device's own default
 };
 
@@ -24,16 +24,17 @@ struct PowerRange {
 };
 
 struct Reading {
-  std::map<Setting, Reported> settings;  // those that were read
+  std::map<Setting, Reported> settings;  // the settings that were read
   std::optional<PowerRange> power;
-  // By memory clock: the graphics clocks that go with it. MHz, ascending. Empty: the device does not tell.
+  // For each memory clock the graphics clocks that are possible with it. MHz, ascending. Empty: the device
+  // does not report them.
   std::map<std::uint32_t, std::vector<std::uint32_t>> clocks;
-  // What they are at this moment, MHz: locked clocks themselves cannot be asked for.
+  // The clocks at this moment, MHz: locked clocks cannot be read.
   std::optional<std::uint32_t> graphics_mhz, memory_mhz;
-  std::optional<std::uint64_t> energy_mj;  // used since the driver was loaded, or the GPU reset
+  std::optional<std::uint64_t> energy_mj;  // used since the driver was loaded, or the GPU was reset
 };
 
-// nullptr where it was not read.
+// nullptr: the setting was not read.
 inline const Reported* Find(const Reading& reading, Setting setting) {
   const auto it = reading.settings.find(setting);
   return it == reading.settings.end() ? nullptr : &it->second;

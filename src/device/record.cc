@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 constexpr int kVersion = 1;
 
-// Thrown and caught in this file alone, like the exceptions of the JSON library.
+// Thrown and caught only in this file, like the exceptions of the JSON library.
 struct Unreadable {};
 
 template <typename T>

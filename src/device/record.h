@@ -1,5 +1,5 @@
-// What is wanted of one GPU, why, and what it goes back to. What is stored of it: one JSON object on one
-// line.
+// The settings record of one GPU: what is wanted, why, and what is to be restored. It is stored as one JSON
+// object on one line.
 //
 //   {"base":{"power":"250W"},"before":{"graphics_clocks":"unlocked"},"layers":[{"name":"benchmark",…}],…,"v":1}
 //
@@ -16,21 +16,21 @@
 
 namespace gpuman::device {
 
-// A profile in force. It covers what was asked for setting by setting, and can be taken off.
+// A profile in force. It covers the values that were asked for, and can be removed.
 struct Layer {
   std::string name;
   Values values;
   std::optional<base::WallTime> until{};
-  std::optional<std::int64_t> job{};  // whose it is, while it runs alone on the GPU
+  std::optional<std::int64_t> job{};  // the job that it belongs to, while that job runs alone on the GPU
   friend bool operator==(const Layer&, const Layer&) = default;
 };
 
 struct SettingsRecord {
-  Values base;                // what administrators asked for, setting by setting
+  Values base;                // the values that administrators asked for
   std::vector<Layer> layers;  // at most one without a job, and one with, which comes last and counts most
-  Values before;              // what layers cover and nobody asked for: as it was found, to be gone back to
-  Values to_restore;          // to be gone back to now; done when it is done
-  // ECC takes effect with a reset: when it was asked for and is awaited; when it was seen to be in effect.
+  Values before;  // values that layers cover and nobody asked for, as they were found; to be restored later
+  Values to_restore;  // to be restored now; empty again when that is done
+  // ECC changes with a reset: when the change that is awaited was asked for; when it was seen in effect.
   std::optional<base::WallTime> ecc_asked{}, ecc_since{};
   friend bool operator==(const SettingsRecord&, const SettingsRecord&) = default;
 
@@ -39,14 +39,14 @@ struct SettingsRecord {
   const Layer* JobLayer() const;
 };
 
-// What the GPU is to have now, layers first; without what is to be restored.
+// The values that the GPU must have now, layers first; without those to be restored.
 Values Wanted(const SettingsRecord& record);
-// Why it is wanted: "asked for", "profile benchmark until 2026-…", "job 7 (profile benchmark)"; empty: it is
-// not.
+// Why the setting is wanted: "asked for", "profile benchmark until 2026-…", "job 7 (profile benchmark)";
+// empty: it is not wanted.
 std::string ReasonOf(const SettingsRecord& record, Setting setting);
 
 std::string SerializeRecord(const SettingsRecord& record);
-// kCorrupt for what SerializeRecord of this version did not write.
+// kCorrupt: SerializeRecord of this version did not write `text`.
 base::Result<SettingsRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::device

@@ -12,13 +12,13 @@
 
 namespace gpuman::device {
 
-// In the order in which they are changed: with persistence on, the driver keeps what comes after it.
+// In the order in which they are changed: with persistence on, the driver keeps the settings that follow.
 enum class Setting { kPersistence, kComputeMode, kPower, kMemoryClocks, kGraphicsClocks, kEcc };
 
 enum class ComputeMode : std::uint32_t { kDefault = 0, kProhibited = 2, kExclusiveProcess = 3 };  // as NVML's
 
-// on/off: `high` 1 or 0. Compute mode: `high` its number. Power: `high` milliwatts. Clocks: MHz from `low` to
-// `high`, 0 and 0: not locked.
+// on/off: `high` is 1 or 0. Compute mode: `high` is its number. Power: `high` is milliwatts. Clocks: MHz from
+// `low` to `high`; 0 and 0: not locked.
 struct Value {
   std::uint32_t low = 0, high = 0;
   friend bool operator==(const Value&, const Value&) = default;
@@ -36,7 +36,7 @@ constexpr bool IsClocks(Setting setting) {
   return setting == Setting::kMemoryClocks || setting == Setting::kGraphicsClocks;
 }
 
-// The word of JSON and configuration, "compute_mode", and a person's, "compute mode".
+// The word for JSON and configuration, "compute_mode", and the one for people, "compute mode".
 std::string_view ToString(Setting setting);
 std::string_view NameOf(Setting setting);
 std::optional<Setting> SettingFromString(std::string_view word);

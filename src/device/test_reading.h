@@ -1,4 +1,4 @@
-// Devices for tests, as the driver would tell of them.
+// Devices for tests, as the driver would report them.
 #pragma once
 
 #include "device/reading.h"
@@ -22,7 +22,7 @@ inline Reading H200() {
   return reading;
 }
 
-// A laptop's: no ECC, a power limit that cannot be set, clocks that it does not list.
+// A laptop's GPU: it has no ECC, a fixed power limit, and does not list its clocks.
 inline Reading Laptop() {
   Reading reading = H200();
   reading.settings[Setting::kEcc] = {false, "this kind of GPU does not have it", {}, {}, {}};

@@ -15,7 +15,7 @@ namespace gpuman::device {
 struct Worker::Core {
   explicit Core(Post to) : post(std::move(to)) {}
   const Post post;
-  std::mutex mutex;  // what follows
+  std::mutex mutex;  // guards what follows
   std::condition_variable idle;
   int running = 0;
   bool stopped = false;
@@ -25,8 +25,8 @@ namespace {
 
 constexpr base::Millis kPatience{2000};
 
-// Loaded for the work alone: while the daemon samples this counts a user of the library and no more, and a
-// driver that is to be unloaded finds nobody here.
+// Loads the driver only for this work: while the daemon samples, that only counts one more user of the
+// library; and nothing here keeps a driver that is to be unloaded.
 void RunWith(const Worker::Work& work) {
   const auto nvml = driver::Nvml::Load();
   if (nvml) return work(nvml->get(), nullptr);

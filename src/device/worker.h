@@ -1,6 +1,6 @@
-// Runs what calls the driver on threads of its own, so that a call that hangs never hangs the daemon.
+// Runs work that calls the driver on threads of its own, so that a call that hangs never hangs the daemon.
 //
-// Each piece of work has its own thread: there are few of them, and one that hangs holds nobody else up.
+// Each piece of work has its own thread: there are few of them, and one that hangs delays no other.
 #pragma once
 
 #include <functional>
@@ -17,13 +17,15 @@ namespace gpuman::device {
 
 class Worker {
  public:
-  // Runs what it is given on the loop's thread; called from others.
+  // Runs its argument on the loop's thread; called from other threads.
   using Post = std::function<void(std::function<void()>)>;
-  // The driver, or why there is none; on the worker's thread.
+  // Gets the driver, or why there is none. Runs on the worker's thread; if the system gives no thread, on the
+  // caller's, with that error.
   using Work = std::function<void(const driver::Nvml*, const base::Error*)>;
 
   explicit Worker(Post post);
-  // Waits so long for what is under way; what has not come back then is left behind with all it needs.
+  // Waits two seconds for work that is under way. Work that has not returned then is left behind with
+  // everything it needs.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -35,7 +37,7 @@ class Worker {
 
  private:
   struct Core;
-  std::shared_ptr<Core> core_;  // shared with threads that may stay in a driver call after our end
+  std::shared_ptr<Core> core_;  // shared with threads that may be in a driver call after the worker's end
 };
 
 }  // namespace gpuman::device

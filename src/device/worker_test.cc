@@ -13,7 +13,7 @@ namespace {
 
 constexpr base::Millis kDeadline{60'000};  // only ends a test that has failed
 
-// A loop's queue.
+// The queue of a loop.
 class Loop {
  public:
   Worker::Post Post() {

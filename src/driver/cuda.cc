@@ -195,7 +195,7 @@ Result<std::optional<abi::CUprocessState>> CudaDriver::ProcessState(int pid) con
   if (!calls_.cuCheckpointProcessGetState) GPUMAN_TRY(Missing(kCall));
   abi::CUprocessState state{};
   const auto result = calls_.cuCheckpointProcessGetState(pid, &state);
-  // What the H200's driver (580) answers for a process that never called cuInit.
+  // The H200's driver (580) returns this for a process that never called cuInit.
   if (result == abi::CUDA_ERROR_NOT_INITIALIZED) return std::nullopt;
   GPUMAN_TRY(Check(kCall, result));
   return state;

@@ -1,12 +1,12 @@
 // The CUDA driver library, loaded at run time, with results as values.
 //
-// Nothing here is fatal: no library, no device or a function that this driver lacks are errors that say so.
-// Every function of abi/cuda.h is looked up by cuGetProcAddress, in the version that the table names, and by
-// dlsym where the driver is too old for that; what neither finds stays null.
+// Nothing here is fatal: a missing library, a missing device and a missing function are errors that say so.
+// Every function of abi/cuda.h is looked up by cuGetProcAddress, in the version that the table names, or by
+// dlsym if the driver is too old for that. A function that neither finds stays null.
 //
-// The library stays loaded until the process ends: the vendor's has threads that outlive a dlclose. An object
-// is immutable once loaded and may be used from any thread; what CUDA keeps by thread (the current context)
-// stays the caller's business.
+// The library stays loaded until the process ends: the vendor's library has threads that outlive a dlclose.
+// An object is immutable once loaded, and any thread may use it. The caller is responsible for what CUDA
+// keeps for each thread (the current context).
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@
 
 namespace gpuman::driver {
 
-// One pointer for each function, under its exported symbol; null: this driver has none.
+// One pointer for each function, under its exported symbol; null: this driver does not have it.
 struct CudaCalls {
 #define GPUMAN_CUDA_POINTER(name, symbol, version, twin, parameters, arguments) \
   abi::fn::symbol* symbol = nullptr;
@@ -32,12 +32,12 @@ struct CudaCalls {
 #undef GPUMAN_CUDA_POINTER
 };
 
-// "CUDA_ERROR_OUT_OF_MEMORY"; "CUDA error 1234" for one that we do not know.
+// "CUDA_ERROR_OUT_OF_MEMORY"; "CUDA error 1234" for an unknown result.
 std::string CudaErrorName(abi::CUresult result);
 
 // "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6", as NVML writes it.
 std::string FormatUuid(const abi::CUuuid& uuid);
-// Reads what FormatUuid writes; nullopt for anything else (MIG devices too).
+// Reads the text that FormatUuid writes; nullopt for any other text, also that of a MIG device.
 std::optional<abi::CUuuid> ParseUuid(std::string_view text);
 
 struct CudaDevice {
@@ -49,11 +49,11 @@ struct CudaDevice {
 
 class CudaDriver {
  public:
-  // kUnavailable when the library is missing or is none.
+  // kUnavailable: the library is missing, or the file is not a CUDA library.
   static base::Result<CudaDriver> Load(const std::string& library = "libcuda.so.1");
 
   const CudaCalls& calls() const { return calls_; }
-  // An exported symbol by dlsym, for twins and for what the table does not list.
+  // The address of an exported symbol by dlsym, for twins and for functions that the table does not list.
   void* Symbol(const std::string& name) const;
 
   // Calls `function` and turns its result into an error that names `call`. A null function is kNotSupported.
@@ -63,7 +63,7 @@ class CudaDriver {
     if (!function) return Missing(call);
     return Check(call, function(std::forward<Arguments>(arguments)...));
   }
-  // Out of memory reads as kExhausted, unsupported as kNotSupported, a time-out as kTimeout.
+  // Out of memory becomes kExhausted, not supported kNotSupported, a time-out kTimeout.
   static base::Result<> Check(std::string_view call, abi::CUresult result);
 
   base::Result<> Init() const;
@@ -71,14 +71,15 @@ class CudaDriver {
   base::Result<std::vector<CudaDevice>> Devices() const;
 
   // The driver's checkpoint of a whole process, from driver 570 on. The caller must be of the same user and
-  // stay alive; one such call at a time on a machine. See docs of each call at the vendor's for the states.
+  // stay alive; only one such call at a time on a machine. For the states see the vendor's documentation of
+  // each call.
   bool CanCheckpoint() const;
   base::Result<> LockProcess(int pid, base::Millis timeout) const;  // 0 waits without limit
   base::Result<> CheckpointProcess(int pid) const;
-  // `gpus`: old and new UUID of every GPU of the machine; empty to come back where it was.
+  // `gpus`: the old and the new UUID of every GPU of the machine; empty: the process returns to its old GPUs.
   base::Result<> RestoreProcess(int pid, std::span<const abi::CUcheckpointGpuPair> gpus = {}) const;
   base::Result<> UnlockProcess(int pid) const;
-  // nullopt: the process lives and has no CUDA in it. After Init.
+  // nullopt: the process lives and does not use CUDA. Call Init before.
   base::Result<std::optional<abi::CUprocessState>> ProcessState(int pid) const;
 
  private:

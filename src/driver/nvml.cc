@@ -101,7 +101,7 @@ std::optional<Bytes> ProcessMemory(unsigned long long bytes) {
   return bytes == abi::NVML_VALUE_NOT_AVAILABLE ? std::nullopt : std::optional(Bytes{bytes});
 }
 
-// The first releases of 535 gave functions _v3 a longer entry, under the same name.
+// In the first releases of branch 535 the functions _v3 use a longer entry under the same name.
 bool HasLongProcessEntries(std::string_view driver_version) {
   constexpr std::string_view kBranch = "535.";
   if (!driver_version.starts_with(kBranch)) return false;
@@ -109,7 +109,7 @@ bool HasLongProcessEntries(std::string_view driver_version) {
   return std::atoi(std::string(minor).c_str()) < 104;
 }
 
-// Asks for the number of entries until as many came as there is room for.
+// Asks again with a larger buffer until all entries fit.
 template <typename Entry, typename Function>
 NvmlResult<std::vector<Entry>> Fill(std::string_view call, const Function& function, NvmlDevice device) {
   std::vector<Entry> entries(32);
@@ -121,7 +121,7 @@ NvmlResult<std::vector<Entry>> Fill(std::string_view call, const Function& funct
       return entries;
     }
     if (status != abi::NVML_ERROR_INSUFFICIENT_SIZE) return Failed(call, status);
-    entries.resize(std::max<std::size_t>(count, entries.size()) * 2);  // more may have come meanwhile
+    entries.resize(std::max<std::size_t>(count, entries.size()) * 2);  // more entries may have come meanwhile
   }
   return Failed(call, abi::NVML_ERROR_INSUFFICIENT_SIZE);
 }
@@ -149,7 +149,7 @@ NvmlResult<> Nvml::Invoke(std::string_view call, abi::nvmlReturn_t (*function)(P
   return {};
 }
 
-// `getter` fills a buffer of the size that it is told.
+// `getter` fills a buffer; it gets the buffer's size.
 template <typename Getter>
 NvmlResult<std::string> Nvml::Text(std::string_view call, Getter getter) const {
   std::array<char, 96> buffer{};
@@ -336,7 +336,7 @@ NvmlResult<std::vector<NvmlBusyProcess>> Nvml::BusyProcesses(NvmlDevice device,
   };
   auto samples = Fill<abi::nvmlProcessUtilizationSample_t>(kCall, ask, device);
   std::vector<NvmlBusyProcess> busy;
-  // How the driver says that nobody did anything.
+  // The driver returns this status when no process was busy.
   if (!samples && samples.error().status == abi::NVML_ERROR_NOT_FOUND) return busy;
   if (!samples) return tl::unexpected(std::move(samples.error()));
   for (const auto& sample : *samples)
@@ -352,8 +352,8 @@ NvmlResult<abi::nvmlGpuTopologyLevel_t> Nvml::CommonAncestor(NvmlDevice a, NvmlD
   return std::move(called).map([&] { return level; });
 }
 
-// The answer about peers covers links through switches. A driver that does not give it is asked what each
-// link leads to.
+// The status of a pair of peers covers links through switches. If a driver does not give that status, we ask
+// for the other end of each link.
 NvmlResult<bool> Nvml::HaveNvLink(NvmlDevice a, NvmlDevice b) const {
   constexpr unsigned kMaxLinks = 18;
   auto status = abi::NVML_P2P_STATUS_UNKNOWN;

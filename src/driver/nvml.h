@@ -1,9 +1,9 @@
-// NVML, loaded at run time, with results as values: the only way by which gpuman asks about devices.
+// NVML, loaded at run time, with results as values: gpuman's only way to ask about devices.
 //
-// Nothing here is fatal: no library, no driver, a function that this driver lacks or a value that this device
-// lacks are errors that say so, and say which it is. Each method is one call of the library (a loop where
-// sizes must be found out), nothing is cached, and how long a call takes is the driver's business: it may
-// hang. Safe for use from several threads, as NVML is. The library stays loaded until the process ends.
+// Nothing here is fatal: a missing library, driver, function of this driver or value of this device is an
+// error that says which it is. Each method is one call of the library (a loop if sizes must be found out).
+// Nothing is cached. The driver determines how long a call takes: it may hang. Safe to use from several
+// threads, as NVML is. The library stays loaded until the process ends.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ enum class NvmlFailure {
   kOther,
 };
 
-// A base::Error that also says what kind of failure it was; converts to one where a base::Result is returned.
+// A base::Error with the kind of failure; converts to one where a base::Result is returned.
 struct NvmlError : base::Error {
   NvmlFailure failure = NvmlFailure::kOther;
   abi::nvmlReturn_t status = abi::NVML_ERROR_UNKNOWN;
@@ -50,15 +50,16 @@ struct NvmlDeviceInfo {
   base::Bytes memory;  // total
 };
 
-// total = reserved + used + free. A driver before 510 tells no `reserved`: it is 0 and part of `used`.
+// total = reserved + used + free. A driver before 510 does not report `reserved`: it is 0, and `used`
+// includes it.
 struct NvmlMemory {
   base::Bytes total, reserved, used, free;
 };
 
 struct NvmlProcess {
   int pid = 0;                        // in the host's namespace
-  std::optional<base::Bytes> memory;  // nullopt: the driver cannot tell
-  // Ids of the MIG instances, where the device is split.
+  std::optional<base::Bytes> memory;  // nullopt: the driver does not know it
+  // Ids of the MIG instances, if the device is split.
   std::optional<unsigned> gpu_instance, compute_instance;
 };
 
@@ -66,7 +67,7 @@ struct NvmlUtilization {
   unsigned gpu = 0, memory = 0;  // percent of the driver's last sampling period (1/6 to 1 s)
 };
 
-// A process that had the device working: computing, copying, encoding or decoding.
+// A process that used the device: it computed, copied, encoded or decoded.
 struct NvmlBusyProcess {
   int pid = 0;
   std::uint64_t time_us = 0;  // CLOCK_REALTIME, of the driver's sample
@@ -76,21 +77,21 @@ struct NvmlMigMode {
   bool enabled = false, pending = false;
 };
 
-// A MIG device: a compute instance of a GPU that is split.
+// A MIG device: a compute instance of a split GPU.
 struct NvmlInstanceInfo {
   std::string uuid;  // "MIG-…"
   std::string name;  // "NVIDIA H200 MIG 1g.18gb"
   unsigned gpu_instance = 0, compute_instance = 0;
-  base::Bytes memory;  // total, of its GPU instance
+  base::Bytes memory;  // total memory of its GPU instance
 };
 
 struct NvmlEvent {
   NvmlDevice device = nullptr;
   std::uint64_t type = 0;  // abi::nvmlEventType…
-  std::uint64_t data = 0;  // of an Xid event: the Xid
+  std::uint64_t data = 0;  // for an Xid event: the Xid
 };
 
-// One pointer for each function of abi/nvml.h; null: this driver has none.
+// One pointer for each function of abi/nvml.h; null: this driver does not have it.
 struct NvmlCalls {
 #define GPUMAN_NVML_POINTER(since, name, parameters) abi::fn::name* name = nullptr;
   GPUMAN_NVML_FUNCTIONS(GPUMAN_NVML_POINTER)
@@ -102,14 +103,14 @@ class NvmlEventSet;
 
 class Nvml {
  public:
-  // Loads the library and initialises it; shut down with the object.
+  // Loads the library and initialises it; the destructor shuts it down.
   static NvmlResult<std::unique_ptr<Nvml>> Load(const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
   NvmlResult<std::string> DriverVersion() const;  // "580.159.04"
-  NvmlResult<int> CudaVersion() const;  // 13000 is CUDA 13.0
+  NvmlResult<int> CudaVersion() const;            // 13000 is CUDA 13.0
 
   NvmlResult<unsigned> DeviceCount() const;
   NvmlResult<NvmlDevice> DeviceAt(unsigned index) const;
@@ -124,16 +125,17 @@ class Nvml {
   NvmlResult<unsigned> PowerMilliwatts(NvmlDevice device) const;
   // Since the driver was loaded.
   NvmlResult<std::uint64_t> EnergyMillijoules(NvmlDevice device) const;
-  // Those of the driver's samples that are newer than `since_us`. It keeps some seconds of them.
+  // The driver's samples that are newer than `since_us`. The driver keeps the samples of some seconds.
   NvmlResult<std::vector<NvmlBusyProcess>> BusyProcesses(NvmlDevice device, std::uint64_t since_us) const;
   NvmlResult<NvmlMigMode> MigMode(NvmlDevice device) const;
-  // How many MIG devices a GPU could have at most; the one with this number, kNotFound: there is none.
+  // The largest possible number of MIG devices of a GPU; and the MIG device with this number (kNotFound:
+  // there is none).
   NvmlResult<unsigned> MostInstances(NvmlDevice device) const;
   NvmlResult<NvmlDevice> InstanceAt(NvmlDevice device, unsigned number) const;
   NvmlResult<NvmlInstanceInfo> InstanceInfo(NvmlDevice instance) const;
   NvmlResult<std::string> Uuid(NvmlDevice device) const;  // of a GPU or a MIG device
 
-  // Between two devices.
+  // The relation between two devices.
   NvmlResult<abi::nvmlGpuTopologyLevel_t> CommonAncestor(NvmlDevice a, NvmlDevice b) const;
   NvmlResult<bool> HaveNvLink(NvmlDevice a, NvmlDevice b) const;
 
@@ -141,9 +143,9 @@ class Nvml {
   NvmlResult<std::uint64_t> SupportedEvents(NvmlDevice device) const;
   NvmlResult<NvmlEventSet> CreateEventSet() const;
 
-  // The functions themselves, for what has no method.
+  // The functions themselves, for callers that need one without a method.
   const NvmlCalls& calls() const { return calls_; }
-  // The error that `status` of function `call` stands for.
+  // The error for `status` of function `call`.
   static NvmlError Describe(std::string_view call, abi::nvmlReturn_t status);
 
  private:
@@ -162,20 +164,20 @@ class Nvml {
                                                  NvmlDevice device) const;
 
   NvmlCalls calls_;
-  ProcessesCall* compute_processes_ = nullptr;  // the newest version that this driver gets right
+  ProcessesCall* compute_processes_ = nullptr;  // the newest version that works with this driver
   ProcessesCall* graphics_processes_ = nullptr;
 };
 
-// Devices whose events one thread waits for. Move-only; must not outlive its Nvml.
+// One thread waits for the events of these devices. Move-only; must not outlive its Nvml.
 class NvmlEventSet {
  public:
   NvmlEventSet(NvmlEventSet&& other) noexcept;
   NvmlEventSet& operator=(NvmlEventSet&& other) noexcept;
   ~NvmlEventSet();
 
-  // Types that the device does not support are an error (kNotSupported).
+  // kNotSupported: the device does not support one of the types.
   NvmlResult<> Add(NvmlDevice device, std::uint64_t types);
-  // Blocks; nullopt when nothing happened in time.
+  // Blocks; nullopt: no event came in time.
   NvmlResult<std::optional<NvmlEvent>> Wait(base::Millis timeout);
 
  private:

@@ -12,7 +12,7 @@ constexpr std::size_t kMaxKnown = 4096;
 void Ancestry::Add(base::JobId job, base::ProcessId keeper) {
   if (keeper.pid <= 0) return;
   keepers_.emplace(keeper, job);
-  // What is below it is no older.
+  // A process below the keeper is not older than the keeper.
   std::erase_if(known_, [&](const auto& entry) { return entry.first.start_time >= keeper.start_time; });
 }
 
@@ -27,8 +27,9 @@ std::optional<base::JobId> Ancestry::JobOfKeeper(base::ProcessId process) const 
   return found != keepers_.end() && found->first == process ? std::optional(found->second) : std::nullopt;
 }
 
-// Where the parent has ended: its child has another one by now, or has ended as well. False: it has the same,
-// which cannot be seen, or none is left of the path.
+// Called when the parent of the path's last process has ended. Reads again, upwards from the path's end, and
+// drops ended processes. True: the first that still lives has another parent now, or is another process.
+// False: it still has the same parent, which we cannot see, or the whole path has ended.
 bool Ancestry::Reread(Path& path, std::size_t& looks) const {
   const base::ProcessInfo before = path.back();
   for (; !path.empty(); path.pop_back()) {
@@ -61,12 +62,12 @@ Ancestry::Found Ancestry::JobAbove(const base::ProcessInfo& process, std::size_t
         path.push_back(std::move(*reached));
         continue;
       }
-      known_.erase(known);  // it has ended: from here step by step
+      known_.erase(known);  // it has ended: continue step by step
     }
     if (path.back().parent <= 1) return Learn(path, {});
     ++looks;
     auto parent = table_.Find(path.back().parent);
-    // Ended meanwhile, or its pid went to somebody younger than its child.
+    // The parent has ended, or a younger process than its child has its pid now.
     if (!parent || parent->id.start_time > path.back().id.start_time) {
       if (!Reread(path, looks)) return {};
       continue;

@@ -1,10 +1,10 @@
-// Which job's keeper is the nearest above a process.
+// Finds the job whose keeper is the nearest above a process.
 //
-// Each ancestor costs a look into /proc, and a user can have chains of processes as long as the system lets
-// them: a call looks at so many and says where it has not come to an end; the next one goes on from there.
-// What was found is kept by process, so a way that many have in common is gone once. A process's ancestors
-// change only by their deaths, which bring no keeper: what is known stays true until a keeper is added, and
-// then of all processes that are older than that one.
+// Each ancestor costs a read of /proc, and a user can have chains of processes as long as the system permits.
+// So a call reads a limited number and says whether it came to the end; the next call continues from there.
+// The results are kept for each process, so a part of the chain that many processes share is read once. A
+// process gets other ancestors only when an ancestor dies, and then no new keeper is above it. So a result
+// stays true until a keeper is added, and then for all processes that are older than that keeper.
 //
 // Not thread-safe.
 #pragma once
@@ -25,21 +25,21 @@ class Ancestry {
  public:
   struct Found {
     std::optional<base::JobId> job;
-    bool complete = true;  // false: there are ancestors that were not looked at yet
+    bool complete = true;  // false: some ancestors have not been read yet
   };
 
   // `table` must outlive this object.
   explicit Ancestry(const base::ProcessTable& table) : table_(table) {}
 
-  // A process may be the keeper of several jobs: it is that of the lowest then.
+  // A process may be the keeper of several jobs; it counts for the one with the lowest id then.
   void Add(base::JobId job, base::ProcessId keeper);
   void Remove(base::JobId job, base::ProcessId keeper);
 
-  // `process`: as the table has it. Looks at `most` processes.
+  // `process`: as the table has it. Reads at most about `most` processes.
   Found JobAbove(const base::ProcessInfo& process, std::size_t most);
 
  private:
-  // Up to and without `reached` no keeper is above; or the answer.
+  // No keeper is above the process, up to and without `reached`; or, without `reached`, the final answer.
   struct Known {
     std::optional<base::ProcessId> reached;
     std::optional<base::JobId> job;

@@ -10,7 +10,7 @@ namespace {
 using base::JobId;
 using base::ProcessId;
 
-// A made-up process table that counts how often it is asked.
+// An artificial process table that counts how often it is asked.
 class CountedTable final : public base::ProcessTable {
  public:
   void Put(pid_t pid, std::uint64_t start, pid_t parent) {
@@ -38,7 +38,7 @@ constexpr std::size_t kLooks = 50;
 
 class AncestryTest : public testing::Test {
  protected:
-  // A keeper, and below it a chain of processes from 101 on.
+  // A keeper, and below it a chain of processes from pid 101 on.
   void Chain(pid_t length) {
     table_.Put(100, 10, 1);
     for (pid_t pid = 101; pid <= 100 + length; ++pid)
@@ -67,7 +67,7 @@ TEST_F(AncestryTest, ALongWayIsGoneInStepsThatAreBounded) {
 
 TEST_F(AncestryTest, WhatManyHaveAboveThemIsLookedAtOnce) {
   Chain(1000);
-  table_.Put(100, 99'999, 1);  // no keeper: to the top, and nothing found
+  table_.Put(100, 99'999, 1);  // not a keeper any more: the path goes to the top, and nothing is found
   table_.Put(99, 9, 1);
   table_.entries[101].parent = 99;
   ancestry_.Add(kOuterJob, kOuterKeeper);
@@ -86,7 +86,7 @@ TEST_F(AncestryTest, WhatManyHaveAboveThemIsLookedAtOnce) {
 TEST_F(AncestryTest, AnAncestorThatEndsMeanwhileCostsNoSecondWay) {
   Chain(30);
   ancestry_.Add(kOuterJob, kOuterKeeper);
-  // At each look one above ends, and its child comes to the keeper, which is its subreaper.
+  // At each read an ancestor ends, and its child moves to the keeper, which is its subreaper.
   table_.on_find = [&](pid_t pid) {
     if (pid <= 101 || pid >= 130 || pid % 2 == 0) return;
     table_.entries.erase(pid);
@@ -101,7 +101,7 @@ TEST_F(AncestryTest, APlaceThatWasReachedAndHasEndedIsPassedStepByStep) {
   Chain(120);
   ancestry_.Add(kOuterJob, kOuterKeeper);
   EXPECT_FALSE(Ask(220).complete);
-  // All between the process and its keeper end.
+  // All processes between this one and its keeper end.
   for (pid_t pid = 101; pid < 220; ++pid) table_.entries.erase(pid);
   table_.entries.at(220).parent = 100;
   EXPECT_EQ(Ask(220).job, kOuterJob);

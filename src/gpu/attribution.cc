@@ -19,7 +19,7 @@ void Attribution::SetJob(const JobRoot& root) {
   ancestry_.Remove(root.job, known.keeper);
   ancestry_.Add(root.job, root.keeper);
   known = root;
-  // Ask again about everything that belongs to nobody; what belongs to a job stays with it.
+  // Looks again at processes without a job; a process of a job stays with it.
   for (auto& [pid, process] : known_)
     if (!process.job) process = Look(pid);
 }

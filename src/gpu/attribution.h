@@ -1,15 +1,17 @@
-// Whose a GPU process is: a job of ours, or none.
+// Finds the job of a GPU process, if it has one.
 //
-// A process belongs to a job when one of its ancestors is the job's keeper (a child subreaper, so whatever
-// daemonises stays below it); or when it lies in the job's cgroup; or, if it runs as the job's owner, when
-// its environment carries the job's key (of a job without a key: its id, and it started after the keeper).
-// The last two find what survived a killed keeper. A container of Kubernetes is a job without a keeper: its
-// processes are those in its cgroup, however they came there. Below a keeper excepted, a process in a pod is
-// of no other job: what runs there chooses its user and its environment. The environment is the process's own
-// to write: a process can thereby join a job of its own user, never one of somebody else.
+// A process belongs to a job in one of these cases. One of its ancestors is the job's keeper (a child
+// subreaper, so daemons stay below it). Or the process lies in the job's cgroup. Or it runs as the job's
+// owner, and its environment carries the job's key (for a job without a key: the job's id, and the process
+// started after the keeper). The last two find processes that survived a killed keeper. A container of
+// Kubernetes is a job without a keeper: its processes are those in its cgroup, however they came there.
+// Unless it is below a keeper, a process in a pod belongs to no other job, since a program there chooses its
+// user and its environment. A process can write its own environment: so it can join a job of its own user,
+// but never a job of another user.
 //
-// Answers are kept by pid and checked against the start time when a pid newly appears in a GPU's list, so
-// resting costs no look into /proc and a reused pid is never taken for its predecessor. Not thread-safe.
+// Answers are kept by pid. They are checked against the start time when a pid newly appears in a GPU's list,
+// so an unchanged list costs no read of /proc, and a reused pid is never taken for its predecessor. Not
+// thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -38,15 +40,15 @@ using base::JobId;
 struct JobRoot {
   JobId job;
   base::ProcessId keeper;
-  std::filesystem::path cgroup{};  // the job's own, absolute; empty: none
+  std::filesystem::path cgroup{};  // the job's own, absolute; empty: it has none
   uid_t owner = 0;
-  std::string key{};        // GPUMAN_JOB_KEY of the job's processes; empty: GPUMAN_JOB_ID is looked at
-  std::string container{};  // the runtime's id of the container that the job is; then nothing else counts
+  std::string key{};        // GPUMAN_JOB_KEY of the job's processes; empty: GPUMAN_JOB_ID is used
+  std::string container{};  // the runtime's id of the job's container; then nothing else counts
   friend bool operator==(const JobRoot&, const JobRoot&) = default;
 };
 
-// A process on a GPU with what is known of it. A process that had ended before we could look has start time
-// 0 and no uid, and belongs to nobody.
+// A process on a GPU and what is known of it. A process that had ended before we could read it has start time
+// 0, no uid and no job.
 struct OwnedProcess {
   base::ProcessId id;
   std::optional<JobId> job{};
@@ -54,12 +56,12 @@ struct OwnedProcess {
   std::string name{};  // comm
   ProcessKind kind = ProcessKind::kCompute;
   std::optional<base::Bytes> memory{};
-  bool ours = false;  // one of gpuman's own
+  bool ours = false;  // a process of gpuman
   friend bool operator==(const OwnedProcess&, const OwnedProcess&) = default;
 };
 
-// Whose a process is, as far as that could be found out. Not complete: it may be a job's that was not found:
-// its ancestors are many, or its environment cannot be read yet. Asked again it gets further.
+// The job of a process, as far as it is known. Not complete: the process may belong to a job that was not
+// found, because it has many ancestors or its environment cannot be read yet. The next call gets further.
 struct Finding {
   std::optional<JobId> job{};
   bool complete = true;
@@ -78,25 +80,24 @@ class Attribution {
         own_container_(container_of_(::getpid())),
         ancestry_(table) {}
 
-  // Adds the job or replaces what is known of it (a new keeper). Processes that belonged to nobody are looked
-  // at again.
+  // Adds the job, or replaces what is known of it (a new keeper). Looks again at processes without a job.
   void SetJob(const JobRoot& root);
   void RemoveJob(JobId job);
-  // gpuman's own processes, that now live.
+  // Sets the pids of gpuman's own processes that live now.
   void SetOurs(std::set<pid_t> ours) { ours_ = std::move(ours); }
 
-  // The processes of a sampling of GPU `uuid`, in its order.
+  // The processes of GPU `uuid` from one sample, in its order.
   std::vector<OwnedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
-  // The job of any process, on a GPU or not; looks into /proc each time, at so many of its ancestors that
-  // whoever asks waits for a few milliseconds at most.
+  // The job of any process, on a GPU or not. Reads /proc each time, but only so many ancestors that the
+  // caller waits for a few milliseconds at most.
   Finding JobOf(pid_t pid) const { return Look(pid, kLooksWhenAsked).finding(); }
 
-  // The GPU is gone, or its sampling failed: its list is no longer a reason to remember a pid.
+  // Call it when the GPU is gone or its sampling failed: its list is no longer a reason to remember a pid.
   void Forget(const std::string& uuid);
 
  private:
   static constexpr std::size_t kLooksWhenAsked = 256;
-  // Of a process on a GPU, which costs its owner more than that.
+  // For a process on a GPU: being there costs its owner more than these reads cost us.
   static constexpr std::size_t kLooksOnGpu = 4096;
 
   struct Known {
@@ -117,11 +118,11 @@ class Attribution {
   const base::ProcessTable& table_;
   const ContainerOf container_of_;
   const std::optional<base::ProcessContainer> own_container_;  // gpumand may run in one, with its jobs
-  mutable Ancestry ancestry_;  // with the keepers of `jobs_`; remembers what it saw
+  mutable Ancestry ancestry_;  // has the keepers of `jobs_`; remembers what it read
   std::map<JobId, JobRoot> jobs_;
   std::set<pid_t> ours_;
-  std::map<pid_t, Known> known_;                      // of every pid in `listed_`
-  std::map<std::string, std::vector<pid_t>> listed_;  // by GPU, sorted: its latest list
+  std::map<pid_t, Known> known_;                      // one for each pid in `listed_`
+  std::map<std::string, std::vector<pid_t>> listed_;  // by GPU: its latest list, sorted
 };
 
 }  // namespace gpuman::gpu

@@ -10,7 +10,7 @@ namespace {
 
 using base::ProcessId;
 
-// A made-up process table that counts how often it is asked.
+// An artificial process table that counts how often it is asked.
 class Table final : public base::ProcessTable {
  public:
   struct Entry {
@@ -114,7 +114,7 @@ TEST(Attribution, GivesAJobStartedWithinAJobItsOwnProcesses) {
 
 TEST(Attribution, DoesNotTakeAReusedPidForTheKeeper) {
   Table table;
-  table.Put(100, 99, 1);  // not the keeper any more
+  table.Put(100, 99, 1);  // not the keeper: it started later
   table.Put(101, 120, 100);
   Attribution attribution(table);
   attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
@@ -217,7 +217,7 @@ TEST(Attribution, AnEnvironmentThatCannotBeReadYetIsAskedForAgain) {
   EXPECT_EQ(JobOf(attribution, 101), kSeven);
 }
 
-// Whoever asks for a process of a chain that is thousands long waits for a bounded number of looks.
+// A caller that asks for a process in a chain of thousands waits for a limited number of reads.
 TEST(Attribution, AsksForABoundedNumberOfAncestors) {
   Table table;
   table.Put(100, 10, 1);
@@ -263,7 +263,7 @@ TEST(Attribution, ChecksThePidAgainWhenItComesBack) {
   Attribution attribution(table);
   attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
   EXPECT_EQ(JobOf(attribution, 101), kSeven);
-  table.Put(101, 50, 1);  // the pid is a stranger's now, and shows up on another GPU
+  table.Put(101, 50, 1);  // a stranger has the pid now, on another GPU
   EXPECT_EQ(JobOf(attribution, 101, "GPU-b"), std::nullopt);
   EXPECT_EQ(JobOf(attribution, 101), std::nullopt);
 }
@@ -289,7 +289,7 @@ TEST(Attribution, GivesAProcessThatHasEndedToNobody) {
   EXPECT_EQ(owned, (std::vector<OwnedProcess>{{.id = {101, 0}}}));
 }
 
-// Whatever the tree looks like, a process belongs to the nearest keeper above it and to nothing else.
+// For any tree, a process belongs to the nearest keeper above it and to nothing else.
 TEST(Attribution, AgreesWithTheTreeItself) {
   EXPECT_TRUE(rc::check("nearest keeper above", [] {
     Table table;

@@ -11,7 +11,7 @@ namespace abi = driver::abi;
 using driver::NvmlCalls;
 using driver::NvmlDevice;
 
-constexpr std::uint64_t kKilobyte = 1000;  // NVML says KB/s
+constexpr std::uint64_t kKilobyte = 1000;  // NVML reports KB/s
 
 std::optional<unsigned> ClockOf(const NvmlCalls& calls, NvmlDevice device, abi::nvmlClockType_t type) {
   unsigned mhz = 0;
@@ -46,7 +46,7 @@ void ReadMemoryTemperature(const NvmlCalls& calls, NvmlDevice device, Details& d
   abi::nvmlFieldValue_t field{};
   field.fieldId = abi::NVML_FI_DEV_MEMORY_TEMP;
   details.memory_temperature_c.reset();
-  // A device without the sensor may say 0.
+  // A device without the sensor may report 0.
   if (CallNvml(calls.nvmlDeviceGetFieldValues, device, 1, &field) && field.nvmlReturn == abi::NVML_SUCCESS &&
       field.value.uiVal != 0)
     details.memory_temperature_c = field.value.uiVal;
@@ -70,7 +70,7 @@ void ReadErrors(const NvmlCalls& calls, NvmlDevice device, Details& details) {
 
 struct Part {
   void (*read)(const NvmlCalls&, NvmlDevice, Details&);
-  void (*leave_out)(Details&) = nullptr;  // of what takes long
+  void (*leave_out)(Details&) = nullptr;  // for values that take long
 };
 constexpr std::array<Part, DetailReader::kParts> kReadings{{
     {[](const NvmlCalls& calls, NvmlDevice device, Details& details) {
@@ -79,7 +79,7 @@ constexpr std::array<Part, DetailReader::kParts> kReadings{{
     {[](const NvmlCalls& calls, NvmlDevice device, Details& details) {
       details.memory_clock_mhz = ClockOf(calls, device, abi::NVML_CLOCK_MEM);
     }},
-    // 21 ms each on an H200: the driver counts for 20 ms.
+    // 21 ms each on an H200: the driver measures for 20 ms.
     {[](const NvmlCalls& calls, NvmlDevice device, Details& details) {
        details.pcie_sent = OverPcie(calls, device, abi::NVML_PCIE_UTIL_TX_BYTES);
      },

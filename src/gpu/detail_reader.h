@@ -1,5 +1,5 @@
-// Reads through NVML what costs the driver up to a millisecond each, and what it measures for 20 ms before it
-// answers. No thread, no clock.
+// Reads values through NVML that cost the driver up to a millisecond each, and values that the driver
+// measures for 20 ms before it answers. Has no thread and no clock.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 namespace gpuman::gpu {
 
 enum class DetailsWanted {
-  kNone,   // nothing is read, and what was read is forgotten
-  kQuick,  // the GPU is watched closely: what takes 20 ms is left out, and unknown
+  kNone,   // reads nothing, and forgets what was read
+  kQuick,  // for a GPU that is watched closely: values that take 20 ms are left out, and unknown
   kAll,
 };
 
-// Reads a part with each call, and so all of it in kParts calls: no look at a GPU takes long because of it.
-// One thread at a time.
+// Reads one part with each call, and so everything in kParts calls. So no read of a GPU takes long because of
+// it. One thread at a time.
 class DetailReader {
  public:
   static constexpr std::size_t kParts = 8;
 
   const Details& Read(const driver::Nvml& nvml, driver::NvmlDevice device, DetailsWanted wanted);
 
-  // As after the driver was loaded anew.
+  // Call it after the driver was loaded again.
   void Forget() { *this = {}; }
 
  private:

@@ -1,5 +1,5 @@
-// What is read of a GPU only while somebody wants to see it. A value; an absent optional is unknown or not
-// supported, never zero.
+// The values of a GPU that are read only while somebody wants to see them. A value type; an absent optional
+// is unknown or not supported, never zero.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Details {
   std::optional<unsigned> encoder_percent{}, decoder_percent{};
   std::optional<unsigned> memory_temperature_c{};
   std::optional<std::uint64_t> pcie_sent{}, pcie_received{};  // bytes a second, in the driver's last 20 ms
-  // Memory errors: since the driver was loaded (volatile), and in the GPU's life (aggregate).
+  // Memory errors: since the driver was loaded (volatile), or in the GPU's life (aggregate).
   std::optional<std::uint64_t> corrected_volatile{}, corrected_aggregate{}, uncorrected_aggregate{};
   std::optional<std::uint64_t> correctable_remaps{};
   friend bool operator==(const Details&, const Details&) = default;

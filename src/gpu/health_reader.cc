@@ -16,10 +16,10 @@ using driver::NvmlDevice;
 constexpr std::chrono::seconds kBusPeriod{10};
 constexpr unsigned kMaxLinks = 36;  // NVML_NVLINK_MAX_LINKS
 
-// Clocks that hardware holds back: slowdown, temperature, power brake.
+// Reasons for which the hardware lowers clocks: slowdown, temperature, power brake.
 constexpr unsigned long long kHeldBackByHardware = 0x8 | 0x40 | 0x80;
 
-// What the driver asks for, and errors on the links: one call.
+// Reads the recovery action that the driver asks for, and the errors on the links, in one call.
 void ReadFields(const NvmlCalls& calls, NvmlDevice device, HealthReading& reading) {
   std::array<abi::nvmlFieldValue_t, 3> fields{};
   fields[0].fieldId = abi::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
@@ -33,7 +33,7 @@ void ReadFields(const NvmlCalls& calls, NvmlDevice device, HealthReading& readin
   if (told(1) && told(2)) reading.nvlink_crc_errors = fields[1].value.ullVal + fields[2].value.ullVal;
 }
 
-// nullopt: it has none, or does not tell.
+// nullopt: the GPU has no links, or the driver does not report them.
 std::optional<std::uint64_t> LinksUp(const NvmlCalls& calls, NvmlDevice device) {
   std::optional<std::uint64_t> up;
   for (unsigned link = 0; link < kMaxLinks; ++link) {
@@ -44,7 +44,7 @@ std::optional<std::uint64_t> LinksUp(const NvmlCalls& calls, NvmlDevice device) 
   return up;
 }
 
-// The count alone: with no room for addresses the driver says how many there are.
+// Reads only the count: without room for addresses the driver returns how many there are.
 std::optional<unsigned> RetiredFor(const NvmlCalls& calls, NvmlDevice device,
                                    abi::nvmlPageRetirementCause_t cause) {
   unsigned count = 0;

@@ -14,7 +14,7 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 
-// Shorter ones fit too many GPUs to be meant.
+// A shorter prefix fits too many GPUs.
 constexpr std::size_t kShortestPrefix = 4;
 
 std::string Lower(std::string_view text) {
@@ -29,7 +29,7 @@ std::string_view WithoutKind(std::string_view uuid) {
   return uuid;
 }
 
-// "mig-…" is no GPU's name, and "gpu-…" no instance's.
+// "mig-…" cannot name a GPU, and "gpu-…" cannot name an instance.
 bool MayBe(const Gpu& gpu, std::string_view wanted) { return !wanted.starts_with(gpu.mig ? "gpu-" : "mig-"); }
 
 std::string Known(std::span<const Gpu> gpus) {
@@ -49,10 +49,11 @@ std::string InstancesOf(std::span<const Gpu> gpus, const Gpu& parent) {
   return list;
 }
 
-// "0:1"; what is no such thing is no GPU's name either.
+// `what` names an instance only in the form "0:1".
 bool IsNumber(const Gpu& gpu, std::string_view what) { return gpu.mig && NumberOf(gpu) == what; }
 
-// Nothing but digits is an index, however long: an 8-digit beginning of a UUID would be ambiguous with one.
+// A text of digits alone is an index, however long: an 8-digit beginning of a UUID would be ambiguous with an
+// index.
 std::optional<unsigned long long> ParseIndex(std::string_view what) {
   if (what.empty() || !std::all_of(what.begin(), what.end(), [](char c) { return c >= '0' && c <= '9'; }))
     return std::nullopt;

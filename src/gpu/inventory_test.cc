@@ -27,7 +27,7 @@ TEST(Select, TakesIndexUuidAndBeginningOfOne) {
       {"93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6", 0},
       {"GPU-93f6a", 1},
       {"93f6a", 1},
-      {"12345678", 2},  // digits, but too many for an index
+      {"12345678", 2},  // too many digits for an index
   };
   for (const auto& row : table) {
     const auto gpu = Select(kGpus, row.what);
@@ -46,7 +46,7 @@ TEST(Select, SaysWhatIsWrongAndWhichGpusExist) {
       {"99999999999999999999999", ErrorCode::kNotFound, "no GPU"},
       {"-1", ErrorCode::kNotFound, "no GPU '-1'"},
       {"", ErrorCode::kInvalidArgument, "empty"},
-      {"93f", ErrorCode::kNotFound, "no GPU '93f'"},  // too short to be meant
+      {"93f", ErrorCode::kNotFound, "no GPU '93f'"},  // too short
       {"93f6", ErrorCode::kInvalidArgument, "fits 2 GPUs"},
       {"GPU-", ErrorCode::kNotFound, "no GPU 'GPU-'"},
       {"1:0", ErrorCode::kNotFound, "no GPU '1:0'; none of those that can be named is an instance (MIG)"},
@@ -63,7 +63,7 @@ TEST(Select, SaysWhatIsWrongAndWhichGpusExist) {
   EXPECT_THAT(Select({}, "0").error().hint, HasSubstr("no GPU that gpuman can see"));
 }
 
-// GPU 0 of kGpus split into two, behind it.
+// kGpus with GPU 0 split in two; its instances follow it.
 std::vector<Gpu> Split() {
   std::vector<Gpu> gpus = kGpus;
   gpus[0].split = true;
@@ -92,7 +92,7 @@ TEST(Select, TakesInstancesByTheirUuidAndByTheirNumber) {
   for (const auto& row : table) {
     const auto gpu = Select(gpus, row.what);
     if (std::string_view(row.what) == "GPU-12") {
-      EXPECT_FALSE(gpu);  // too short to be meant
+      EXPECT_FALSE(gpu);  // too short
       continue;
     }
     ASSERT_TRUE(gpu) << row.what << ": " << gpu.error().message;

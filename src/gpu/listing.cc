@@ -9,7 +9,7 @@ using base::Millis;
 
 // The list of processes may follow the device's memory with a delay.
 constexpr int kRoundsAfterChange = 3;
-// A process may take exactly what another one gave back.
+// A process may take exactly the memory that another one gave back.
 constexpr Millis kComputeAnyway{2'000};
 constexpr Millis kGraphicsAnyway{10'000};
 constexpr Millis kGraphicsAfterChange{1'000};

@@ -1,5 +1,5 @@
-// When a GPU's processes are worth asking for: the driver walks all its clients for each of the two
-// lists, 1.5 ms with 64 of them on an H200, while the memory in use costs 5 to 70 us. Pure; one thread.
+// Decides when to ask the driver for a GPU's processes. The driver walks all its clients for each of the two
+// lists, 1.5 ms with 64 of them on an H200; the memory in use costs 5 to 70 us. Pure; one thread.
 #pragma once
 
 #include <optional>
@@ -10,22 +10,22 @@ namespace gpuman::gpu {
 
 class Listing {
  public:
-  // After each look at the device's memory: whether it changed, and whether somebody wants the processes
-  // anyway.
+  // Call it after each read of the device's memory. `memory_changed`: it differs from the last read.
+  // `wanted`: the caller wants the processes anyway.
   void Observe(base::MonoTime now, bool memory_changed, bool wanted);
 
   bool compute_due() const { return compute_due_; }
-  // Display servers and the like; they come and go rarely, and most machines have none.
+  // Display servers and the like: they start and end rarely, and most machines have none.
   bool graphics_due() const { return graphics_due_; }
 
   void TookCompute(base::MonoTime now) { compute_at_ = now; }
   void TookGraphics(base::MonoTime now, bool found_some);
 
-  // As after the driver was loaded anew.
+  // Call it after the driver was loaded again.
   void Forget() { *this = {}; }
 
  private:
-  int rounds_after_change_ = 0;  // still to list compute processes in
+  int rounds_after_change_ = 0;  // rounds that still list compute processes
   bool changed_since_graphics_ = true;
   bool has_graphics_ = false;
   std::optional<base::MonoTime> compute_at_, graphics_at_;

@@ -13,7 +13,7 @@ using base::Millis;
 
 class ListingTest : public ::testing::Test {
  protected:
-  // One round of a reader: looks, and lists what is due.
+  // One round of a reader: observes, and lists what is due.
   void Round(Millis after, bool changed = false, bool wanted = false) {
     now_ += after;
     listing_.Observe(now_, changed, wanted);
@@ -22,7 +22,7 @@ class ListingTest : public ::testing::Test {
     if (compute_) listing_.TookCompute(now_);
     if (graphics_) listing_.TookGraphics(now_, has_graphics_);
   }
-  // How often each list was asked for in so many rounds of 100 ms in which nothing changed.
+  // How often each list is asked for in `rounds` rounds of 100 ms in which nothing changes.
   std::pair<int, int> Rest(int rounds) {
     std::pair<int, int> lists{0, 0};
     for (int i = 0; i < rounds; ++i) {

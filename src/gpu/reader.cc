@@ -13,13 +13,14 @@ using driver::NvmlFailure;
 
 constexpr unsigned kSlowReadsPerBusy = 10;
 
-// The device is fine, it just does not tell.
+// The device works; only this value is not available.
 bool IsMerelyUntold(const NvmlError& error) {
   return error.failure == NvmlFailure::kNotSupported || error.failure == NvmlFailure::kNoFunction ||
          error.failure == NvmlFailure::kNoPermission;
 }
 
-// A process may be in both lists, with the same memory, and several times in one (a MIG instance each).
+// A process may be in both lists, with the same memory, and several times in one list (once for each MIG
+// instance).
 void Add(std::vector<GpuProcess>& all, const std::vector<driver::NvmlProcess>& told, ProcessKind kind) {
   const std::size_t of_other_kinds = all.size();
   for (const auto& process : told) {
@@ -90,7 +91,7 @@ std::string ProfileIn(const std::string& name) {
   return at == std::string::npos ? std::string() : name.substr(at + kMark.size());
 }
 
-// Numbers may have gaps: an instance that is being made, or has gone, leaves its own free.
+// Numbers may have gaps: the number of an instance that is being made or is gone is free.
 template <typename Body>
 void ForEachInstance(const driver::Nvml& nvml, driver::NvmlDevice device, Body body) {
   const unsigned most = nvml.MostInstances(device).value_or(0);
@@ -102,7 +103,7 @@ void AddInstances(const driver::Nvml& nvml, driver::NvmlDevice device, const Gpu
                   std::vector<Gpu>& gpus) {
   ForEachInstance(nvml, device, [&](unsigned number, driver::NvmlDevice instance) {
     auto info = nvml.InstanceInfo(instance);
-    if (!info) return;  // it went this moment; what it has become is seen with the next look
+    if (!info) return;  // it was removed this moment; the next look sees the change
     Gpu gpu{parent.index, std::move(info->uuid), std::move(info->name), parent.pci_bus_id, info->memory};
     gpu.mig = Instance{parent.uuid, number, info->gpu_instance, info->compute_instance, ProfileIn(gpu.name)};
     gpus.push_back(std::move(gpu));

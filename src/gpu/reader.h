@@ -1,8 +1,9 @@
-// Reads one GPU through NVML and says whether anything is new. No thread, no clock: the sampler has those.
+// Reads one GPU through NVML and says whether anything is new. Has no thread and no clock: the sampler has
+// them.
 //
-// Of an instance it reads memory and processes: the rest the driver tells of whole GPUs alone.
+// For an instance it reads only memory and processes: the driver reports everything else for whole GPUs only.
 //
-// One thread at a time. A call may hang: that is the sampler's business.
+// One thread at a time. A call may hang; the sampler handles that.
 #pragma once
 
 #include <map>
@@ -21,12 +22,12 @@
 
 namespace gpuman::gpu {
 
-// The driver's devices, with the instances of those in MIG mode. A device that does not even say its name is
-// left out, and `problem` says so.
+// The driver's devices, with the instances of those in MIG mode. A device that does not even report its name
+// is left out, and `problem` says so.
 Inventory ReadInventory(const driver::Nvml& nvml);
 
-// What each GPU is split into, by its index. ReadDivision leaves out those that cannot be asked now; it takes
-// some microseconds where none is split, so that it can be asked for often.
+// What each GPU is split into, by the GPU's index. ReadDivisions leaves out GPUs that cannot be asked now. It
+// takes some microseconds if no GPU is split, so it can be called often.
 struct Division {
   bool split = false;
   std::vector<std::string> instances{};  // UUIDs
@@ -35,14 +36,14 @@ struct Division {
 using Divisions = std::map<unsigned, Division>;
 Divisions ReadDivisions(const driver::Nvml& nvml);
 Divisions DivisionsOf(const Inventory& inventory);
-// Whether something of `seen` is not as it was; what is not in it is not known.
+// Whether a GPU of `seen` differs from `before`; a GPU that is not in `seen` is not known.
 bool IsDividedAnew(const Divisions& before, const Divisions& seen);
 
 enum class Depth {
-  kMemory,     // processes only when the memory in use changed, and now and then (listing.h)
+  kMemory,     // memory; processes only when the memory changed, and now and then (listing.h)
   kProcesses,  // memory and processes
-  kReadings,   // as kMemory, and the slow readings; always news
-  kAll,        // everything; always news
+  kReadings,   // like kMemory, with the slow readings; always a new sample
+  kAll,        // everything; always a new sample
 };
 
 class Reader {
@@ -50,14 +51,14 @@ class Reader {
   explicit Reader(std::string uuid) { last_.uuid = std::move(uuid); }
 
   const std::string& uuid() const { return last_.uuid; }
-  // The driver to ask; after it was loaded anew, another one. nullptr: there is none.
+  // The driver to ask: another one after it was loaded again, nullptr if there is none.
   void SetNvml(std::shared_ptr<const driver::Nvml> nvml);
 
-  // The sample when it differs from the last one in more than its time, or is always news. `details`:
-  // somebody wants those.
+  // Returns the sample if it differs from the last one in more than its time, or if `depth` always gives one.
+  // `details`: which details are wanted.
   std::optional<Sample> Read(base::MonoTime now, Depth depth, DetailsWanted details);
 
-  // Of the last Read: it failed, and why.
+  // Whether the last Read failed, and why.
   bool failed() const { return failure_.has_value(); }
   bool driver_gone() const { return failure_ == driver::NvmlFailure::kNoDriver; }
   bool device_gone() const {
@@ -66,19 +67,19 @@ class Reader {
 
  private:
   std::optional<Sample> Fail(base::MonoTime now, const driver::NvmlError& error);
-  // False and `error` set when the GPU cannot be talked to.
+  // False, with `error` set: the GPU does not answer.
   bool ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProcess>>& processes,
                      driver::NvmlError& error);
   SlowReadings ReadSlow(base::MonoTime now) const;
   std::optional<std::vector<pid_t>> ReadBusy();
 
   std::shared_ptr<const driver::Nvml> nvml_;
-  driver::NvmlDevice device_ = nullptr;  // nullptr: to be asked for
+  driver::NvmlDevice device_ = nullptr;  // nullptr: the driver must be asked for it
   Sample last_;
   std::optional<driver::NvmlFailure> failure_;
   Listing listing_;
   unsigned slow_reads_ = 0;
-  std::uint64_t busy_since_us_ = 0;  // the newest of the driver's samples that was read
+  std::uint64_t busy_since_us_ = 0;  // the newest of the driver's samples that has been read
   HealthReader health_;
   DetailReader details_;
 };

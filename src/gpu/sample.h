@@ -1,4 +1,5 @@
-// What one look at one GPU saw. A value; an absent optional is unknown or not supported, never zero.
+// What one read of one GPU returned. A value type; an absent optional is unknown or not supported, never
+// zero.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +18,8 @@ namespace gpuman::gpu {
 
 enum class GpuState {
   kOk,
-  kLost,          // the driver says that it has fallen off, or can no longer talk to it
-  kUnresponsive,  // the driver call has not come back within its time limit
+  kLost,          // the driver reports that the GPU is gone, or cannot reach it
+  kUnresponsive,  // the driver call has not returned within its time limit
 };
 
 enum class ProcessKind { kCompute, kGraphics, kComputeAndGraphics };
@@ -33,19 +34,19 @@ struct GpuProcess {
 struct MemoryUse {
   base::Bytes total;
   base::Bytes used;      // by programs; without `reserved`
-  base::Bytes free;      // what a program could still get
-  base::Bytes reserved;  // by driver and firmware; 0 where the driver does not tell
+  base::Bytes free;      // what programs can still get
+  base::Bytes reserved;  // by driver and firmware; 0 if the driver does not report it
   friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 
-// What the GPU has used since the driver was loaded.
+// The energy that the GPU has used since the driver was loaded.
 struct EnergyReading {
   std::uint64_t millijoules = 0;
   base::MonoTime at{};
   friend bool operator==(const EnergyReading&, const EnergyReading&) = default;
 };
 
-// Read about once a second; the fast ones (memory, processes) every round.
+// Read about once a second; memory and processes are read every round.
 struct SlowReadings {
   std::optional<int> utilization_gpu;     // percent of time
   std::optional<int> utilization_memory;  // percent of time
@@ -55,22 +56,22 @@ struct SlowReadings {
   friend bool operator==(const SlowReadings&, const SlowReadings&) = default;
 };
 
-// When `state` is not kOk, only `uuid`, `taken_at`, `state` and `error` mean something.
+// If `state` is not kOk, only `uuid`, `taken_at`, `state` and `error` have a meaning.
 struct Sample {
   std::string uuid;
-  base::MonoTime taken_at{};  // before the first read: what it says is at least this new
+  base::MonoTime taken_at{};  // before the first read, so the values are not older
   GpuState state = GpuState::kOk;
   std::string error;  // a sentence
 
   std::optional<MemoryUse> memory;
-  // Ordered by pid, one entry a process. nullopt: the driver would not tell.
+  // Ordered by pid, one entry for each process. nullopt: the driver does not report them.
   std::optional<std::vector<GpuProcess>> processes;
-  // Processes that had the GPU working since the last time that this was read: with every tenth of the slow
-  // readings. nullopt: it was not read now, or the driver does not tell.
+  // Processes that used the GPU since this was last read, with every tenth of the slow readings. nullopt: it
+  // was not read now, or the driver does not report it.
   std::optional<std::vector<pid_t>> busy;
   SlowReadings slow;
-  HealthReading health;  // as of the last slow tick
-  Details details;       // of the last slow ticks, while they are wanted
+  HealthReading health;  // from the last slow tick
+  Details details;       // from the last slow ticks, while they are wanted
 };
 
 }  // namespace gpuman::gpu

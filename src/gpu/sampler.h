@@ -1,26 +1,27 @@
 // Reads NVML on worker threads, so that a driver call that hangs never hangs the daemon.
 //
-// A lane is a thread and the GPUs it reads, one after the other. All start in one lane. When a round of a GPU
-// has not come back within `call_limit`, CheckWatchdog() leaves that GPU to the thread that is stuck in it,
-// reports it unresponsive, and moves the lane's other GPUs to a fresh thread. When the call comes back, the
-// GPU is reported again as what it is, and its own thread goes on with it. A GPU whose rounds keep taking
-// longer than `slow_round` gets a lane of its own too. So no GPU waits for another's driver call for longer
-// than the limit, and there are never more threads than GPUs and one,
-// and one that is stuck in asking for errors.
+// A lane is a thread and the GPUs that it reads, one after the other. All GPUs start in one lane. If a round
+// of a GPU has not ended within `call_limit`, CheckWatchdog() leaves that GPU to the thread that is stuck in
+// it, reports it unresponsive, and moves the lane's other GPUs to a new thread. When the call returns, the
+// GPU is reported with its state again, and its own thread continues with it. A GPU whose rounds repeatedly
+// take longer than `slow_round` also gets a lane of its own. So no GPU waits for another's driver call for
+// longer than the limit. There are at most as many threads as GPUs and one more, and one each that is stuck
+// in asking for errors or for the instances.
 //
-// What is read: memory each round; processes when the memory in use changed and some rounds after, each round
-// while the period is below `rest_period`, and with each slow tick; utilization, temperature and power with
-// each slow tick, and a part of the details while they are wanted. A round that saw nothing new is not
-// reported, a slow tick always is. Rounds are aligned to multiples of their period, so that GPUs at rest cost
-// one wake-up together, and with it the driver is asked for errors (Xids) that came since. Without driver or
-// devices the sampler says so once and tries again each `retry_period`.
+// What is read: memory in each round; processes when the memory in use changed and in some rounds after that,
+// in each round while the period is below `rest_period`, and with each slow tick; utilization, temperature
+// and power with each slow tick, and a part of the details while they are wanted. A round without a change is
+// not reported; a slow tick always is. Rounds are aligned to multiples of their period, so that idle GPUs
+// cause one wake-up together. The same wake-up asks the driver for new errors (Xids). Without a driver or
+// devices the sampler reports that once and tries again each `retry_period`.
 //
-// The instances of GPUs in MIG mode are read as GPUs are. Each slow tick looks whether they are still those
-// of the inventory, and reports another one where they are not; one that is gone is not reported as lost.
+// The instances of GPUs in MIG mode are read like GPUs. Each slow tick checks whether they are still those of
+// the inventory, and reports a new inventory if they are not. An instance that is gone is not reported as
+// lost.
 //
-// All methods from one thread (the event loop), but not from a callback. The callbacks run on the worker
-// threads, one at a time (on the caller's from within CheckWatchdog), and never after Stop returned. They
-// must be quick: post and return.
+// Call all methods from one thread (the event loop), but not from a callback. The callbacks run on the worker
+// threads, one at a time (on the caller's thread within CheckWatchdog), and never after Stop has returned.
+// They must be quick: post and return.
 #pragma once
 
 #include <functional>
@@ -45,19 +46,19 @@ struct SamplerSettings {
   base::Millis rest_period{100};
   base::Millis slow_period{1000};
   base::Millis retry_period{5000};  // no driver, no devices, a GPU lost
-  base::Millis call_limit{2000};    // a round of one GPU, or the loading of the driver
+  base::Millis call_limit{2000};    // for a round of one GPU, or the loading of the driver
   base::Millis slow_round{100};
 };
 
 struct SamplerCallbacks {
   std::function<void(Inventory)> on_inventory;  // first, and whenever it changed
-  std::function<void(Sample)> on_sample;        // of a GPU that was in an inventory before
-  std::function<void(XidSeen)> on_xid{};        // empty: nobody asks the driver for its errors
+  std::function<void(Sample)> on_sample;        // for a GPU that was in an inventory before
+  std::function<void(XidSeen)> on_xid{};        // empty: the driver is not asked for its errors
 };
 
 class Sampler {
  public:
-  // Loads and initialises NVML; called on a worker thread, again after each failure.
+  // Loads and initialises NVML; called on a worker thread, and again after each failure.
   using LoadNvml = std::function<base::Result<std::shared_ptr<const driver::Nvml>>()>;
   static base::Result<std::shared_ptr<const driver::Nvml>> LoadSystemNvml();
 
@@ -67,34 +68,34 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Once.
+  // Call it once.
   void Start();
-  // Joins the threads that are not in a driver call or come back from it within `call_limit`. Others are
-  // left behind with everything they need; what they read reaches nobody. A process that has left a thread
-  // in a driver should end by _exit, lest static objects go away under it.
+  // Joins the threads that are not in a driver call or return from it within `call_limit`. Other threads are
+  // left behind with everything they need; their results reach nobody. A process that has left a thread in a
+  // driver should end by _exit, so that no static objects are destroyed under that thread.
   void Stop();
   // Whether Stop left a thread behind.
   bool left_a_thread() const { return left_a_thread_; }
 
-  // Between two reads of this GPU's memory. Takes effect at once when it makes the next read come sooner.
-  // An unknown GPU is ignored.
+  // Sets the time between two reads of this GPU's memory. A period that makes the next read earlier takes
+  // effect at once. An unknown GPU is ignored.
   void SetPeriod(const std::string& uuid, base::Millis period);
-  // Reads everything of this GPU, or of all, now, and reports it; when there is no GPU, looks for some. All:
-  // whether GPUs are split as they were is looked at, too.
+  // Reads everything of this GPU, or of all GPUs, now, and reports it; if there is no GPU, looks for some.
+  // PokeAll also checks whether the GPUs are still split in the same way.
   void Poke(const std::string& uuid);
   void PokeAll();
 
-  // Until then the slow ticks read details too (detail_reader.h): somebody looks at them.
+  // Until that time the slow ticks read details too (detail_reader.h).
   void WantDetails(base::MonoTime until);
-  // How long the rounds so far took, in seconds; rounds in which the driver could not be asked left out.
+  // The durations of all rounds, in seconds, without rounds in which the driver did not answer.
   base::Histogram Rounds() const;
 
-  // To be called about every half `call_limit`. No system call while nothing is stuck.
+  // Call it about every half `call_limit`. Makes no system call while nothing is stuck.
   void CheckWatchdog();
 
  private:
   class Core;
-  std::shared_ptr<Core> core_;  // shared with threads that may stay in a driver call after our end
+  std::shared_ptr<Core> core_;  // shared with threads that may be in a driver call after the sampler's end
   bool left_a_thread_ = false;
 };
 

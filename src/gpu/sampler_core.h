@@ -1,9 +1,9 @@
 // Internal to the sampler: its state and its threads.
 //
-// Each GPU is a task, each thread a lane with tasks. One lane has them all, and the driver's loading, its
-// errors and its division into instances too; a task whose reads are slow or hang gets a lane of its own, and
-// comes back when it is quick again. All of it is guarded by one mutex, which nobody holds in a driver call.
-// The threads share the core: one that is stuck in a call may outlive the sampler.
+// Each GPU is a task, and each thread is a lane with tasks. One lane has all tasks, and it also loads the
+// driver, asks for its errors and looks at the instances. A task whose reads are slow or hang gets a lane of
+// its own, and returns when it is quick again. One mutex guards everything, and no thread holds it during a
+// driver call. The threads share the core: a thread that is stuck in a call may outlive the sampler.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
       : settings_(settings), callbacks_(std::move(callbacks)), load_(std::move(load)) {}
 
   void Start();
-  bool Stop();  // true when a thread was left behind
+  bool Stop();  // true: a thread was left behind
   void SetPeriod(const std::string& uuid, base::Millis period);
   void Poke(const std::string& uuid);
   void PokeAll();
@@ -47,7 +47,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   static base::MonoTime Now() { return std::chrono::steady_clock::now(); }
   static base::MonoTime NextMultiple(base::MonoTime now, base::Millis period);  // the next one after `now`
 
-  // sampler_lanes.cc: threads, and who reads what on which.
+  // sampler_lanes.cc: the threads, and which GPUs each of them reads.
   void Run(const LanePtr& lane);
   void RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task, base::MonoTime now);
   static TaskPtr MostOverdue(const Lane& lane, base::MonoTime now);
@@ -58,7 +58,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void Rejoin(Lane& lane, const TaskPtr& task);
   std::vector<std::thread> TakeFinishedLanes();
 
-  // sampler_driver.cc: what one lane does for all of them.
+  // sampler_driver.cc: what one lane does for all GPUs.
   void LoadDriver(Lock& lock, const LanePtr& lane);
   void PollXids(Lock& lock, const LanePtr& lane);
   void LookAtDivision(Lock& lock, const LanePtr& lane);
@@ -69,7 +69,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void Wake(const Task& task);
   bool WantsXids() const { return nvml_ && !driver_gone_ && !polling_ && callbacks_.on_xid; }
   bool WantsDriver() const { return !nvml_ || driver_gone_ || incomplete_ || divided_anew_; }
-  // Not where only instances are others: no error of a GPU is to be missed for that.
+  // False if only the instances changed: no error of a GPU may be missed for that.
   bool WantsNewEvents() const { return !nvml_ || driver_gone_ || incomplete_; }
   bool WantsDivision() const { return nvml_ && !driver_gone_ && !looking_; }
 
@@ -81,21 +81,21 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   const SamplerCallbacks callbacks_;
   const LoadNvml load_;
 
-  std::mutex mutex_;  // everything below, tasks and lanes included
+  std::mutex mutex_;  // guards everything below, tasks and lanes included
   std::condition_variable exited_;
   bool stopping_ = false;
   std::vector<LanePtr> lanes_;
   std::map<std::string, TaskPtr> tasks_;
   std::shared_ptr<const driver::Nvml> nvml_;
-  bool driver_gone_ = false;  // it was there, and must be loaded anew
-  bool incomplete_ = false;   // some device could not be asked for its name
+  bool driver_gone_ = false;  // it was there, and must be loaded again
+  bool incomplete_ = false;   // some device did not report its name
   base::MonoTime load_due_{};
-  std::shared_ptr<XidPoll> xids_;  // nullptr: to be made anew
+  std::shared_ptr<XidPoll> xids_;  // nullptr: must be made again
   base::MonoTime xids_due_{};
   bool polling_ = false;  // by one lane, which may be stuck in it
   Divisions divisions_;   // of the inventory (reader.h)
   base::MonoTime division_due_{};
-  bool looking_ = false;       // at it; as polling_
+  bool looking_ = false;       // one lane looks at it, like polling_
   bool divided_anew_ = false;  // the inventory is out of date
   base::MonoTime details_until_{};
   base::Histogram rounds_{{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1}};
@@ -105,8 +105,8 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   std::optional<Inventory> told_;
 };
 
-// What a lane does in its turn for one GPU. The reader belongs to the lane's thread while it reads, the rest
-// is guarded by the core's mutex.
+// What a lane does in its turn for one GPU. While the lane's thread reads, it owns the reader; the core's
+// mutex guards everything else.
 struct Sampler::Core::Task {
   Task(std::string uuid, base::Millis rest) : reader(std::move(uuid)), period(rest) {}
   Reader reader;
@@ -116,10 +116,10 @@ struct Sampler::Core::Task {
   bool poked = false;
   bool failing = false;
   bool unresponsive = false;
-  std::shared_ptr<const driver::Nvml> new_nvml;  // to be given to the reader
+  std::shared_ptr<const driver::Nvml> new_nvml;  // the reader's next driver
   bool nvml_changed = false;
-  bool doubted = false;  // an instance that failed once: it may be gone
-  bool dropped = false;  // it is
+  bool doubted = false;  // an instance whose reading has failed once: it may be gone
+  bool dropped = false;  // the instance is gone
   int slow_rounds = 0;   // in a row
   int good_rounds = 0;
 };
@@ -128,12 +128,12 @@ struct Sampler::Core::Lane {
   std::thread thread;
   std::condition_variable wake;
   std::vector<std::shared_ptr<Task>> tasks;
-  std::shared_ptr<Task> current;                // being read
-  bool loading = false;                         // in the driver's loading
+  std::shared_ptr<Task> current;                // is being read
+  bool loading = false;                         // is loading the driver
   std::optional<base::MonoTime> in_call_since;  // a driver call is under way
-  bool stuck = false;                           // for longer than the limit
+  bool stuck = false;                           // the call takes longer than the limit
   bool exited = false;
-  bool loads_driver = false;  // this lane's duty too
+  bool loads_driver = false;  // this lane also does the driver's work for all GPUs
 };
 
 }  // namespace gpuman::gpu

@@ -1,5 +1,5 @@
-// What one of the sampler's threads does for all GPUs: loads the driver, hears of its errors, looks at how
-// GPUs are split.
+// What one of the sampler's threads does for all GPUs: it loads the driver, asks for its errors, and looks at
+// how GPUs are split.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@ namespace gpuman::gpu {
 
 using base::MonoTime;
 
-// With each slow tick: instances come and go without an event of the driver's.
+// Runs with each slow tick: the driver reports no event when an instance is made or removed.
 void Sampler::Core::LookAtDivision(Lock& lock, const LanePtr& lane) {
   const MonoTime now = Now();
   division_due_ = NextMultiple(now, settings_.slow_period);
@@ -81,7 +81,8 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
   lane->in_call_since = Now();
   lock.unlock();
 
-  // The old driver must be shut down before the new one is initialised, or the library stays as it is.
+  // The old driver must be shut down before the new one is initialised; otherwise the same library stays
+  // loaded.
   for (const auto& task : dropping) task->reader.SetNvml(nullptr);
   if (anew) nvml.reset();
   Inventory inventory;
@@ -101,7 +102,7 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
   driver_gone_ = divided_anew_ = false;
   divisions_ = DivisionsOf(inventory);
   incomplete_ = !inventory.problem.empty();
-  // A driver without devices is let go, so that a new one can be installed in its place.
+  // A driver without devices is released, so that a new one can be installed in its place.
   std::shared_ptr<const driver::Nvml> old = std::exchange(nvml_, nullptr);
   if (loaded && !inventory.gpus.empty()) TakeInventory(inventory, *loaded, old == *loaded, *lane);
   lock.unlock();
@@ -128,14 +129,14 @@ void Sampler::Core::TakeInventory(const Inventory& inventory, std::shared_ptr<co
     task->due = task->slow_due = {};
   }
   DropInstances(tasks);
-  // A GPU that is gone while the driver stays keeps its task, which reports it lost.
+  // A GPU that disappears while the driver stays keeps its task, which reports it lost.
   for (const auto& [uuid, task] : tasks_)
     if (!tasks.contains(uuid) && !task->dropped) tasks[uuid] = task;
   tasks_ = std::move(tasks);
   for (const auto& one : lanes_) one->wake.notify_all();
 }
 
-// Those that are not among `kept`: nobody looks at them any more.
+// Drops the instances that are not in `kept`: nobody reads them any more.
 void Sampler::Core::DropInstances(const std::map<std::string, TaskPtr>& kept) {
   for (const auto& [uuid, task] : tasks_) {
     if (!IsInstance(uuid) || kept.contains(uuid)) continue;

@@ -15,9 +15,10 @@ using base::MonoTime;
 
 namespace {
 
-// So many slow rounds in a row are the GPU's fault, not the scheduler's.
+// This many slow rounds in a row are the GPU's fault, not the scheduler's.
 constexpr int kSlowRounds = 3;
-// And so many good ones mean that it was a passing trouble: many processes starting at once is one.
+// This many good rounds mean that the trouble has passed; many processes that start at once are such a
+// trouble.
 constexpr int kGoodRounds = 100;
 
 }  // namespace
@@ -30,10 +31,10 @@ void Sampler::Core::AddLane(std::vector<TaskPtr> tasks, bool loads_driver) {
   StartThread(lane);
 }
 
-// When the system gives no thread, CheckWatchdog tries again.
+// If the system gives no thread, CheckWatchdog tries again.
 void Sampler::Core::StartThread(const LanePtr& lane) {
   try {
-    // The thread keeps core and lane alive for as long as it is in a call.
+    // The thread keeps core and lane alive while it is in a call.
     lane->thread = std::thread([core = shared_from_this(), lane] { core->Run(lane); });
     lane->exited = false;
     pthread_setname_np(lane->thread.native_handle(), "gpuman-sampler");
@@ -42,7 +43,7 @@ void Sampler::Core::StartThread(const LanePtr& lane) {
   }
 }
 
-// Leaves `task` to the thread of `lane`, and everything else the lane did to a new one.
+// Leaves `task` to the thread of `lane`, and gives everything else of the lane to a new one.
 void Sampler::Core::Isolate(Lane& lane, const TaskPtr& task) {
   std::vector<TaskPtr> others;
   for (auto& one : lane.tasks)
@@ -52,7 +53,7 @@ void Sampler::Core::Isolate(Lane& lane, const TaskPtr& task) {
   if (!others.empty() || loads_driver) AddLane(std::move(others), loads_driver);
 }
 
-// Back to the lane that the others share: one thread that looks at all GPUs in one go costs least.
+// Moves `task` back to the lane that the others share: one thread that reads all GPUs in one go costs least.
 void Sampler::Core::Rejoin(Lane& lane, const TaskPtr& task) {
   const auto home = std::find_if(lanes_.begin(), lanes_.end(), [&](const LanePtr& one) {
     return one.get() != &lane && one->loads_driver && !one->stuck && !one->exited;
@@ -63,7 +64,8 @@ void Sampler::Core::Rejoin(Lane& lane, const TaskPtr& task) {
   (*home)->wake.notify_all();
 }
 
-// Lanes that have nothing to do any more, out of the list; their threads, to be joined without the mutex.
+// Removes the lanes that have nothing to do any more from the list, and returns their threads. The caller
+// joins them without the mutex.
 std::vector<std::thread> Sampler::Core::TakeFinishedLanes() {
   std::vector<std::thread> finished;
   std::erase_if(lanes_, [&](const LanePtr& lane) {
@@ -155,7 +157,7 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   const bool is_first_failure =
       task->failing && IsInstance(task->reader.uuid()) && !std::exchange(task->doubted, true);
   if (!task->failing) task->doubted = false;
-  // With another driver loaded meanwhile, what this one said does not count.
+  // If another driver was loaded meanwhile, the answer of this one does not count.
   if (task->failing && !task->nvml_changed) {
     const bool gone = task->reader.driver_gone() || task->reader.device_gone();
     task->due = task->slow_due = Now() + (gone ? settings_.retry_period : settings_.slow_period);
@@ -174,7 +176,7 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   else if (task->good_rounds >= kGoodRounds && !lane->loads_driver)
     Rejoin(*lane, task);
   if (is_first_failure && !driver_gone_) {
-    // An instance that somebody removed is no GPU that was lost: what there is now is looked at first.
+    // A removed instance is not a lost GPU: the division is looked at first.
     task->due = task->slow_due = Now() + settings_.rest_period;
     division_due_ = {};
     for (const auto& one : lanes_) one->wake.notify_all();
@@ -201,12 +203,12 @@ void Sampler::Core::CheckWatchdog() {
       lane->stuck = true;
       if (lane->loading) {
         loading_hangs = true;
-        // Whoever loads the driver must not hold up GPUs that a working one still serves.
+        // The lane that loads the driver must not delay GPUs that a working driver still serves.
         if (!lane->tasks.empty()) AddLane(std::exchange(lane->tasks, {}), false);
         continue;
       }
       const TaskPtr task = lane->current;
-      if (!task) {  // asking for errors: what else it did goes on without it
+      if (!task) {  // stuck in asking for errors or instances: another lane takes the rest
         AddLane(std::exchange(lane->tasks, {}), std::exchange(lane->loads_driver, false));
         continue;
       }

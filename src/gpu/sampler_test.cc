@@ -1,5 +1,5 @@
-// The sampler on the simulated driver: what it reports, and what it does when the driver misbehaves. Waiting
-// is for reports; the deadlines only end a test that has failed.
+// Tests the sampler on the simulated driver: what it reports, and what it does when the driver misbehaves.
+// The tests wait for reports; the deadlines only end a test that has failed.
 #include "gpu/sampler.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using base::Millis;
 
 constexpr std::chrono::seconds kDeadline{60};
 
-// What the callbacks brought, to be waited for.
+// What the callbacks have received; a test can wait for it.
 class Reports {
  public:
   SamplerCallbacks Callbacks() {
@@ -52,7 +52,7 @@ class Reports {
                 const std::function<void()>& meanwhile = {}) {
     return AwaitIn(xids_, fits, meanwhile);
   }
-  // The first sample at or after `from` that fits; `meanwhile` is called now and then.
+  // Waits for the first sample at or after `from` that fits; calls `meanwhile` now and then.
   bool Await(const std::function<bool(const Sample&)>& fits, const std::function<void()>& meanwhile = {}) {
     return AwaitIn(samples_, fits, meanwhile);
   }
@@ -67,7 +67,7 @@ class Reports {
     inventories_.clear();
     xids_.clear();
   }
-  // Samples since the beginning, forgotten ones too.
+  // All samples since the beginning, also the forgotten ones.
   std::size_t total() const {
     const std::lock_guard lock(mutex_);
     return forgotten_ + samples_.size();
@@ -222,7 +222,7 @@ TEST_F(SimulatedSampler, ReportsNothingButSlowTicksWhileNothingHappens) {
     ASSERT_TRUE(reports_.Await(Of(2)));
   }
   sampler_->Stop();
-  // There were about 100 times as many rounds.
+  // There were about 100 times as many rounds as slow ticks.
   const auto ticks = (std::chrono::steady_clock::now() - began) / settings_.slow_period + 2;
   EXPECT_LE(reports_.total(), static_cast<std::size_t>(3 * ticks));
 }
@@ -268,7 +268,7 @@ TEST_F(SimulatedSampler, TellsALostGpuAndTakesItBack) {
 TEST_F(SimulatedSampler, TellsTheDriversErrorsAsTheyCome) {
   Start();
   ASSERT_TRUE(reports_.Await(Of(2)));
-  // The driver tells those who listen: whether it does by now shows in that it tells.
+  // The driver reports errors only to listeners: the first report shows that the sampler listens.
   const auto strike = [&](unsigned gpu, unsigned xid) {
     sim::PostEvent(machine_.shared(), gpu, driver::abi::nvmlEventTypeXidCriticalError, xid);
   };
@@ -371,7 +371,7 @@ TEST_F(SimulatedSampler, DoesNotLetASlowGpuHoldUpTheOthers) {
   Start();
   for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
   Break("nvmlDeviceGetMemoryInfo_v2", 1, 500);
-  // Until it has shown that it is slow, the others get one turn for each of its. Then they tick on.
+  // Until it counts as slow, the others get one turn for each of its turns. Then they run on their own.
   const auto turns_of_another = [&] {
     reports_.Forget();
     if (!reports_.Await(Of(1))) return std::ptrdiff_t{-1};
@@ -383,7 +383,7 @@ TEST_F(SimulatedSampler, DoesNotLetASlowGpuHoldUpTheOthers) {
   EXPECT_GE(turns, 3);
 }
 
-// This process's threads that look at GPUs.
+// The number of this process's threads that read GPUs.
 std::ptrdiff_t SamplerThreads() {
   std::ptrdiff_t threads = 0;
   std::error_code error;
@@ -529,7 +529,7 @@ TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
   EXPECT_GT(with_clock, 0u);
 }
 
-// The reader asks for links with the bus, every ten seconds; so it is given its own times here.
+// The reader reads the bus, and with it the links, every ten seconds; so the test sets its times.
 class SimulatedHealth : public SimulatedSampler {
  protected:
   HealthReading Look() {
@@ -570,7 +570,7 @@ TEST_F(SimulatedHealth, TheThresholdOfOnChipMemoryIsToldByDevicesThatHaveOne) {
   EXPECT_EQ(Look().sram_threshold_exceeded, std::nullopt);
 }
 
-// The first instance of a GPU: 1g.18gb at the first free place.
+// Makes the first instance of a GPU: 1g.18gb at the first free place.
 std::string Divide(sim::Shared& shared, unsigned gpu) {
   shared.gpu[gpu].mig_current.store(1);
   sim::MigInstance instance;

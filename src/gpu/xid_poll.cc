@@ -8,7 +8,7 @@ namespace gpuman::gpu {
 namespace {
 
 constexpr std::uint64_t kXid = driver::abi::nvmlEventTypeXidCriticalError;
-constexpr int kAtOnce = 256;  // a GPU that throws errors without end must not keep the thread
+constexpr int kAtOnce = 256;  // limits the time of one call for a GPU that reports errors without end
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::shared_ptr<XidPoll> XidPoll::Make(std::shared_ptr<const driver::Nvml> nvml,
   if (!events) return nullptr;
   const std::shared_ptr<XidPoll> poll(new XidPoll(nvml, std::move(*events)));
   for (const auto& uuid : uuids) {
-    if (IsInstance(uuid)) continue;  // its errors are told of its GPU
+    if (IsInstance(uuid)) continue;  // its errors are reported for its GPU
     const auto device = nvml->DeviceByUuid(uuid);
     const auto types = device ? nvml->SupportedEvents(*device) : tl::unexpected(device.error());
     if (types && (*types & kXid) != 0 && poll->events_.Add(*device, kXid)) poll->uuids_[*device] = uuid;

@@ -1,4 +1,4 @@
-// The driver's errors (Xids) as they come, asked for from time to time: the driver keeps them meanwhile.
+// Asks the driver from time to time for its errors (Xids); the driver keeps them meanwhile.
 //
 // One thread at a time. Keeps its driver loaded.
 #pragma once
@@ -21,11 +21,12 @@ struct XidSeen {
 
 class XidPoll {
  public:
-  // Of those GPUs that can report them; nullptr: none can now, or the driver has no events.
+  // For those of the GPUs that can report errors. nullptr: none can now, or the driver has no events.
   static std::shared_ptr<XidPoll> Make(std::shared_ptr<const driver::Nvml> nvml,
                                        const std::vector<std::string>& uuids);
 
-  // What came since, in order; nullopt: the driver cannot say any more, and this one is of no use.
+  // The errors since the last call, in order. nullopt: the driver cannot report any more, and this object is
+  // of no use.
   std::optional<std::vector<XidSeen>> Take();
 
  private:

@@ -13,7 +13,8 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// Growth happened within the last period, however long ago the last sample that was worth telling.
+// Growth counts as of the last period, even if the last reported sample is older: samples without a change
+// are not reported.
 void Observe(const Watched& watched, bool known, base::Millis period, base::MonoTime now,
              const CadenceSettings& settings, WatchedState& state) {
   if (watched.used > state.used) {

@@ -1,4 +1,4 @@
-// Sampling periods as the guard sets them; sizes in MiB, times in milliseconds.
+// The sampling periods that the guard sets; sizes in MiB, times in milliseconds.
 #include "guard/cadence.h"
 
 #include <gtest/gtest.h>
@@ -106,12 +106,12 @@ TEST(WatchedOn, ListsLimitsTheReserveAndUsersWithARule) {
   EXPECT_EQ(seen, expected);
 }
 
-// A program that climbs steadily out of nothing is watched at the fastest period when it passes its limit.
+// A program whose memory grows steadily from zero is sampled at the fastest period when it passes its limit.
 TEST(CadenceProperty, IsFastestWhenAClimbPassesTheLimit) {
   EXPECT_TRUE(rc::check("climb", [] {
     const double rate = *rc::gen::inRange(10, 100'000);  // MiB a second
     const auto ceiling = *rc::gen::inRange<std::uint64_t>(1, 200'000);
-    // Whoever needs less than two periods of rest to the limit jumps, as far as anybody can see.
+    // A program that reaches the limit within two periods of rest looks like a jump.
     RC_PRE(static_cast<double>(ceiling) / rate > 0.25);
     Watching w;
     std::int64_t now = 0, period = w.Period(0, 0, ceiling);

@@ -1,4 +1,5 @@
-// How something is ended: SIGTERM, the grace, SIGKILL, and SIGKILL again while it still shows on a GPU.
+// How a job or process is ended: SIGTERM, the grace, SIGKILL, and SIGKILL again while it is still listed on a
+// GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,7 +77,7 @@ void Continue(Round& round, const Target& target, const std::string& name, Endin
   }
   if (ending.stage != EndingStage::kKilled || round.now - ending.signalled_at < round.settings.kill_again)
     return;
-  // Only a look at the GPU that is newer than the last signal shows that it did not suffice.
+  // Only a sample that is newer than the last signal shows that the signal did not suffice.
   for (const auto& gpu : round.snapshot.gpus) {
     if (!round.IsFresh(gpu) || gpu.taken_at <= ending.signalled_at || !IsListed(target, gpu)) continue;
     round.actions.push_back(ActionFor(ActionKind::kKill, target));

@@ -31,7 +31,7 @@ base::Result<> Enforcer::Send(Action& action) {
     actuator_.Emit(std::move(told));
   };
   GPUMAN_TRY(actuator_.SignalJob(*action.job, signal, tell));
-  action.event.kind = {};  // told by then
+  action.event.kind = {};  // `tell` emits it
   return {};
 }
 
@@ -47,7 +47,8 @@ void Enforcer::Perform(std::vector<Action> actions) {
       actuator_.Announce(*action.job, action.event.reason, action.event.message);
     auto sent = Send(action);
     if (sent) continue;
-    // Ended by itself meanwhile; and what cannot be signalled is told of once, not with every attempt.
+    // kNotFound: the target has ended by itself. Without a kind: the failure was reported with the first
+    // attempt.
     if (sent.error().code == base::ErrorCode::kNotFound || action.event.kind.empty()) continue;
     Event failure = action.event;
     failure.kind = kSignalFailed;

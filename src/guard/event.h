@@ -1,4 +1,4 @@
-// What the guard tells: stored by the daemon, shown by `gpuman events`. Values.
+// The events of the guard: the daemon stores them, `gpuman events` shows them. Values.
 #pragma once
 
 #include <sys/types.h>
@@ -17,14 +17,14 @@ namespace gpuman::guard {
 using base::JobId;
 
 // `kind` is one of these words; scripts match on them.
-inline constexpr std::string_view kSoftLimit = "soft_limit";            // a job passed its soft limit
-inline constexpr std::string_view kHardLimit = "hard_limit";            // a job is being ended for its limit
-inline constexpr std::string_view kOverLimit = "over_limit";            // … is let be, for now
-inline constexpr std::string_view kDevicePressure = "device_pressure";  // … for the reserve of a GPU
+inline constexpr std::string_view kSoftLimit = "soft_limit";  // a job passed its soft limit
+inline constexpr std::string_view kHardLimit = "hard_limit";  // a job is being ended for its limit
+inline constexpr std::string_view kOverLimit = "over_limit";  // a job is over its limit, but may stay for now
+inline constexpr std::string_view kDevicePressure = "device_pressure";  // a job is ended for a GPU's reserve
 inline constexpr std::string_view kPressureSuspend =
-    "device_pressure_suspend";                                    // … is being suspended for it
+    "device_pressure_suspend";                                    // a job is suspended for a GPU's reserve
 inline constexpr std::string_view kSigkillSent = "sigkill_sent";  // after a grace, or again
-inline constexpr std::string_view kPressureUnrelieved = "device_pressure_unrelieved";  // nobody to end
+inline constexpr std::string_view kPressureUnrelieved = "device_pressure_unrelieved";  // nothing may be ended
 inline constexpr std::string_view kUsageUnknown = "usage_unknown";  // a limit cannot be held: no figures
 inline constexpr std::string_view kUnmanagedWarning = "unmanaged_warning";
 inline constexpr std::string_view kUnmanagedLimit = "unmanaged_limit";
@@ -33,17 +33,17 @@ inline constexpr std::string_view kGpuUnresponsive = "gpu_unresponsive";
 inline constexpr std::string_view kGpuBack = "gpu_back";
 inline constexpr std::string_view kSignalFailed = "signal_failed";
 
-// `data` keys: bytes are plain ("used", "limit", "soft", "free", "reserve", "total"); monotonic times end in
-// "_ns" ("sampled_ns": the sampling that decided began; "signal_ns", "sigkill_ns": the signal had been sent
-// to the whole tree); "signalled" counts processes.
+// Keys of `data`: plain names are bytes ("used", "limit", "soft", "free", "reserve", "total"). Names ending
+// in "_ns" are monotonic times ("sampled_ns": the deciding sample began; "signal_ns", "sigkill_ns": the
+// signal had been sent to the whole tree). "signalled" counts processes.
 struct Event {
   std::string kind;
   base::MonoTime at{};
   std::optional<JobId> job{};
   std::optional<std::string> gpu{};  // UUID
   std::optional<pid_t> pid{};
-  std::string reason{};   // the job's `reason` word: memory_limit, device_pressure; empty: nothing ordered
-  std::string message{};  // a sentence with the numbers in it; the job's `reason_detail`
+  std::string reason{};   // the job's `reason` word: memory_limit, device_pressure; empty: no order
+  std::string message{};  // a sentence with the numbers; the job's `reason_detail`
   std::map<std::string, std::int64_t> data{};
   friend bool operator==(const Event&, const Event&) = default;
 };

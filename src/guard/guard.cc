@@ -127,7 +127,7 @@ void Guard::OnSample(const gpu::Sample& sample) {
   unjudged_.insert(sample.uuid);
 }
 
-// What runs on a GPU that is split runs in one of its instances, and is looked at there.
+// A process on a split GPU runs in one of its instances and is attributed there.
 void Guard::Attribute(GpuStatus& status) {
   if (!status.gpu.split && HasFigures(status.sample))
     status.processes = attribution_.Attribute(status.gpu.uuid, *status.sample.processes);
@@ -161,7 +161,7 @@ JobUsage Guard::UsageOf(JobId job) const {
   return result;
 }
 
-// What is carried out may change jobs, and with them the snapshot: by then it is decided.
+// Actions may change jobs, and with them the snapshot; by then the decision is made.
 void Guard::Act() { enforcer_.Perform(Decide(snapshot_, settings_.policy, clock_.Mono(), state_)); }
 
 GpuSnapshot* Guard::SnapshotFor(const std::string& uuid) {
@@ -179,7 +179,7 @@ void Guard::RefreshJobs() {
   for (const auto& [id, job] : jobs_) snapshot_.jobs.push_back(SnapshotOf(job));
 }
 
-// The driver shows it with the GPU, and with no process.
+// The driver counts managed memory for the GPU, but for no process.
 base::Bytes Guard::ManagedOn(const GpuStatus& status) const {
   const auto known = managed_.find(status.gpu.uuid);
   if (known == managed_.end() || known->second.count == 0) return {};
@@ -240,7 +240,7 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
 
 void Guard::TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now) {
   if (before.state == now.state) return;
-  // With a GPU its instances are away: that is told once.
+  // If a GPU is away, so are its instances: only the GPU is reported.
   const auto* const parent = gpu.mig ? Find(gpu.mig->parent) : nullptr;
   if (parent && parent->sample.state != gpu::GpuState::kOk) return;
   Event event;

@@ -1,10 +1,10 @@
-// The guard as the daemon holds it: samples and jobs in, signals, events and sampling periods out.
+// The guard as the daemon uses it: it takes samples and jobs, and gives signals, events and sampling periods.
 //
-// The instances of a GPU that is split are judged like GPUs, each by its own size; the GPU itself is not, and
-// what runs in them is listed with them alone.
+// The guard judges the instances of a split GPU like GPUs, each by its own size. It does not judge the split
+// GPU itself, and processes in instances are listed with the instances only.
 //
-// Puts attribution, policy, cadence and enforcer together and keeps the latest view of every GPU, which
-// `status` reads too. Not thread-safe: lives on the event loop; the daemon drives time:
+// Combines attribution, policy, cadence and enforcer, and keeps the latest view of every GPU, which `status`
+// reads too. Not thread-safe: lives on the event loop. The daemon calls it:
 //   on every sample      -> OnSample
 //   at NextDeadline()    -> OnTime
 //   when a job changes   -> SetJob / RemoveJob
@@ -28,38 +28,38 @@
 
 namespace gpuman::guard {
 
-// A job that runs, or is about to. Percentages are resolved per GPU as GPUs are known.
+// A job that runs or is about to run. Percentages are resolved for each GPU when the GPU is known.
 struct GuardedJob {
   JobId id;
   std::string tag;
-  std::uint64_t run = 1;        // grows with every start of the command
+  std::uint64_t run = 1;        // increases with every start of the command
   base::MonoTime started_at{};  // of this run
   int priority = 128;
   bool shares = false;  // --share
   std::optional<base::SizeSpec> hard{};
   std::optional<base::SizeSpec> soft{};
-  std::vector<std::string> gpus{};  // UUIDs the limits hold on; empty: every GPU
+  std::vector<std::string> gpus{};  // UUIDs of the GPUs on which the limits hold; empty: every GPU
   std::optional<base::Millis> grace{};
-  std::optional<base::MonoTime> ending_since{};  // a stop was ordered by somebody else
+  std::optional<base::MonoTime> ending_since{};  // somebody else has ordered the end of the job
   gpu::JobRoot root{};                           // .job is `id`
 };
 
 struct GuardSettings {
   PolicySettings policy;
   CadenceSettings cadence;
-  std::optional<base::SizeSpec> reserve{};              // of every GPU
-  std::map<std::string, base::SizeSpec> gpu_reserve{};  // by UUID, instead
+  std::optional<base::SizeSpec> reserve{};              // for every GPU
+  std::map<std::string, base::SizeSpec> gpu_reserve{};  // by UUID; takes precedence
 };
 
 struct GpuStatus {
   gpu::Gpu gpu;
   gpu::Sample sample;                        // the latest, failed or not
-  std::vector<gpu::OwnedProcess> processes;  // the latest that the driver told
+  std::vector<gpu::OwnedProcess> processes;  // the latest list from the driver
 };
 
-// Sums of what the driver tells; a process whose memory it does not tell is not in them.
+// Sums of the driver's figures, without processes whose memory the driver does not report.
 struct JobUsage {
-  std::optional<base::Bytes> used;  // largest of its GPUs; nullopt: nothing known yet
+  std::optional<base::Bytes> used;  // the largest of its GPUs; nullopt: not known yet
   std::optional<base::Bytes> peak;  // of `used`, over this run
   std::map<std::string, base::Bytes> by_gpu;
 };
@@ -74,25 +74,26 @@ class Guard {
 
   void SetSettings(GuardSettings settings);
   void SetInventory(const gpu::Inventory& inventory);
-  // Adds the job or replaces what is known of it: a changed limit holds from the next sample on; poke the
-  // sampler to make that now.
+  // Adds the job or replaces what is known of it. A changed limit holds from the next sample on; poke the
+  // sampler to get that sample now.
   void SetJob(const GuardedJob& job);
   void RemoveJob(JobId job);
-  // gpuman's own processes, that now live: not touched, and nobody's. From the next sample on.
+  // Sets the pids of gpuman's own processes that live now: the guard does not touch them, and they belong to
+  // no job. From the next sample on.
   void SetOurs(std::set<pid_t> ours) { attribution_.SetOurs(std::move(ours)); }
-  // What the job's processes on the GPU count themselves; nullopt: not all of them do.
+  // The sum that the job's processes on the GPU count themselves; nullopt: not all of them count.
   void SetCounted(JobId job, const std::string& uuid, std::optional<base::Bytes> counted);
-  // Managed memory on the GPU, by those who count it. It gives way to whatever else needs the room, so what
-  // of it is there is as good as free. From the next sample on.
+  // The managed memory on the GPU, as the processes that use it count it. It makes room for any other
+  // allocation, so it counts as free. From the next sample on.
   void SetManaged(const std::string& uuid, base::Bytes bytes) { managed_[uuid] = bytes; }
-  // Where the job is, whenever that changes; it is on its GPU until something else is said.
+  // Where the job's memory is; call it when that changes. A job is on its GPU until this says otherwise.
   void SetResidency(JobId job, Residency residency);
-  // It was not suspended, though Actuator::SuspendJob asked for it.
+  // The job was not suspended, though Actuator::SuspendJob asked for it.
   void SetRefusal(JobId job, std::string why);
 
-  // Samples in two steps: what each says, then what follows from those that came since the last judgement.
-  // Between them belongs what is read together with them (SetCounted): a job is not judged by its new usage
-  // and its old count.
+  // Samples come in two steps: OnSample takes the figures, Judge decides by all samples since the last
+  // judgement. Call SetCounted between them with what was read together with the sample, so that a job is not
+  // judged by its new usage and its old count.
   void OnSample(const gpu::Sample& sample);
   void Judge();
   void OnTime();
@@ -103,17 +104,17 @@ class Guard {
   const GpuStatus* Find(const std::string& uuid) const;
   const std::map<std::string, GpuStatus>& Statuses() const { return gpus_; }  // by UUID
   JobUsage UsageOf(JobId job) const;
-  // What is kept free on the GPU; 0: nothing, or no such GPU.
+  // The reserve that is kept free on the GPU; 0: none, or no such GPU.
   base::Bytes ReserveOf(const std::string& uuid) const {
     const auto* status = Find(uuid);
     return status ? SnapshotOf(*status).reserve : base::Bytes{};
   }
-  // What others could take, that reserve included; 0: nothing, or not known.
+  // The free memory, including that reserve; 0: none, or not known.
   base::Bytes FreeOf(const std::string& uuid) const {
     const auto* status = Find(uuid);
     return status ? SnapshotOf(*status).free : base::Bytes{};
   }
-  // Of any process, on a GPU or not.
+  // The job of any process, on a GPU or not.
   gpu::Finding JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
 
  private:
@@ -139,9 +140,9 @@ class Guard {
   std::map<std::string, GpuStatus> gpus_;
   std::map<std::string, base::Bytes> managed_;  // by GPU
   std::map<JobId, GuardedJob> jobs_;
-  std::map<JobId, base::Bytes> peaks_;                           // of the present run
+  std::map<JobId, base::Bytes> peaks_;                           // of the current run
   std::map<JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU
-  std::set<std::string> unjudged_;                               // GPUs with a new sample
+  std::set<std::string> unjudged_;                               // GPUs with a sample that was not judged yet
   struct Suspension {
     Residency residency = Residency::kOnGpu;
     base::MonoTime since{};
@@ -149,7 +150,7 @@ class Guard {
   };
   std::map<JobId, Suspension> suspensions_;
   std::map<std::string, base::Millis> periods_;
-  Snapshot snapshot_;  // of all the above, kept up to date so that resting costs no copies
+  Snapshot snapshot_;  // everything above; kept up to date so that nothing is copied at rest
   State state_;
   CadenceState cadence_;
 };

@@ -1,4 +1,4 @@
-// The guard as the daemon holds it: samples in, signals and periods out. Sizes in MiB.
+// Tests the guard as the daemon uses it: samples in, signals and periods out. Sizes in MiB.
 #include "guard/guard.h"
 
 #include <fmt/format.h>
@@ -84,8 +84,8 @@ class GuardTest : public ::testing::Test {
     job.root = {.job = {7}, .keeper = {70, 70}, .owner = 1000};
     return job;
   }
-  // A sampling of GPU `index`, `milliseconds` after the start.
-  // `managed`: what the driver shows with the GPU and with no process.
+  // Gives a sample of GPU `index`, `milliseconds` after the start. `managed`: memory that the driver counts
+  // for the GPU and for no process.
   void Look(std::int64_t milliseconds, unsigned index, const std::map<pid_t, std::uint64_t>& processes,
             std::uint64_t managed = 0) {
     clock.now = At(milliseconds);
@@ -120,8 +120,8 @@ class GuardTest : public ::testing::Test {
   Table table;
   RecordingActuator actuator;
   std::vector<std::string> periods;
-  std::function<void()> read_with_it;  // between a sample and its judgement
-  bool judges = true;                  // each sample as it comes
+  std::function<void()> read_with_it;  // runs between a sample and its judgement
+  bool judges = true;                  // whether each sample is judged at once
   Guard guard{{}, table, actuator, clock, [this](const std::string& uuid, base::Millis period) {
                 periods.push_back(fmt::format("{} {}", uuid, period.count()));
               }};
@@ -136,7 +136,7 @@ TEST_F(GuardTest, EndsAJobWhoseTreePassesItsLimit) {
   EXPECT_EQ(actuator.last.job, JobId{7});
 }
 
-// GPU 0 is split into one instance of 1000 MiB; the driver lists what runs there with both.
+// GPU 0 is split into one instance of 1000 MiB; the driver lists the processes there with both.
 TEST_F(GuardTest, OfAGpuThatIsSplitItJudgesTheInstancesAlone) {
   gpu::Inventory inventory = guard.inventory();
   inventory.gpus[0].split = true;
@@ -213,7 +213,7 @@ TEST_F(GuardTest, JudgesAJobByWhatItCountsWhenTheSampleIsTaken) {
   guard.SetJob(Seven());
   guard.SetCounted({7}, "GPU-0", MiB(0));
   Look(0, 0, {});
-  // It has allocated, and its limit was lowered, since the sample before.
+  // Since the last sample the job has allocated, and its limit was lowered.
   auto job = Seven();
   job.hard = base::SizeSpec{MiB(300)};
   guard.SetJob(job);

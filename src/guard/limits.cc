@@ -1,4 +1,4 @@
-// Soft and hard limits of jobs on one GPU.
+// Holds the soft and hard limits of jobs on one GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ void Tell(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, std::str
   round.actions.push_back(std::move(action));
 }
 
-// Over its limit, and yet nothing that ending it would prevent: it gets no more memory as it is.
+// True if the job is over its limit but its processes take no more memory, so ending it would prevent
+// nothing.
 bool IsLetBe(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
              base::Bytes counted, const Usage& usage) {
   const auto overhead = std::min(round.settings.overhead.count, limit.count / 4);

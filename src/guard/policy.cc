@@ -62,7 +62,7 @@ Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes) {
 }
 
 std::set<std::string> DefaultProtectedNames() {
-  // comm is cut at 15 characters.
+  // The kernel cuts comm at 15 characters.
   return {"Xorg",
           "Xwayland",
           "X",
@@ -86,7 +86,7 @@ std::set<std::string> DefaultProtectedNames() {
 }
 
 bool IsProtected(const gpu::OwnedProcess& process, const PolicySettings& settings) {
-  if (process.id.start_time == 0) return true;  // we do not know who it is
+  if (process.id.start_time == 0) return true;  // it ended before we could read it
   if (process.ours) return true;
   if (!settings.protected_names.contains(process.name)) return false;
   return process.uid == uid_t{0} || process.kind != gpu::ProcessKind::kCompute;

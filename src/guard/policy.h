@@ -1,33 +1,34 @@
-// What the guard does about memory: Decide(snapshot, settings, now, state) -> actions. Pure.
+// What the guard decides about memory: Decide(snapshot, settings, now, state) -> actions. Pure.
 //
 // Rules, in order (policy_test.cc has them as a table):
-//  - Hard limit: a job whose processes on one GPU are known to hold more than its limit there is ended:
-//    SIGTERM, the grace, SIGKILL to the whole tree; at once SIGKILL when the grace is 0. Reason memory_limit.
-//    What has been ordered is carried through: a job that gives memory back during its grace is ended still.
-//    Unless all its processes there count their memory themselves (the shim, `counted`) and so take no more:
-//    then it is told once (over_limit), and let be while it is over by no more than `overhead`, which is what
-//    the driver takes for contexts, code and graphs; and for `lowered_patience` where its own count is over
-//    the limit, because that was lowered.
-//  - Soft limit: told once when passed, again only after usage fell below 95 % of it.
-//  - Reserve: while free memory of a GPU is below its reserve, one victim at a time is ended, reason
-//    device_pressure: over one of its limits first, then lowest priority, then who has no hard limit there,
-//    then newest. The next is chosen when the last has left the GPU and its memory had `settle` to come back,
-//    or after `victim_patience`. Any job on the GPU may be it. A process that gpuman does not manage only
-//    when `unmanaged_victims` is set, before all jobs, newest first; protected ones never.
-//    With `on_pressure` suspend a job that is chosen is not ended but suspended (suspension.cc), and ended
-//    when that was refused, failed or took longer than `suspend_patience`, and where it could not come back:
-//    it would not fit beside the reserve, or the driver does not tell what it holds. Who is off the GPU, or
-//    on the way there, is no victim. It comes back by itself when there has been room for it for
-//    `return_after` without a break; that doubles each time it has to leave again within `calm` of its
-//    return, up to `return_after_most`.
-//  - Unmanaged: per user and GPU, a warning or a ceiling for the sum of what was started outside gpuman. Over
-//    the ceiling the user's newest process there is ended, one at a time.
-//  - Unknown memory (nullopt) is neither zero nor a guess: sums are lower bounds, so a limit acts on what is
-//    certain; a job with a limit whose use is partly unknown is told of once (usage_unknown).
-//  - Failed samples and those older than `max_age`, or taken before the run of the job began, decide
-//    nothing. Only the SIGKILL that follows a SIGTERM needs no sample.
+//  - Hard limit: a job is ended if its processes on one GPU are known to hold more than its limit there:
+//    SIGTERM, the grace, SIGKILL to the whole tree; SIGKILL at once if the grace is 0. Reason memory_limit.
+//    The guard carries out what it has ordered: a job that gives memory back during its grace still ends.
+//    Exception: all processes of the job there count their memory themselves (the shim, `counted`), so they
+//    take no more. Then the guard reports that once (over_limit). It lets the job run while the job is over
+//    by no more than `overhead`, which the driver takes for contexts, code and graphs; and for
+//    `lowered_patience` if the job's own count is over the limit, because the limit was lowered.
+//  - Soft limit: reported once when passed, and again only after usage fell below 95 % of it.
+//  - Reserve: while free memory of a GPU is below its reserve, the guard ends one victim at a time, reason
+//    device_pressure. Jobs over one of their limits come first, then the lowest priority, then jobs without
+//    a hard limit there, then the newest. The guard chooses the next victim when the last one has left the
+//    GPU and its memory had `settle` to come back, or after `victim_patience`. Any job on the GPU may be a
+//    victim. A process that gpuman does not manage may be one only if `unmanaged_victims` is set: then these
+//    come before all jobs, the newest first. Protected processes never are victims.
+//    With `on_pressure` suspend the guard suspends the chosen job instead (suspension.cc). It ends the job if
+//    the suspension was refused, failed or took longer than `suspend_patience`, or if the job could not come
+//    back: it would not fit beside the reserve, or the driver does not report its memory. A job that is off
+//    the GPU, or on the way off, is no victim. It comes back by itself when there has been room for it for
+//    `return_after` without a break. That time doubles each time the job has to leave again within `calm` of
+//    its return, up to `return_after_most`.
+//  - Unmanaged: per user and GPU, a warning or a ceiling for the sum of the processes started outside gpuman.
+//    Over the ceiling the guard ends the user's newest process there, one at a time.
+//  - Unknown memory (nullopt) is neither zero nor a guess. Sums are lower bounds, so a limit acts only on
+//    known memory. A job with a limit whose use is partly unknown is reported once (usage_unknown).
+//  - A sample decides nothing if it failed, is older than `max_age`, or was taken before the job's run began.
+//    Only the SIGKILL that follows a SIGTERM needs no sample.
 //
-// Protected: processes named in `protected_names` (display servers) that do graphics or run as root, and
+// Protected are processes named in `protected_names` (display servers) that do graphics or run as root, and
 // gpuman's own.
 #pragma once
 
@@ -55,15 +56,15 @@ enum class UnmanagedMode { kWarn, kEnforce };
 enum class OnPressure { kEnd, kSuspend };
 
 struct UnmanagedRule {
-  std::optional<uid_t> uid;  // nullopt: every user without a rule of their own, except root
-  base::SizeSpec ceiling;    // of the user's unmanaged processes on one GPU, together
+  std::optional<uid_t> uid;  // nullopt: every user without an own rule, except root
+  base::SizeSpec ceiling;    // for the sum of the user's unmanaged processes on one GPU
   UnmanagedMode mode = UnmanagedMode::kWarn;
 };
 
 std::set<std::string> DefaultProtectedNames();
 
 struct PolicySettings {
-  base::Millis grace{0};  // for jobs that name none, and for unmanaged processes
+  base::Millis grace{0};  // for jobs without a grace of their own, and for unmanaged processes
   std::vector<UnmanagedRule> unmanaged{};
   bool unmanaged_victims = false;
   std::set<std::string> protected_names = DefaultProtectedNames();  // comm
@@ -71,15 +72,15 @@ struct PolicySettings {
   base::Bytes overhead = base::MiB(256);  // at most a quarter of the limit
   base::Millis lowered_patience{10'000};
   base::Millis settle{250};
-  base::Millis share_patience{10'000};  // with jobs that share the GPU: they are moved out of the way
+  base::Millis share_patience{10'000};  // jobs that share the GPU are moved off it meanwhile
   base::Millis victim_patience{10'000};
   OnPressure on_pressure = OnPressure::kEnd;
-  base::Millis suspend_patience{60'000};  // for a victim to be off the GPU
-  base::Millis suspend_again{300'000};    // one that could not be suspended is not asked to before
+  base::Millis suspend_patience{60'000};  // the time for a victim to leave the GPU
+  base::Millis suspend_again{300'000};    // the time before a job that was not suspended is asked again
   base::Millis return_after{10'000};
   base::Millis return_after_most{600'000};
   base::Millis calm{300'000};
-  base::Millis kill_again{1000};  // SIGKILL is repeated this often while the job still shows on a GPU
+  base::Millis kill_again{1000};  // until the next SIGKILL while it is still listed on a GPU
 };
 
 struct GpuSnapshot {
@@ -95,15 +96,15 @@ struct GpuSnapshot {
 struct JobLimit {
   std::optional<base::Bytes> soft;
   std::optional<base::Bytes> hard;
-  // What the job's processes count there themselves; nullopt: not all of them do.
+  // The sum that the job's processes count there themselves; nullopt: not all of them count.
   std::optional<base::Bytes> counted;
   friend bool operator==(const JobLimit&, const JobLimit&) = default;
 };
 
-// A job between its GPU and the host's memory: kOff is suspended.
+// Where the job's memory is, between its GPU and host memory. kOff: the job is suspended.
 enum class Residency { kOnGpu, kLeaving, kOff, kReturning };
 
-// Why a job was not suspended that was to be.
+// Why a job was not suspended although the guard asked for it.
 struct Refusal {
   base::MonoTime at{};
   std::string why;
@@ -111,15 +112,16 @@ struct Refusal {
 
 struct JobSnapshot {
   JobId id;
-  std::string tag;                         // for messages
-  std::uint64_t run = 1;                   // grows with each start of its command: a new run is a new chance
-  base::MonoTime started_at{};             // of the run
-  int priority = 128;                      // higher is more important
+  std::string tag;              // for messages
+  std::uint64_t run = 1;        // increases with each start of the command: a new run gets a new chance
+  base::MonoTime started_at{};  // of the run
+  int priority = 128;           // higher is more important
   std::map<std::string, JobLimit> limits;  // by GPU; percentages resolved
   std::optional<base::Millis> grace;
-  // Somebody else is ending it: no victim any more, but its memory is waited for. Its hard limit holds still.
+  // Somebody else is ending the job: it is no victim any more, but its memory is awaited. Its hard limit
+  // still holds.
   std::optional<base::MonoTime> ending_since;
-  bool shares = false;  // its memory is moved off the GPU where others need it
+  bool shares = false;  // its memory is moved off the GPU if others need the room
   Residency residency = Residency::kOnGpu;
   base::MonoTime residency_since{};
   std::optional<Refusal> refusal{};  // the last
@@ -132,17 +134,17 @@ struct Snapshot {
 
 enum class ActionKind { kTell, kTerminate, kKill, kSuspend };
 
-// kTell: the event only. kTerminate, kKill: a signal to `job`, the whole tree, or to `process`; exactly one
-// of them is set. `first`: nothing was sent to this target before, so its reason has to be announced.
-// kSuspend: `job` is to leave its GPU, for the event's reason and message, and to come back by itself.
+// kTell: only the event. kTerminate, kKill: a signal to `job` (the whole tree) or to `process`; exactly one
+// of them is set. `first`: no signal was sent to this target before, so its reason must be announced.
+// kSuspend: `job` must leave its GPU, for the event's reason and message, and comes back by itself.
 struct Action {
   ActionKind what = ActionKind::kTell;
   std::optional<JobId> job{};
   std::optional<base::ProcessId> process{};
   bool first = false;
-  bool note_in_log = false;  // the message belongs into the job's log too
+  bool note_in_log = false;  // the message also belongs in the job's log
   Event event;
-  base::Millis return_after{0};  // kSuspend: for how long there has to be room before it comes back
+  base::Millis return_after{0};  // kSuspend: there must be room for this long before the job comes back
 };
 
 // --- State: what Decide remembers between calls. Start with an empty one; nothing else writes to it. ---
@@ -151,7 +153,7 @@ enum class EndingStage { kNone, kTerminating, kKilled };
 
 struct Ending {
   EndingStage stage = EndingStage::kNone;
-  std::string gpu;  // where the cause lay
+  std::string gpu;  // where the cause was
   std::string reason;
   std::string message;
   base::MonoTime kill_at{};       // kTerminating: when the grace ends
@@ -164,14 +166,14 @@ struct JobState {
   Ending ending;
   std::set<std::string> over_soft;  // GPUs
   std::set<std::string> unknown_told;
-  std::map<std::string, base::MonoTime> over_hard_since{};  // GPUs on which it is let be
-  std::optional<base::MonoTime> asked_to_leave{};           // and has not left since
-  unsigned departures = 0;                                  // for pressure, with no calm in between
+  std::map<std::string, base::MonoTime> over_hard_since{};  // GPUs on which it may stay over its limit
+  std::optional<base::MonoTime> asked_to_leave{};           // and it has not left since
+  unsigned departures = 0;                                  // for pressure, without `calm` in between
   bool away = false;
   base::MonoTime back_at{};
 };
 
-// A job, or else a process that is none's.
+// A job, or a process that belongs to no job.
 struct Target {
   std::optional<JobId> job;
   base::ProcessId process;
@@ -179,15 +181,15 @@ struct Target {
 };
 
 struct GpuPressure {
-  std::optional<Target> victim;               // in flight: being ended, for whatever reason
+  std::optional<Target> victim;               // is being ended, for any reason, or suspended
   std::optional<base::MonoTime> victim_gone;  // the first sample without it
   bool unrelieved_told = false;
-  std::optional<base::MonoTime> since;  // free memory is below the reserve
+  std::optional<base::MonoTime> since;  // since when free memory is below the reserve
 };
 
 struct State {
   std::map<JobId, JobState> jobs;
-  std::map<base::ProcessId, Ending> processes;  // unmanaged ones being ended
+  std::map<base::ProcessId, Ending> processes;  // unmanaged processes that are being ended
   std::map<std::string, GpuPressure> pressure;  // by GPU
   std::set<std::pair<std::string, uid_t>> unmanaged_told;
 };
@@ -195,15 +197,15 @@ struct State {
 std::vector<Action> Decide(const Snapshot& snapshot, const PolicySettings& settings, base::MonoTime now,
                            State& state);
 
-// When Decide has something to do even if no sample comes: the end of the next grace.
+// When Decide must be called even without a sample: the end of the next grace.
 std::optional<base::MonoTime> NextDeadline(const State& state);
 
-// --- Parts of the rules that others need too. ---
+// --- Parts of the rules that other files need too. ---
 
 struct Usage {
-  base::Bytes known;  // sum of what the driver tells
+  base::Bytes known;  // sum of the driver's figures
   unsigned processes = 0;
-  unsigned unknown = 0;  // processes whose memory it does not tell
+  unsigned unknown = 0;  // processes whose memory the driver does not report
 };
 Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes);  // on one GPU
 

@@ -1,5 +1,5 @@
-// What must hold of the guard on any machine: made-up ones run for a while, with processes that grow, shrink
-// and, when signalled, go away at once, later or never.
+// Properties of the guard on any machine: random machines run for a while, with processes that grow, shrink
+// and, after a signal, end at once, later or never.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -17,7 +17,7 @@ struct World {
   PolicySettings settings;
   std::vector<JobSnapshot> jobs;
   std::vector<GpuSnapshot> gpus;
-  std::map<Target, std::int64_t> leaving;  // when it goes away
+  std::map<Target, std::int64_t> leaving;  // when the target ends
 };
 
 Target TargetOfProcess(const gpu::OwnedProcess& process) {
@@ -63,7 +63,7 @@ World MakeWorld() {
   return world;
 }
 
-// Everything moves on by a step; `now` in milliseconds.
+// Advances everything by a step; `now` in milliseconds.
 void Move(World& world, std::int64_t now) {
   for (auto& gpu : world.gpus) {
     gpu.ok = *rc::gen::inRange(0, 10) != 0;
@@ -78,7 +78,7 @@ void Move(World& world, std::int64_t now) {
       if (*rc::gen::inRange(0, 12) == 0) process.memory.reset();
       used += process.memory.value_or(base::Bytes{});
     }
-    gpu.used = std::min(used, gpu.total);  // what processes tell may overlap
+    gpu.used = std::min(used, gpu.total);  // the figures of processes may overlap
     gpu.free = gpu.total - gpu.used;
   }
 }
@@ -99,7 +99,7 @@ const gpu::OwnedProcess* Find(const World& world, base::ProcessId id) {
   return nullptr;
 }
 
-// An end may begin only for a reason that the sample shows.
+// An end may begin only for a cause that the sample shows.
 void CheckCause(const World& world, const Action& action, base::MonoTime now) {
   const GpuSnapshot& gpu = GpuOf(world, action);
   RC_ASSERT(Fresh(world, gpu, now));
@@ -145,7 +145,7 @@ TEST(GuardProperty, ActsOnlyWithACauseAndAlwaysWithOne) {
           RC_ASSERT(begun.contains(Target{job.id, {}}));
         }
     }
-    // Whoever was asked to end is killed in the end, with samples or without.
+    // Every target that was asked to end is killed in the end, with samples or without.
     for (auto& gpu : world.gpus) gpu.ok = false;
     Decide({world.gpus, world.jobs}, world.settings, At(10'000), state);
     RC_ASSERT(!NextDeadline(state));

@@ -1,4 +1,4 @@
-// The guard's rules, as tables. Sizes are MiB, times are milliseconds.
+// Tests the guard's rules with tables. Sizes are MiB, times are milliseconds.
 #include "guard/policy.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// One story: the state goes on from call to call.
+// One story: all calls use the same state.
 struct Story {
   PolicySettings settings;
   State state;
@@ -287,7 +287,7 @@ TEST(Reserve, ChoosesOverItsLimitThenLowestPriorityThenUnlimitedThenNewest) {
       processes.push_back(Process(static_cast<pid_t>(one.id), one.id, 1000));
       jobs.push_back(Job(one.id, one.hard, one.over_soft ? 900 : 0));
       jobs.back().priority = one.priority;
-      story.state.jobs[{one.id}] = {1, {}, {"GPU-0"}, {}};  // told before
+      story.state.jobs[{one.id}] = {1, {}, {"GPU-0"}, {}};  // over_soft: already told
     }
     EXPECT_THAT(story.Next(0, {Tight(0, 499, processes)}, jobs),
                 ElementsAre(fmt::format("kill job {} device_pressure", row.victim)))
@@ -433,13 +433,13 @@ TEST(Reserve, MayChooseAJobWhoseMemoryIsUnknownButNoneWithoutAny) {
               ElementsAre("kill job 7 device_pressure"));
 }
 
-// --- Outside gpuman ---
+// --- Suspension for the reserve ---
 
-// The reserve of 1000 on a GPU of 10000, and jobs that leave it.
+// A reserve of 1000 on a GPU of 10000, and jobs that leave it.
 struct PressureStory : Story {
   PressureStory() { settings.on_pressure = OnPressure::kSuspend; }
 
-  // `free` follows from who is on the GPU.
+  // `free` follows from the processes on the GPU.
   std::vector<std::string> Look(std::int64_t now, std::vector<gpu::OwnedProcess> processes) {
     auto gpu = Gpu(now, std::move(processes));
     gpu.reserve = base::MiB(1000);
@@ -452,7 +452,7 @@ struct PressureStory : Story {
     Of(id).residency = residency;
     Of(id).residency_since = At(now);
   }
-  // Leaves when it is asked to, and comes back.
+  // Lets a job leave when it is asked to, and come back.
   void Leave(std::int64_t id, std::int64_t now) {
     Residency(id, guard::Residency::kOff, now);
     Look(now, {Process(2, 8, 4000)});
@@ -492,7 +492,7 @@ TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
   EXPECT_THAT(story.Look(30'000, story.full), IsEmpty());
   story.Residency(7, Residency::kOff, 40'000);
   EXPECT_THAT(story.Look(40'010, story.full), IsEmpty()) << "its memory comes back";
-  // What stays of it on the device is no reason to choose it again, nor to end it.
+  // What is left of its memory on the GPU is no reason to choose it again, nor to end it.
   const std::vector<gpu::OwnedProcess> later{Process(1, 7, 4), Process(2, 8, 4000),
                                              Process(3, std::nullopt, 5500)};
   EXPECT_THAT(story.Look(41'000, later), ElementsAre("suspend job 8 for 10s"));

@@ -1,4 +1,4 @@
-// The reserve of one GPU: who is ended, or suspended, when free memory falls below it.
+// The reserve of one GPU: which job or process is ended, or suspended, when free memory falls below it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,15 +10,15 @@ namespace gpuman::guard {
 namespace {
 
 struct Candidate {
-  const gpu::OwnedProcess* process = nullptr;  // unmanaged; else `job`
+  const gpu::OwnedProcess* process = nullptr;  // set: an unmanaged process; otherwise `job`
   const JobSnapshot* job = nullptr;
-  bool over = false;   // one of its limits
-  bool bound = false;  // by a hard limit
+  bool over = false;   // is over one of its limits
+  bool bound = false;  // has a hard limit
   Usage usage;
 };
 
-// The order of victims, first to be ended first; total, so that the choice never depends on how things are
-// stored.
+// The order of victims; the first is ended first. It is a total order, so that the choice does not depend on
+// how things are stored.
 bool GoesBefore(const Candidate& a, const Candidate& b) {
   if ((a.job == nullptr) != (b.job == nullptr)) return a.job == nullptr;
   if (!a.job)
@@ -26,7 +26,7 @@ bool GoesBefore(const Candidate& a, const Candidate& b) {
            std::tie(b.process->id.start_time, b.process->id.pid);
   if (a.over != b.over) return a.over;
   if (a.job->priority != b.job->priority) return a.job->priority < b.job->priority;
-  // Who keeps to a limit was promised that memory.
+  // A job with a hard limit was promised its memory.
   if (a.bound != b.bound) return b.bound;
   return std::tie(a.job->started_at, a.job->id) > std::tie(b.job->started_at, b.job->id);
 }
@@ -61,8 +61,8 @@ std::string WhyThisOne(const Candidate& victim) {
   return fmt::format("priority {}, the newest of the lowest", victim.job->priority);
 }
 
-// True while somebody's memory is on its way back. Whoever is being ended or suspended on this GPU, for
-// whatever reason, is what to wait for.
+// True while memory of a target is on its way back. The target may be ended or suspended on this GPU for any
+// reason.
 bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu) {
   if (!pressure.victim) {
     for (const auto& process : gpu.processes)
@@ -81,7 +81,7 @@ bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu)
   if (gpu.taken_at - *pressure.victim_gone < round.settings.settle) return true;
   pressure.victim.reset();
   pressure.victim_gone.reset();
-  // Somebody else may be leaving too.
+  // Another target may be leaving too.
   return WaitsForMemory(round, pressure, gpu);
 }
 
@@ -107,7 +107,7 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
     return;
   }
   if (gpu.reserve >= gpu.total) {
-    // A slip of the pen must not end every job on the machine.
+    // A mistyped reserve must not end every job on the machine.
     return TellUnrelieved(
         round, pressure, gpu,
         fmt::format("the reserve of {} set for {} is not smaller than the GPU: it is not held",
@@ -124,7 +124,7 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
                     Exactly(gpu.free), Exactly(gpu.reserve)));
   }
 
-  // What the daemon sees as gone for those who share the GPU leaves by itself.
+  // The daemon moves the memory of jobs that share the GPU away by itself, so the guard gives it time.
   if (victim->job && victim->job->shares && gpu.taken_at - *pressure.since < round.settings.share_patience)
     return;
 

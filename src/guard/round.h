@@ -1,4 +1,4 @@
-// One call of Decide, for the files that hold its rules. Internal to the policy.
+// One call of Decide, for the files with its rules. Internal to the policy.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct Round {
   }
 };
 
-// Why something is to be ended.
+// Why a job or process must end.
 struct Cause {
   std::string kind;    // of the event
   std::string reason;  // the job's reason word
@@ -30,28 +30,27 @@ struct Cause {
   std::map<std::string, std::int64_t> data{};
 };
 
-// --- endings.cc: SIGTERM, grace, SIGKILL, and again. ---
+// --- endings.cc: SIGTERM, grace, SIGKILL, and SIGKILL again. ---
 
-// Forgets jobs that are gone, runs that are over and processes that left every GPU.
+// Forgets removed jobs, ended runs, and processes that have left every GPU.
 void ForgetEnded(Round& round);
-// Carries through what was ordered before.
+// Continues the endings that were ordered before.
 void ContinueEndings(Round& round);
-// Begins to end the job or process; nothing happens when that has begun already.
+// Begins to end the job or process; does nothing if that has begun already.
 void EndJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause);
 void EndProcess(Round& round, const gpu::OwnedProcess& process, const GpuSnapshot& gpu, Cause cause);
-// True while `target` is being ended and its memory may be expected to come back.
+// True while `target` is being ended and its memory can be expected back.
 bool IsLeaving(const Round& round, const Target& target);
 bool IsListed(const Target& target, const GpuSnapshot& gpu);
 Target TargetOf(const gpu::OwnedProcess& process);
 
 // --- suspension.cc: jobs that leave the GPU instead of being ended. ---
 
-// Keeps up with who has left and who has come back.
+// Notes which jobs have left and which have come back.
 void FollowSuspensions(Round& round);
-// True while the job is on its way off the GPU, whoever wished it, and its memory may be expected to come
-// back.
+// True while the job is on its way off the GPU, whoever ordered it, and its memory can be expected back.
 bool IsGoingOff(const Round& round, const JobSnapshot& job);
-// Why a victim is ended though the policy is to suspend; nullopt: it is to be suspended.
+// Why a victim is ended although the policy says suspend; nullopt: it is to be suspended.
 std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot& job, const GpuSnapshot& gpu,
                                            const Usage& usage);
 void SuspendJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause);
@@ -62,12 +61,12 @@ void HoldLimits(Round& round, const GpuSnapshot& gpu);
 void HoldUnmanaged(Round& round, const GpuSnapshot& gpu);
 void HoldReserve(Round& round, const GpuSnapshot& gpu);
 
-// Started outside gpuman, and the guard may do something about it.
+// A process that was started outside gpuman and is not protected.
 bool IsUnmanaged(const gpu::OwnedProcess& process, const PolicySettings& settings);
 // The rule for this user; nullptr: none.
 const UnmanagedRule* RuleFor(uid_t uid, const PolicySettings& settings);
 
-// --- How the messages are put together. ---
+// --- How messages are composed. ---
 
 inline std::int64_t Count(base::Bytes bytes) { return static_cast<std::int64_t>(bytes.count); }
 std::int64_t Nanoseconds(base::MonoTime time);
@@ -76,7 +75,7 @@ std::string NameOf(const JobSnapshot& job);
 std::string NameOf(const GpuSnapshot& gpu);
 std::string NameOf(const gpu::OwnedProcess& process);
 
-// Usage stays this far below a limit before its being passed is told again.
+// Usage must fall this far below a limit before passing it is reported again.
 constexpr base::Bytes FallenBelow(base::Bytes limit) { return {limit.count - limit.count / 20}; }
 
 }  // namespace gpuman::guard

@@ -1,4 +1,4 @@
-// For the guard's tests: a machine written down in a few lines, and a readable form of what the guard does.
+// For the guard's tests: describes a machine in a few lines, and the guard's actions in words.
 #pragma once
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ inline GpuSnapshot Gpu(std::int64_t at, std::vector<gpu::OwnedProcess> processes
   return gpu;
 }
 
-// A job with its limits in MiB on GPU 0 and GPU 1; 0: none.
+// A job with its limits in MiB on GPU 0 and GPU 1; 0: no limit.
 inline JobSnapshot Job(std::int64_t id, std::uint64_t hard = 0, std::uint64_t soft = 0) {
   JobSnapshot job;
   job.id = {id};
@@ -52,8 +52,8 @@ inline JobSnapshot Job(std::int64_t id, std::uint64_t hard = 0, std::uint64_t so
   return job;
 }
 
-// "suspend job 7 for 10s" (of room, before it comes back), "kill job 7 hard_limit", "terminate process 12
-// unmanaged_limit", "tell soft_limit job 7".
+// "suspend job 7 for 10s" (there must be room for 10 s before it comes back), "kill job 7 hard_limit",
+// "terminate process 12 unmanaged_limit", "tell soft_limit job 7".
 inline std::string Word(const Action& action) {
   std::string target;
   if (action.job) target = fmt::format(" job {}", action.job->value);

@@ -1,4 +1,4 @@
-// What users started outside gpuman, on one GPU.
+// Processes that users started outside gpuman, on one GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::map<uid_t, UserUse> ByUser(const GpuSnapshot& gpu, const PolicySettings& se
   return users;
 }
 
-// The newest that holds memory; ended ones that still show are waited for.
+// The newest process that holds memory; nullptr while a process that is being ended is still listed.
 const gpu::OwnedProcess* NextToEnd(const Round& round, const Processes& processes) {
   const gpu::OwnedProcess* newest = nullptr;
   for (const auto* process : processes) {

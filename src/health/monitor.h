@@ -1,12 +1,13 @@
-// The health of one GPU over time: what is wrong with it, since when, and what became of it.
+// The health of one GPU over time: its faults, since when they exist, and how they ended.
 //
-// A machine fed with readings and Xids; it reads no clock and calls nobody. A condition of the rules raises a
-// fault when it has held for the rule's time, and the fault is over when it has not held for as long as the
-// rule says; what could not be read changes nothing. An Xid of a kind that breaks the GPU raises one at once,
-// which ends with a reset of the GPU, a reboot of the machine, or the driver's own word that no recovery is
-// needed. A fault that somebody has acknowledged stays listed and counts for nothing, until it comes again.
+// A state machine that takes readings and Xids; it reads no clock and calls nobody. A condition of the rules
+// raises a fault when it has held for the rule's time. The fault is over when the condition has not held for
+// the rule's other time; a value that could not be read changes nothing. An Xid of a kind that breaks the GPU
+// raises a fault at once. That fault ends with a reset of the GPU, with a reboot of the machine, or when the
+// driver reports that no recovery is needed. An acknowledged fault stays listed and counts for nothing, until
+// it comes again.
 //
-// One thread. The record (record.h) brings it over restarts of the daemon and of the machine.
+// One thread. The record (record.h) keeps the faults over restarts of the daemon and of the machine.
 #pragma once
 
 #include <sys/types.h>
@@ -25,9 +26,9 @@
 namespace gpuman::health {
 
 struct MonitorSettings {
-  base::Millis xid_repeat{60'000};  // the same Xid within this of the last one is counted, and not told again
-  base::Millis driver_quiet{30'000};  // the driver has to ask for no recovery for so long to outrank an Xid
-  std::set<unsigned> ignored_xids{};  // told of, whatever they are
+  base::Millis xid_repeat{60'000};    // an Xid that breaks nothing is told again only after this pause
+  base::Millis driver_quiet{30'000};  // how long the driver must ask for no recovery to outrank an Xid
+  std::set<unsigned> ignored_xids{};  // only reported, whatever they mean
 };
 
 struct Now {
@@ -41,7 +42,7 @@ struct Fault {
   Action action = Action::kNone;
   std::string text;  // a sentence with the figures
   base::WallTime since{};
-  base::WallTime last{};  // an Xid: when it came last
+  base::WallTime last{};  // for an Xid: when it last came
   std::uint64_t count = 1;
   bool acknowledged = false;
   friend bool operator==(const Fault&, const Fault&) = default;
@@ -50,7 +51,7 @@ struct Fault {
 struct Xid {
   unsigned number = 0;
   std::optional<pid_t> pid{};
-  std::string text{};  // the driver's words, where the log has them
+  std::string text{};  // the driver's words, if the log has them
   base::WallTime at{};
 };
 
@@ -59,8 +60,8 @@ enum class Change { kRaised, kCleared, kAcknowledged, kTold };
 struct Notice {
   Change change = Change::kRaised;
   Fault fault;                 // kTold: state healthy
-  std::optional<pid_t> pid{};  // whose Xid it was
-  std::string why{};           // kCleared: what ended it
+  std::optional<pid_t> pid{};  // the process that had the Xid
+  std::string why{};           // kCleared: what ended the fault
 };
 using Notices = std::vector<Notice>;
 
@@ -76,17 +77,18 @@ class Monitor {
 
   Notices On(const Reading& reading, Now now);
   Notices On(const Xid& xid, Now now);
-  // The GPU was reset, or its driver loaded anew.
+  // The GPU was reset, or its driver was loaded again.
   Notices OnReset(Now now);
-  // `code`, or all faults when empty. `by` is a name for the notice. Nothing of that name: no notice.
+  // Acknowledges the fault `code`, or all faults if it is empty. `by` is a name for the notice. Without such
+  // a fault: no notice.
   Notices Acknowledge(const std::string& code, const std::string& by, Now now);
 
   Verdict verdict() const;
-  // The worst first, then the oldest.
+  // The most severe first, then the oldest.
   std::vector<Fault> faults() const;
 
-  // What an earlier monitor knew. `rebooted`: the machine was started anew since, which ends what a reset
-  // ends.
+  // Takes over the faults of an earlier monitor. `rebooted`: the machine was rebooted since, which ends all
+  // faults of Xids, and the others that a reset or a reboot ends.
   Notices Restore(std::vector<Fault> faults, bool rebooted, Now now);
   void SetSettings(MonitorSettings settings) { settings_ = std::move(settings); }
 
@@ -104,7 +106,7 @@ class Monitor {
   Watch watch_;
   std::map<std::string, Fault> faults_;
   std::map<std::string_view, Condition> conditions_;
-  std::map<unsigned, base::WallTime> told_;  // when an Xid that breaks nothing was told last
+  std::map<unsigned, base::WallTime> told_;  // when an Xid that breaks nothing last came
   std::optional<base::MonoTime> driver_quiet_since_;
   std::optional<std::uint64_t> double_bit_errors_;
   bool was_lost_ = false;

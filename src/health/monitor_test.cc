@@ -39,7 +39,7 @@ Words Strike(Monitor& monitor, unsigned xid, int at, std::optional<pid_t> pid = 
   return WordsOf(monitor.On(Xid{xid, pid, "", At(at).wall}, At(at)));
 }
 
-// A reading by time under which the rule holds, and one under which it does not.
+// For one rule: a reading, by time, for which it holds, and one for which it does not.
 struct Example {
   std::function<Reading(int)> bad, good;
 };
@@ -131,7 +131,7 @@ class EachRule : public ::testing::TestWithParam<std::string_view> {
   Monitor monitor_;
   int at_ = 0;
 
-  // A second a step, until it is raised; the fault it became.
+  // One step is a second. Runs until the fault is raised and returns it.
   Fault Raise() {
     for (; at_ < 20 * kMinute; ++at_)
       for (const auto& notice : monitor_.On(example_.bad(at_), At(at_)))
@@ -144,7 +144,7 @@ class EachRule : public ::testing::TestWithParam<std::string_view> {
     return std::any_of(faults.begin(), faults.end(),
                        [&](const auto& fault) { return fault.code == rule_.code; });
   }
-  // How many seconds without it until it was over; -1: never.
+  // Returns after how many seconds of good readings the fault was over; -1: never.
   int Clear() {
     const int begin = at_;
     for (; at_ < begin + 60 * kMinute; ++at_) {

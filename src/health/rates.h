@@ -1,4 +1,5 @@
-// How fast a counter grows, and how often something was the case, over a window of time. Pure; one thread.
+// How fast a counter grows, and in how many minutes something was seen, over a window of time. Pure; one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,17 @@
 
 namespace gpuman::health {
 
-// A counter that only grows, and begins again when its device is reset: what it shows then was counted since.
+// A counter that only grows, and starts at 0 again when its device is reset; its value then was counted
+// since.
 class GrowthOf {
  public:
   explicit GrowthOf(base::Millis window) : window_(window) {}
 
   void Add(base::MonoTime now, std::uint64_t counter);
-  // What was added within the window that ends with the last value; nullopt: fewer than two values.
+  // The growth within the window that ends with the last value; nullopt: fewer than two values.
   std::optional<std::uint64_t> Growth() const;
-  // The same for each `unit`, measured over the whole window: a burst is no rate. nullopt: known for less
-  // than that.
+  // The growth for each `unit`, measured over the whole window, so a burst does not count as a rate. nullopt:
+  // the values do not cover the whole window yet.
   std::optional<double> RatePer(base::Millis unit) const;
 
  private:
@@ -29,10 +31,10 @@ class GrowthOf {
   };
   base::Millis window_;
   std::uint64_t last_ = 0;
-  std::deque<Step> steps_;  // the first stands for the beginning of what is known
+  std::deque<Step> steps_;  // the first marks the beginning of the window
 };
 
-// In how many of the last minutes something was seen, each counted once.
+// In how many of the last minutes something was seen.
 class MinutesWith {
  public:
   explicit MinutesWith(int minutes) : minutes_(minutes) {}

@@ -1,4 +1,4 @@
-// What the rules look at: what was read of a GPU, and whether it could be.
+// The input of the rules: what was read of a GPU, and whether it could be read.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace gpuman::health {
 using gpu::Recovery;
 
 struct Reading : gpu::HealthReading {
-  bool missing = false;  // it was in this machine, and is not among the driver's GPUs
-  std::string lost{};    // why it cannot be talked to, as a sentence; empty: it can
-  std::string silent{};  // a driver call about it has not come back: for how long, as a sentence
+  bool missing = false;  // it was in this machine before, and the driver does not list it now
+  std::string lost{};    // why the GPU cannot be reached, as a sentence; empty: it can
+  std::string silent{};  // how long a driver call about it has not returned, as a sentence; empty: none
 };
-// Of a GPU that is missing, lost or silent nothing else means anything.
+// If a GPU is missing, lost or silent, the other fields have no meaning.
 
 }  // namespace gpuman::health

@@ -1,4 +1,4 @@
-// What is stored of the health of one GPU: one JSON object on one line, with its version.
+// The stored health of one GPU: one JSON object on one line, with its version.
 //
 //   {"boot":"6c3f…","faults":[{"acknowledged":false,"action":"reset","code":"xid_119","count":2,…}],"v":1}
 //
@@ -22,7 +22,7 @@ struct HealthRecord {
 
 std::string SerializeRecord(const HealthRecord& record);
 
-// kCorrupt for what SerializeRecord of this version did not write.
+// kCorrupt: SerializeRecord of this version did not write `text`.
 base::Result<HealthRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::health

@@ -13,7 +13,7 @@ using base::Millis;
 using Found = std::optional<std::string>;
 
 constexpr Millis kAtOnce{0};
-constexpr Millis kSoon{10'000};  // a fact that the driver tells may lag behind a reset
+constexpr Millis kSoon{10'000};  // the driver's figures may lag behind a reset
 constexpr Millis kMinute{60'000};
 constexpr Millis kTenMinutes{600'000};
 

@@ -1,4 +1,4 @@
-// The conditions under which a GPU is not healthy: a table, and what of it holds at this moment.
+// The conditions under which a GPU is not healthy: a table, and which of them hold now.
 //
 // Sources: DCGM's health checks, gpud, and NVIDIA's GPU memory error management (row remapping, page
 // retirement). Pure; a Watch belongs to one GPU and one thread.
@@ -21,23 +21,23 @@ struct Rule {
   std::string_view code;  // "row_remap_failed"
   State state = State::kDegraded;
   Action action = Action::kNone;
-  base::Millis raise_after{0};  // it has to hold for so long without a break
-  base::Millis clear_after{0};  // and not to hold for so long
+  base::Millis raise_after{0};  // the condition must hold for this long without a break
+  base::Millis clear_after{0};  // and must not hold for this long
   std::string_view meaning;     // for the documentation
 };
 
 std::span<const Rule> Rules();
 const Rule* RuleOf(std::string_view code);  // nullptr: there is none
 
-// PCIe replays a minute that a link of so many lanes may have (bit error rate 1e-12 at its speed).
-// nullopt for a generation that is not known.
+// The number of PCIe replays a minute that a link with this number of lanes may have (bit error rate 1e-12 at
+// its speed). nullopt: an unknown generation.
 std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes);
 
-// By rule: a sentence with its figures where it holds, nullopt where it does not. A rule that is missing
-// could not be looked at: it stays what it was.
+// By rule: a sentence with the figures if the condition holds, nullopt if it does not. A rule without an
+// entry could not be checked: its state does not change.
 using Looked = std::map<std::string_view, std::optional<std::string>>;
 
-// Whether each rule holds by what has been read so far.
+// Which conditions hold after all readings so far.
 class Watch {
  public:
   Looked Look(base::MonoTime now, const Reading& reading);

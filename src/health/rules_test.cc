@@ -25,7 +25,7 @@ TEST(Rules, HaveACodeAMeaningAndSomethingToDo) {
   EXPECT_EQ(RuleOf("nothing"), nullptr);
 }
 
-// Lanes times errors a minute at the bit error rate that PCIe allows.
+// The number of lanes times the errors a minute at the bit error rate that PCIe allows.
 TEST(Rules, ReplaysDependOnTheLink) {
   EXPECT_EQ(ReplaysAllowed(1, 16), 3U);
   EXPECT_EQ(ReplaysAllowed(3, 16), 8U);
@@ -79,7 +79,7 @@ TEST(Rules, LinkErrorsAreCountedBySecond) {
 TEST(Rules, WhatWasNotReadIsNotLookedAt) {
   Watch watch;
   const auto looked = watch.Look(SeenAt(0), {});
-  EXPECT_EQ(looked.size(), 3U);  // lost, silent, missing: that can always be said
+  EXPECT_EQ(looked.size(), 3U);  // lost, silent, missing: these are always known
 }
 
 TEST(Rules, OfALostGpuNothingElseIsKnown) {

@@ -1,4 +1,4 @@
-// What health says of a GPU: a state, and what a person is to do about it. Values; thread-safe.
+// The result of the health check of a GPU: a state, and what a person must do. Values; thread-safe.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,13 @@ namespace gpuman::health {
 // In order of severity: the state of a GPU is the worst of its faults.
 enum class State {
   kHealthy,
-  kDegraded,   // works; something wants a look, or a reset when it is idle
+  kDegraded,   // works; needs a look, or a reset when it is idle
   kUnhealthy,  // gets no new jobs
 };
 
-// What mends a fault, in the order of trying: replacing a GPU is never among them, what finds out whether it
-// is needed is. Of several faults the later one counts.
+// What mends a fault, in the order in which to try. Replacing a GPU is not in the list, but the test that
+// shows whether it is needed is. Of several faults the later action counts, unless the driver itself asks for
+// one.
 enum class Action {
   kNone,
   kRestartProgram,
@@ -40,7 +41,7 @@ std::optional<Action> ActionFromString(std::string_view word);
 // --gpu-reset".
 std::string_view AdviceOf(Action action);
 
-// A fault that is over with a reset of the GPU, and one that only a reboot of the machine ends.
+// Whether a reset of the GPU ends a fault with this action.
 bool IsEndedByReset(Action action);
 
 }  // namespace gpuman::health

@@ -1,4 +1,4 @@
-// What the driver's error numbers (Xid) mean for the GPU and for the program that met one: a table.
+// The meaning of the driver's error numbers (Xid) for the GPU and for the program that had one: a table.
 //
 // Source of the classes: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors), and what DCGM and gpud
 // do with them. Pure; thread-safe.
@@ -14,14 +14,14 @@ namespace gpuman::health {
 struct XidClass {
   unsigned xid = 0;
   std::string_view name;          // "GPU has fallen off the bus"
-  State state = State::kHealthy;  // what the GPU is from then on; kHealthy: it is told of, and that is all
+  State state = State::kHealthy;  // the GPU's state from then on; kHealthy: the Xid is only reported
   Action action = Action::kNone;
 };
 
-// Every number that is known, ascending.
+// All known numbers, ascending.
 std::span<const XidClass> XidClasses();
 
-// One that is not known is told of and changes nothing: drivers learn new ones.
+// An unknown number is reported and changes nothing: newer drivers have new numbers.
 XidClass ClassOf(unsigned xid);
 
 }  // namespace gpuman::health

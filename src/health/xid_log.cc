@@ -21,7 +21,7 @@ std::optional<Number> NumberOf(std::string_view text) {
   return number;
 }
 
-// The part up to the next comma, which is taken off `rest` with it.
+// The part up to the next comma; it is removed from `rest` with the comma.
 std::string_view TakeField(std::string_view& rest) {
   const auto comma = rest.find(',');
   const auto field = Trimmed(rest.substr(0, comma));
@@ -29,7 +29,7 @@ std::string_view TakeField(std::string_view& rest) {
   return field;
 }
 
-// "0000:3b:00" and "0000:3b:00.0" are the same: the driver leaves the function out.
+// "0000:3b:00" means "0000:3b:00.0": the driver leaves the function out.
 std::string Whole(std::string_view pci) {
   std::string whole(pci);
   std::transform(whole.begin(), whole.end(), whole.begin(), [](unsigned char c) { return std::tolower(c); });

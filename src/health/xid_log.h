@@ -1,4 +1,4 @@
-// Xids as the kernel's log tells them, for the time in which nobody listened to the driver's events. Pure.
+// Reads Xids from the kernel's log, for the time in which nobody listened to the driver's events. Pure.
 //
 //   NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
 #pragma once
@@ -14,16 +14,15 @@ namespace gpuman::health {
 struct LoggedXid {
   std::string pci;  // "0000:3b:00.0": domain, bus, device, function
   unsigned xid = 0;
-  std::optional<pid_t>
-      pid{};           // of the program, in the host's namespace; what the driver says as '<unknown>' is none
-  std::string text{};  // what follows
+  std::optional<pid_t> pid{};  // of the program, in the host's namespace; nullopt: '<unknown>'
+  std::string text{};          // the rest of the line
   friend bool operator==(const LoggedXid&, const LoggedXid&) = default;
 };
 
-// The Xid that a line tells; nullopt: it tells of none. Whatever stands before "NVRM" is passed over.
+// The Xid of a line; nullopt: the line has none. Text before "NVRM" is skipped.
 std::optional<LoggedXid> ParseXidLine(std::string_view line);
 
-// Whether NVML's bus id ("00000000:3B:00.0") means the device of the log ("0000:3b:00.0").
+// Whether NVML's bus id ("00000000:3B:00.0") names the device of the log ("0000:3b:00.0").
 bool IsSameDevice(std::string_view nvml_bus_id, std::string_view logged);
 
 }  // namespace gpuman::health

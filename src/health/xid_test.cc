@@ -16,7 +16,7 @@ std::vector<unsigned> Those(State state, Action action) {
   return numbers;
 }
 
-// NVIDIA's catalogue, by what is to be done.
+// NVIDIA's catalogue, grouped by what must be done.
 TEST(Xids, AreOfTheKindThatTheCatalogueSays) {
   using ::testing::ElementsAre;
   EXPECT_THAT(Those(State::kHealthy, Action::kRestartProgram),

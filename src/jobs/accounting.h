@@ -1,5 +1,5 @@
-// What one run of a job took of the machine: a row of the books that `gpuman stats` adds up, and that fair
-// share and quotas of GPU-hours are reckoned from. A plain value.
+// The account of one run of a job: a row that `gpuman stats` adds up, and from which fair share and quotas of
+// GPU-hours are calculated. A plain value.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,12 @@ struct RunAccount {
   std::string user;
   std::string project;
   std::vector<std::string> gpus;  // UUIDs
-  base::Bytes memory;             // of each of them that was its own; 0: not known
+  base::Bytes memory;             // the job's own share on each of them; 0: not known
   base::WallTime started{};
   base::WallTime ended{};
   base::Millis waited{0};
   base::Millis ran{0};           // without the time it was off the GPU
-  std::string outcome;           // the state that the run's end makes of a job
+  std::string outcome;           // the job's state after the end of this run
   std::optional<double> energy;  // joules; absent: not measured
 
   double GpuSeconds() const {

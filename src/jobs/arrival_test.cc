@@ -10,8 +10,7 @@ namespace {
 
 constexpr JobRange kJobs{{10}, {2509}};
 
-// A disk on which at most `room` jobs can be deleted between two times that the log is emptied, as it is by
-// each failure.
+// A disk on which at most `room` jobs can be deleted before the log is emptied; each failure empties it.
 class FullDisk {
  public:
   explicit FullDisk(std::size_t room) : room_(room) {

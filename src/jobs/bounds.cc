@@ -12,7 +12,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-constexpr std::size_t kPages = 32;  // of one word, with its NUL (MAX_ARG_STRLEN)
+constexpr std::size_t kPages = 32;  // the most of one word, with its NUL (MAX_ARG_STRLEN)
 
 Result<> TooLong(const std::string& what, std::size_t size, std::size_t most) {
   return Fail(ErrorCode::kInvalidArgument,

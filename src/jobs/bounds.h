@@ -1,4 +1,4 @@
-// What one job may be, and what one user may have: said before a job is taken. Pure.
+// The bounds of one job and of one user's jobs, checked before a job is accepted. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,19 @@
 
 namespace gpuman::jobs {
 
-// Of command and environment together, whatever the limit of the stack is: 3/4 of its usual limit of 8 MiB
-// (execve(2), since Linux 4.13).
+// The most bytes of command and environment together, whatever the stack's limit is: 3/4 of its usual limit
+// of 8 MiB (execve(2), since Linux 4.13).
 inline constexpr base::Bytes kMaxExecuted = base::MiB(6);
 
-// kInvalidArgument, with the numbers, for what no kernel executes: a word of more than 32 pages, or more than
-// kMaxExecuted. `page`: bytes. Where the stack's limit is low less is executed, which the job's end tells.
+// kInvalidArgument, with the numbers: no kernel executes this, since a word has more than 32 pages, or all
+// have more than kMaxExecuted. `page`: bytes. If the stack's limit is low the kernel executes less, and the
+// job's end reports that.
 base::Result<> CheckExecutable(const std::vector<std::string>& command, const Variables& environment,
                                std::size_t page);
 base::Result<> CheckExecutable(const std::vector<std::string>& command, const Variables& environment);
 
-// kUnsatisfiable, with the numbers. `held`: of the user's jobs that have not ended. A bound of 0 is none.
+// kUnsatisfiable, with the numbers. `held`: the text of the user's jobs that have not ended. A bound of 0
+// means no bound.
 base::Result<> CheckText(const std::string& user, base::Bytes held, base::Bytes more, base::Bytes bound);
 base::Result<> CheckRunning(const std::string& user, std::size_t running, std::size_t bound);
 

@@ -1,4 +1,4 @@
-// The environment that a job was submitted with. Jobs of one shell mostly have the same, so it is shared.
+// The environment with which a job was submitted. Jobs of one shell mostly have the same, so they share it.
 #pragma once
 
 #include <cstddef>

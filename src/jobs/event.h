@@ -1,4 +1,4 @@
-// One thing that happened, as it is stored and shown by `gpuman events`. A plain value.
+// One event, as the store keeps it and `gpuman events` shows it. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace gpuman::jobs {
 
 struct Event {
-  std::int64_t id = 0;  // grows; never used again
+  std::int64_t id = 0;  // ascending; never used again
   base::WallTime at{};
   std::string kind;
   std::optional<std::int64_t> job;

@@ -1,7 +1,7 @@
-// A job as gpuman keeps it: what was asked for, and how far it has got.
+// A job as gpuman keeps it: its request and its progress.
 //
 // This is the stored record (store.h) and the subject of the state machine (lifecycle.h). Plain values;
-// thread-compatible. Wall times are for people; nothing is decided by them.
+// thread-compatible. Wall times are for people; no decision uses them.
 #pragma once
 
 #include <sys/types.h>
@@ -27,10 +27,10 @@
 
 namespace gpuman::jobs {
 
-// Queued, held: waits for its start; held until it is released. Finished: status 0, or nobody told. Failed:
-// any other end nobody ordered, or none at all. Cancelled: its owner did not want it any more, started or
-// not. Timeout: its time limit ended it. Killed: gpuman ended it, by a limit, under pressure or because it
-// was asked to.
+// Queued: waits for its start. Held: waits until it is released. Finished: ended with status 0, or the status
+// is not known. Failed: ended in another way without an order, or was never started. Cancelled: its owner did
+// not want it any more, started or not. Timeout: its time limit ended it. Killed: gpuman ended it, because of
+// a limit, under pressure or because it was asked to.
 enum class JobState {
   kQueued,
   kHeld,
@@ -50,20 +50,20 @@ constexpr bool IsEnded(JobState state) {
   return state == JobState::kFinished || state == JobState::kFailed || state == JobState::kCancelled ||
          state == JobState::kTimeout || state == JobState::kKilled;
 }
-// Nothing of it runs, and its turn has not come.
+// No run exists, and the job waits for one.
 constexpr bool IsWaiting(JobState state) { return state == JobState::kQueued || state == JobState::kHeld; }
 
-// Words of `reason` that decide what an ordered end makes of a job.
+// Words of `reason` that decide the job's state after an ordered end.
 inline constexpr std::string_view kCancelledWord = "cancelled";
 inline constexpr std::string_view kTimeLimitWord = "time_limit";
-// Its user did not want the job any more, which counts as cancelled where runs are counted.
+// A user removed the job; where runs are counted this counts as cancelled.
 inline constexpr std::string_view kRemovedWord = "removed";
 
 using keeper::RestartMode;
 
 using base::JobId;
 
-// Who a command runs as: the credentials of the caller who submitted it.
+// The user that runs a command: the credentials of the caller who submitted it.
 struct Owner {
   uid_t uid = 0;
   gid_t gid = 0;
@@ -78,7 +78,7 @@ struct OwnerHash {
   }
 };
 
-// RLIMIT_… number to soft and hard value.
+// From the number RLIMIT_… to the soft and the hard value.
 using ResourceLimits = std::map<int, std::pair<std::uint64_t, std::uint64_t>>;
 
 struct ResourceLimitsHash {
@@ -90,9 +90,9 @@ struct ResourceLimitsHash {
   }
 };
 
-// Which task of which array a job is; the array's id is that of its first task.
+// The array and the task that a job is. An array has the id of its first task.
 struct ArrayTask {
-  JobId array;  // 0: of none
+  JobId array;  // 0: the job is in no array
   std::int64_t task = 0;
   int limit = 0;  // at most so many tasks run at a time; 0: any number
   friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
@@ -105,19 +105,19 @@ struct Container {
   friend bool operator==(const Container&, const Container&) = default;
 };
 
-// The last allocation that a program of a job was refused.
+// The last allocation that a program of a job did not get.
 struct RefusedAllocation {
   std::string gpu;  // UUID
   base::Bytes asked;
-  base::Bytes used;                  // by the job there, then
-  std::optional<base::Bytes> limit;  // then
+  base::Bytes used;                  // by the job there, at that time
+  std::optional<base::Bytes> limit;  // at that time
   std::string by;                    // limit sharing device
   base::WallTime at{};
   friend bool operator==(const RefusedAllocation&, const RefusedAllocation&) = default;
 };
 
 struct Job {
-  // What was asked for.
+  // The request.
   JobId id;
   std::string tag;
   Shared<Owner> owner;
@@ -128,69 +128,68 @@ struct Job {
   Shared<ResourceLimits> resource_limits;
   std::optional<base::SizeSpec> memory;  // hard limit on each of its GPUs
   std::optional<base::SizeSpec> soft;
-  std::vector<std::string> gpus;  // UUIDs; empty: every GPU, those that appear later too
+  std::vector<std::string> gpus;  // UUIDs; empty: every GPU, also those that appear later
   int priority = 128;
   RestartMode restart = RestartMode::kNo;
   std::optional<base::Millis> grace;
   bool preload = true;
-  bool share = false;          // its memory may leave the GPU and come back, while it runs
-  double weight = 1;           // of its turns on a shared GPU, against the others' there
-  bool oversubscribe = false;  // managed memory, of which one process may have more than its GPU
-  std::string device_profile;  // its GPUs' settings while it has them to itself; empty: none
+  bool share = false;          // its memory may leave the GPU and come back while the job runs
+  double weight = 1;           // of its turns on a shared GPU, relative to the other jobs
+  bool oversubscribe = false;  // managed memory: one process may have more than its GPU has
+  std::string device_profile;  // the settings of its GPUs while it uses them alone; empty: none
   bool mps = false;            // its programs are clients of its GPU's MPS server
-  double mps_threads = 0;      // percent of the GPU's threads for each of them; 0: as the server has it
+  double mps_threads = 0;      // percent of the GPU's threads for each program; 0: the server's default
 
-  // Of a job of the queue, which is started when the queue says so, on the GPUs that it says.
+  // The job is of the queue: it starts when the queue orders it, on the GPUs that the queue chooses.
   bool queued = false;
-  // Somebody else started it: it is what `keeper`, a process of theirs, starts. Its environment holds the key
-  // of its processes alone.
+  // An attached job: somebody else started it, and its processes are those that `keeper`, a foreign process,
+  // starts. Its environment holds only the key of its processes.
   bool attached = false;
-  // It is what runs in this container: attached, without a process that stands for a keeper (`keeper` is
-  // {0, 0}, which no process is).
-  std::shared_ptr<const Container> container;  // copies share it; null: none, as of most jobs
+  // The job is what runs in this container: attached, without a process in place of a keeper (`keeper` is {0,
+  // 0}, which no process has).
+  std::shared_ptr<const Container> container;  // copies share it; null: none, as most jobs
   Shared<QueueSpec> queue_spec;
   ArrayTask array;
-  JobId redo_of;  // the job that this one does again; 0: none
+  JobId redo_of;  // the job that this one repeats; 0: none
 
-  // How far it got.
+  // The progress.
   JobState state = JobState::kStarting;
   std::optional<std::string> reason;
   std::optional<std::string> reason_detail;
   std::optional<base::ProcessId> process;  // main process of the current or last run
   std::optional<base::ProcessId> keeper;
   std::string cgroup;   // the job's own; empty: none
-  std::string boot_id;  // of the keeper: process ids mean something only within one boot
+  std::string boot_id;  // of the keeper: a process id has a meaning only within one boot
   std::optional<int> exit_code;
   std::optional<int> signal;
-  std::optional<JobState> verdict;  // what the last end makes of the job, unless it runs again
+  std::optional<JobState> verdict;  // the job's state after the last end, unless it runs again
   std::optional<base::Bytes> peak;
-  std::vector<std::string> notes;            // of the current or last run: what it could not be given
+  std::vector<std::string> notes;            // of the current or last run: what it did not get
   std::optional<RefusedAllocation> refusal;  // of the last run, once it has ended
-  // What its GPUs had used since the driver was loaded, in millijoules by UUID, when it came on them; empty:
-  // it is on none. What the run used before that; absent: it is not measured.
+  // The energy that each GPU had used since the driver was loaded, in millijoules by UUID, when the job came
+  // on it; empty: it is on none. And the energy that the run used before that; absent: not measured.
   std::map<std::string, std::uint64_t> energy_before;
   std::optional<std::uint64_t> energy_used;
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at;  // of the current or last run
   std::optional<base::WallTime> ended_at;
-  std::string suspension;  // how far it is off the GPU, as suspend/record.h writes it; empty: it is not
-  int runs = 0;            // commands executed
-  int restarts = 0;        // runs after the first, whoever asked for them
-  int attempts = 0;        // of QueueSpec::retries that were used
-  base::WallTime waiting_since{};            // submitted, or back in the queue
+  std::string suspension;          // its suspension as suspend/record.h writes it; empty: it is not suspended
+  int runs = 0;                    // commands executed
+  int restarts = 0;                // runs after the first, whatever caused them
+  int attempts = 0;                // how many of QueueSpec::retries were used
+  base::WallTime waiting_since{};  // when it was submitted, or came back to the queue
   std::optional<base::WallTime> not_before;  // end of a retry's delay
-  base::Millis suspended{0};                 // how long its current or last run was off the GPU
-  std::optional<base::WallTime> off_since;   // it is off the GPU, in addition
+  base::Millis suspended{0};                 // how long its current or last run has been off the GPU
+  std::optional<base::WallTime> off_since;   // it is off the GPU now, since this time
 
   // Bookkeeping between daemon and keeper.
   int incarnation = 1;            // a restart of an ended job starts a new journal
-  std::uint64_t journal_seq = 0;  // records of this incarnation's journal that this record reflects
-  bool stop_wanted =
-      false;  // asked for by somebody; until the keeper has it in its journal it is asked again
+  std::uint64_t journal_seq = 0;  // records of this incarnation's journal that are applied here
+  bool stop_wanted = false;       // ordered again until the keeper has it in its journal
   bool remove_when_ended = false;
-  bool requeue_when_ended = false;  // it makes room, and runs again later
-  bool cancel_wanted = false;       // by its owner: what its end makes of it, whatever ends it
-  bool updated = false;             // settings differ from those the keeper was started with
+  bool requeue_when_ended = false;  // it makes room and runs again later
+  bool cancel_wanted = false;       // its owner cancelled it: it ends as cancelled, whatever ends it
+  bool updated = false;             // its settings differ from those with which the keeper was started
 };
 
 inline bool IsEnded(const Job& job) { return IsEnded(job.state); }

@@ -9,7 +9,7 @@ namespace gpuman::jobs {
 namespace {
 
 constexpr base::Millis kSaveAgain{5000};
-// At a time: users whose jobs start together have them all between them.
+// At once, for all users whose jobs start at the same time.
 constexpr std::size_t kKeeperWork = 2;
 
 }  // namespace
@@ -109,15 +109,16 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
   if (const auto peak = host_.PeakOf(id); peak && (!entry.job.peak || *peak > *entry.job.peak))
     entry.job.peak = peak;
   Index(entry);
-  // Until its record says that the run is over the journal is what a daemon that comes back goes by: without
-  // it the command would be run once more, and what a new journal says taken for what is known already.
+  // Until the stored record says that the run is over, the next daemon relies on the journal: without it that
+  // daemon would run the command again, and would take the records of a new journal for known ones.
   if (run_over && !ended_now)
     stored = [self = self_, user = before.owner->uid, left = JobDirectory(options_.jobs_dir, before),
               stored = std::move(stored)](const Result<>& outcome) {
       if (*self && outcome) (*self)->DeleteFiles(user, {left});
       if (stored) stored(outcome);
     };
-  // Who waits for the end hears of it when it is on disk: a daemon killed then would tell another story.
+  // Waiters are told of the end when it is on the disk: a daemon that is killed before would find another
+  // state.
   if (ended_now) {
     entry.end_unwritten = true;
     stored = [self = self_, ended = entry.job, stored = std::move(stored)](const Result<>& outcome) {
@@ -138,7 +139,7 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
   Save(id, std::move(stored), std::move(enclosed));
   for (const Notice& notice : t.notices) host_.OnNotice(entries_.at(id).job, notice);
   if (run_over) {
-    // The link may be the caller.
+    // The caller may be the link itself.
     boost::asio::post(loop_, [link = std::move(entries_.at(id).link)] {
       if (link) link->Stop();
     });
@@ -157,7 +158,7 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
     ForgetOldOnes();
 }
 
-// The job waits for its next run, which knows nothing of the one before.
+// The job waits for its next run, which has nothing of the last one.
 void JobManager::LeaveRun(Entry& entry) {
   entry.runtime = {};
   entry.stop_in_journal = false;
@@ -171,19 +172,19 @@ void JobManager::Perform(JobId id, const std::vector<Effect>& effects) {
     if (it == entries_.end()) return;
     if (effect == Effect::kOrderStop) SendStop(it->second);
     if (effect == Effect::kForget) Forget(id);
-    // Launching and restarting are the business of the requests that ask for them.
+    // The requests that launch and restart a job do that themselves.
   }
 }
 
 void JobManager::Save(JobId id, Done<void> stored, Enclosed enclosed) {
-  // What the disk did not take before goes with it: the record says that it was written down.
+  // Writes what the disk refused before as well: the record says that it was written.
   if (auto before = dirty_.extract(id); !before.empty()) {
     Enclosed& unwritten = before.mapped();
     enclosed.runs.insert(enclosed.runs.begin(), unwritten.runs.begin(), unwritten.runs.end());
     enclosed.messages.insert(enclosed.messages.begin(), unwritten.messages.begin(), unwritten.messages.end());
   }
   Batch batch;
-  // Behind its deletion it would be a job again for the next daemon.
+  // A put after the deletion would make it a job again for the next daemon.
   if (!entries_.at(id).forgotten_soon) batch.put = {entries_.at(id).job};
   batch.runs = enclosed.runs;
   batch.outbox = enclosed.messages;
@@ -193,7 +194,7 @@ void JobManager::Save(JobId id, Done<void> stored, Enclosed enclosed) {
     if (!*self) return;
     JobManager& me = **self;
     if (const auto keeper = link.lock(); keeper && outcome) keeper->OnStored(seq);
-    // Of a job that is gone nothing is written any more; what there was to tell of it is told.
+    // A removed job is not written any more; its messages are sent all the same.
     if (!enclosed.messages.empty() && (outcome || !me.entries_.contains(id)))
       me.host_.OnMessagesStored(enclosed.messages);
     if (!outcome && me.entries_.contains(id)) {

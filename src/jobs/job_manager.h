@@ -1,12 +1,11 @@
 // All jobs of a daemon: keeps their records, their keepers and the store in step.
 //
 // Everything that is acknowledged (a Done called with success) is on the disk. A job's record is committed
-// before its keeper is started, and after a restart of the daemon Adopt brings every job on from wherever it
-// had got to: never started, running, ended meanwhile, its keeper killed, the machine rebooted.
+// before its keeper is started. After a restart of the daemon Adopt continues every job from its stored
+// state: never started, running, ended meanwhile, its keeper killed, the machine rebooted.
 //
-// Not thread-safe: lives on the event loop, where all callbacks run. Starting keepers and deleting files
-// happen on `workers`, in turns between users, writing on the store's own thread, sending signals on another
-// one.
+// Not thread-safe: lives on the event loop, where all callbacks run. Keepers are started and files are
+// deleted on `workers`, in turns between users. The store's thread writes, and another thread sends signals.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -46,35 +45,36 @@ struct Runtime {
   std::string key;               // GPUMAN_JOB_KEY of its processes
 };
 
-// Told by the job manager; may call back into it, except for destroying it.
+// The job manager calls it; it may call back, but may not destroy the job manager.
 class JobManagerHost {
  public:
   virtual ~JobManagerHost() = default;
   // A job is new, or its record changed.
   virtual void OnJobChanged(const Job& job, const Runtime& runtime) = 0;
-  // The job is not gpuman's any more: removed, forgotten or let go.
+  // gpuman does not manage the job any more: it was removed, forgotten or released.
   virtual void OnJobForgotten(JobId job) = 0;
   virtual void OnNotice(const Job& job, const Notice& notice) = 0;
-  // A keeper's record is about to be written into the job's; may add what is known at this moment.
+  // A keeper's journal record is about to be applied to the job; the host may add what is known now.
   virtual void OnRecorded([[maybe_unused]] Job& job, [[maybe_unused]] const keeper::JournalRecord& record) {}
-  // A run has ended: its account is written with the job's record. May complete it.
+  // A run has ended. Its account is written with the job's record; the host may complete it.
   virtual void OnRunEnded(const Job& job, RunAccount& run) = 0;
-  // What is to be sent of these notices: it is stored with the record that they are about.
+  // The messages to send for these notices; they are stored with the record that the notices are about.
   virtual std::vector<OutboxRow> MessagesAbout(const Job& /*job*/, const std::vector<Notice>& /*notices*/) {
     return {};
   }
-  virtual void OnMessagesStored(const std::vector<OutboxRow>& /*rows*/) {}  // or never will be: to be sent
-  // Others wait for what becomes of it: it is not forgotten because it is old.
+  virtual void OnMessagesStored(const std::vector<OutboxRow>& /*rows*/) {}  // or never will be: send them
+  // Whether others wait for the job's end: then it is not forgotten because of its age.
   virtual bool IsNeeded(JobId job) = 0;
-  // For the daemon's own log.
+  // For the daemon's log.
   virtual void OnTrouble(const Job& job, const std::string& what) = 0;
-  // Time that does not count for its limit: what its keeper is told when it is found again.
+  // Whether the job is off the GPU: that time does not count for its time limit. A keeper that is found again
+  // is told.
   virtual bool IsOffGpu(JobId /*job*/) { return false; }
-  // Largest use of memory seen in this run.
+  // The largest use of memory in this run.
   virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
   // UUIDs of the machine's GPUs.
   virtual std::vector<std::string> AllGpus() = 0;
-  // Indices of UUIDs as CUDA counts GPUs; empty where they cannot be known.
+  // Indices of UUIDs as CUDA counts GPUs; empty: not known.
   virtual std::map<std::string, unsigned> GpuIndices() { return {}; }
   // LaunchSettings::mps of a job.
   virtual std::vector<std::string> MpsVariablesOf(const Job& /*job*/) { return {}; }
@@ -84,11 +84,11 @@ struct JobManagerOptions {
   std::filesystem::path keeper_program;
   std::filesystem::path jobs_dir;  // exists
   LaunchSettings launch;           // all_gpus is asked of the host
-  std::size_t keep_ended = 1000;   // ended jobs beyond are forgotten (retention.h)
+  std::size_t keep_ended = 1000;   // older ended jobs are forgotten (retention.h)
   base::Millis keep_ended_for{30LL * 86'400'000};
-  // Of one user but root. 0: any.
+  // The bounds of each user but root. 0: no bound.
   std::size_t running_of_user = 0;  // jobs that run at once
-  base::Bytes text_of_user{};       // of jobs that have not ended; and so much of those that have
+  base::Bytes text_of_user{};       // of jobs that have not ended; and as much again of those that have
 };
 
 class JobManager {
@@ -104,21 +104,21 @@ class JobManager {
   JobManager(const JobManager&) = delete;
   JobManager& operator=(const JobManager&) = delete;
 
-  // The store's jobs, once, before anything else.
+  // Takes the jobs of the store; call it once, before anything else.
   void Adopt(StoreContents contents);
   // Holds for jobs started from now on.
   void SetOptions(JobManagerOptions options);
 
   // Gives `job` its id and starts it. kAlreadyExists: a job that has not ended has the tag; kUnsatisfiable:
-  // it passes a bound of its user's.
+  // the job exceeds a bound of its user.
   void Create(Job job, Done<Job> done);
-  // Takes what the process `root` starts, and will start, as a job, until root has ended; itself it is none
-  // of it. Its processes are to have AttachedEnvironment. What is left of them when root has ended is ended.
-  // A root that is attached under this tag gives the job that it is already. A job that is ended is over when
-  // its processes are, though its root goes on. kAlreadyExists: a job that has not ended has the tag;
-  // kConflict: root is attached to another job; kNotFound: there is no such process.
+  // Takes what the process `root` starts as a job, from now on until root has ended; root itself is not part
+  // of the job. Its processes must have AttachedEnvironment. When root has ended, its remaining processes are
+  // ended. If root is attached under this tag already, the answer is that job. If the job is ended by an
+  // order, it is over when its processes are gone, even if root lives. kAlreadyExists: a job that has not
+  // ended has the tag; kConflict: root is attached to another job; kNotFound: there is no such process.
   void Attach(Job job, base::ProcessId root, Done<Job> done);
-  // The same for what runs in `job.container`, whose cgroup is `job.cgroup`: until nothing does.
+  // The same for what runs in `job.container`, whose cgroup is `job.cgroup`, until nothing runs there.
   // kAlreadyExists: it is a job already, or its tag is taken; kNotFound: nothing runs in it.
   void AttachContainer(Job job, Done<Job> done);
   std::vector<std::string> AttachedEnvironment(const Job& job) const {
@@ -126,99 +126,98 @@ class JobManager {
   }
   // Applies `change` to the settings (limits, priority, restart, grace) and tells the keeper.
   void Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
-  // Keeps what the daemon knows of the job's way off the GPU, and what is to be sent of that. `done` once it
-  // is on the disk, or cannot be; a job that is gone is not kept.
+  // Stores the job's suspension record, and the messages for `notices`. Calls `done` when they are on the
+  // disk, or cannot be; nothing is stored for a job that is gone.
   void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
                      std::function<void()> done);
-  // A new run of a running or an ended job. Of a running one `done` is called when the new run has begun, or
-  // there will be none. One that is just being started is waited for (OnceStarted).
+  // Starts a new run of a running or an ended job. For a running job `done` is called when the new run has
+  // begun, or there will be none. Waits for a job that is just being started (OnceStarted).
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
-  // What Restart would refuse.
+  // The error with which Restart would refuse.
   base::Result<> MayRestart(JobId id);
-  // Ends the job and forgets it; done when it is gone, with the job as it ended.
+  // Ends the job and forgets it. Calls `done` when the job is gone, with the job as it ended.
   void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
-  // Forgets the job and lets it run on, unlimited; it will not be restarted. One that is just being started
-  // is waited for (OnceStarted).
+  // Forgets the job and lets it run on without limits; it will not be restarted. Waits for a job that is just
+  // being started (OnceStarted).
   void Release(JobId id, Done<Job> done);
 
-  // --- What one user may have (job_manager_bounds.cc) ---
-  // kUnsatisfiable, with the numbers: so much more text of jobs, or the job with what it is to become, passes
-  // the bound. `claimed`: of jobs on their way.
+  // --- The bounds of one user (job_manager_bounds.cc) ---
   base::Result<> MayAddText(const Owner& owner, base::Bytes claimed, base::Bytes more) const;
   base::Result<> MayChangeText(JobId id, const Job& changed);
 
-  // Its keeper is not there yet, or has not begun the run that it is there for.
+  // Its keeper is not there yet, or has not begun the run for which it was started.
   bool IsBeingStarted(JobId id) const;
-  // Calls `act`, soon, when the job is not just being started, or not any more: it may run, wait, have ended
-  // or be gone. A daemon that ends before that does not call it.
+  // Calls `act`, soon, when the job is not being started any more: it may run, wait, have ended or be gone.
+  // If the daemon ends before that, `act` is not called.
   void OnceStarted(JobId id, std::function<void()> act);
 
   // --- Jobs of the queue (job_manager_queue.cc) ---
   // The id that the next job gets.
   JobId NextId() const { return {last_id_ + 1}; }
-  // The first of so many ids that no other job gets.
+  // Reserves `count` ids, which no other job gets, and returns the first.
   JobId Reserve(std::size_t count) {
     last_id_ += static_cast<std::int64_t>(count);
     return {last_id_ - static_cast<std::int64_t>(count) + 1};
   }
-  // Gives waiting jobs the next ids, in their order, and keeps them until they are started. All of them, or
-  // none; nobody sees one before it is on the disk. Many are taken in slices: the first are seen before the
-  // last.
+  // Gives waiting jobs the next ids, in their order, and keeps them until they are started: all of them, or
+  // none. Nobody sees a job before it is on the disk. Many jobs are taken in slices: the first are visible
+  // before the last.
   void Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done);
-  // Starts a waiting job on these GPUs (UUIDs). kConflict: it does not wait, or is held.
+  // Starts a waiting job on these GPUs (UUIDs). kConflict: the job does not wait, or is held.
   void Start(JobId id, std::vector<std::string> gpus, Done<Job> done);
-  // kConflict: it does not wait.
+  // kConflict: the job does not wait.
   void Hold(JobId id, const keeper::Reason& reason, Done<Job> done);
   void Unhold(JobId id, Done<Job> done);
-  // A job that runs is being ended when `done` is called; kConflict: it has ended.
+  // When `done` is called, a running job is being ended. kConflict: the job has ended.
   void Cancel(JobId id, const keeper::Reason& reason, Done<Job> done);
-  // Ends its run, to run it again when its turn comes. Nothing happens to one that does not run.
+  // Ends the job's run, to run it again when its turn comes. Does nothing if the job does not run.
   void Requeue(JobId id, const keeper::Reason& reason);
-  // Changes what a waiting job asks for.
+  // Changes the request of a waiting job.
   void Change(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
-  // Time off the GPU does not count for its time limit: the keeper is told.
+  // Tells the keeper that the job left its GPU or came back: time off the GPU does not count for its time
+  // limit.
   void SetOffGpu(JobId id, bool off);
 
-  // For the guard. Unknown jobs and jobs without a keeper: nothing happens.
+  // For the guard. They do nothing for an unknown job or one without a keeper.
   void Announce(JobId id, const keeper::Reason& reason);
-  // To every process of the job, by a thread; SIGKILL means until none is left that could fork. `done` as
-  // TreeSignals::Send has it; not called where the order is refused.
+  // Sends the signal to every process of the job, on a thread; SIGKILL: until no process is left that could
+  // fork. `done`: as in TreeSignals::Send; it is not called if the order is refused.
   base::Result<> Signal(
       JobId id, int signal, TreeSignals::Done done = [](const SignalSent&) {});
   void Note(JobId id, const std::string& line);
 
   // nullptr: no such job. Valid until the next call that changes something.
   const Job* Find(JobId id) const;
-  // By id, or by tag: the job that has not ended, else the newest.
+  // By id, or by tag: the job with the tag that has not ended, else the newest.
   base::Result<JobId> Resolve(const std::string& ref) const;
-  // The same; a tag means a job of this user's where there is one.
+  // The same, but a tag means a job of this user first.
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
-  // kAlreadyExists: a job that has not ended has the tag, but for `but`.
+  // kAlreadyExists: a job other than `but` that has not ended has the tag.
   base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
-  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first;
-  // no more than a few are looked for.
+  // The jobs of this tag that have not ended, of this user or of all users; for an array its id. The newest
+  // first; the search is limited to a few.
   std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
-  // The job, or of an array those of its tasks that are not forgotten, by id.
+  // The job; or the tasks of an array that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
-  // A task of an array; nullopt: there is none, or it is forgotten.
+  // A task of an array; nullopt: it does not exist, or is forgotten.
   std::optional<JobId> TaskOf(JobId array, std::int64_t task) const;
-  std::vector<const Job*> All() const;     // by id; long: see After
-  std::vector<const Job*> Active() const;  // those that neither wait nor have ended, by id
-  // One after the other, by id; nullptr: there is none.
+  std::vector<const Job*> All() const;     // by id; takes long: see After
+  std::vector<const Job*> Active() const;  // jobs that neither wait nor have ended, by id
+  // The next and the previous job by id; nullptr: there is none.
   const Job* After(JobId id) const;
   const Job* Before(JobId id) const;
   std::vector<JobId> Ended() const;  // by id
-  // Of jobs that wait.
+  // The number of jobs that wait.
   std::size_t WaitingCount() const { return entries_.size() - active_.size() - ended_.size(); }
 
-  // Calls `ended` once the job has ended or was let go, at once if it has. 0: called already.
+  // Calls `ended` when the job has ended or was released, at once if it has. 0: `ended` was called already.
   std::uint64_t WaitForEnd(JobId id, std::function<void(const Job&)> ended);
   void CancelWait(std::uint64_t handle);
 
   std::filesystem::path LogPathOf(JobId id) const;
 
  private:
-  // As what a job is in its user's totals.
+  // How a job counts in its user's totals.
   struct Counted {
     bool is = false, ended = false, running = false;
     uid_t user = 0;
@@ -229,33 +228,33 @@ class JobManager {
     Job job;
     Runtime runtime;
     std::shared_ptr<KeeperLink> link;  // shared with its pending operations
-    std::unique_ptr<RootWatch> root;   // of an attached job, instead
+    std::unique_ptr<RootWatch> root;   // for an attached job, in place of a link
     bool stop_in_journal = false;
-    bool end_unwritten = false;   // it has ended, and its record says so soon
-    bool forgotten_soon = false;  // its record is being deleted
+    bool end_unwritten = false;   // it has ended, and its stored record will say so soon
+    bool forgotten_soon = false;  // its stored record is being deleted
     std::string settings_in_journal;
-    std::optional<std::string> settings_told;  // over this connection; they are in the journal soon
-    std::vector<Done<Job>> removals;           // answered when the job is gone
-    std::size_t tag_hash = 0;                  // as it is indexed under
+    std::optional<std::string> settings_told;  // over this connection; they will be in the journal soon
+    std::vector<Done<Job>> removals;           // called when the job is gone
+    std::size_t tag_hash = 0;                  // its key in the index
     uid_t tag_user = 0;
     bool tag_indexed = false;
     Counted counted{};
   };
-  // What there is of a user's jobs.
+  // The jobs of one user.
   struct UserTotals {
     TextAccount open, ended;
-    std::size_t running = 0;  // and has a keeper of ours
+    std::size_t running = 0;  // and have a keeper of gpuman
     std::size_t jobs = 0;
   };
   // Many jobs on their way into the queue.
   struct Arrival {
-    std::shared_ptr<std::vector<Job>> jobs;  // shared with the store's thread while they are written
+    std::shared_ptr<std::vector<Job>> jobs;  // shared with the store's thread, which writes them
     base::WallTime at{};
     std::size_t next = 0;
     std::vector<JobId> ids{};
     Done<std::vector<JobId>> done;
   };
-  // What is written with a job's record, and with the next one where the disk did not take it.
+  // What is written together with a job's record; if the disk refuses it, with the next record.
   struct Enclosed {
     std::vector<RunAccount> runs;
     std::vector<OutboxRow> messages;
@@ -265,14 +264,14 @@ class JobManager {
     std::function<void(const Job&)> ended;
   };
 
-  // Who waits for the run of a job after so many.
+  // A request that waits for the job's run after the first `runs`.
   struct Rerun {
     JobId job;
     int runs = 0;
     Done<Job> done;
   };
 
-  // What was asked of a job that is just being started.
+  // A request for a job that is just being started.
   struct Later {
     JobId job;
     std::function<void()> act;
@@ -281,36 +280,38 @@ class JobManager {
   static base::Error NoSuchJob(std::string_view ref);
   static keeper::UpdateSettings SettingsOf(const Job& job);
   base::Result<Entry*> Existing(JobId id);
-  // And is not just being forgotten: what would be written then came back with the next daemon.
+  // The same, and the job is not just being forgotten: a record written then would come back with the next
+  // daemon.
   base::Result<Entry*> Kept(JobId id);
   void ShareParts(Job& job);
-  // Puts it where jobs of its state, and of its tag, are found. After each change of either.
+  // Updates the index by state and tag. Call it after each change of either.
   void Index(Entry& entry);
-  // Before it is erased.
+  // Call it before the entry is erased.
   void Unindex(Entry& entry);
   void CountAs(Entry& entry, const Counted& counted);
   base::Result<> MayBegin(const Job& job) const;
   bool HasTooManyEnded(uid_t user) const;
-  // The one of the tag that has not ended, else the newest; of one user's.
+  // The job of the tag that has not ended, else the newest; of one user or of all.
   std::optional<JobId> NewestOf(const std::string& tag, std::optional<uid_t> user) const;
-  // nullptr: no job that has not ended has the tag, but for `but`.
+  // The job other than `but` that has the tag and has not ended; nullptr: none.
   const Job* HolderOf(const std::string& tag, JobId but) const;
   void Number(Job& job, base::WallTime at);
   void TakeIn(Job job, std::vector<JobId>& ids);
   void EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done);
   void StoreArrival(const std::shared_ptr<Arrival>& arrival);
   static void LeaveRun(Entry& entry);
-  // Changes what is asked of the job, and stores it; taken back where it could not be stored.
+  // Changes the job's request and stores it; undoes the change if it cannot be stored.
   void ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
                     std::function<void(const base::Result<>&)> done);
-  // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
+  // Stores the change that `event` makes to a waiting job, and answers with the job; kConflict: it changes
+  // nothing.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
   void BeginAttached(Job job, std::string how, Done<Job> done);
   void AnswerOnceStored(JobId id, Done<Job> done);
   void WatchRoot(Entry& entry);
   void WatchLater(Entry& entry, const base::Error& error);
   void WatchContainer(Entry& entry);
-  // The one of its processes that is the oldest.
+  // The oldest of its processes.
   std::optional<base::ProcessId> OldestIn(const Job& job) const;
   void OnRootEnded(JobId id, bool another_boot);
   void StopAttached(JobId id);
@@ -329,16 +330,16 @@ class JobManager {
   void SaveDirtyLater();
   void SendStop(Entry& entry);
   void SendSettings(Entry& entry);
-  // Sends it; what becomes of it is told to `answer` while the job has this keeper's link.
+  // Sends the order. `answer` gets the result while the job has this keeper's link.
   using Answered = std::function<void(JobManager& me, Entry& entry, const base::Result<>& outcome)>;
   base::Result<> Order(Entry& entry, keeper::Command command, Answered answered);
-  // The keeper was told that the job is not restarted any more: now the store forgets it.
+  // The keeper knows that the job is not restarted any more; now the store forgets the job.
   void LetGo(JobId id, Done<Job> done);
   void Forget(JobId id);
   void Vanish(JobId id);
   void AnswerWaiters(const Job& job);
   void AnswerReruns(JobId id);
-  // What waits for the start of the job, where that is over.
+  // Carries out the requests that wait for the start of the job, if that is over.
   void CarryOutLater(JobId id);
   void ForgetOldOnes();
   void SweepDirectories();
@@ -352,7 +353,7 @@ class JobManager {
   JobManagerHost& host_;
   JobManagerOptions options_;
   std::map<JobId, Entry> entries_;
-  std::map<uid_t, UserTotals> users_;  // who have a job
+  std::map<uid_t, UserTotals> users_;  // users who have a job
   std::set<JobId> active_;
   std::set<JobId> ended_;
   std::set<std::tuple<std::size_t, uid_t, JobId>> tags_;  // hash of the tag, owner
@@ -366,11 +367,11 @@ class JobManager {
   std::uint64_t last_waiter_ = 0;
   std::vector<Rerun> reruns_;
   std::vector<Later> later_;
-  std::map<JobId, Enclosed> dirty_;  // records the disk did not take
+  std::map<JobId, Enclosed> dirty_;  // records that the disk refused
   boost::asio::steady_timer retry_;
   base::SlicedWork slices_;
   TreeSignals signals_;
-  // Callbacks that outlive this object find it gone.
+  // A callback that outlives this object finds nullptr here.
   std::shared_ptr<JobManager*> self_;
 };
 

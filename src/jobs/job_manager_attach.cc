@@ -1,6 +1,5 @@
-// Jobs that somebody else started: what lies below a process of theirs, which stands for a keeper, or what
-// runs in a container. There is no journal: that process, or the cgroup, and the store say all there is to
-// know.
+// Attached jobs: what runs below a foreign process that stands in place of a keeper, or what runs in a
+// container. There is no journal: that process, or the cgroup, and the store hold all that is known.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +44,7 @@ void JobManager::Attach(Job job, base::ProcessId root, Done<Job> done) {
   BeginAttached(std::move(job), fmt::format("attached to process {}", root.pid), std::move(done));
 }
 
-// Who asks again may come before the first answer was given.
+// A second request may come before the first answer.
 void JobManager::AnswerOnceStored(JobId id, Done<Job> done) {
   store_.Submit(Batch{}, [self = self_, id, done = std::move(done)](const Result<>&) {
     if (!*self) return;
@@ -106,7 +105,7 @@ void JobManager::BeginAttached(Job job, std::string how, Done<Job> done) {
   });
 }
 
-// Whatever became of the root meanwhile.
+// The root may have changed in any way meanwhile.
 void JobManager::WatchRoot(Entry& entry) {
   const JobId id = entry.job.id;
   const auto& variables = *entry.job.environment;
@@ -123,11 +122,12 @@ void JobManager::WatchRoot(Entry& entry) {
   if (!watch) return WatchLater(entry, watch.error());
   entry.root = std::move(*watch);
   host_.OnJobChanged(entry.job, entry.runtime);
-  // An end was ordered, and we were killed before it was carried out.
+  // An end was ordered, and the daemon was killed before it was carried out.
   if (entry.job.state == JobState::kStopping) StopAttached(id);
 }
 
-// What cannot be watched has not ended for that: for want of descriptors, say. It is held meanwhile.
+// The watch failed, for example because no descriptor was left; the job has not ended. Its limits hold
+// meanwhile.
 void JobManager::WatchLater(Entry& entry, const base::Error& error) {
   const JobId id = entry.job.id;
   Trouble(id, "it cannot be watched now: " + error.message);
@@ -148,7 +148,8 @@ std::optional<base::ProcessId> JobManager::OldestIn(const Job& job) const {
   return oldest == members.end() ? std::nullopt : std::optional(oldest->id);
 }
 
-// One process after the other, until there is none: a cgroup of version 1 does not tell when it is empty.
+// Watches one process after the other, until there is none: a cgroup of version 1 does not report that it is
+// empty.
 void JobManager::WatchContainer(Entry& entry) {
   const JobId id = entry.job.id;
   const auto ended = [self = self_, id] {
@@ -181,9 +182,9 @@ void JobManager::WatchContainer(Entry& entry) {
 void JobManager::OnRootEnded(JobId id, bool another_boot) {
   const auto it = entries_.find(id);
   if (it == entries_.end() || IsEnded(it->second.job)) return;
-  // Nothing of an earlier boot is left, and its key is nobody's.
+  // No process of an earlier boot is left, and no process has its key.
   if (another_boot) return ApplyEvent(id, RootEnded{true, clock_.Wall()});
-  // The runtime puts a container away, once its processes have ended.
+  // The runtime removes a container when its processes have ended.
   if (it->second.job.container) return;
   keeper::KeeperStarted root;
   root.cgroup = it->second.job.cgroup;
@@ -195,7 +196,7 @@ void JobManager::OnRootEnded(JobId id, bool another_boot) {
                     }});
 }
 
-// Its root ends when it sees the end of what it started, or goes on: then the job is over without it.
+// The root ends when it sees the end of its processes, or it lives on: then the job is over without it.
 void JobManager::StopAttached(JobId id) {
   if (!entries_.at(id).root) return;
   const auto then = [self = self_, id](const SignalSent& sent) {

@@ -1,4 +1,4 @@
-// Jobs that somebody else started.
+// Tests attached jobs.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -14,10 +14,10 @@ namespace {
 
 using base::ErrorCode;
 
-// A process with a child, of which the job manager is not the parent's parent: as a step of somebody else's.
+// A process with a child; neither is a child of the job manager, as in a step that somebody else started.
 class AttachedJobs : public JobManagerTest {
  protected:
-  // `script` runs below the root; "$$" of it is written to the file `child`.
+  // Runs `script` below the root, with the script's "$$" in the file `child`.
   base::ProcessId Root(const std::string& script) {
     root_ = ::fork();
     if (root_ == 0) {
@@ -72,8 +72,8 @@ TEST_F(AttachedJobs, RunUntilTheirRootHasEnded) {
   EXPECT_THAT(kinds, testing::ElementsAre("job_started", "job_finished"));
 }
 
-// Two tasks of a step ask at the same time: an answer that is given before the job is on disk is a promise
-// that a daemon that is killed then does not keep.
+// Two tasks of a step ask at the same time. If the second answer came before the job is on the disk, a daemon
+// that is killed then would not keep it.
 TEST_F(AttachedJobs, AreNobodysAnswerBeforeTheyAreOnDisk) {
   const auto root = Root("exec sleep 1000");
   const auto ask = [&](std::string command = "") {
@@ -111,10 +111,10 @@ TEST_F(AttachedJobs, GoOnWhereTheirRootCannotBeWatchedForAWhile) {
   const auto root = Root("exec sleep 1000");
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{3, before.rlim_max};  // those that are open stay so
+  const rlimit none{3, before.rlim_max};  // open descriptors stay open
   std::optional<base::Result<Job>> answer;
   manager->Attach(Asked("step", ""), root, [&](base::Result<Job> job) { answer = std::move(job); });
-  // It is on the disk, and nobody has heard of that yet.
+  // The job is on the disk, and nobody knows that yet.
   std::promise<void> written;
   store->Read([&](Store&) { written.set_value(); });
   written.get_future().wait();
@@ -147,7 +147,7 @@ TEST_F(AttachedJobs, AreEndedByAskingAndByForceWhatDoesNotHear) {
   manager->Attach(asked, Root("trap \"\" TERM; while :; do sleep 1; done"),
                   [&](const base::Result<Job>& job) { id = job.value().id; });
   ASSERT_TRUE(Until([&] { return id.has_value(); }));
-  const auto removed = Removed(*id);  // its root waits for what ends, and ends
+  const auto removed = Removed(*id);  // its root waits for its processes, and ends
   ASSERT_TRUE(removed) << removed.error().message;
   EXPECT_EQ(removed->state, JobState::kKilled);
   EXPECT_FALSE(ChildLives());

@@ -1,4 +1,4 @@
-// What one user has of jobs, and may have.
+// The jobs of one user, and their bounds.
 #include "jobs/bounds.h"
 #include "jobs/job_manager.h"
 
@@ -10,7 +10,8 @@ void JobManager::CountAs(Entry& entry, const Counted& counted) {
   const Counted before = entry.counted;
   if (before == counted) return;
   entry.counted = counted;
-  // First what it was: what is shared is named by an address, which may be another's by now.
+  // Removes the old entry first: shared values are identified by address, which another value may have by
+  // now.
   if (before.is) {
     const auto it = users_.find(before.user);
     UserTotals& totals = it->second;
@@ -32,7 +33,8 @@ Result<> JobManager::MayAddText(const Owner& owner, base::Bytes claimed, base::B
   return CheckText(owner.user, held + claimed, more, options_.text_of_user);
 }
 
-// What is shared stays in the account as long as another job has it, so only the sum says what a change adds.
+// A shared value stays in the account as long as another job has it, so only the sum shows what a change
+// adds.
 Result<> JobManager::MayChangeText(JobId id, const Job& changed) {
   const auto it = entries_.find(id);
   if (it == entries_.end() || IsEnded(it->second.job) || it->second.counted.user == 0) return {};

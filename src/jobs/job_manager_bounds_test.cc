@@ -1,4 +1,4 @@
-// What one user may have, and what that leaves to the others.
+// Tests the bounds of one user, and what they leave to other users.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class UserBounds : public JobManagerTest {
     job.owner = Owner{user, user, {}, user == kAnn ? "ann" : user == kEve ? "eve" : "root"};
     return job;
   }
-  // Waits in the queue.
+  // A job that waits in the queue.
   JobId Taken(Job job) {
     job.state = JobState::kQueued;
     std::optional<base::Result<std::vector<JobId>>> answer;
@@ -27,7 +27,7 @@ class UserBounds : public JobManagerTest {
     EXPECT_TRUE(Until([&] { return answer.has_value(); }));
     return answer && *answer ? (*answer)->front() : JobId{};
   }
-  // One that was cancelled before it began.
+  // A job that was cancelled before it began.
   JobId Ended(uid_t user, const std::string& script = "true") {
     const JobId id = Taken(Of(user, "ended", script));
     std::optional<base::Result<Job>> answer;
@@ -125,7 +125,7 @@ TEST_F(UserBounds, ThoseThatEndedAreForgottenWhenTheirTextIsTooMuch) {
   EXPECT_TRUE(manager->Find(neighbours));
 }
 
-// Their keepers are started by two threads.
+// Two threads start their keepers.
 TEST_F(UserBounds, AJobBehindManyOfAnotherUserIsStartedAmongTheFirst) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root starts jobs of several users";
   const auto order = dir.path() / "order";

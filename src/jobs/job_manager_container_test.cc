@@ -1,4 +1,4 @@
-// Jobs that are what runs in a container, by its cgroup.
+// Tests jobs that are a container's processes, by its cgroup.
 #include <sys/wait.h>
 
 #include <csignal>
@@ -10,7 +10,7 @@ namespace {
 
 using base::ErrorCode;
 
-// A cgroup as far as it is read: a file that names its processes.
+// The part of a cgroup that is read: a file with the pids of its processes.
 class ContainerJobs : public JobManagerTest {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// What the job manager's tests share: a daemon's worth of parts with real keepers and real commands.
+// What the job manager's tests share: the parts of a daemon, with real keepers and real commands.
 //
 // Needs GPUMAN_BUILD_DIR, which ctest sets. Not thread-safe.
 #pragma once
@@ -31,7 +31,8 @@ namespace gpuman::jobs {
 
 inline constexpr std::chrono::seconds kPatience{30};
 
-// A daemon's worth of parts over a state directory; Restart() is a daemon that was killed and started again.
+// The parts of a daemon over a state directory; Restart() stands for a daemon that was killed and started
+// again.
 class JobManagerTest : public ::testing::Test, public JobManagerHost {
  protected:
   void SetUp() override {
@@ -44,7 +45,7 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
   }
 
   void TearDown() override {
-    // One that is just being started would be left to itself.
+    // A job that is just being started would be left alone.
     const auto starting = [](const Job* job) { return !IsEnded(*job) && !IsWaiting(*job) && !job->keeper; };
     (void)Until([&] {
       const auto jobs = manager->All();
@@ -57,7 +58,7 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
       (void)manager->Signal(job->id, SIGKILL);
     }
     StopDaemon();
-    // One that restarts its job has begun the next run by now, which ends with it.
+    // A keeper that restarts its job has begun the next run by now; that ends with it.
     for (const auto& keeper : keepers) {
       (void)base::SendSignal(keeper, SIGKILL);
       EXPECT_TRUE(IsGoneSoon(keeper)) << "the test leaves a job behind";
@@ -105,7 +106,7 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
     StartDaemon();
   }
 
-  // A daemon whose keepers are started by this script; $KEEPER is the real one.
+  // Makes a daemon start its keepers by this script; $KEEPER is the real keeper.
   void WrapKeeper(const std::string& script) {
     const auto wrapper = dir.path() / "keeper";
     std::ofstream(wrapper) << "#!/bin/sh\nKEEPER=" << keeper_program.string() << "\n" << script << "\n";
@@ -146,7 +147,7 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
     EXPECT_TRUE(job) << job.error().message;
     return job ? job->id : JobId{};
   }
-  // Runs until it is signalled, and does `on_term` at SIGTERM, from now on.
+  // Starts a job that runs until a signal, and does `on_term` at SIGTERM from the return of this call on.
   JobId StartedWithTrap(const std::string& on_term) {
     const JobId id = Started("t", "trap '" + on_term + "' TERM; echo ready; while :; do sleep 0.05; done");
     EXPECT_TRUE(Becomes(id, JobState::kRunning) && Until([&] { return LogOf(id) == "ready\n"; }));
@@ -164,7 +165,7 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
     EXPECT_TRUE(Until([&] { return answer.has_value(); }));
     return *answer;
   }
-  // How many processes a signal came to.
+  // How many processes got the signal.
   std::size_t Reached(JobId id, int signal) {
     std::optional<std::size_t> reached;
     EXPECT_TRUE(manager->Signal(id, signal, [&](const SignalSent& sent) { reached = sent.processes; }));

@@ -1,4 +1,4 @@
-// Jobs that are forgotten, and what is left of them on the disk.
+// Forgets jobs, and deletes what is left of them on the disk.
 #include <map>
 #include <utility>
 
@@ -14,13 +14,14 @@ using base::Fail;
 using base::Result;
 
 void JobManager::Forget(JobId id) {
-  // Not again while it is on its way: of many that end at once each would ask for all before it.
+  // Out of the list while the deletion is on its way: otherwise, of many jobs that end together, each would
+  // ask to delete all before it.
   ended_.erase(id);
   CountAs(entries_.at(id), {});
   entries_.at(id).forgotten_soon = true;
   Batch batch;
   batch.erase = {id};
-  // What the disk did not take before is told all the same.
+  // Messages that the disk refused before are sent all the same.
   if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end())
     batch.outbox = unwritten->second.messages;
   auto messages = batch.outbox;
@@ -83,9 +84,10 @@ void JobManager::ForgetOldOnes() {
     if (!host_.IsNeeded(id)) Forget(id);
 }
 
-// Directories that belong to no job: of a request whose commit failed or never happened, or of jobs that
-// were removed or let go. Those whose keeper still lives stay. Before anything is created: a number whose
-// commit never happened is given again, and must not find the directory of its predecessor.
+// Deletes the directories that belong to no job: of a request whose commit failed or never happened, or of
+// jobs that were removed or released. Directories whose keeper lives stay. Call it before anything is
+// created: an id whose commit never happened is given again, and must not find the directory of its
+// predecessor.
 void JobManager::SweepDirectories() {
   std::set<std::filesystem::path> wanted;
   for (const auto& [id, entry] : entries_)
@@ -100,7 +102,7 @@ void JobManager::SweepDirectories() {
 
 void JobManager::DeleteFiles(uid_t user, std::vector<std::filesystem::path> paths) {
   keeper_work_.Add(user, {[paths = std::move(paths)] {
-                     // What stays is swept at the next start.
+                     // The next start deletes what is left.
                      for (const auto& path : paths) (void)base::RemoveTree(path);
                    }});
 }

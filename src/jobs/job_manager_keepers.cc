@@ -1,4 +1,4 @@
-// Keepers: starting and following them, and what is said to them.
+// Starts and follows keepers, and gives them orders.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -9,7 +9,7 @@
 namespace gpuman::jobs {
 namespace {
 
-// The guard comes before us, also where it gives grace.
+// The guard acts before the job manager, also if it gives grace.
 constexpr base::Millis kGuardsLead{2000};
 
 }  // namespace
@@ -42,7 +42,7 @@ Result<JobManager::Entry*> JobManager::Kept(JobId id) {
 void JobManager::MakeLink(Entry& entry) {
   if (entry.link) entry.link->Stop();
   const JobId id = entry.job.id;
-  // What a link of an earlier incarnation still has to say is of no interest.
+  // Callbacks of a link of an earlier incarnation are ignored.
   const auto with_me = [self = self_, id, incarnation = entry.job.incarnation](auto body) {
     if (!*self) return;
     const Job* const job = (*self)->Find(id);
@@ -75,7 +75,7 @@ void JobManager::Launch(Entry& entry) {
   entry.link->Prepare(PlanLaunch(entry.job, settings));
 }
 
-// What Launch began. The link is gone already where preparing failed.
+// Undoes Launch. If preparing failed, the link is gone already.
 void JobManager::Discard(Entry& entry) {
   if (entry.link)
     entry.link->Discard();
@@ -83,8 +83,8 @@ void JobManager::Discard(Entry& entry) {
     DeleteFiles(entry.job.owner->uid, {JobDirectory(options_.jobs_dir, entry.job)});
 }
 
-// Whatever state the job was left in: preparing again leaves a prepared directory alone, and starting a
-// keeper finds out whether one is needed.
+// For any state of the job: preparing again leaves a prepared directory alone, and starting a keeper finds
+// out whether one is needed.
 void JobManager::PickUp(Entry& entry) {
   if (entry.job.attached) return WatchRoot(entry);
   Launch(entry);
@@ -99,7 +99,7 @@ void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {
     entry.runtime.key = started->key;
   if (std::holds_alternative<keeper::RunStarted>(record.body))
     entry.runtime.run_started = base::MonoTime(record.mono);
-  // Told before its end is: the signal came first.
+  // Before its end is applied: the signal came first.
   if (std::holds_alternative<keeper::RunEnded>(record.body)) signals_.RunIsOver(id);
   if (std::holds_alternative<keeper::StopOrdered>(record.body)) entry.stop_in_journal = true;
   if (const auto* changed = std::get_if<keeper::SettingsChanged>(&record.body))
@@ -112,18 +112,18 @@ void JobManager::OnConnected(JobId id) {
   if (it == entries_.end() || IsEnded(it->second.job)) return;
   Entry& entry = it->second;
   host_.OnJobChanged(entry.job, entry.runtime);
-  // What an earlier connection was told is in the journal by now, or never will be. And it may have been told
-  // what was taken back since.
+  // What an earlier connection was told is in the journal by now, or never will be. And the change may have
+  // been undone since.
   entry.settings_told.reset();
   if (entry.job.updated || !entry.settings_in_journal.empty()) SendSettings(entry);
-  // It left its GPU, or came back, and nobody was there to say so or to hear it.
+  // The job left its GPU, or came back, while daemon or keeper was away.
   if (const bool off = host_.IsOffGpu(id); off != entry.job.off_since.has_value()) SetOffGpu(id, off);
   if (entry.job.stop_wanted && !entry.stop_in_journal) {
     SendStop(entry);
   } else if (entry.job.state == JobState::kStopping && !entry.job.verdict && entry.job.reason &&
              !entry.stop_in_journal) {
-    // The guard had ordered this end and we were killed before it was carried out.
-    // One that cannot be told, or has no run to end any more, is ended all the same.
+    // The guard had ordered this end, and the daemon was killed before it was carried out. If the keeper
+    // cannot be told, or has no run to end any more, the job is ended all the same.
     (void)Order(entry,
                 keeper::AnnounceReason{0, {*entry.job.reason, entry.job.reason_detail.value_or("")}, false},
                 [](JobManager&, Entry&, const Result<>&) {});
@@ -137,8 +137,9 @@ void JobManager::OnFailed(JobId id, const base::Error& error) {
   if (it == entries_.end()) return;
   Trouble(id, "starting the keeper: " + error.message);
   const Job& job = it->second.job;
-  // One that ran before may have left processes, and what became of its run is not known yet. One of the
-  // queue has waited for this, and so have those behind it: a disk that is full for a while fails none.
+  // If a keeper was there before, it may have left processes, and the end of its run is not known yet. A job
+  // of the queue has waited for this start, and others wait behind it: a disk that is full for a while fails
+  // none of them.
   const bool is_for_now = job.queued && error.code == ErrorCode::kExhausted && !job.stop_wanted;
   if (job.keeper || is_for_now) return it->second.link->TryAgain();
   ApplyEvent(id, CannotStart{error.message, clock_.Wall()});
@@ -160,8 +161,8 @@ Result<> JobManager::Order(Entry& entry, keeper::Command command, Answered answe
       });
 }
 
-// What cannot be sent, or is not answered, is given again by OnConnected, until it is in the journal. It is
-// only refused where the job has ended, which its record tells.
+// If the order cannot be sent or gets no answer, OnConnected sends it again, until it is in the journal. The
+// keeper refuses it only if the job has ended, and its journal record reports that.
 void JobManager::SendStop(Entry& entry) {
   if (entry.job.attached) return StopAttached(entry.job.id);
   (void)Order(
@@ -197,16 +198,16 @@ void JobManager::Announce(JobId id, const keeper::Reason& reason) {
   const Job& job = it->second.job;
   GuardRefused undo{reason, job.state, {}};
   if (job.reason) undo.before_reason = keeper::Reason{*job.reason, job.reason_detail.value_or("")};
-  // Told first: the signal comes next. A keeper that cannot be told finds the reason in our record.
+  // The reason comes before the signal. A keeper that cannot be told finds the reason in the stored record.
   (void)Order(it->second, keeper::AnnounceReason{0, reason, false},
               [undo, seq = job.journal_seq](JobManager& me, Entry& told, const Result<>& outcome) {
                 if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
-                // Its run was over already: what was written down since says so. Where nothing was, there is
-                // none.
+                // Its run was over already, and the journal records since then say so. Without such records
+                // there was no run.
                 if (told.job.journal_seq == seq && undo.before == JobState::kStarting)
                   me.ApplyEvent(told.job.id, undo);
               });
-  // The guard ends its processes, within its grace time; it may say so again meanwhile.
+  // The guard ends the processes within its grace time, and may call this again meanwhile.
   if (it->second.job.state != JobState::kStopping) EndAttachedAfter(it->second, kGuardsLead);
   ApplyEvent(id, GuardOrdered{reason});
 }

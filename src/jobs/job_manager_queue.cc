@@ -1,4 +1,4 @@
-// Jobs that wait for their start: taken in, started, held, cancelled, sent back.
+// Jobs that wait for their start: enqueues, starts, holds, cancels and requeues them.
 #include <fmt/format.h>
 
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxAtOnce = 64;
 constexpr std::size_t kSome = 16;  // between two looks at the clock
 
-// Why what was asked of the job changes nothing.
+// Why the request does not change the job.
 std::string Refusal(const Job& job, const JobEvent& event) {
   const std::string who = fmt::format("job {} '{}'", job.id.value, job.tag);
   if (IsEnded(job)) return fmt::format("{} has ended: it is {}", who, ToString(job.state));
@@ -39,7 +39,7 @@ void JobManager::Number(Job& job, base::WallTime at) {
   ShareParts(job);
 }
 
-// It is on the disk.
+// The job is on the disk.
 void JobManager::TakeIn(Job job, std::vector<JobId>& ids) {
   const JobId id = job.id;
   ids.push_back(id);
@@ -53,7 +53,7 @@ void JobManager::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
   if (jobs.size() > kMaxAtOnce) return EnqueueMany(std::move(jobs), std::move(done));
   const base::WallTime now = clock_.Wall();
   for (Job& job : jobs) Number(job, now);
-  // They share a commit with whatever else waits for one.
+  // The jobs share a commit with everything else that waits for one.
   Batch batch;
   batch.put = jobs;
   store_.Submit(std::move(batch),
@@ -68,7 +68,7 @@ void JobManager::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
 
 void JobManager::EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
   const uid_t user = jobs.front().owner->uid;
-  // Numbers without a hole: those of one arrival are known by the first and the last (store.h).
+  // Ids without a gap: an arrival is known by its first and its last id (arrival.h).
   if (jobs.front().id.value == 0) {
     JobId id = Reserve(jobs.size());
     for (Job& job : jobs) job.id = {id.value++};
@@ -117,7 +117,7 @@ void JobManager::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) 
   if (!t.changed) return done(Fail(ErrorCode::kConflict, fmt::format("job {} does not wait", id.value)));
   const Job before = std::exchange(entry.job, std::move(t.job));
   Index(entry);
-  // The directory is made while the record is committed; nothing starts before that is done.
+  // The workers make the directory while the record is committed; no keeper starts before both are done.
   Launch(entry);
   Batch batch;
   batch.put = {entry.job};
@@ -130,7 +130,7 @@ void JobManager::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) 
     if (!stored && !IsEnded(now.job)) {
       me.Discard(now);
       now.link.reset();
-      // The number is used up: its directory is being deleted.
+      // The incarnation is used up: its directory is being deleted.
       const int incarnation = now.job.incarnation + 1;
       const bool unwanted = now.job.stop_wanted;
       now.job = before;
@@ -140,7 +140,7 @@ void JobManager::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) 
       if (unwanted) me.ApplyEvent(id, CancelAsked{{std::string(kCancelledWord), ""}, me.clock_.Wall()});
       return done(Fail(stored.error()));
     }
-    // Preparing may have failed meanwhile: then it has ended, or waits again.
+    // Preparing may have failed meanwhile: then the job has ended, or waits again.
     if (now.link && !IsEnded(now.job)) now.link->Start();
     me.host_.OnJobChanged(now.job, now.runtime);
     done(now.job);
@@ -193,11 +193,11 @@ void JobManager::Change(JobId id, const std::function<void(Job&)>& change, Done<
 void JobManager::SetOffGpu(JobId id, bool off) {
   const auto it = entries_.find(id);
   if (it == entries_.end()) return;
-  // What is not answered OnConnected sets right, by what the journal says.
+  // If no answer comes, OnConnected corrects this by the journal.
   (void)Order(it->second, keeper::PauseClock{off},
               [off](JobManager& me, Entry& entry, const Result<>& outcome) {
                 if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
-                // Its run is over, as its records said before this answer: the next has a clock of its own.
+                // Its run is over, as records before this answer say; the next run has a clock of its own.
                 if (outcome.error().code == ErrorCode::kConflict && entry.job.state != JobState::kRunning)
                   return;
                 me.Trouble(entry.job.id, fmt::format("its keeper does not {} the clock of its time limit: {}",

@@ -1,4 +1,4 @@
-// Jobs of the queue: they wait, run, and wait again.
+// Tests jobs of the queue: they wait, run, and wait again.
 #include <gmock/gmock.h>
 
 #include <csignal>

@@ -1,5 +1,5 @@
-// A daemon, a keeper or its starter that was killed: nothing is lost, nothing runs twice, nothing goes on
-// unwatched.
+// Kills a daemon, a keeper or a process that starts a keeper: nothing is lost, nothing runs twice, and
+// nothing runs on unwatched.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -29,7 +29,7 @@ TEST_F(JobManagerTest, ADaemonThatComesBackLearnsTheEndItMissed) {
   const JobId id = Started("t", "until [ -e go ]; do sleep 0.02; done; exit 4");
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   const base::ProcessId keeper = *manager->Find(id)->keeper;
-  // The command waits in "/", so its file is named by the process instead.
+  // The command waits in "/", so the test kills its process instead of making a file.
   const base::ProcessId process = *manager->Find(id)->process;
   StopDaemon();
   ASSERT_TRUE(base::SendSignal(process, SIGKILL));
@@ -182,7 +182,7 @@ TEST_F(JobManagerTest, AStopThatTheKeeperHadNoRoomForIsGivenAgain) {
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   const base::ProcessId keeper = *manager->Find(id)->keeper;
   ASSERT_TRUE(base::SendSignal(keeper, SIGSTOP));
-  // More than a socket holds.
+  // More than fits into a socket.
   for (int i = 0; i < 4000; ++i) manager->Note(id, std::string(1000, 'x'));
   std::optional<base::Result<Job>> removed;
   manager->Remove(id, {"removed", "by me"}, [&](auto job) { removed = std::move(job); });

@@ -1,4 +1,4 @@
-// What people ask of jobs.
+// What people request of jobs.
 #include <fmt/format.h>
 
 #include <utility>
@@ -34,7 +34,7 @@ void JobManager::Create(Job job, Done<Job> done) {
   entry.job = std::move(job);
   ShareParts(entry.job);
   Index(entry);
-  // The directory is made while the record is committed; nothing starts before that is done.
+  // The workers make the directory while the record is committed; no keeper starts before both are done.
   Launch(entry);
   Batch batch;
   batch.put = {entry.job};
@@ -45,7 +45,7 @@ void JobManager::Create(Job job, Done<Job> done) {
     if (it == me.entries_.end()) return;
     if (!stored) {
       me.Discard(it->second);
-      // Its failure to be prepared may have been written after all.
+      // The failure to prepare the job may have been written after all.
       Batch undo;
       undo.erase = {id};
       me.store_.Submit(std::move(undo), [](const Result<>&) {});
@@ -55,7 +55,7 @@ void JobManager::Create(Job job, Done<Job> done) {
       me.CarryOutLater(id);
       return done(Fail(stored.error()));
     }
-    // Preparing may have failed meanwhile: then the job has ended already, and that is what is told.
+    // Preparing may have failed meanwhile: then the job has ended already, and the answer says so.
     if (!IsEnded(it->second.job)) it->second.link->Start();
     me.host_.OnJobChanged(it->second.job, it->second.runtime);
     done(it->second.job);
@@ -79,7 +79,7 @@ void JobManager::Update(JobId id, const std::function<void(Job&)>& change, Done<
 
 namespace {
 
-// What was changed, where nobody has changed it again since.
+// Undoes the change of each member that nobody has changed since.
 template <typename... Member>
 void TakeBack(Job& now, const Job& before, const Job& changed, Member... members) {
   (((now.*members == changed.*members) ? void(now.*members = before.*members) : void()), ...);
@@ -87,7 +87,7 @@ void TakeBack(Job& now, const Job& before, const Job& changed, Member... members
 
 }  // namespace
 
-// Where a job is, and how far it got, is what it is, whether it could be written down or not.
+// Only the request is undone: the job's state and progress stay as they are, written or not.
 void JobManager::ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
                               std::function<void(const Result<>&)> done) {
   const JobId id = entry.job.id;
@@ -149,7 +149,7 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
             Fail(outcome.error().code,
                  fmt::format("job {} is not known to start again: {}", id.value, outcome.error().message),
                  fmt::format("`gpuman status {}` shows what became of it", job->id.value)));
-      // Answered by the run that it is now: with its process.
+      // AnswerReruns answers with the job of the new run, which has its process.
       (*self)->reruns_.push_back({id, runs, done});
       (*self)->AnswerReruns(id);
     };
@@ -177,7 +177,7 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
                   if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
                   if (!stored) {
                     me.Discard(it->second);
-                    // The number is used up: its directory is being deleted.
+                    // The incarnation is used up: its directory is being deleted.
                     const int incarnation = it->second.job.incarnation;
                     it->second.job = before;
                     it->second.job.incarnation = incarnation;
@@ -211,7 +211,7 @@ void JobManager::Release(JobId id, Done<Job> done) {
   if (IsBeingStarted(id)) return OnceStarted(id, [this, id, done = std::move(done)] { Release(id, done); });
   entry.forgotten_soon = true;
   if (entry.job.attached) return LetGo(id, std::move(done));
-  // The keeper first: one that is not told would go by the restart policy of a job that nobody knows any
+  // The keeper is told first: otherwise it would apply the restart policy of a job that nobody knows any
   // more.
   keeper::UpdateSettings settings = SettingsOf(entry.job);
   settings.restart->mode = RestartMode::kNo;
@@ -224,7 +224,7 @@ void JobManager::Release(JobId id, Done<Job> done) {
     it->second.settings_told.reset();
     if (IsEnded(it->second.job)) return (*self)->Remove(id, {"removed", ""}, done);
     (*self)->Save(id, {});
-    // Where its keeper took it all the same OnConnected sets right what the journal says of its settings.
+    // If its keeper took the settings all the same, OnConnected corrects what the journal says of them.
     done(Fail(outcome.error().code,
               fmt::format("job {} was not let go: {}", id.value, outcome.error().message), "try again"));
   };

@@ -1,4 +1,4 @@
-// Start, end, settings: what a user is told must be what happened.
+// Tests start, end and settings: every answer must be what happened.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -91,7 +91,7 @@ TEST_F(JobManagerTest, TheSignalsOfARunAreToldBeforeItsEnd) {
   ASSERT_TRUE(manager->Signal(id, SIGKILL, [&](const SignalSent&) { kinds_before = kinds.size(); }));
   table.AwaitHeld();
   const auto kinds_then = kinds.size();
-  (void)base::SendSignal(*manager->Find(id)->process, SIGKILL);  // unless its cgroup has been killed
+  (void)base::SendSignal(*manager->Find(id)->process, SIGKILL);  // its cgroup may have been killed already
   EXPECT_TRUE(Ends(id));
   table.Release();
   EXPECT_EQ(kinds_before, kinds_then);
@@ -202,7 +202,7 @@ TEST_F(JobManagerTest, AFullDiskRefusesANewJobAndLeavesNothing) {
 }
 
 TEST_F(JobManagerTest, AFullDiskThatTakesNeitherDirectoryNorRecordRefusesTheJob) {
-  // A file in the directory's place fails as a full disk would, for root too.
+  // A file in place of the directory fails like a full disk, also for root.
   std::ofstream(dir.path() / "jobs" / "1") << "";
   full_switch->SetFull(true);
   Job asked = Asked("t", "true");
@@ -273,11 +273,11 @@ TEST_F(JobManagerTest, AKillTakesOneRunAndLeavesTheNextAlone) {
   }
 }
 
-// A keeper that is stopped takes orders and answers none until it goes on.
+// A stopped keeper takes orders and answers none until it continues.
 class OrdersWaitForTheirAnswer : public JobManagerTest {
  protected:
   void Signal(JobId id, int signal) { ASSERT_TRUE(base::SendSignal(*manager->Find(id)->keeper, signal)); }
-  // Whatever the loop has to do is done.
+  // Runs the loop until it has nothing to do.
   void Settle() {
     loop->restart();
     while (loop->poll() > 0) {
@@ -288,7 +288,7 @@ class OrdersWaitForTheirAnswer : public JobManagerTest {
     EXPECT_TRUE(Becomes(id, JobState::kRunning));
     return id;
   }
-  // Changes the settings, and waits until that is on the disk.
+  // Changes the settings and waits until they are on the disk.
   void Update(JobId id, const std::function<void(Job&)>& change) {
     std::optional<bool> stored;
     manager->Update(id, change, [&](const auto& job) { stored = job.has_value(); });
@@ -349,7 +349,7 @@ TEST_F(OrdersWaitForTheirAnswer, AJobWhoseReleaseWasNotStoredKeepsItsRestartPoli
       return std::holds_alternative<keeper::SettingsChanged>(record.body);
     });
   };
-  // The keeper was told, and the daemon killed before the store was.
+  // The keeper was told, and the daemon was killed before the store was.
   auto connection = keeper::KeeperConnection::Connect(dir.path() / "jobs" / "1").value();
   keeper::UpdateSettings none;
   none.restart = keeper::RestartPolicy{.mode = RestartMode::kNo};
@@ -386,7 +386,7 @@ TEST_F(OrdersWaitForTheirAnswer, AClockThatIsStoppedMeanwhileStandsWhenTheKeeper
   EXPECT_TRUE(troubles.empty()) << troubles.front();
 }
 
-// Accounts of a size that a full disk does not take.
+// Accounts so large that a full disk refuses them.
 class LargeAccounts : public JobManagerTest {
  protected:
   void OnRunEnded(const Job&, RunAccount& run) override {
@@ -414,7 +414,7 @@ TEST_F(LargeAccounts, AnAccountThatTheDiskDidNotTakeGoesWithTheNextRecord) {
   (void)manager->Signal(id, SIGKILL);
   ASSERT_TRUE(Until([&] { return !troubles.empty() && manager->Find(id)->runs > 1; }));
   full_switch->SetFull(false);
-  // Refused while the daemon does not know of a refusal before it.
+  // The store refuses until the daemon knows of the last refusal.
   std::optional<bool> stored;
   do {
     stored.reset();
@@ -422,7 +422,7 @@ TEST_F(LargeAccounts, AnAccountThatTheDiskDidNotTakeGoesWithTheNextRecord) {
         id, [](Job& job) { ++job.priority; }, [&](const auto& job) { stored = job.has_value(); });
     ASSERT_TRUE(Until([&] { return stored.has_value(); }));
   } while (!*stored);
-  RestartDaemon();  // before it would have tried again
+  RestartDaemon();  // before it would try again
   EXPECT_EQ(Stored(), ended);
 }
 

@@ -1,4 +1,4 @@
-// Jobs found, waited for.
+// Finds jobs, and waits for them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ const Job* JobManager::Find(JobId id) const {
   return it == entries_.end() ? nullptr : &it->second.job;
 }
 
-// A user's jobs of one tag lie together in tags_, the newest last; those of other tags with the same hash are
-// passed over.
+// In tags_ a user's jobs of one tag are together, the newest last. Jobs of other tags with the same hash are
+// skipped.
 std::optional<JobId> JobManager::NewestOf(const std::string& tag, std::optional<uid_t> user) const {
   const std::size_t hash = std::hash<std::string>()(tag);
   std::optional<JobId> best;
@@ -66,7 +66,7 @@ const Job* JobManager::HolderOf(const std::string& tag, JobId but) const {
 Result<JobId> JobManager::Resolve(const std::string& ref) const {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(ref.data(), ref.data() + ref.size(), number);
-  // No tag is a number.
+  // A tag is never a number.
   if (error == std::errc() && end == ref.data() + ref.size()) {
     if (entries_.contains({number})) return JobId{number};
     return Fail(NoSuchJob(ref));
@@ -92,13 +92,13 @@ std::vector<JobId> JobManager::OpenNamed(const std::string& tag, std::optional<u
     const Job& job = entries_.at(id).job;
     if (job.tag != tag || IsEnded(job)) continue;
     found.push_back(job.array.array.value != 0 ? job.array.array : id);
-    // Past the other tasks, whose ids are the next below.
+    // Skips the other tasks, whose ids come directly below.
     if (job.array.array.value != 0) at = tags_.lower_bound({hash, its_user, job.array.array});
   }
   return found;
 }
 
-// Tasks have consecutive ids, with holes where some were forgotten, the first ones mostly.
+// Tasks have consecutive ids, with gaps where tasks were forgotten, mostly the first ones.
 std::vector<JobId> JobManager::TasksOf(JobId head) const {
   std::vector<JobId> ids;
   for (auto it = entries_.lower_bound(head); it != entries_.end(); ++it) {
@@ -110,10 +110,10 @@ std::vector<JobId> JobManager::TasksOf(JobId head) const {
   return ids;
 }
 
-// The higher its number, the higher its id; each search step looks at the first that is left at an id or
-// behind.
+// A binary search: the ids of tasks ascend with their numbers. Each step looks at the first remaining task at
+// an id or behind it.
 std::optional<JobId> JobManager::TaskOf(JobId array, std::int64_t task) const {
-  // Task n is at least as far behind the first as there are numbers below it.
+  // The id of task n is at most n behind the array's id: ids were given without gaps, numbers may have some.
   JobId low = array, high = {array.value + std::max<std::int64_t>(task, 0) + 1};
   while (low < high) {
     const JobId middle{low.value + (high.value - low.value) / 2};
@@ -181,7 +181,7 @@ void JobManager::AnswerWaiters(const Job& job) {
   for (const auto& ended : mine) ended(copy);
 }
 
-// Those that wait for a new run of the job, where it has begun, or none will begin.
+// Answers the requests that wait for a new run of the job, if it has begun or none will begin.
 void JobManager::AnswerReruns(JobId id) {
   const Job* const job = Find(id);
   const bool over = !job || IsEnded(*job) || IsWaiting(*job);
@@ -205,7 +205,7 @@ bool JobManager::IsBeingStarted(JobId id) const {
   const Job& job = it->second.job;
   if (job.attached || IsEnded(job) || IsWaiting(job)) return false;
   if (!it->second.link || !it->second.link->connected()) return true;
-  // One whose first attempt has failed waits for the next, which may be a long time.
+  // After a failed first attempt it waits for the next, which may take long.
   return job.state == JobState::kStarting && !job.started_at && !job.verdict;
 }
 
@@ -214,7 +214,7 @@ void JobManager::OnceStarted(JobId id, std::function<void()> act) {
   CarryOutLater(id);
 }
 
-// From the loop: the caller may be in the middle of something.
+// Runs later, from the loop: the caller may be in the middle of a change.
 void JobManager::CarryOutLater(JobId id) {
   if (later_.empty() || IsBeingStarted(id)) return;
   const auto of_others = [id](const Later& later) { return later.job != id; };

@@ -40,7 +40,7 @@ Json Value(const simdjson::dom::element& element) {
 }  // namespace
 
 base::Result<JsonMembers> JsonMembers::Parse(std::string_view text) {
-  thread_local simdjson::dom::parser parser;  // keeps its memory from one text to the next
+  thread_local simdjson::dom::parser parser;  // keeps its memory between two texts
   simdjson::dom::element whole;
   simdjson::dom::object object;
   auto error = parser.parse(text.data(), text.size()).get(whole);

@@ -1,12 +1,12 @@
-// The members of one JSON object, in the order they are written: what reading a hundred thousand small
-// objects needs, without the tree that nlohmann::json builds of each. simdjson reads the text: with the other
-// library's reader that was half of the start of a daemon with so many jobs.
+// The members of one JSON object, in the order of the text. Reading a hundred thousand small objects needs
+// only these, not the tree that nlohmann::json builds of each. simdjson reads the text: nlohmann's reader
+// took half of the time in which a daemon with so many jobs starts.
 //
 //   GPUMAN_ASSIGN(const auto members, JsonMembers::Parse(text));
 //   if (auto it = members.find("tag"); it != members.end()) job.tag = it->get<std::string>();
 //
-// Values are whole, those that are objects and arrays as well. Of a name that comes twice the last counts, as
-// with nlohmann::json.
+// Values are complete, objects and arrays too. If a name comes twice the last value counts, as with
+// nlohmann::json.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@ namespace gpuman::jobs {
 
 class JsonMembers {
  public:
-  // kCorrupt: the text is no JSON, or no object.
+  // kCorrupt: the text is not JSON, or not an object.
   static base::Result<JsonMembers> Parse(std::string_view text);
 
-  // As of nlohmann::json: a pointer to the value, end() where there is none.
+  // Like nlohmann::json::find: a pointer to the value, or end().
   const nlohmann::json* find(std::string_view name) const {
     if (!(marks_ & Mark(name))) return end();
     const auto it = std::find_if(members_.rbegin(), members_.rend(),
@@ -44,8 +44,8 @@ class JsonMembers {
   }
 
  private:
-  // Of the 64 marks a name has one. Most names that are asked for are not there: their mark mostly is not,
-  // either.
+  // Each name has one of 64 marks. Most names that are asked for are missing, and mostly their mark is
+  // missing too.
   static std::uint64_t Mark(std::string_view name) {
     const auto at = [name](std::size_t i) { return static_cast<unsigned char>(name[i]); };
     return name.empty() ? 1 : std::uint64_t{1} << ((name.size() * 7 + at(0) * 3U + at(name.size() - 1)) & 63);

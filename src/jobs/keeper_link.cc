@@ -15,7 +15,7 @@ namespace {
 namespace asio = boost::asio;
 using base::ErrorCode;
 
-constexpr int kPatience = 3;  // failures in a row before somebody is told
+constexpr int kPatience = 3;  // failures in a row before the trouble is reported
 constexpr base::Millis kFirstRetry{100};
 constexpr base::Millis kLastRetry{30'000};
 constexpr std::uint64_t kShortenEvery = 1000;  // records, some 200 KB
@@ -88,7 +88,7 @@ void KeeperLink::Spawn() {
 void KeeperLink::OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome) {
   if (!outcome) return OnNotSpawned(outcome.error());
   if (*outcome == keeper::SpawnOutcome::kAlreadyEnded) {
-    // One that cannot be read just now has the end in it all the same.
+    // If the journal cannot be read now, the end is in it all the same.
     (void)ReadJournal();
     if (!ended_ && !stopped_) RetryLater();
     return;
@@ -97,10 +97,10 @@ void KeeperLink::OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome) {
 }
 
 void KeeperLink::OnNotSpawned(const base::Error& error) {
-  // It may have come further than it lived to tell.
+  // The keeper may have written more to its journal than it reported.
   (void)ReadJournal();
   if (ended_ || stopped_) return;
-  // Killed on its way, and perhaps alive behind a starter that was killed: the next one finds out.
+  // It was killed while it started, or it may live although its starter was killed: the next try finds out.
   if (error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout) return RetryLater();
   callbacks_.on_failed(error);
 }
@@ -111,7 +111,7 @@ void KeeperLink::Connect() {
     OnGone();
     return;
   }
-  // The connection closes its own descriptor and asio its duplicate.
+  // The connection closes its own descriptor, and asio closes its duplicate.
   const int copy = ::fcntl(connection->fd(), F_DUPFD_CLOEXEC, 3);
   if (copy < 0) {
     callbacks_.on_trouble(base::SystemError(errno, "following a keeper").message);
@@ -143,9 +143,9 @@ void KeeperLink::OnReadable() {
       return;
     }
     if (const auto* hello = std::get_if<keeper::Hello>(&**message)) {
-      hello_ = true;  // before what the journal says makes somebody speak to it
+      hello_ = true;  // set before the journal makes somebody send an order
       shortens_ = hello->shortens;
-      // What it tells from now on counts only behind what it told before.
+      // New messages are used only behind the records that were written before.
       if (!ReadJournal()) return OnGone();
       failures_ = 0;
       if (!stopped_ && !ended_ && callbacks_.on_connected) callbacks_.on_connected();
@@ -180,7 +180,7 @@ bool KeeperLink::ReadJournal() {
 
 void KeeperLink::OnStored(std::uint64_t seq) {
   if (seq < told_stored_ + kShortenEvery || !connected() || !shortens_) return;
-  // One that cannot be told is connected to anew, and told with the next.
+  // If it cannot be told, the link connects again and tells the next number.
   if (Send(keeper::RecordsStored{seq})) told_stored_ = seq;
 }
 
@@ -192,7 +192,7 @@ void KeeperLink::OnGone() {
   RetryLater();
 }
 
-// Spawning finds out by itself whether a keeper lives, the job has ended or a new keeper is needed.
+// SpawnKeeper finds out whether a keeper lives, the job has ended or a new keeper is needed.
 void KeeperLink::RetryLater() {
   ++failures_;
   if (failures_ == kPatience) callbacks_.on_trouble("the job's keeper cannot be reached; trying again");
@@ -215,13 +215,12 @@ base::Result<> KeeperLink::Send(keeper::Command command, Answer answer) {
     asked_.emplace(*sent, std::move(answer));
     return {};
   }
-  // What is lost with it is given again when it listens: a keeper that was not told, and stays connected,
-  // would never be.
+  // The lost order is sent again when the keeper listens: a keeper that stayed connected would never get it.
   if (sent.error().code == ErrorCode::kUnavailable) HangUp();
   return base::Fail(sent.error());
 }
 
-// Answered later: who asked may be in the middle of something, as may whoever stops this link.
+// Answers come later: the caller of the order, or of Stop, may be in the middle of a change.
 void KeeperLink::Disconnect() {
   readable_.reset();
   connection_.reset();
@@ -234,7 +233,7 @@ void KeeperLink::Disconnect() {
   });
 }
 
-// The caller may be a callback of this link, or on its way through something that a record would change.
+// The caller may be a callback of this link, or in the middle of something that a record would change.
 void KeeperLink::HangUp() {
   Disconnect();
   asio::post(loop_, [self = shared_from_this()] {

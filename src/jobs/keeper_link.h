@@ -1,7 +1,7 @@
-// One job's keeper as the event loop sees it: start it, follow it, give it orders, notice its end.
+// One job's keeper as the event loop uses it: starts it, follows it, sends it orders, notices its end.
 //
-// Starting blocks, so it runs on a worker; everything else, the callbacks too, on `loop`. Not thread-safe.
-// Destroying it lets the keeper go on and brings no more callbacks.
+// Starting blocks, so a worker does it; everything else, also the callbacks, runs on `loop`. Not thread-safe.
+// After its destruction the keeper goes on, and no callback is called.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -20,45 +20,46 @@ namespace gpuman::jobs {
 class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
  public:
   struct Callbacks {
-    // Every record of the journal, in order, from the first; again after a reconnection (their numbers tell).
+    // Every record of the journal, in order, from the first; all again after a reconnection (see their
+    // numbers).
     std::function<void(const keeper::JournalRecord&)> on_record;
-    // The keeper listens and all it wrote so far was given to on_record.
+    // The keeper listens, and on_record has had everything that it wrote so far.
     std::function<void()> on_connected;
-    // The job's directory could not be made, or a keeper not be started, and not because it was killed.
+    // The job's directory could not be made, or the keeper could not be started, and it was not killed.
     std::function<void(const base::Error&)> on_failed;
-    // Something an administrator should know; the link goes on.
+    // Something that an administrator should know; the link continues.
     std::function<void(const std::string&)> on_trouble;
   };
 
-  // What became of an order. Nothing: the keeper carried it out, or keeps it until it can. kUnavailable:
-  // nobody knows, for the connection or this link ended before the keeper answered. Else: it was refused.
+  // The result of an order. Success: the keeper carried it out, or keeps it until it can. kUnavailable: the
+  // result is not known, since the connection or this link ended before the keeper answered. Other errors:
+  // the keeper refused it.
   using Answer = std::function<void(const base::Result<>&)>;
 
-  // Calls what it gets on a worker, when the job's user has a turn; or not, where there is no daemon any
-  // more.
+  // Runs its argument on a worker, when the job's user has a turn; or not at all if the daemon is gone.
   using Post = std::function<void(std::function<void()>)>;
 
   KeeperLink(boost::asio::io_context& loop, Post to_workers, std::filesystem::path program,
              std::filesystem::path job_dir, Callbacks callbacks);
 
-  // Makes the job's directory from `spec` unless it is there. May be called while its record is being
+  // Makes the job's directory from `spec`, unless it exists. May be called while the job's record is being
   // committed; Start waits for it.
   void Prepare(keeper::Spec spec);
   // Starts the keeper, or finds the one that lives.
   void Start();
-  // From on_failed: tries the same again, after a while that grows.
+  // Call it after on_failed: tries the same again, after a delay that grows.
   void TryAgain() { RetryLater(); }
-  // No more callbacks; orders that wait for their answer are answered soon, from the loop.
+  // No callback is called any more; orders that wait get their answer soon, from the loop.
   void Stop();
-  // Stop, and the job's directory goes, also when it is just being made. Not after Start.
+  // Stops, and deletes the job's directory, also if it is just being made. Not after Start.
   void Discard();
 
   bool connected() const { return connection_.has_value() && hello_; }
-  // kUnavailable while not connected, and where the keeper takes no more: then it is connected to anew, and
-  // on_connected says when it can be told again. Where it was sent `answer` is called, once and later;
-  // without one a refusal goes to on_trouble.
+  // kUnavailable: there is no connection, or the keeper takes no more; then the link connects again, and
+  // on_connected says when to send again. If the order was sent, `answer` is called once, later; without
+  // `answer` a refusal goes to on_trouble.
   base::Result<> Send(keeper::Command command, Answer answer = {});
-  // Records up to here are in the store: now and then the keeper is told, and lets go of old ones.
+  // The store has all records up to `seq`. The keeper is told now and then, and drops old records.
   void OnStored(std::uint64_t seq);
 
  private:
@@ -69,12 +70,12 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void Connect();
   void Wait();
   void OnReadable();
-  // Gives what the journal file holds to on_record, and notes whether the job's end is among it. False: it
-  // could not be read to its end.
+  // Gives the records of the journal file to on_record, and notes whether the job's end is among them. False:
+  // the file could not be read to its end.
   bool ReadJournal();
   void HangUp();
   void OnReply(const keeper::Reply& reply);
-  // The connection is over, and with it what was asked over it.
+  // Ends the connection, and with it the orders that wait for an answer.
   void Disconnect();
   void OnGone();
   void RetryLater();
@@ -89,15 +90,15 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   bool discarded_ = false;
   bool preparing_ = false;
   bool prepared_ = true;
-  std::shared_ptr<const keeper::Spec> spec_;  // until it is prepared
+  std::shared_ptr<const keeper::Spec> spec_;  // until the directory is made
   bool start_wanted_ = false;
   bool hello_ = false;
-  bool shortens_ = false;  // the keeper its journal
+  bool shortens_ = false;  // whether the keeper can shorten its journal
   std::uint64_t told_stored_ = 0;
   bool ended_ = false;
   int failures_ = 0;  // in a row
   std::optional<keeper::KeeperConnection> connection_;
-  std::map<std::uint64_t, Answer> asked_;  // over this connection, by the number of the command
+  std::map<std::uint64_t, Answer> asked_;  // orders over this connection, by the number of the command
   std::optional<boost::asio::posix::stream_descriptor> readable_;  // a duplicate of the connection's
   boost::asio::steady_timer retry_;
 };

@@ -47,7 +47,7 @@ std::string ExpandFile(std::string_view pattern, const Job& job) {
 
 namespace {
 
-// `before`: what the job's processes preload anyway.
+// `before`: the job's own LD_PRELOAD.
 void AddShim(const Job& job, const LaunchSettings& settings, const std::string& before,
              std::vector<std::string>& environment) {
   if (!job.preload || settings.shim.empty()) return;
@@ -64,7 +64,7 @@ void AddIdentity(const Job& job, std::vector<std::string>& environment) {
   environment.push_back("GPUMAN_JOB_TAG=" + job.tag);
 }
 
-// As CUDA_VISIBLE_DEVICES is to name them.
+// The names of the GPUs for CUDA_VISIBLE_DEVICES.
 std::vector<std::string> NamesOfDevices(const std::vector<std::string>& gpus, const Job& job,
                                         const std::map<std::string, unsigned>& indices) {
   const auto wish = job.environment->find("GPUMAN_VISIBLE_DEVICES");
@@ -109,7 +109,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_JOB_ID={}", job.array.array.value));
     spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_TASK_ID={}", job.array.task));
   }
-  // A job of the queue has what it was given; none means none.
+  // A job of the queue has the GPUs that it was given; if it was given none, it has none.
   if (job.queued && job.gpus.empty()) spec.extra_environment.emplace_back("CUDA_VISIBLE_DEVICES=");
   const auto& gpus = job.gpus.empty() && !job.queued ? settings.all_gpus : job.gpus;
   if (!gpus.empty() && (!job.gpus.empty() || !job.environment->contains("CUDA_VISIBLE_DEVICES"))) {

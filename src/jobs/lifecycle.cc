@@ -13,11 +13,11 @@ namespace {
 using keeper::EndKind;
 using keeper::Reason;
 
-// Statuses that shells give a command they cannot find or execute, so that scripts know them.
+// The statuses that shells use for a command that they cannot find or execute; scripts know them.
 constexpr int kStatusNotFound = 127;
 constexpr int kStatusNotExecutable = 126;
 
-// How a keeper words the end of a run that its predecessor did not live to see (keeper/state_machine.cc).
+// The reasons that a keeper gives for a run whose end its predecessor did not see (keeper/state_machine.cc).
 constexpr std::string_view kKeeperLost = "keeper_lost";
 constexpr std::string_view kMachineRestarted = "machine_restarted";
 
@@ -51,7 +51,7 @@ JobState OrderedEnd(std::string_view word) {
   return JobState::kKilled;
 }
 
-// Nothing of an earlier run is known of it any more; its next run has a journal of its own.
+// Forgets everything of the earlier run; the next run has a journal of its own.
 void ForgetRun(Job& job) {
   job.started_at.reset();
   job.process.reset();
@@ -99,7 +99,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::KeeperS
   job.cgroup = started.cgroup.string();
   job.boot_id = started.boot_id;
   if (!had_one) return;
-  // Its predecessor was killed. What that means for the run is in the records that follow.
+  // Its predecessor was killed. The records that follow say what happened to the run.
   const bool ordered = job.state == JobState::kStopping && job.reason;
   if (!ordered)
     Explain(job, another_boot ? Reason{"reboot", "the machine was started again while the job ran"}
@@ -112,7 +112,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::KeeperS
 
 void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::RunStarted& started) {
   Job& job = t.job;
-  // An order may have been given before its run was known to have started.
+  // An order may have come before the run was known to have started.
   if (job.state != JobState::kStopping) {
     ClearOutcome(job);
     job.state = JobState::kRunning;
@@ -136,12 +136,12 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
 
 void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::StartFailed& failure) {
   Job& job = t.job;
-  // The same run had its RunStarted already when only execve failed.
+  // If only execve failed, this run had its RunStarted already.
   if (job.verdict == std::nullopt && job.state == JobState::kRunning) {
     --job.runs;
     job.restarts = job.runs > 0 ? job.runs - 1 : 0;
   }
-  // Ended on its way, as was ordered.
+  // The run was ended while it started, as ordered.
   const bool was_ended = failure.stage == "killed" || failure.stage == "stopped";
   if (was_ended && job.state == JobState::kStopping && job.reason) {
     job.process.reset();
@@ -162,7 +162,8 @@ void BackOnGpu(Job& job, base::WallTime at) {
   job.off_since.reset();
 }
 
-// What the run that ended took. A clock that was set back during it makes it short, not negative.
+// The account of the run that ended. If the clock was set back during it, the account is too short, but not
+// negative.
 RunAccount AccountOf(const Job& job, base::WallTime ended) {
   RunAccount run;
   run.job = job.id;
@@ -185,7 +186,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   std::optional<Reason> lost;
   if (ended.kind == EndKind::kUnknown && ordered && IsLossOfKeeper(*ordered))
     lost = std::exchange(ordered, {});
-  // One that finished before it was told to make room has finished.
+  // A run that finished before it was told to make room has finished.
   const bool finished = job.requeue_when_ended && ended.kind == EndKind::kExited && ended.code == 0;
   if (!ordered && job.state == JobState::kStopping && job.reason && !finished)
     ordered = Reason{*job.reason, job.reason_detail.value_or("")};
@@ -222,7 +223,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   BackOnGpu(job, record.wall);
   if (!job.started_at) return;
   t.run = AccountOf(job, record.wall);
-  // The keeper's measure does not change with a clock that is set.
+  // The keeper's measure does not depend on changes of the wall clock.
   if (ended.lasted.count() > 0) t.run->ran = std::max(ended.lasted - job.suspended, base::Millis{0});
 }
 
@@ -254,7 +255,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   if (!clock.paused) BackOnGpu(job, record.wall);
 }
 
-// Whether a job of the queue goes back there instead of ending; then it has.
+// If a job of the queue must go back there instead of ending, puts it back and returns true.
 bool RunsAgain(Transition& t, base::WallTime at) {
   Job& job = t.job;
   if (job.requeue_when_ended && job.state == JobState::kKilled) {
@@ -389,7 +390,7 @@ void OnEvent(Transition& t, const CancelAsked& asked) {
   if (IsEnded(t.job)) return;
   const Reason reason{std::string(kCancelledWord), asked.reason.detail};
   OnEvent(t, StopAsked{reason, false, asked.at});
-  // Whatever its run was being ended for: this is what becomes of the job.
+  // The order replaces the reason of any end that was ordered before.
   Explain(t.job, reason);
   t.job.cancel_wanted = true;
   t.changed = true;

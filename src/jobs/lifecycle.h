@@ -1,4 +1,4 @@
-// The life of a job as a state machine: (job, what happened) -> (job, what to do about it).
+// The life of a job as a state machine: (job, event) -> (job, what to do about it).
 //
 //   queued <--> held                    a job of the queue waits for its start; either --CancelAsked-->
 //   cancelled
@@ -10,8 +10,8 @@
 //       ^                       |                                  |                   cancelled timeout
 //       +----RestartScheduled---+----------------------------------+
 //
-// Pure: no clock, no I/O. The keeper's journal is the authority on what happened to the command; each record
-// is applied exactly once (Job::journal_seq), in order, however often the journal is read again. The table in
+// Pure: no clock, no I/O. The keeper's journal decides what happened to the command. Each record is applied
+// exactly once (Job::journal_seq), in order, however often the journal is read again. The table in
 // lifecycle_test.cc reads as the specification.
 #pragma once
 
@@ -29,30 +29,30 @@
 
 namespace gpuman::jobs {
 
-// A record of the job's journal; one that was applied before changes nothing.
+// A record of the job's journal; a record that was applied before changes nothing.
 struct Recorded {
   keeper::JournalRecord record;
 };
 
-// The owner or an administrator asked for the end. `remove`: forget the job once it has ended.
+// The owner or an administrator ordered the end. `remove`: forget the job when it has ended.
 struct StopAsked {
   keeper::Reason reason;
   bool remove = false;
   base::WallTime at{};
 };
 
-// The owner or an administrator asked for a new run. A job that has ended begins a new incarnation.
+// The owner or an administrator ordered a new run. A job that has ended begins a new incarnation.
 struct RestartAsked {
   keeper::Reason reason;
   base::WallTime at;
 };
 
-// The guard is about to end the run (the limit, pressure). The restart policy applies afterwards.
+// The guard is about to end the run (limit, pressure). The restart policy applies afterwards.
 struct GuardOrdered {
   keeper::Reason reason;
 };
 
-// And the keeper did not take that: there is no run that it could mean. `before`: what the job was then.
+// The keeper refused the guard's order: there is no run to which it applies. `before`: the job's state then.
 struct GuardRefused {
   keeper::Reason reason;
   JobState before{};
@@ -65,33 +65,34 @@ struct CannotStart {
   base::WallTime at;
 };
 
-// What an attached job's root started is gone, with it or by us. `another_boot`: so is the machine's memory
-// of it.
+// The processes that an attached job's root started are gone. `another_boot`: the machine was rebooted
+// meanwhile.
 struct RootEnded {
   bool another_boot = false;
   base::WallTime at{};
 };
 
-// The rest happens to jobs of the queue; to a job that is not in a state for it, nothing does.
+// The other events are for jobs of the queue; in a state that does not fit they change nothing.
 
-// A waiting job waits until it is released, and it is released.
+// A waiting job is held, and it is released.
 struct HoldAsked {
   keeper::Reason reason;
 };
 struct ReleaseAsked {};
 
-// Its owner does not want it any more, or what it waits for cannot come true. One that runs is ended.
+// The owner does not want the job any more, or it waits for something that cannot happen. A running job is
+// ended.
 struct CancelAsked {
   keeper::Reason reason;
   base::WallTime at;
 };
 
-// Its turn has come, on these GPUs (UUIDs; none: it uses none).
+// The job's turn has come, on these GPUs (UUIDs; none: it uses none).
 struct StartOrdered {
   std::vector<std::string> gpus;
 };
 
-// It makes room: its run is ended, and it waits again. That counts for no retry.
+// The job makes room: its run is ended, and it waits again. That does not count as a retry.
 struct RequeueAsked {
   keeper::Reason reason;
 };
@@ -99,7 +100,7 @@ struct RequeueAsked {
 using JobEvent = std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardRefused, CannotStart,
                               RootEnded, HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
-// What is worth telling people: stored, shown by `gpuman events`.
+// An event for people: the store keeps it, `gpuman events` shows it.
 struct Notice {
   std::string kind;  // job_started, job_restarting, job_finished, job_failed, job_killed, …
   std::string message;
@@ -119,12 +120,12 @@ struct Transition {
   bool changed = false;  // store it
   std::vector<Effect> effects{};
   std::vector<Notice> notices{};
-  std::optional<RunAccount> run{};  // one has ended
+  std::optional<RunAccount> run{};  // of a run that has ended
 };
 
 Transition Apply(const Job& job, const JobEvent& event);
 
-// Word and sentence for a command that could not be executed.
+// The reason for a command that could not be executed.
 keeper::Reason ReasonOf(const keeper::StartFailed& failure);
 
 }  // namespace gpuman::jobs

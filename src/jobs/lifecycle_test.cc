@@ -19,7 +19,7 @@ using keeper::StopOrdered;
 
 base::WallTime At(int seconds) { return base::WallTime(base::Millis(seconds * 1000)); }
 
-// A job and the events that happen to it, in order; records get their numbers here.
+// A job and its events, in order; this class numbers the records.
 class Story {
  public:
   Story() {

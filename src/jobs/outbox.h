@@ -1,4 +1,4 @@
-// A message that is stored with the change it tells of, until it is delivered. A plain value.
+// A message that is stored with the change it reports, until it is delivered. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 namespace gpuman::jobs {
 
 struct OutboxRow {
-  std::int64_t number = 0;  // grows; never used again
+  std::int64_t number = 0;  // ascending; never used again
   std::optional<std::int64_t> job;
-  std::string user;    // whose it is; empty: the administrators'
-  std::string record;  // as notify/message.h writes it; nothing here reads it
+  std::string user;    // the user it belongs to; empty: the administrators
+  std::string record;  // as notify/message.h writes it; the store does not read it
   friend bool operator==(const OutboxRow&, const OutboxRow&) = default;
 };
 

@@ -89,7 +89,7 @@ void GetRefusal(const JsonMembers& json, std::optional<RefusedAllocation>& refus
   if (it->contains("limit")) Get(*it, "limit", refusal->limit.emplace().count);
 }
 
-// Only what is not as in a job that says nothing.
+// Writes only what differs from the default.
 template <typename T>
 void PutUnless(Json& json, const char* name, const T& value, const T& usual) {
   if (!(value == usual)) json[name] = value;

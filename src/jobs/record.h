@@ -1,6 +1,6 @@
-// A job as the text that the store keeps of it, and what many jobs have in common as texts of their own. What
-// has its default is left out. Unknown fields are ignored, missing ones take their default, so that a field
-// can be added without a new schema. Pure; never throws.
+// Converts a job to the text that the store keeps, and what many jobs have in common to separate texts. A
+// default value is left out, an unknown field is ignored, and a missing field takes its default, so that a
+// field can be added without a new schema. Pure; never throws.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace gpuman::jobs {
 
 // Without environment, resource limits and queue spec.
 std::string SerializeJob(const Job& job);
-// Takes those from `text` where an older gpuman wrote them there; else they are left empty.
+// Takes those from `text` if an older gpuman wrote them there; otherwise leaves them empty.
 base::Result<Job> ParseJob(std::string_view text);
 
 std::string Serialize(const Environment& environment);

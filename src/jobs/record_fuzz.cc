@@ -1,4 +1,4 @@
-// Whatever stands in the database, reading a job returns; what is accepted reads the same once written.
+// For any text in the database, ParseJob returns; an accepted text reads the same after it is written again.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

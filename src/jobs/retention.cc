@@ -9,7 +9,8 @@
 namespace gpuman::jobs {
 namespace {
 
-// By age. What ended in the future did so before the clock was set back, and so before what ended since.
+// Order by age. A job whose end lies in the future ended before the clock was set back, so it is older than
+// jobs that ended since.
 struct Age {
   base::WallTime ended_at;
   JobId id;
@@ -55,7 +56,7 @@ std::vector<JobId> ToForget(const std::vector<EndedJob>& ended, const RetentionB
       forget_oldest(jobs);
     }
   }
-  // The user who has most comes last; of two who have as many, the one whose oldest is older.
+  // The user with the most jobs comes last; of two with as many, the one whose oldest job is older.
   using Rank = std::tuple<std::size_t, base::WallTime::duration, uid_t>;
   const auto rank_of = [&](uid_t user, const std::deque<const EndedJob*>& jobs) {
     return Rank{jobs.size(), -AgeOf(*jobs.front(), now).ended_at.time_since_epoch(), user};

@@ -1,4 +1,4 @@
-// Which ended jobs are forgotten. Pure.
+// Decides which ended jobs are forgotten. Pure.
 #pragma once
 
 #include <sys/types.h>
@@ -20,14 +20,14 @@ struct EndedJob {
 };
 
 struct RetentionBounds {
-  std::size_t count = 0;    // of all users together
-  base::WallTime oldest{};  // what ended before is too old
-  base::Bytes text{};       // of each user's ended jobs; 0: any
+  std::size_t count = 0;    // for all users together
+  base::WallTime oldest{};  // a job that ended before is too old
+  base::Bytes text{};       // for each user's ended jobs; 0: no bound
 };
 
-// Of each user the oldest first: those that are too old, those whose text is too much, and then of the user
-// who has most until there are no more than `count`: nobody's jobs push out those of somebody who has fewer.
-// `text`: accounts of the ended jobs; a user who is not in it has little.
+// For each user the oldest first: jobs that are too old, and jobs whose text is too much. Then jobs of the
+// user who has most, until there are no more than `count`: so a user's jobs never push out those of a user
+// who has fewer. `text`: the accounts of the ended jobs; a user without one has little text.
 std::vector<JobId> ToForget(const std::vector<EndedJob>& ended, const RetentionBounds& bounds,
                             std::map<uid_t, TextAccount> text, base::WallTime now);
 

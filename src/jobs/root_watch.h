@@ -1,5 +1,5 @@
-// Tells when a process that is no child of ours has ended; and holds the time of an end that was
-// ordered. Lives on the event loop; not thread-safe. Destroying it brings no more callbacks.
+// Reports the end of a process that is not a child of this one, and keeps the timer of an end that was
+// ordered. Lives on the event loop; not thread-safe. After its destruction no callback is called.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -15,12 +15,12 @@ namespace gpuman::jobs {
 
 class RootWatch {
  public:
-  // kNotFound: it has ended, and `ended` is not called.
+  // kNotFound: the process has ended, and `ended` is not called.
   static base::Result<std::unique_ptr<RootWatch>> Begin(boost::asio::io_context& loop,
                                                         base::ProcessId process, std::function<void()> ended);
-  // Goes on with another process, after the one before has ended. kNotFound: so has this.
+  // Watches another process, after the one before has ended. kNotFound: this one has ended too.
   base::Result<> Follow(base::ProcessId process, std::function<void()> ended);
-  // Calls `act` so much later, unless it is asked again or the process has ended.
+  // Calls `act` after `time`, unless After is called again or the process has ended.
   void After(base::Millis time, std::function<void()> act);
 
  private:

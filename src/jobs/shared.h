@@ -1,4 +1,4 @@
-// Values that many jobs have in common: immutable, and copies share them. A daemon keeps 100,000 jobs; those
+// Values that many jobs have in common: immutable and shared by copies. A daemon keeps 100,000 jobs; the jobs
 // of one user mostly have the same environment, limits and queue spec.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace gpuman::jobs {
 
-// The empty value takes no memory and counts no references: threads that make jobs do not meet over it.
+// The empty value takes no memory and counts no references, so threads that make jobs do not contend for it.
 template <typename T>
 class Shared {
  public:
@@ -35,11 +35,11 @@ class Shared {
   std::shared_ptr<const T> value_;  // null: empty
 };
 
-// Makes equal values one. Keeps nothing alive. Not thread-safe; the values are.
+// Makes equal values share one object. Keeps no value alive. Not thread-safe; the values are.
 template <typename T, typename Hash>
 class Pool {
  public:
-  // The one that is equal and still in use, else this one, from now on.
+  // Returns the equal value that is still in use, or this one, which others share from now on.
   Shared<T> Share(const Shared<T>& value) {
     if (!value.value_) return value;
     if (auto last = last_.lock(); last && (last == value.value_ || *last == *value))

@@ -1,8 +1,8 @@
-// The part of the store that keeps what jobs have in common: one row for each different environment, set of
-// limits and queue specs, which the rows of jobs name. Not thread-safe; throws what SQLiteCpp throws.
+// The part of the store for what jobs have in common: one row for each different environment, set of limits
+// and queue spec, to which the rows of jobs refer. Not thread-safe; throws the exceptions of SQLiteCpp.
 //
-// Values are known again by where they are in memory (shared.h makes equal ones one), so nothing is compared
-// and a text is made once for many jobs.
+// A value is recognized by its address (shared.h makes equal values share one object), so nothing is
+// compared, and a text is made once for many jobs.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -20,16 +20,16 @@ class SharedTexts {
  public:
   explicit SharedTexts(SQLite::Database& db);
 
-  // The row of this value, written now where there is none yet. Within a transaction.
+  // The row of this value; writes it if there is none yet. Within a transaction.
   std::int64_t RowOf(const std::shared_ptr<const void>& value, const std::function<std::string()>& text);
   // The value was read from this row.
   void Learn(const std::shared_ptr<const void>& value, std::int64_t row);
 
-  // The transaction did not come about: rows written since the last Committed are not there.
+  // The transaction failed: rows written since the last Committed do not exist.
   void RolledBack();
   void Committed() { fresh_.clear(); }
 
-  // Deletes the rows that no job names. Within a transaction of its own.
+  // Deletes the rows to which no job refers. Within a transaction of its own.
   void Sweep();
 
  private:

@@ -28,7 +28,7 @@ using base::Fail;
 using base::Result;
 
 constexpr int kBusyTimeoutMs = 2000;
-constexpr std::size_t kSweepAfter = 1000;  // jobs erased: what only they had is deleted
+constexpr std::size_t kSweepAfter = 1000;  // erased jobs before shared rows that nobody uses are deleted
 base::Error FromSqlite(const SQLite::Exception& error, const std::filesystem::path& file,
                        std::string_view doing) {
   const std::string what = fmt::format("{} {}: {}", doing, file.string(), error.what());
@@ -91,7 +91,7 @@ class SqliteStore final : public Store {
       GPUMAN_TRY(CheckIntegrity(db_, file_));
       db_.exec("PRAGMA journal_mode=WAL");
       db_.exec("PRAGMA synchronous=FULL");
-      db_.exec("PRAGMA cache_size=-512");  // KiB; the daemon itself keeps what it needs
+      db_.exec("PRAGMA cache_size=-512");  // KiB; the daemon keeps what it needs itself
       GPUMAN_TRY(Migrate(db_, file_));
       log_.emplace(db_.getHandle(), file_);
       log_->Lengthen();
@@ -157,7 +157,7 @@ class SqliteStore final : public Store {
     erased_ += batch.erase.size();
     if (erased_ < kSweepAfter) return written;
     erased_ = 0;
-    // What is left over costs room alone, and the next sweep finds it.
+    // Rows that are left over only take space, and the next sweep finds them.
     (void)Guarded(file_, "tidying", [&]() -> Result<> {
       shared_->Sweep();
       return {};
@@ -199,14 +199,14 @@ class SqliteStore final : public Store {
       const int pages = full ? db_.execAndGet("PRAGMA page_count").getInt() : 0x3ffffffe;
       db_.exec(fmt::format("PRAGMA max_page_count={}", pages));
     } catch (const SQLite::Exception&) {
-      // Without effect the test that asked for it fails.
+      // If this has no effect, the test that asked for it fails.
     }
   }
 
  private:
   template <typename Bind>
   static void Run(SQLite::Statement& statement, Bind&& bind) {
-    // A statement that failed half-way holds its transaction open until it is reset.
+    // A statement that failed half-way keeps its transaction open until it is reset.
     struct Resetter {
       SQLite::Statement& statement;
       ~Resetter() { statement.tryReset(); }
@@ -215,7 +215,7 @@ class SqliteStore final : public Store {
     statement.exec();
   }
 
-  // Of submissions that were never acknowledged: the daemon ended while they were written.
+  // The submissions that were never acknowledged, since the daemon ended while they were written.
   std::vector<JobRange> HalfArrivals() {
     std::vector<JobRange> half;
     SQLite::Statement marks(db_, "SELECT key FROM setting WHERE key GLOB ?");
@@ -225,7 +225,7 @@ class SqliteStore final : public Store {
     return half;
   }
 
-  // Without room on the disk to delete anything the mark stays for the next start.
+  // If the disk has no room to delete anything, the setting row stays for the next start.
   void TakeBack(const JobRange& jobs) {
     for (ArrivalRemoval removal(jobs, {jobs.last.value + 1}); !removal.IsOver();) {
       auto step = removal.Next();
@@ -265,7 +265,7 @@ class SqliteStore final : public Store {
   }
 
   void Put(const Job& job) {
-    // Before the statement is bound: it writes rows of its own.
+    // Before the statement is bound: RowOf writes rows of its own.
     const auto environment =
         shared_->RowOf(job.environment.pointer(), [&] { return Serialize(job.environment); });
     const auto limits =
@@ -378,13 +378,13 @@ class SqliteStore final : public Store {
   std::optional<SharedTexts> shared_;
   std::optional<SQLite::Statement> put_, erase_, event_, trim_, run_, trim_runs_, set_, unset_, message_,
       delivered_;
-  std::size_t erased_ = kSweepAfter;  // jobs, since the last sweep: the first is at the first write
+  std::size_t erased_ = kSweepAfter;  // jobs since the last sweep; starts so that the first write sweeps
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& file) {
-  // SQLite gives its own files the mode of the database, so that is set first: environments are in there.
+  // SQLite gives its other files the mode of the database, so that is set first: they contain environments.
   auto made = base::OpenFile(file, O_RDWR | O_CREAT, 0600);
   if (!made)
     return Fail(base::Error{made.error().code, made.error().message,

@@ -1,9 +1,9 @@
-// The daemon's memory across restarts, in SQLite (write-ahead log, full sync): jobs, events, what runs took,
+// The daemon's data across restarts, in SQLite (write-ahead log, full sync): jobs, events, accounts of runs,
 // and settings that were made while it ran. docs/state.md has the tables.
 //
-// A Batch is written whole or not at all, and is on the disk when Write returns. A database that cannot be
-// trusted is never replaced or repaired behind the administrator's back: Open refuses and says what to do.
-// Not thread-safe; blocks on the disk: StoreWorker owns the one object of a daemon.
+// A Batch is written whole or not at all, and is on the disk when Write returns. A damaged database is never
+// replaced or repaired without the administrator: Open refuses it and says what to do. Not thread-safe;
+// blocks on the disk: StoreWorker owns the one object of a daemon.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,24 @@
 
 namespace gpuman::jobs {
 
-// Schema this program writes; older ones are brought up to it, newer ones refused.
+// The schema that this program writes; it migrates older ones and refuses newer ones.
 inline constexpr int kStoreVersion = 3;
 
-// Texts by name ("queue", "quota/user/ann"); what is in them is their owner's business.
+// Texts by name ("queue", "quota/user/ann"); only the part that owns a row knows its format.
 using SettingRows = std::map<std::string, std::optional<std::string>>;
 
 struct Batch {
   std::vector<Job> put;                         // inserted or replaced by id
-  std::shared_ptr<const std::vector<Job>> add;  // the same; many, which need not be copied
-  std::size_t add_from = 0, add_to = SIZE_MAX;  // of those, the ones from here to there
-  std::vector<JobId> erase;                     // one that is not there is no error
+  std::shared_ptr<const std::vector<Job>> add;  // the same for many jobs, which are not copied
+  std::size_t add_from = 0, add_to = SIZE_MAX;  // the range of `add`
+  std::vector<JobId> erase;                     // a missing one is no error
   std::vector<Event> events;
   std::optional<std::int64_t> first_event_kept;  // older ones are deleted
   std::vector<RunAccount> runs;
-  std::optional<base::WallTime> first_run_kept;  // those that ended before are deleted
+  std::optional<base::WallTime> first_run_kept;  // runs that ended before are deleted
   SettingRows settings;                          // nullopt: deleted
   std::vector<OutboxRow> outbox;                 // inserted or replaced by number
-  std::vector<std::int64_t> outbox_erase;        // after that; one that is not there is no error
+  std::vector<std::int64_t> outbox_erase;        // after `outbox`; a missing one is no error
 };
 
 struct StoreContents {
@@ -55,33 +55,34 @@ struct StoreContents {
 
 class Store {
  public:
-  // Makes the file (0600) when it is missing. kCorrupt: damaged, or no database of gpuman. kNotSupported:
-  // from a newer version. kPermissionDenied, kExhausted: as the file system said.
+  // Makes the file (0600) if it is missing. kCorrupt: damaged, or not a database of gpuman. kNotSupported:
+  // from a newer version. kPermissionDenied, kExhausted: as the file system reported.
   static base::Result<std::unique_ptr<Store>> Open(const std::filesystem::path& file);
   virtual ~Store() = default;
 
-  // Takes back what is there of many jobs that were not all written (arrival.h), and leaves it out.
+  // Takes back the jobs of arrivals that were not written completely (arrival.h), and leaves them out.
   virtual base::Result<StoreContents> Load(std::size_t event_limit) = 0;
   virtual base::Result<> Write(const Batch& batch) = 0;
-  // Runs that ended in [since, until), oldest first.
+  // Visits the runs that ended in [since, until), the oldest first.
   base::Result<> EachRun(base::WallTime since, base::WallTime until,
                          const std::function<void(const RunAccount&)>& visit) {
     RunCursor from{since};
     return SomeRuns(from, until, SIZE_MAX, visit);
   }
-  // At most so many of them; `from` is behind the last one then. `from.done`: there are no more.
+  // Visits at most `most` runs and moves `from` behind the last one. `from.done`: there are no more.
   struct RunCursor {
     base::WallTime ended{};
-    std::int64_t after = 0;  // among those that ended at that time
+    std::int64_t after = 0;  // among runs that ended at that time
     bool done = false;
   };
   virtual base::Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
                                   const std::function<void(const RunAccount&)>& visit) = 0;
 
-  // What is free on its disk; nullopt: it cannot be said.
+  // The free space of its disk; nullopt: not known.
   virtual std::optional<base::Bytes> RoomOnDisk() const { return std::nullopt; }
 
-  // Makes the database refuse to grow beyond its present size, as on a full disk, until lifted.
+  // Makes the database refuse to grow beyond its present size, like a full disk, until it is called with
+  // false.
   virtual void SetFull(bool full) = 0;
 };
 

@@ -27,7 +27,7 @@ class Parts {
   Parts(SQLite::Database& db, SharedTexts& shared, Result<T> (*parse)(std::string_view))
       : db_(db), shared_(shared), parse_(parse) {}
 
-  // Nothing where the row of the job names none.
+  // Does nothing if the job's row refers to none.
   Result<> Take(SQLite::Statement& job, int column, std::optional<T>& into) {
     if (job.isColumnNull(column)) return {};
     const std::int64_t row = job.getColumn(column).getInt64();
@@ -51,7 +51,7 @@ class Parts {
   std::unordered_map<std::int64_t, T> read_;
 };
 
-// A row as it stands there, and the job that it becomes.
+// A row of the table, and the job made from it.
 struct JobRow {
   std::int64_t id = 0;
   std::string record;
@@ -61,10 +61,10 @@ struct JobRow {
   Result<Job> job{};  // an error: of one of its parts
 };
 
-// Parsing is most of what a daemon's start costs: half of it is another processor's, where there is one.
+// Parsing takes most of a daemon's start: a second processor, if there is one, does half of it.
 void ParseAll(std::vector<JobRow>& rows) {
   const auto parse = [&rows](std::size_t from, std::size_t to) {
-    // What need not be there twice leaves no holes.
+    // Equal values exist once, so that no duplicates are freed later and leave holes in the heap.
     Pool<Owner, OwnerHash> owners;
     Pool<std::string, std::hash<std::string>> directories;
     for (std::size_t i = from; i < to; ++i) {

@@ -1,5 +1,5 @@
-// All jobs of the store, read at the daemon's start: most of what a start with many jobs costs. Internal to
-// the store; throws what SQLiteCpp throws.
+// Reads all jobs of the store at the daemon's start: most of the time of a start with many jobs. Internal to
+// the store; throws the exceptions of SQLiteCpp.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -13,7 +13,7 @@
 
 namespace gpuman::jobs {
 
-// By id. What jobs have in common is there once, and known to `shared`. kCorrupt: a job that cannot be read.
+// By id. Values that jobs have in common exist once, and `shared` knows them. kCorrupt: a job cannot be read.
 base::Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTexts& shared,
                                         const std::filesystem::path& file);
 

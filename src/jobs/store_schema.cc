@@ -17,14 +17,14 @@ namespace {
 // "gpum": marks the file as ours (PRAGMA application_id).
 constexpr int kApplicationId = 0x6770756d;
 
-// Step n brings schema n to n + 1. Steps that were released are never changed.
+// Step n migrates schema n to n + 1. Released steps are never changed.
 constexpr std::array<const char*, kStoreVersion> kMigrations{
     R"(CREATE TABLE jobs(id INTEGER PRIMARY KEY AUTOINCREMENT, tag TEXT NOT NULL, user TEXT NOT NULL,
                          state TEXT NOT NULL, record TEXT NOT NULL);
        CREATE TABLE events(id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL, kind TEXT NOT NULL,
                            job INTEGER, tag TEXT, gpu TEXT, message TEXT NOT NULL, data TEXT NOT NULL);
        CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;)",
-    // Environment, limits and queue spec: rows of `shared`; of jobs from schema 1 they are in the record.
+    // Environment, limits and queue spec are rows of `shared`; for jobs from schema 1 they are in the record.
     R"(ALTER TABLE jobs ADD COLUMN environment INTEGER;
        ALTER TABLE jobs ADD COLUMN limits INTEGER;
        ALTER TABLE jobs ADD COLUMN terms INTEGER;

@@ -1,5 +1,5 @@
-// The tables of the store and how older files come to have them. Internal to the store; throws what SQLiteCpp
-// throws.
+// The tables of the store, and the migration of older files. Internal to the store; throws the exceptions of
+// SQLiteCpp.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -13,11 +13,11 @@ namespace gpuman::jobs {
 
 // kCorrupt: the file is damaged.
 base::Result<> CheckIntegrity(SQLite::Database& db, const std::filesystem::path& file);
-// Brings the file to schema kStoreVersion, in one transaction. kCorrupt: another program's database;
+// Migrates the file to schema kStoreVersion, in one transaction. kCorrupt: another program's database;
 // kNotSupported: a newer gpuman's.
 base::Result<> Migrate(SQLite::Database& db, const std::filesystem::path& file);
 
-// What to do when the file cannot be used as it is: the hint of such an error.
+// The hint of an error for a file that cannot be used as it is: what to do.
 std::string WayOut(const std::filesystem::path& file);
 
 }  // namespace gpuman::jobs

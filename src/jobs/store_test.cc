@@ -280,7 +280,7 @@ TEST_F(StoreTest, LoadsTheNewestEventsWhenThereAreMore) {
   EXPECT_EQ(contents->events, (std::vector{Numbered(8), Numbered(9)}));
 }
 
-// Commits write over it. What an earlier daemon wrote there ends in zeros when that one was killed.
+// Commits overwrite such a log. If the earlier daemon was killed, the log's content ends in zeros.
 TEST_F(StoreTest, ALogThatHasItsLengthAlreadyIsReadUpToWhatWasWritten) {
   const auto log = file.string() + "-wal";
   auto store = Opened();
@@ -386,7 +386,7 @@ TEST_F(StoreTest, RefusesAReadOnlyFile) {
   EXPECT_EQ(Refusal().code, ErrorCode::kPermissionDenied);
 }
 
-// A store that refuses batches with a job of the tag "bad", to see what becomes of the others.
+// A store that refuses batches with a job of the tag "bad", to show what happens to the others.
 class PickyStore final : public Store {
  public:
   explicit PickyStore(std::vector<std::string>& written) : written_(written) {}
@@ -411,7 +411,7 @@ TEST(StoreWorker, AnswersEachBatchForItselfAndInOrder) {
   std::vector<std::string> written;
   std::vector<std::string> answers;
   {
-    // Post runs on the worker here; its destructor waits for all of them.
+    // Post runs its argument on the worker here; the worker's destructor waits for all of them.
     StoreWorker worker(std::make_unique<PickyStore>(written), [](auto task) { task(); });
     std::int64_t id = 0;
     for (const char* tag : {"a", "bad", "b", "c"}) {
@@ -453,7 +453,7 @@ TEST(StoreWorker, RefusesWhatWasSubmittedOfAJobBeforeItsRefusalWasKnown) {
       }
     };
     put(1, "bad");
-    put(1, "a");  // lacks what came with the one before
+    put(1, "a");  // lacks what belonged to the refused one
     put(2, "b");
     answer_until(3);
     put(1, "c");
@@ -463,7 +463,7 @@ TEST(StoreWorker, RefusesWhatWasSubmittedOfAJobBeforeItsRefusalWasKnown) {
   EXPECT_EQ(answers, (std::vector<std::string>{"bad-", "a-", "b+", "c+"}));
 }
 
-// Holds its first write until it is let go, so that what comes meanwhile is written together.
+// Holds its first write until it is released, so that batches that come meanwhile are written together.
 class HeldStore final : public Store {
  public:
   HeldStore(std::future<void> go, std::vector<Batch>& written) : go_(std::move(go)), written_(written) {}
@@ -546,7 +546,7 @@ TEST(StoreWorker, WritesManyJobsInPartsAndWhatComesMeanwhileBetweenThem) {
   EXPECT_GT(parts, 2u);
 }
 
-// Refuses the third part of many jobs.
+// A store that refuses the third part of many jobs.
 class SoonFullStore final : public Store {
  public:
   explicit SoonFullStore(std::vector<Batch>& written) : written_(written) {}
@@ -587,7 +587,7 @@ TEST(StoreWorker, OfManyJobsThatCannotAllBeWrittenNoneStays) {
   EXPECT_EQ(written.back().settings, (SettingRows{{KeyOfArrival({{10}, {5009}}), std::nullopt}}));
 }
 
-// Has little room.
+// A store with little room.
 class SmallStore final : public Store {
  public:
   SmallStore(base::Bytes room, std::vector<Batch>& written) : room_(room), written_(written) {}

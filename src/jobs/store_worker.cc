@@ -10,12 +10,12 @@
 namespace gpuman::jobs {
 namespace {
 
-constexpr std::size_t kTogether = 500;  // new jobs in one commit: some 10 ms
+constexpr std::size_t kTogether = 500;  // new jobs in one commit: about 10 ms
 
-// Of a job's row, without what is counted, its share of the indexes and what the last page leaves empty;
-// generous.
+// The size of a job's row without the counted texts, with its share of the indexes and of the empty part of
+// the last page; a generous estimate.
 constexpr std::size_t kRowBytes = 2500;
-// Each page is written to the log and from there to its place.
+// Each page is written to the log, and from there to its place.
 constexpr std::size_t kTimesWritten = 2;
 
 void Append(Batch& to, const Batch& from) {
@@ -39,7 +39,7 @@ base::Bytes ToWrite(const std::vector<Job>& jobs, std::size_t from) {
   return {kTimesWritten * bytes};
 }
 
-// What is committed on a disk that is full then can neither be moved to its place nor deleted.
+// Data that fills the disk with its commit can then neither be moved to its place nor deleted.
 base::Result<> HasRoomFor(const Store& store, const std::vector<Job>& jobs, std::size_t from) {
   const auto room = store.RoomOnDisk();
   const auto needed = ToWrite(jobs, from);
@@ -114,7 +114,7 @@ void StoreWorker::TakeArrivals(std::deque<Item>& items) {
   items = std::move(others);
 }
 
-// A part of the first, and the others' turn.
+// Writes a part of the first arrival; then it is the others' turn.
 void StoreWorker::WriteSome() {
   Arrival arrival = std::move(arrivals_.front());
   arrivals_.pop_front();
@@ -144,7 +144,7 @@ bool StoreWorker::WritePart(Arrival& arrival) {
   return false;
 }
 
-// What cannot be taken back now is taken back by the next Load.
+// If something cannot be taken back now, the next Load takes it back.
 bool StoreWorker::TakeBackPart(Arrival& arrival) {
   auto step = arrival.removal->Next();
   Batch batch;
@@ -155,8 +155,8 @@ bool StoreWorker::TakeBackPart(Arrival& arrival) {
 }
 
 void StoreWorker::WriteAll(std::deque<Item>& items) {
-  // Within one batch jobs are put before they are erased, so a put after an erase needs a batch of its own;
-  // ids are never used again, so that does not happen. Many new jobs have a batch of their own as well.
+  // Within one batch jobs are put before they are erased, so a put after an erase would need a batch of its
+  // own. Ids are never used again, so that does not happen. Many new jobs also have a batch of their own.
   while (!items.empty()) {
     std::deque<Item> some;
     do {

@@ -1,13 +1,13 @@
 // Writes to the store on a thread of its own, so that a slow disk never holds up the event loop.
 //
-// Batches are written in the order they were submitted; those that wait together share one commit (and are
-// tried one by one when that fails, so that one bad batch does not take others with it). A batch that adds
-// many jobs is written in several commits, all of it or nothing (arrival.h); what comes meanwhile
-// is written between them, so that nobody waits for another one's many jobs. Where a batch was refused, what
-// was submitted of its jobs before its `done` was called is refused as well: who submitted that did not know,
-// and a job's later record without what belongs to the earlier one would lose it. `done` runs through `post`,
-// that is on the event loop, after the batch is on the disk or was refused. Submit may be called from any
-// thread. The destructor writes what is queued and drops the answers.
+// Batches are written in the order in which they were submitted. Batches that wait together share one commit;
+// if that fails they are tried one by one, so that one bad batch does not fail others. A batch that adds many
+// jobs is written in several commits, all of it or nothing (arrival.h). Other batches are written between
+// them, so that nobody waits for another user's many jobs. If a batch is refused, batches for its jobs that
+// were submitted before its `done` was called are refused as well: their caller did not know of the refusal,
+// and a job's later record would lose what belongs to the earlier one. `done` runs through `post`, that is on
+// the event loop, after the batch is on the disk or was refused. Submit may be called from any thread. The
+// destructor writes what is queued and drops the answers.
 #pragma once
 
 #include <condition_variable>
@@ -37,9 +37,9 @@ class StoreWorker {
   ~StoreWorker();
 
   void Submit(Batch batch, Done done);
-  // Runs `read` on the worker, after what was submitted before, but for batches that add many jobs; not at
-  // all where the worker is being ended. A long one reads a part and asks for the next: what is to be written
-  // goes first.
+  // Runs `read` on the worker, after all batches that were submitted before, except those that add many jobs;
+  // not at all if the worker is being ended. A long read should read a part and call Read again: writes go
+  // first.
   void Read(std::function<void(Store&)> read);
 
  private:
@@ -48,7 +48,7 @@ class StoreWorker {
     Done done;
     std::uint64_t number = 0;
   };
-  // Many jobs, of which the ones before `next` are written; or, after a refusal, are taken back.
+  // Many jobs; the ones before `next` are written or, after a refusal, are being taken back.
   struct Arrival {
     Item item;
     std::size_t next = 0;
@@ -72,15 +72,15 @@ class StoreWorker {
   void WriteTogether(std::deque<Item>& items);
 
   std::unique_ptr<Store> store_;
-  base::PostQueue answers_;  // of one commit there may be very many
+  base::PostQueue answers_;  // one commit may have very many
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;
   std::deque<std::function<void(Store&)>> reads_;
-  std::deque<Arrival> arrivals_;  // the worker's
+  std::deque<Arrival> arrivals_;  // used by the worker only
   std::uint64_t last_number_ = 0;
   std::map<JobId, Refusal> refused_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for answers that come after the end
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for answers after the end of this object
   bool stopping_ = false;
   std::thread thread_;  // last: it uses everything above
 };

@@ -1,5 +1,5 @@
-// What the text of jobs takes: commands, environments, scripts and the other words that they were submitted
-// with. What several jobs share (shared.h) counts once. Not thread-safe.
+// The memory for the text of jobs: commands, environments, scripts and the other words with which they were
+// submitted. What several jobs share (shared.h) counts once. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@
 
 namespace gpuman::jobs {
 
-// In memory: each text with what holds it.
+// The size in memory: each text with the object that holds it.
 base::Bytes SizeOf(const std::vector<std::string>& texts);
 base::Bytes SizeOf(const Variables& variables);
 base::Bytes SizeOf(const QueueSpec& queue_spec);
 
 class TextAccount {
  public:
-  // What a job was counted by. What is shared is named by its address: it must live until it is taken out.
+  // How a job was counted. Shared values are identified by address: they must live until the entry is
+  // removed.
   struct Entry {
     base::Bytes own{};
     const Variables* environment = nullptr;
@@ -29,7 +30,7 @@ class TextAccount {
   void Add(const Entry& entry);
   void Remove(const Entry& entry);
   base::Bytes bytes() const { return bytes_; }
-  // What Add would add.
+  // The bytes that Add would add.
   base::Bytes More(const Entry& entry) const;
 
  private:

@@ -20,11 +20,11 @@ namespace {
 
 using base::ProcessInfo;
 
-constexpr int kUrgency = -10;  // nice value: a SIGKILL must not wait for those it is meant for
+constexpr int kUrgency = -10;  // nice value: a SIGKILL must not wait for the processes that it ends
 
 int StrengthOf(int signal) { return signal == SIGKILL ? 2 : signal == SIGTERM ? 1 : 0; }
 
-// As many as one read gives, which is a page: what lies in the cgroup below may be any number.
+// As many pids as one read returns, which is one page: the cgroup may hold any number of processes.
 std::set<pid_t> FirstPidsOf(const std::filesystem::path& cgroup) {
   std::set<pid_t> pids;
   std::array<char, 4096> page{};
@@ -41,12 +41,12 @@ std::set<pid_t> FirstPidsOf(const std::filesystem::path& cgroup) {
 
 }  // namespace
 
-// One order on its way. The thread's, but for `sent`, which has the thread's mutex.
+// One order that is being carried out. The thread owns it, but for `sent`, which the thread's mutex guards.
 struct TreeSignals::Walk {
   Walk(JobId whose, SignalOrder what) : job(whose), order(std::move(what)) {}
   JobId job;
   SignalOrder order;
-  std::set<pid_t> counted{};  // had cgroup.kill
+  std::set<pid_t> counted{};  // had cgroup.kill, and are counted
   SignalSent sent{};
   keeper::Killing killing{};
   std::optional<std::chrono::steady_clock::time_point> began{};
@@ -74,11 +74,11 @@ struct TreeSignals::Thread {
     try {
       thread = std::thread([this] { Run(); });
     } catch (const std::system_error&) {
-      // With the next one.
+      // The next Add tries again.
     }
   }
 
-  // The time is never missing: a job of which nothing was left was ended then.
+  // Without a time, the job had no process left: it counts as ended now.
   SignalSent SentOf(const Walk& walk) {
     const std::lock_guard lock(mutex);
     return walk.sent.at == base::MonoTime{} ? SignalSent{walk.sent.processes, clock.Mono()} : walk.sent;
@@ -101,8 +101,8 @@ struct TreeSignals::Thread {
     }
   }
 
-  // One look for all of them. Who has few processes does not wait for who has many. In the last one nobody is
-  // stopped who might not be killed any more.
+  // One listing for all jobs. A job with few processes does not wait for one with many. The last round stops
+  // no process, since it could not be killed any more.
   void Round(std::vector<WalkPtr>& walks, bool last) {
     const auto listing = table.List();
     std::vector<std::pair<WalkPtr, std::vector<ProcessInfo>>> looks;
@@ -132,7 +132,7 @@ struct TreeSignals::Thread {
         return process.parent == order.tree.keeper.pid && process.name == keeper->name &&
                process.id != order.run;
       });
-    // Asked behind the look: a run is written down before its command is executed.
+    // Asked after the listing: a run is in the journal before its command is executed.
     if (!members.empty() && order.is_over && order.is_over()) return {};
     return members;
   }
@@ -161,7 +161,7 @@ struct TreeSignals::Thread {
   const base::ProcessTable& table;
   const base::Clock& clock;
   const std::function<void(JobId)> finished;
-  std::mutex mutex;  // what follows, and Walk::sent
+  std::mutex mutex;  // guards what follows, and Walk::sent
   std::condition_variable more;
   std::vector<WalkPtr> added;
   bool ending = false;
@@ -186,7 +186,7 @@ void TreeSignals::Send(JobId job, SignalOrder order, Done done) {
     all.push_back(std::move(done));
     return Begin(job, pending, std::move(order), std::move(all));
   }
-  // What is looked for until nothing is found needs no second order.
+  // SIGKILL continues until no process is found, so it needs no second order.
   if (!pending.over && pending.walk->order.signal == SIGKILL) {
     pending.done.push_back(std::move(done));
     return;

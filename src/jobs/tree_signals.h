@@ -1,10 +1,10 @@
-// Sends signals to whole jobs, on a thread of its own: to find all processes of a job takes a look at every
-// process of the machine, and to end those of a fork bomb takes many looks.
+// Sends signals to whole jobs, on a thread of its own: to find all processes of a job, one must list all
+// processes of the machine, and to end a fork bomb, many times.
 //
-// The caller does what costs one system call: SIGKILL to a cgroup goes out at once, by cgroup.kill. The
-// thread looks at the process table once for all jobs that have an order, serves the smallest job first, and
-// looks again until each job has its signal. A job has one order under way: another one joins a SIGKILL that
-// is under way, or waits for the one under way and becomes one with the others that wait, where the strongest
+// The caller does what costs one system call: it sends SIGKILL to a cgroup at once, by cgroup.kill. The
+// thread lists the process table once for all jobs that have an order, serves the smallest job first, and
+// repeats that until each job has its signal. A job has one order under way. Another order joins a SIGKILL
+// that is under way; otherwise it waits, and becomes one with the others that wait, where the strongest
 // signal wins.
 //
 // Not thread-safe: lives on the event loop.
@@ -29,36 +29,37 @@ using base::JobId;
 struct SignalOrder {
   keeper::ProcessTree tree;
   int signal = 0;
-  // The tree may go on with another run, which is spared: told by `is_over`, asked on the thread. A process
-  // on its way to that run's command is spared as well.
+  // The tree may continue with another run, which is spared: `is_over`, called on the thread, says so. A
+  // process that is about to execute that run's command is spared as well.
   bool has_runs = false;
-  std::optional<base::ProcessId> run{};  // the main process of the run that is meant, where that is known
+  std::optional<base::ProcessId> run{};  // the main process of the run that is meant, if known
   std::function<bool()> is_over{};
 };
 
 struct SignalSent {
-  std::size_t processes = 0;  // of a cgroup of more than some hundred not all are counted
+  std::size_t processes = 0;  // in a cgroup with more than some hundred processes not all are counted
   base::MonoTime at{};        // when the last one was sent
 };
 
 class TreeSignals {
  public:
-  // Runs what it is given on the loop; called from the thread.
+  // Runs its argument on the loop; called from the thread.
   using Post = std::function<void(std::function<void()>)>;
   using Done = std::function<void(const SignalSent&)>;
 
-  // `table` and `clock` are thread-safe and outlive this object.
+  // `table` and `clock` are thread-safe and must outlive this object.
   TreeSignals(Post post, const base::ProcessTable& table, const base::Clock& clock);
-  // Waits for the look that is under way. What was ordered has been sent to what one look finds.
+  // Waits for the listing that is under way. Every ordered signal has then been sent to the processes of one
+  // listing.
   ~TreeSignals();
   TreeSignals(const TreeSignals&) = delete;
   TreeSignals& operator=(const TreeSignals&) = delete;
 
-  // `done` is called on the loop, and never from within this call: when the signal has been sent to all of
-  // them, or to as many as could be had within keeper::kKillPatience.
+  // `done` is called on the loop, never from within this call: when the signal has been sent to all
+  // processes, or to as many as possible within keeper::kKillPatience.
   void Send(JobId job, SignalOrder order, Done done);
-  // What waits is not sent any more, since it was meant for this run. Everybody who waits is told at once,
-  // with what has been sent so far.
+  // Drops orders that wait, since they were meant for this run. Every waiting `done` is called at once, with
+  // what has been sent so far.
   void RunIsOver(JobId job);
 
  private:
@@ -66,11 +67,11 @@ class TreeSignals {
   struct Pending {
     std::shared_ptr<Walk> walk;  // under way
     std::vector<Done> done{};
-    bool over = false;  // its run is: it takes nobody in
+    bool over = false;  // its run is over: no further order may join
     std::optional<SignalOrder> next{};
     std::vector<Done> next_done{};
   };
-  struct Thread;  // its side
+  struct Thread;  // the thread's side
 
   void Begin(JobId job, Pending& pending, SignalOrder order, std::vector<Done> done);
   void OnFinished(JobId job);
@@ -78,7 +79,7 @@ class TreeSignals {
   const Post post_;
   const base::Clock& clock_;
   std::map<JobId, Pending> pending_;
-  std::shared_ptr<TreeSignals*> self_;  // callbacks that outlive this object find it gone
+  std::shared_ptr<TreeSignals*> self_;  // a callback that outlives this object finds nullptr
   std::unique_ptr<Thread> side_;
 };
 

@@ -33,7 +33,7 @@ class TreeSignalsTest : public ::testing::Test {
     }
   }
 
-  // A job of so many processes that do nothing: children of a process that stands where a keeper does.
+  // A job of `processes` processes that do nothing, children of a process that stands in place of a keeper.
   SignalOrder Job(int processes, int signal) {
     int ready[2] = {};
     EXPECT_EQ(::pipe(ready), 0);
@@ -72,7 +72,7 @@ class TreeSignalsTest : public ::testing::Test {
       loop_.run_one();
     }
   }
-  // What has its SIGKILL is gone soon.
+  // Waits until the killed processes are gone.
   void AwaitNone(const SignalOrder& order) {
     while (Living(order) > 0) std::this_thread::yield();
   }
@@ -167,7 +167,7 @@ TEST_F(TreeSignalsTest, TheEndOfARunIsToldBehindItsSignals) {
   EXPECT_EQ(Living(order), 1u) << "what waited was for the run that is over";
 }
 
-// Here processes have their keeper's name, as one on its way to a command has.
+// Here the processes have their keeper's name, like a process that is about to execute a command.
 TEST_F(TreeSignalsTest, OfWhatIsOnItsWayToACommandOnlyTheRunThatIsMeantIsSignalled) {
   auto order = Job(2, SIGKILL);
   order.has_runs = true;
@@ -195,7 +195,7 @@ TEST_F(TreeSignalsTest, ACgroupIsKilledAtOnce) {
   SignalOrder order;
   order.tree.cgroup = dir.path();
   order.signal = SIGKILL;
-  // Pids that are nobody's.
+  // Pids that no process has.
   std::ofstream(dir.path() / "cgroup.procs") << "99999998\n99999999\n";
   std::ofstream(dir.path() / "cgroup.kill") << "";
   table_.Hold();

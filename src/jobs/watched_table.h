@@ -1,4 +1,4 @@
-// The process table of the machine, for tests: which threads have looked at it, and a look that waits.
+// The process table of the machine, for tests: it notes which threads list it, and it can hold a listing.
 #pragma once
 
 #include <condition_variable>
@@ -38,7 +38,7 @@ class WatchedTable final : public base::ProcessTable {
   }
   std::optional<std::filesystem::path> Cgroup(pid_t pid) const override { return proc_.Cgroup(pid); }
 
-  // Whole listings.
+  // The number of complete listings.
   int looks() const {
     const std::lock_guard lock(mutex_);
     return looks_;
@@ -48,7 +48,7 @@ class WatchedTable final : public base::ProcessTable {
     return threads_.contains(thread);
   }
 
-  // Who lists waits, until Release.
+  // A thread that lists waits until Release.
   void Hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;
@@ -62,7 +62,7 @@ class WatchedTable final : public base::ProcessTable {
     held_ = false;
     change_.notify_all();
   }
-  // By a thread, while the caller waits for something else.
+  // Releases on another thread, while the caller waits for something else.
   void ReleaseSoon() {
     releaser_ = std::thread([this] { Release(); });
   }

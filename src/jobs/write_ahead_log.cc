@@ -13,14 +13,14 @@
 namespace gpuman::jobs {
 namespace {
 
-constexpr int kCheckpointAfter = 1000;  // pages, as SQLite by itself
+constexpr int kCheckpointAfter = 1000;  // pages, as SQLite's default
 // sqlite.org/fileformat2.html, "The Write-Ahead Log".
 constexpr std::size_t kHeaderBytes = 32, kFrameHeaderBytes = 24;
-// The longest that it gets, with room for the commit that gets it there.
+// The greatest length, with room for the commit that reaches it.
 constexpr std::size_t kLogBytes = (kCheckpointAfter + 100) * (4096 + kFrameHeaderBytes);
 constexpr std::uintmax_t kAmpleRoom = 16 * kLogBytes;
 
-// Bytes of a log whose first `pages` count; nullopt: its header does not tell.
+// The bytes of the first `pages` of a log; nullopt: its header is not valid.
 std::optional<std::uint64_t> BytesOf(int log, int pages) {
   std::uint32_t page_bytes = 0;
   if (::pread(log, &page_bytes, sizeof page_bytes, 8) != sizeof page_bytes) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<std::uint64_t> BytesOf(int log, int pages) {
 WriteAheadLog::WriteAheadLog(sqlite3* db, const std::filesystem::path& file)
     : db_(db), log_(file.string() + "-wal") {
   sqlite3_wal_hook(db_, &OnCommit, this);
-  // What was left long by a daemon that was killed.
+  // A daemon that was killed may have left a long log.
   if (sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) == SQLITE_OK)
     pages_ = 0;
 }
@@ -43,13 +43,13 @@ WriteAheadLog::~WriteAheadLog() { sqlite3_wal_hook(db_, nullptr, nullptr); }
 
 int WriteAheadLog::OnCommit(void* self, sqlite3* db, const char* name, int pages) {
   static_cast<WriteAheadLog*>(self)->pages_ = pages;
-  // One that cannot be made now is made after a later commit.
+  // A checkpoint that fails now is made after a later commit.
   if (pages >= kCheckpointAfter)
     sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   return SQLITE_OK;
 }
 
-// To SQLite zeros are the end of a log.
+// SQLite takes zeros for the end of a log.
 void WriteAheadLog::Lengthen() {
   std::error_code error;
   const auto space = std::filesystem::space(log_.parent_path(), error);
@@ -71,7 +71,7 @@ void WriteAheadLog::GiveRoomBack() {
     if (counts && ::fstat(log->get(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) > *counts)
       (void)!::ftruncate(log->get(), static_cast<off_t>(*counts));
   }
-  // With that room all of it may go where it belongs.
+  // With that room the whole log may be moved to its place.
   if (sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) == SQLITE_OK)
     pages_ = 0;
 }

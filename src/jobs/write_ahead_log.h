@@ -1,8 +1,8 @@
-// The file of SQLite's write-ahead log: long enough from the first commit on, and no longer than it has to be
-// on a disk without room.
+// The file of SQLite's write-ahead log. It is long enough from the first commit on, and no longer than
+// necessary on a disk without room.
 //
-// For one connection, the only one that writes; thread-compatible, as that is. Nothing here fails: what
-// cannot be done costs time or room alone.
+// For one connection, the only one that writes; thread-compatible, like the connection. Nothing here fails: a
+// step that does not work costs only time or space.
 #pragma once
 
 #include <sqlite3.h>
@@ -15,19 +15,19 @@ namespace gpuman::jobs {
 
 class WriteAheadLog {
  public:
-  // `db`: of `file`, open as long as this lives. Takes the place of SQLite's automatic checkpoints, with the
-  // same measure: a connection has one hook.
+  // `db`: open on `file` as long as this object lives. Replaces SQLite's automatic checkpoints and uses the
+  // same threshold: a connection has one hook.
   WriteAheadLog(sqlite3* db, const std::filesystem::path& file);
   ~WriteAheadLog();
   WriteAheadLog(const WriteAheadLog&) = delete;
   WriteAheadLog& operator=(const WriteAheadLog&) = delete;
 
-  // A commit that makes the log longer waits for a commit of the file system's own as well, some milliseconds
-  // more than one that writes over what is there. Without ample room on the disk it stays short.
+  // A commit that makes the log longer also waits for a commit of the file system, some milliseconds more
+  // than a commit that overwrites. Without ample room on the disk the log stays short.
   void Lengthen();
 
-  // After a transaction that found no room. What it wrote stands behind the part of the log that counts and
-  // would keep the disk full, over a restart as well.
+  // Call it after a transaction that found no room. Its pages stand behind the valid part of the log and
+  // would keep the disk full, also after a restart.
   void GiveRoomBack();
 
  private:
@@ -35,7 +35,7 @@ class WriteAheadLog {
 
   sqlite3* db_;
   std::filesystem::path log_;
-  std::optional<int> pages_;  // that count, as of the last commit; since then there may have been fewer
+  std::optional<int> pages_;  // valid ones, as of the last commit; since then there may be fewer
 };
 
 }  // namespace gpuman::jobs

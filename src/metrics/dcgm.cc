@@ -1,4 +1,4 @@
-// GPUs, under the names, labels and units of dcgm-exporter, for the dashboards that were made for it.
+// Writes GPUs under the names, labels and units of dcgm-exporter, for the dashboards that use them.
 #include <algorithm>
 #include <set>
 
@@ -40,8 +40,8 @@ void AddFramebuffer(const gpu::Sample& sample, const Labels& labels, Exposition&
   out.Add(Metric::kDcgmFbReserved, labels, Mebibytes(memory->reserved));
 }
 
-// A GPU instance, under the labels of its GPU and two of its own. Compute instances that share one are one
-// here: `told` has those that were written.
+// Writes a GPU instance, with the labels of its GPU and two of its own. Compute instances that share a GPU
+// instance are written once: `told` has the instances that were written.
 void AddInstance(const Snapshot& snapshot, const Device& device, std::set<std::string>& told,
                  Exposition& out) {
   const gpu::Instance& part = *device.gpu.mig;

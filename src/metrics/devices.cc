@@ -1,4 +1,4 @@
-// GPUs, under names of our own.
+// Writes GPUs under gpuman's own names.
 #include <array>
 
 #include "metrics/parts.h"
@@ -56,7 +56,7 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
   for (const auto& device : snapshot.devices) {
     const auto labels = LabelsOf(gpu::NumberOf(device.gpu), device.gpu.uuid);
     AddInfo(device.gpu, labels, snapshot.driver_version, out);
-    // Of a GPU that is split, memory is that of its instances: sums over all rows count it once.
+    // The memory of a split GPU is written for its instances only, so that sums over all rows count it once.
     if (!device.gpu.split) {
       out.Add(Metric::kGpuMemoryTotal, labels, device.gpu.memory.count);
       out.Add(Metric::kGpuReserve, labels, device.reserve.count);
@@ -66,7 +66,7 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
     if (const auto* const xids = snapshot.tally.XidsOf(device.gpu.uuid))
       for (const auto& [number, count] : xids->by_number)
         out.Add(Metric::kGpuXids, labels.With("xid", std::to_string(number)), count);
-    // Before the first look nothing is known.
+    // Before the first sample nothing is known.
     if (device.sample->taken_at == base::MonoTime{}) continue;
     const bool up = device.sample->state == gpu::GpuState::kOk;
     out.Add(Metric::kGpuUp, labels, up);

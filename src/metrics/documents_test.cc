@@ -1,4 +1,4 @@
-// Holds the table of families and what is written about it together: the page, the dashboard, the alerts.
+// Compares the table of families with the documents: the page, the dashboard, the alerts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::string TextOf(const char* path) {
   return text.value_or("");
 }
 
-// Names that an expression may use: a histogram has three, and `up` is Prometheus' own.
+// The names that an expression may use: a histogram has three, and `up` is Prometheus' own.
 std::set<std::string> Usable() {
   std::set<std::string> names{"up"};
   for (const auto& family : kFamilies) {
@@ -34,7 +34,7 @@ std::set<std::string> Usable() {
   return names;
 }
 
-// Words of an expression that are neither functions, labels, operators nor within quotes.
+// The words of an expression that are not functions, labels or operators and do not stand within quotes.
 std::set<std::string> MetricsOf(std::string expression) {
   for (const char* const aside : {R"("[^"]*")", R"(\{[^}]*\})", R"(\[[^\]]*\])",
                                   R"(\b(by|on|without|ignoring|group_left|group_right)\s*\([^)]*\))"})

@@ -5,7 +5,8 @@
 namespace gpuman::metrics {
 namespace {
 
-// Bytes of the well-formed UTF-8 sequence that `text` begins with (Unicode, table 3-7); 0: none.
+// The length in bytes of the well-formed UTF-8 sequence at the beginning of `text` (Unicode, table 3-7); 0:
+// there is none.
 std::size_t SequenceLength(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);

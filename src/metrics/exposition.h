@@ -1,7 +1,7 @@
 // Prometheus' text format (version 0.0.4), written family by family.
 //
-// Whatever order samples are added in, the families come out in the order of the table (families.h), each
-// with its HELP and TYPE; one without samples is left out. Pure; thread-compatible.
+// Samples may be added in any order: the families come out in the order of the table (families.h), each with
+// its HELP and TYPE. A family without samples is left out. Pure; thread-compatible.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,17 +20,17 @@ namespace gpuman::metrics {
 
 inline constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-// A label's value as it stands between quotes; bytes that are not UTF-8 become '?', because one of them makes
-// Prometheus throw the whole answer away.
+// A label's value as it stands between quotes. Bytes that are not UTF-8 become '?', because one such byte
+// makes Prometheus reject the whole answer.
 std::string Escape(std::string_view value);
 
-// `gpu="0",uuid="GPU-…"`. Written once and used for many samples.
+// `gpu="0",uuid="GPU-…"`. Composed once and used for many samples.
 class Labels {
  public:
   Labels() = default;
   Labels(std::string_view name, std::string_view value) { Add(name, value); }
   Labels& Add(std::string_view name, std::string_view value);
-  // With one more.
+  // These labels with one more.
   Labels With(std::string_view name, std::string_view value) const { return Labels(*this).Add(name, value); }
   const std::string& text() const { return text_; }
 
@@ -40,7 +40,7 @@ class Labels {
 
 class Exposition {
  public:
-  // No family twice with the same labels: that is the caller's to see to.
+  // The caller must not add a family twice with the same labels.
   template <typename Number>
   void Add(Metric metric, const Labels& labels, Number value) {
     static_assert(std::is_arithmetic_v<Number>);
@@ -49,7 +49,7 @@ class Exposition {
     else
       Append(metric, {}, labels.text(), value);
   }
-  // What is not known is left out, never 0.
+  // An unknown value is left out, never 0.
   template <typename Number>
   void Add(Metric metric, const Labels& labels, const std::optional<Number>& value) {
     if (value) Add(metric, labels, *value);

@@ -1,9 +1,9 @@
-// Every family of metrics that gpuman tells, in the order of /metrics. docs/metrics.md describes them; a test
-// holds the two, the dashboard and the alert rules together.
+// Every family of metrics that gpuman exports, in the order of /metrics. docs/metrics.md describes them; a
+// test compares the table with that page, the dashboard and the alert rules.
 //
-// Names of our own follow Prometheus' conventions: base units, counters end in _total. Those that begin with
-// DCGM_ are dcgm-exporter's, with its units (MiB, percent, millijoules); what it calls a counter without
-// ending in _total is untyped here.
+// Our own names follow Prometheus' conventions: base units, and counters end in _total. Names that begin with
+// DCGM_ are dcgm-exporter's, with its units (MiB, percent, millijoules); its counters that do not end in
+// _total are untyped here.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Jobs, and what their users and projects have of the machine together.
+// Writes jobs, and the totals of their users and projects.
 #include "metrics/parts.h"
 
 namespace gpuman::metrics {
@@ -27,7 +27,7 @@ void AddJob(const Job& job, Exposition& out) {
                     .Add("tag", job.tag)
                     .Add("user", job.user)
                     .Add("project", job.project);
-  // As dcgm-exporter names them.
+  // dcgm-exporter's names.
   if (!job.pod.empty())
     labels.Add("namespace", job.name_space).Add("pod", job.pod).Add("container", job.container);
   out.Add(Metric::kJobInfo, labels.With("state", job.state), 1);

@@ -1,4 +1,4 @@
-// An answer of /metrics from what is known. Pure.
+// Makes an answer of /metrics from a snapshot. Pure.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace gpuman::metrics {
 
-// `with_dcgm` false: without the families under dcgm-exporter's names.
+// `with_dcgm` false: leaves out the families with dcgm-exporter's names.
 std::string Render(const Snapshot& snapshot, bool with_dcgm);
 
 }  // namespace gpuman::metrics

@@ -167,7 +167,7 @@ TEST(Metrics, OfAGpuThatWasNotLookedAtSayNotThatItIsLost) {
   EXPECT_THAT(Render(FullSnapshot(none), true), Not(HasSubstr("gpuman_gpu_up")));
 }
 
-// GPU 0 split into a whole GPU instance and one with two compute instances.
+// GPU 0 is split into a GPU instance with one compute instance, and one with two.
 TEST(Metrics, OfASplitGpuTellMemoryAndProcessesOfItsInstances) {
   auto sample = FullSample();
   gpu::Sample part;

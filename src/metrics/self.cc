@@ -26,8 +26,8 @@ double Now(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// Field 22 of /proc/PID/stat counts ticks since the boot; the name before it may hold anything but ends with
-// the last parenthesis.
+// Field 22 of /proc/PID/stat counts ticks since boot. The name before it may contain anything; the last
+// parenthesis ends it.
 std::optional<double> StartedSeconds() {
   const auto stat = base::ReadFile("/proc/self/stat", kStatBytes);
   if (!stat || stat->rfind(')') == std::string::npos) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<double> StartedSeconds() {
   return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-// Since Linux 6.2 the folder's size is their number; before, they have to be counted.
+// Since Linux 6.2 the directory's size is the number of open files; before, they must be counted.
 std::optional<std::size_t> OpenFiles() {
   struct stat folder {};
   if (::stat("/proc/self/fd", &folder) == 0 && folder.st_size > 0)
@@ -68,7 +68,7 @@ SelfCost ReadSelfCost() {
     }
   }
   cost.open_files = OpenFiles();
-  // It does not change, and the clocks drift.
+  // Kept: it does not change, but a later calculation would differ, since the clocks drift.
   static const auto started = StartedSeconds();
   cost.started_seconds = started;
   return cost;

@@ -1,4 +1,5 @@
-// What this process itself costs, as the kernel tells. Some system calls, none of which waits.
+// The resources that this process uses, as the kernel reports them. Takes some system calls; none of them
+// waits.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ struct SelfCost {
   std::optional<double> started_seconds{};  // since 1970
 };
 
-// What cannot be read is absent.
+// A value that cannot be read is absent.
 SelfCost ReadSelfCost();
 
 }  // namespace gpuman::metrics

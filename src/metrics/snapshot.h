@@ -1,4 +1,4 @@
-// What an answer of /metrics is made of. Values, but for samples, which are borrowed while it is made.
+// The input of an answer of /metrics. Values, but the samples are borrowed while the answer is made.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,35 @@
 
 namespace gpuman::metrics {
 
-// Processes of one user on a GPU that are of no job.
+// The processes of one user on a GPU that belong to no job.
 struct Unmanaged {
   base::Bytes memory{};
-  base::Bytes idle{};  // of those that have left the GPU idle for longer than operators allow
+  base::Bytes idle{};  // of those that have left the GPU idle for longer than administrators permit
 };
 
 struct Device {
   gpu::Gpu gpu{};
   const gpu::Sample* sample = nullptr;  // never null in a snapshot
   std::string health = "unknown";       // healthy, degraded, unhealthy, unknown
-  std::vector<std::string> faults{};    // codes of those that nobody has acknowledged
+  std::vector<std::string> faults{};    // codes of faults that nobody has acknowledged
   bool drained = false;
   base::Bytes reserve{};
   std::map<std::string, Unmanaged> unmanaged{};  // by user
   base::Bytes movers{};                          // of gpuman's own processes
 };
 
-// What a job has, and may have, of one GPU.
+// A job's use and limits of one GPU.
 struct JobPart {
-  std::string gpu{};  // "0"; "0:1" of an instance
+  std::string gpu{};  // "0"; for an instance "0:1"
   std::string uuid{};
   std::optional<base::Bytes> used{}, limit{}, soft{};
 };
 
-// Started and not ended.
+// A job that has started and not ended.
 struct Job {
   std::int64_t id = 0;
   std::string tag{}, user{}, project{}, state{};
-  std::string name_space{}, pod{}, container{};  // of Kubernetes; empty: it is no container
+  std::string name_space{}, pod{}, container{};  // of Kubernetes; empty: not a container
   std::optional<base::Bytes> peak{};
   base::Bytes host{};
   int restarts = 0;

@@ -11,14 +11,14 @@ std::uint64_t Number(const std::map<std::string, std::int64_t>& data, const char
   return it == data.end() ? 0 : static_cast<std::uint64_t>(std::max<std::int64_t>(it->second, 0));
 }
 
-// The state that a kind of event says a job has ended in; empty: it says no such thing.
+// The state of an ended job that this kind of event reports; empty: it reports no end.
 std::string_view EndOf(std::string_view kind) {
   for (const std::string_view state : {"finished", "failed", "cancelled", "timeout", "killed"})
     if (kind.starts_with("job_") && kind.substr(4) == state) return state;
   return {};
 }
 
-// Where a job went; empty: nowhere.
+// The direction of a suspension or move; empty: the event is neither.
 std::string_view DirectionOf(std::string_view kind) {
   if (kind == "job_suspended") return "out";
   if (kind == "job_resumed") return "back";

@@ -1,7 +1,7 @@
-// Counts of what happened since the daemon began. Fed with events; pure.
+// Counts events since the daemon started. Pure.
 //
-// Labels come from a bounded set: kinds and states are words of the program, and of users with their projects
-// the first `kMaxOwners` are told apart; those that come later are counted together as "other".
+// The set of labels is bounded: kinds and states are words of the program. Of the users with their projects,
+// the first `kMaxOwners` are counted separately and later ones together as "other".
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct Owner {
 // An event of the daemon, with what is known of its job.
 struct Event {
   std::string kind{};
-  std::optional<Owner> owner{};  // of the job; nullopt: it is about none, or one that is gone
+  std::optional<Owner> owner{};  // of the job; nullopt: the event has no job, or the job is gone
   std::map<std::string, std::int64_t> data{};
-  std::optional<double> waited_seconds{};  // in the queue, where a job of it started
+  std::optional<double> waited_seconds{};  // the time in the queue, if a job of the queue started
 };
 
 class Tally {
@@ -47,7 +47,7 @@ class Tally {
   const std::map<std::string, std::uint64_t>& suspensions() const { return suspensions_; }  // by direction
   std::uint64_t suspended_bytes() const { return suspended_bytes_; }
   const base::Histogram& waits() const { return waits_; }
-  // nullptr: none was seen.
+  // nullptr: no Xid was seen.
   const Xids* XidsOf(const std::string& uuid) const;
 
  private:

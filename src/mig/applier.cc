@@ -19,7 +19,7 @@ class Worker {
       : nvml_(nvml), uuid_(std::move(uuid)), geometry_(geometry) {}
 
   base::Result<> Do(const Step& step) {
-    // Anew for each: a change of the mode ends all handles.
+    // Looked up again for each step: a change of the mode invalidates all handles.
     GPUMAN_ASSIGN(device_, nvml_.DeviceByUuid(uuid_));
     switch (step.kind) {
       case StepKind::kDestroyCompute:
@@ -98,8 +98,8 @@ class Worker {
     return GPUMAN_MIG_CALL(nvml_, nvmlGpuInstanceDestroy, instance);
   }
 
-  // Of the profiles with so many slices the one with the most multiprocessors: a 1g with twice the memory has
-  // more of them than its plain compute instance takes.
+  // Takes, of the profiles with this number of slices, the one with the most multiprocessors: a 1g with twice
+  // the memory has more of them than its plain compute instance takes.
   base::Result<> CreateCompute(const Step& step) {
     GPUMAN_ASSIGN(auto* const instance, InstanceOf(step));
     GPUMAN_ASSIGN(const auto profiles, ComputeProfilesOf(nvml_, instance));
@@ -139,11 +139,11 @@ class Worker {
   const std::string uuid_;
   const Geometry& geometry_;
   driver::NvmlDevice device_ = nullptr;
-  std::vector<unsigned> made_;  // ids of the compute instances made, to be undone
+  std::vector<unsigned> made_;  // ids of the compute instances that were made, for undoing
   std::string needs_reset_;
 };
 
-// Puts what became of the steps before into the error of the one that failed.
+// Undoes the steps before the failed one, and adds the result to its error.
 base::Error RollBack(Worker& worker, const Geometry& geometry, std::span<const Step> done,
                      base::Error error) {
   std::vector<std::string> left;

@@ -1,7 +1,7 @@
-// Carries a plan out through NVML. An edge: calls take up to seconds, and may hang.
+// Carries out a plan through NVML. Calls take up to seconds, and may hang.
 //
-// All or nothing, as far as the driver lets: when a step fails, those before it are undone in reverse order,
-// and the error says so, or what could not be undone.
+// All or nothing, as far as the driver permits. When a step fails, the steps before it are undone in reverse
+// order; the error says so, or says what could not be undone.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ namespace gpuman::mig {
 struct Applied {
   Device before;
   Plan plan;
-  // The mode changes with the next reset of the GPU; the instances can only be made after it. Why, as a
-  // sentence; empty: all is done.
+  // Why the mode changes only with the next reset of the GPU, as a sentence; the instances can be made after
+  // that. Empty: everything is done.
   std::string needs_reset;
 };
 
-// Looks at the GPU, plans, and does it. kConflict: processes are in the way; nothing was done.
+// Reads the GPU, plans, and carries the plan out. kConflict: processes are in the way; nothing was done.
 base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const Wanted& wanted);
 
 }  // namespace gpuman::mig

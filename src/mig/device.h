@@ -1,8 +1,8 @@
-// What a GPU says about splitting itself into instances (MIG), and what it is split into now. Values.
+// What a GPU reports about splitting it into instances (MIG), and what it is split into now. Values.
 //
-// A GPU instance takes slices of the memory, at places that its profile allows, and slices of the
-// multiprocessors with them. Compute instances share the multiprocessors of one GPU instance out; programs
-// run in those. Words and rules are NVIDIA's (Multi-Instance GPU User Guide).
+// A GPU instance takes slices of the memory, at places that its profile permits, and slices of the
+// multiprocessors with them. Compute instances divide the multiprocessors of one GPU instance; programs run
+// in them. Words and rules are NVIDIA's (Multi-Instance GPU User Guide).
 #pragma once
 
 #include <sys/types.h>
@@ -29,9 +29,9 @@ struct Engines {
 
 struct Profile {
   std::string name;  // "3g.40gb", "1g.10gb+me"
-  unsigned id = 0;   // what the driver creates it by
+  unsigned id = 0;   // the driver's id for creating an instance
   unsigned slices = 0;
-  unsigned most = 0;  // instances of it that a device can have
+  unsigned most = 0;  // the largest number of such instances on a device
   unsigned multiprocessors = 0;
   base::Bytes memory;
   Engines engines;
@@ -39,8 +39,8 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-// The profiles of one device. What they say is all that is known of it, so a kind of device that nobody has
-// seen yet is planned for like the others.
+// The profiles of one device. Plans use nothing else, so they also work for kinds of devices that did not
+// exist when this was written.
 using Geometry = std::vector<Profile>;
 
 struct ComputeInstance {
@@ -61,13 +61,13 @@ struct GpuInstance {
 struct Process {
   pid_t pid = 0;
   std::string name;                    // empty: not known
-  std::optional<unsigned> instance{};  // the GPU instance that it runs in
-  std::optional<unsigned> compute{};   // the compute instance of that
+  std::optional<unsigned> instance{};  // the GPU instance in which it runs
+  std::optional<unsigned> compute{};   // the compute instance in that
   friend bool operator==(const Process&, const Process&) = default;
 };
 
 struct Device {
-  bool enabled = false;  // MIG mode, as it is and as it will be after the next reset
+  bool enabled = false;  // MIG mode, as it is now, and as it will be after the next reset
   bool pending = false;
   Geometry geometry;
   std::vector<GpuInstance> instances;

@@ -1,4 +1,4 @@
-// Reading and changing through the simulated driver, which refuses what the real one refuses.
+// Tests reading and changing through the simulated driver, which refuses what the real driver refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ class SimulatedMig : public testing::Test {
     return names;
   }
   sim::GpuDynamic& gpu() { return state_->shared().gpu[0]; }
-  // A process of this test that computes in the compute instance, until the result ends.
+  // A process of this test that computes in the compute instance until the returned object is destroyed.
   std::unique_ptr<sim::Child> Compute(const std::string& uuid) {
     return std::make_unique<sim::Child>([&] {
       static sim::Client client(state_->state());
@@ -126,7 +126,7 @@ TEST_F(SimulatedMig, IsLeftAloneWhileAProcessIsInTheWay) {
   EXPECT_THAT(refused.error().message, HasSubstr(std::to_string(busy->pid())));
   EXPECT_THAT(Now(), testing::UnorderedElementsAre("3g.71gb", "1g.18gb"));
   EXPECT_FALSE(Make({}, false));
-  // What it does not run in may go.
+  // The instance in which the process does not run may go.
   EXPECT_TRUE(Make({"1g.18gb"}));
   EXPECT_THAT(Now(), ElementsAre("1g.18gb"));
 }

@@ -18,7 +18,7 @@ using base::ErrorCode;
 constexpr unsigned kMaxOfOneItem = 64;
 constexpr unsigned kMaxSlices = 64;
 
-// The number that `text` begins with, when `mark` follows it; both are taken off.
+// The number at the beginning of `text`, if `mark` follows it; both are removed from `text`.
 std::optional<unsigned> TakeNumber(std::string_view& text, std::string_view mark) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -28,7 +28,7 @@ std::optional<unsigned> TakeNumber(std::string_view& text, std::string_view mark
   return number;
 }
 
-// "3g.71gb", "1g.18gb+me", "1g.24gb-me": slices, memory, what is special about it.
+// "3g.71gb", "1g.18gb+me", "1g.24gb-me": slices, memory, special features.
 bool IsProfileName(std::string_view name) {
   if (name.size() > 32) return false;
   const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
@@ -53,7 +53,7 @@ base::Result<std::size_t> Find(const Geometry& geometry, const std::string& name
                     nearest ? fmt::format("did you mean {}?", *nearest) : "");
 }
 
-// Each into the first GPU instance that has room, the biggest first.
+// Puts each compute instance into the first GPU instance that has room, the biggest first.
 void Pack(std::size_t profile, unsigned slices, std::vector<unsigned> compute,
           std::vector<WantedInstance>& wanted) {
   std::sort(compute.begin(), compute.end(), std::greater<>());

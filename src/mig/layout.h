@@ -1,9 +1,9 @@
-// What somebody wants a GPU to be split into, as words: "3g.71gb", "2x1g.18gb", "1c.3g.71gb". Pure.
+// What a GPU is to be split into, in words: "3g.71gb", "2x1g.18gb", "1c.3g.71gb". Pure.
 //
 //   [COUNTx][SLICESc.]PROFILE
 //
-// PROFILE alone is a GPU instance with one compute instance that has all of it. With SLICES it is a compute
-// instance of that many slices; those of one profile share GPU instances, as few as hold them.
+// PROFILE alone is a GPU instance with one compute instance that uses all of it. With SLICES it is a compute
+// instance of that many slices; those of one profile share GPU instances, as few as have room for them.
 #pragma once
 
 #include <span>
@@ -23,29 +23,29 @@ struct Item {
   friend bool operator==(const Item&, const Item&) = default;
 };
 
-// What one GPU is to be.
+// What one GPU is to be split into.
 struct Wanted {
   bool enabled = true;
   std::vector<Item> items;  // empty: MIG on and no instance
   friend bool operator==(const Wanted&, const Wanted&) = default;
 };
 
-// A GPU instance to be had, with the slices of its compute instances, the biggest first.
+// A wanted GPU instance, with the slices of its compute instances, the biggest first.
 struct WantedInstance {
   std::size_t profile = 0;  // index into the geometry
   std::vector<unsigned> compute;
   friend auto operator<=>(const WantedInstance&, const WantedInstance&) = default;
 };
 
-// kInvalidArgument says what is wrong with it.
+// kInvalidArgument: the message says what is wrong with the text.
 base::Result<Item> ParseItem(std::string_view text);
 base::Result<std::vector<Item>> ParseItems(std::span<const std::string> texts);
 std::string FormatItem(const Item& item);
 
-// kNotFound names the profiles that there are; kUnsatisfiable: more slices than the profile has.
+// kNotFound names the existing profiles; kUnsatisfiable: more slices than the profile has.
 base::Result<std::vector<WantedInstance>> Resolve(const Geometry& geometry, std::span<const Item> items);
 
-// The items that make these instances, the biggest first: Resolve gives the instances again.
+// The items for these instances, the biggest first: Resolve turns them into the instances again.
 std::vector<Item> ItemsOf(const Geometry& geometry, std::span<const GpuInstance> instances);
 
 }  // namespace gpuman::mig

@@ -49,7 +49,8 @@ class Search {
         order_(profiles.size()) {
     if (const auto* biggest = Biggest(geometry)) all_ = biggest->engines;
     std::iota(order_.begin(), order_.end(), std::size_t{0});
-    // Big ones have the fewest places; equals stand together, so that each set of them is tried once.
+    // Big instances have the fewest places, so they come first. Equal ones are adjacent, so that each set of
+    // their places is tried once.
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
       const auto size = [&](std::size_t i) { return SizeOf(geometry_[profiles_[i]]); };
       return std::pair(size(b), profiles_[a]) < std::pair(size(a), profiles_[b]);
@@ -101,7 +102,7 @@ class Search {
   std::span<const std::size_t> profiles_;
   Engines all_;
   std::vector<PlacedInstance> placed_;
-  std::vector<std::size_t> order_;  // of profiles_, as they are tried
+  std::vector<std::size_t> order_;  // indices of profiles_, in the order in which they are tried
 };
 
 std::string EnginesOver(const Geometry& geometry, std::span<const std::size_t> profiles) {

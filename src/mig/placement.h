@@ -1,7 +1,7 @@
-// Where instances can lie beside each other on a device. Pure.
+// Finds places for instances beside each other on a device. Pure.
 //
-// The search is complete: when it finds nothing there is nothing. Devices have eight slices or so; the
-// longest search over the geometries of today takes microseconds.
+// The search is complete: if it finds nothing, there is no placement. Devices have about eight slices; the
+// longest search over today's geometries takes microseconds.
 #pragma once
 
 #include <optional>
@@ -19,15 +19,16 @@ struct PlacedInstance {
   friend auto operator<=>(const PlacedInstance&, const PlacedInstance&) = default;
 };
 
-// Placements for one instance of each of `profiles` (indices, repeated for several), beside `taken`; in the
-// order of `profiles`. nullopt: there are none. Held to: no slice twice, no more of a profile than it says,
-// no more engines than the device has, which is as many as its biggest profile.
+// Placements for one instance of each of `profiles` (indices, repeated for several), beside `taken`, in the
+// order of `profiles`. nullopt: there are none. Rules: no slice is used twice, a profile has at most as many
+// instances as it says, and all have at most the engines of the device, which are those of its biggest
+// profile.
 std::optional<std::vector<PlacedInstance>> FindPlacements(const Geometry& geometry,
                                                           std::span<const PlacedInstance> taken,
                                                           std::span<const std::size_t> profiles);
 
-// Why a device without instances does not take these, as a sentence with the figures; for what FindPlacements
-// refuses.
+// Why a device without instances has no room for these, as a sentence with the figures. For profiles that
+// FindPlacements refuses.
 base::Error WhyNot(const Geometry& geometry, std::span<const std::size_t> profiles);
 
 }  // namespace gpuman::mig

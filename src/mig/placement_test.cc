@@ -1,5 +1,5 @@
-// Held against an enumeration that shares nothing with the search: it walks the slices of the memory from the
-// first to the last and puts down, at each, nothing or what may start there.
+// Compares the search with an enumeration that shares nothing with it: the enumeration walks the slices of
+// the memory from first to last and puts, at each, nothing or an instance that may start there.
 #include "mig/placement.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ std::vector<Arrangement> Arrangements(std::span<const MigProfile> rows) {
   return all;
 }
 
-// Every multiset of at most `left` more profiles from `first` on.
+// Visits every multiset of at most `left` more profiles from `first` on.
 template <typename Visit>
 void EachMultiset(std::size_t profiles, std::size_t first, std::size_t left, std::vector<std::size_t>& chosen,
                   const Visit& visit) {
@@ -111,7 +111,7 @@ TEST_P(EveryMultiset, IsPlacedExactlyWhereTheTablesHaveAnArrangementOfIt) {
     else
       EXPECT_EQ(WhyNot(geometry, profiles).code, base::ErrorCode::kUnsatisfiable);
   });
-  // Nothing that has an arrangement was left out for being too long.
+  // No multiset with an arrangement was left out because of its length.
   EXPECT_EQ(found, possible.size());
   EXPECT_GT(refused, found);
 }
@@ -119,7 +119,7 @@ TEST_P(EveryMultiset, IsPlacedExactlyWhereTheTablesHaveAnArrangementOfIt) {
 TEST_P(EveryMultiset, IsPlacedBesideWhatIsThereExactlyWhereSomeArrangementHasBoth) {
   const auto rows = sim::MigProfiles(GetParam());
   const Geometry geometry = GeometryOf(GetParam());
-  // What can be added to each instance at each of its places.
+  // What can be added beside each instance at each of its places.
   std::map<std::pair<unsigned, unsigned>, std::set<std::vector<unsigned>>> beside;
   for (const auto& each : Arrangements(rows)) {
     for (const auto& placed : each.placed) {
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Geometries, EveryMultiset,
                                          MigKind::kH100With80, MigKind::kH100With94, MigKind::kH100With96,
                                          MigKind::kH200));
 
-// NVIDIA's guide draws the ways to split an A100 fully with its five plain profiles.
+// NVIDIA's guide shows the ways to split an A100 fully with its five plain profiles.
 TEST(Arrangements, OfAnA100AreTheNineteenThatAreKnown) {
   std::vector<MigProfile> plain;
   for (const auto& row : sim::MigProfiles(MigKind::kA100With40))

@@ -21,7 +21,7 @@ constexpr base::Words<StepKind, 6> kKinds{{{StepKind::kDestroyCompute, "destroy_
                                            {StepKind::kCreateCompute, "create_compute"}}};
 
 using Mask = std::uint32_t;
-constexpr std::size_t kMaxInstances = 16;  // of a device; the biggest of today takes 7
+constexpr std::size_t kMaxInstances = 16;  // on a device; today's biggest device has 7
 
 bool IsBusy(const Device& device, const GpuInstance& instance) {
   return std::any_of(device.processes.begin(), device.processes.end(),
@@ -34,18 +34,18 @@ bool IsBusy(const Device& device, const GpuInstance& instance, const ComputeInst
   });
 }
 
-// What becomes of the compute instances of a GPU instance that stays.
+// How the compute instances of a GPU instance that stays change.
 struct ComputeChange {
   std::vector<ComputeInstance> gone;
   std::vector<unsigned> missing;  // slices, the biggest first
-  unsigned busy = 0;              // of those that go
+  unsigned busy = 0;              // the number of those in `gone` that are in use
   auto Cost() const { return std::tuple(busy, gone.size(), missing.size()); }
 };
 
 ComputeChange ChangeCompute(const Device& device, const GpuInstance& instance, std::vector<unsigned> wanted) {
   ComputeChange change;
   auto now = instance.compute;
-  // Those in use are the first to be kept.
+  // Instances in use are the first to be kept.
   std::stable_partition(now.begin(), now.end(),
                         [&](const ComputeInstance& each) { return IsBusy(device, instance, each); });
   for (const auto& each : now) {
@@ -62,13 +62,14 @@ ComputeChange ChangeCompute(const Device& device, const GpuInstance& instance, s
   return change;
 }
 
-// A way to get there: which instances stay and as what, and where the others come to lie.
+// One way to the wanted state: which instances stay and for which wanted one, and where the others are
+// placed.
 struct Way {
   std::vector<std::pair<std::size_t, ComputeChange>> kept;  // instances of the device, by index
   std::vector<std::size_t> gone;
   std::vector<std::pair<WantedInstance, Placement>> made;
   using Cost = std::tuple<unsigned, std::size_t, std::size_t>;
-  Cost cost;  // busy ones that go; GPU instances destroyed; compute instances changed
+  Cost cost;  // instances in use that go; GPU instances that go; compute instances that change
 };
 
 class Planner {
@@ -87,7 +88,7 @@ class Planner {
   }
 
  private:
-  // Of the wanted ones with this profile, the one that changes the compute instances the least.
+  // The wanted instance with this profile whose compute instances need the fewest changes.
   std::optional<std::pair<std::size_t, ComputeChange>> Match(const GpuInstance& instance,
                                                              const std::vector<bool>& matched) const {
     std::optional<std::pair<std::size_t, ComputeChange>> best;
@@ -163,7 +164,7 @@ Plan PlanOf(const Device& device, Way way) {
   Plan plan;
   std::set<std::pair<unsigned, unsigned>> gone;  // compute instances, by GPU instance
   std::set<unsigned> gone_whole;
-  // Compute instances first, wherever they are.
+  // Destroys compute instances first, in all GPU instances.
   for (const auto& [index, change] : way.kept) {
     const auto& instance = device.instances[index];
     plan.kept.push_back(instance.id);
@@ -223,7 +224,8 @@ base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted) {
   std::vector<std::size_t> profiles;
   for (const auto& instance : instances) profiles.push_back(instance.profile);
   auto way = Planner(device, std::move(instances)).Best();
-  // Without any that stays there are the most places: what fits then is found by keeping none.
+  // The most places are free if no instance stays, so if the wanted ones fit at all, keeping none finds a
+  // way.
   if (!way) return base::Fail(WhyNot(device.geometry, profiles));
   Plan plan = PlanOf(device, std::move(*way));
   if (!device.enabled || !device.pending) {

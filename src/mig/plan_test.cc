@@ -23,7 +23,7 @@ std::vector<Item> Items(const std::vector<std::string>& texts) { return *ParseIt
 struct Existing {
   const char* profile;
   unsigned start;
-  std::vector<unsigned> compute;  // slices; none: all of it
+  std::vector<unsigned> compute;  // slices; none: one instance with all
 };
 
 Device DeviceWith(const std::vector<Existing>& instances, MigKind kind = MigKind::kH200) {
@@ -70,7 +70,7 @@ TEST(MigPlan, KeepsWhatFitsAndDestroysTheRestFirst) {
 }
 
 TEST(MigPlan, MovesOneThatLiesInTheWayOfTheOthers) {
-  // The small one at slice 0 leaves no place for a half beside the half that stays.
+  // The small instance at slice 0 leaves no place for a half beside the half that stays.
   EXPECT_THAT(
       StepsOf(DeviceWith({{"1g.18gb", 0, {}}, {"3g.71gb", 4, {}}}), {true, Items({"2x3g.71gb", "1g.18gb"})}),
       ElementsAre(HasSubstr("need 9 slices of memory")));
@@ -104,7 +104,7 @@ TEST(MigPlan, TurnsTheModeOnFirst) {
   EXPECT_EQ(plan.steps.front().kind, StepKind::kEnable);
   EXPECT_EQ(plan.steps.size(), 3u);
   EXPECT_EQ(plan.in_the_way, device.processes);
-  device.pending = true;  // it waits for a reset: it is tried again
+  device.pending = true;  // it waits for a reset, and is tried again
   EXPECT_EQ(MakePlan(device, {true, {}})->steps.front().kind, StepKind::kEnable);
 }
 
@@ -165,14 +165,14 @@ TEST(MigLost, IsWhatAResetTakesAndNotWhatSomebodyChanged) {
   EXPECT_FALSE(IsLost(DeviceWith({}), {true, {}}));
   Device off = DeviceWith({});
   off.enabled = false;
-  EXPECT_FALSE(IsLost(off, wanted));  // it comes with the reset
+  EXPECT_FALSE(IsLost(off, wanted));  // the mode comes with the reset
   off.pending = false;
   EXPECT_TRUE(IsLost(off, wanted));
   EXPECT_TRUE(IsLost(off, {true, {}}));
   EXPECT_FALSE(IsLost(off, {false, {}}));
 }
 
-// Carries the steps out on a list, as strictly as the driver does.
+// Carries out the steps on a list, as strictly as the driver.
 class Replay {
  public:
   explicit Replay(const Device& device) : geometry_(device.geometry) {
@@ -222,7 +222,7 @@ class Replay {
   std::map<std::pair<std::size_t, Placement>, std::multiset<unsigned>> at_;
 };
 
-// From every pair of instances that lie beside each other to every set of up to three profiles.
+// From every pair of instances that fit beside each other, to every set of up to three profiles.
 TEST(MigPlan, LeadsFromAnythingToAnythingThatFits) {
   const Geometry geometry = GeometryOf(MigKind::kH200);
   std::vector<std::vector<Existing>> begins = {{}};

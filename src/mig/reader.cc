@@ -14,7 +14,7 @@ namespace {
 namespace abi = driver::abi;
 using base::ErrorCode;
 
-// Far beyond what any header names; the driver ends the list with NVML_ERROR_INVALID_ARGUMENT.
+// Far above the number of profiles in any header; the driver ends the list with NVML_ERROR_INVALID_ARGUMENT.
 constexpr unsigned kMaxProfiles = 64;
 constexpr std::string_view kPrefix = "MIG ";
 
@@ -36,7 +36,8 @@ Profile ProfileOf(const Info& info) {
   return profile;
 }
 
-// Ends with NVML_ERROR_INVALID_ARGUMENT; NVML_ERROR_NOT_SUPPORTED: this device has no such profile.
+// Returns NVML_ERROR_INVALID_ARGUMENT at the end of the list; NVML_ERROR_NOT_SUPPORTED: this device does not
+// have the profile.
 abi::nvmlReturn_t ReadProfile(const driver::Nvml& nvml, driver::NvmlDevice device, unsigned index,
                               base::Bytes whole, Profile& profile) {
   const auto& calls = nvml.calls();
@@ -120,7 +121,8 @@ base::Result<std::vector<ComputeInstance>> ReadComputes(const driver::Nvml& nvml
   return computes;
 }
 
-// UUIDs by the ids of GPU instance and compute instance. Without them the rest is still worth knowing.
+// The UUIDs by the ids of GPU instance and compute instance. If they cannot be read, the other values are
+// still useful.
 std::map<std::pair<unsigned, unsigned>, std::string> ReadUuids(const driver::Nvml& nvml,
                                                                driver::NvmlDevice device) {
   std::map<std::pair<unsigned, unsigned>, std::string> uuids;

@@ -1,4 +1,4 @@
-// Reads through NVML what a GPU can be split into and what it is split into. An edge: calls may hang.
+// Reads through NVML what a GPU can be split into and what it is split into. Calls may hang.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gpuman::mig {
 
-// kNotSupported: it cannot be split. kPermissionDenied: the driver tells this to root alone.
+// kNotSupported: the GPU cannot be split. kPermissionDenied: the driver reports this only to root.
 base::Result<Device> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
 
 // The handle of the GPU instance at this place; kNotFound: there is none.
@@ -28,7 +28,7 @@ base::Result<std::vector<ComputeProfile>> ComputeProfilesOf(const driver::Nvml& 
 base::Result<std::vector<driver::abi::nvmlComputeInstance_t>> ComputesOf(
     const driver::Nvml& nvml, driver::abi::nvmlGpuInstance_t instance, const ComputeProfile& profile);
 
-// The result of a call that has none but its status; a function that this driver lacks is null.
+// The result of a call that returns only its status. `function` is null if this driver lacks it.
 template <typename... Parameters, typename... Arguments>
 base::Result<> Call(const char* name, driver::abi::nvmlReturn_t (*function)(Parameters...),
                     Arguments... arguments) {
@@ -40,8 +40,8 @@ base::Result<> Call(const char* name, driver::abi::nvmlReturn_t (*function)(Para
 #define GPUMAN_MIG_CALL(nvml, function, ...) \
   ::gpuman::mig::Call(#function, (nvml).calls().function __VA_OPT__(, ) __VA_ARGS__)
 
-// What the tools name a profile where the driver does not say it: its slices, and its eighths of the GPU's
-// memory in GiB. `special`: what comes after, "+me".
+// The name that NVIDIA's tools give a profile, if the driver does not report it: from its slices, and from
+// its eighths of the GPU's memory in GiB. `special`: the suffix, "+me".
 std::string NameOf(unsigned slices, base::Bytes memory, base::Bytes whole, const std::string& special);
 
 }  // namespace gpuman::mig

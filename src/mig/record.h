@@ -1,4 +1,4 @@
-// What is stored of what a GPU is to be split into: one JSON object on one line, with its version.
+// The stored form of what a GPU is to be split into: one JSON object on one line, with its version.
 //
 //   {"enabled":true,"instances":["3g.71gb","2x1g.18gb"],"v":1}
 //
@@ -15,7 +15,7 @@ namespace gpuman::mig {
 
 std::string SerializeRecord(const Wanted& wanted);
 
-// kCorrupt for what SerializeRecord of this version did not write.
+// kCorrupt: SerializeRecord of this version did not write `text`.
 base::Result<Wanted> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::mig

@@ -1,4 +1,4 @@
-// For the tests: the geometries that the simulated driver has, as the driver tells them.
+// For tests: the geometries of the simulated driver, as the driver reports them.
 #pragma once
 
 #include "mig/device.h"

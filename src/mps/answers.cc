@@ -20,7 +20,7 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
 }
 
-// One line of what it said instead, and not a whole book.
+// One line of the answer, limited in length.
 tl::unexpected<base::Error> Refusal(std::string_view answer) {
   std::string text(Trimmed(answer).substr(0, 200));
   std::replace_if(

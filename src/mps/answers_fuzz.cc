@@ -1,4 +1,4 @@
-// Whatever the control program answers and whatever stands in a client's environment is read without harm.
+// For any answer of the control program and any environment of a client, the parsers return.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

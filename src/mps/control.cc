@@ -21,14 +21,14 @@ using base::Fail;
 using base::Result;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{15};  // for a daemon to come up, or to end
+constexpr std::chrono::seconds kPatience{15};  // for a daemon to start, or to end
 constexpr std::chrono::milliseconds kPause{20};
 constexpr int kDevice = 0;  // each daemon has one GPU
-// A server of clients that do not leave is ended after this.
+// With "-t 5" the daemon ends servers whose clients do not leave, after 5 seconds.
 constexpr const char *kQuit = "quit", *kQuitNow = "quit -t 5";
 
-// How programs and libraries are found, and the places; nothing that would make it a client of something
-// else.
+// The variables with which programs and libraries are found, and those of `places`; none that would make the
+// daemon a client of another one.
 std::vector<std::string> EnvironmentOf(const Places& places, const std::string& uuid) {
   std::vector<std::string> environment;
   for (char** entry = ::environ; entry && *entry; ++entry) {
@@ -84,7 +84,7 @@ Result<base::ProcessId> Control::Start(const std::string& uuid, const Limits& li
     const auto control = ControlAt(FindControls(table_), places.pipe);
     if (!control || !Ask(uuid, "get_server_list")) continue;
     if (auto applied = Apply(uuid, limits); !applied) {
-      (void)Stop(uuid, control->id, true).has_value();  // without its limits nobody asked for it
+      (void)Stop(uuid, control->id, true).has_value();  // nobody asked for it without its limits
       return Fail(std::move(applied.error()));
     }
     return control->id;
@@ -123,7 +123,7 @@ Client Control::ClientOf(pid_t pid) const {
   return client;
 }
 
-// A limit that an older program does not know stays unknown.
+// A limit that an older control program does not know is absent.
 Result<Server> Control::ServerOf(const std::string& uuid, pid_t pid) const {
   Server server{pid, table_.Owner(pid), {}, {}};
   GPUMAN_ASSIGN(const auto list, Ask(uuid, fmt::format("get_client_list {}", pid)));
@@ -142,7 +142,7 @@ Result<std::vector<Server>> Control::Servers(const std::string& uuid) const {
   std::vector<Server> servers;
   for (const pid_t pid : pids) {
     auto server = ServerOf(uuid, pid);
-    // It may have ended since it was listed.
+    // The server may have ended since it was listed.
     if (server)
       servers.push_back(std::move(*server));
     else if (table_.Find(pid))
@@ -159,7 +159,7 @@ Result<> Control::Stop(const std::string& uuid, base::ProcessId daemon, bool for
   if (force) {
     GPUMAN_ASSIGN(const auto servers, Servers(uuid));
     for (const auto& server : servers)
-      // One that has left meanwhile is refused, and gone.
+      // The control program refuses for a client that has left meanwhile.
       for (const auto& client : server.clients) (void)Terminate(uuid, server.pid, client.pid).has_value();
   }
   GPUMAN_TRY(Ask(uuid, force ? kQuitNow : kQuit));

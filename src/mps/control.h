@@ -1,7 +1,8 @@
-// The edge to NVIDIA's control program: starts the control daemon of a GPU, asks it, limits it, stops it.
+// The interface to NVIDIA's control program: starts a GPU's control daemon, queries it, sets its limits,
+// stops it.
 //
-// Every call blocks, runs nvidia-cuda-mps-control once or some times, and gives each of them ten seconds.
-// Nothing is linked and no setting of a device is touched. Thread-safe, one call for a GPU at a time.
+// Every call blocks, runs nvidia-cuda-mps-control one or more times, and gives each run ten seconds. No
+// library is linked, and no setting of a device is changed. Thread-safe, one call for a GPU at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -22,16 +23,16 @@ struct Client {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
   std::string name{};
-  Limits limits{};  // its own, from its environment; what Watch has of it: those that hold for it
+  Limits limits{};  // from its environment; in Watch: the limits that apply to it
   bool limits_known = true;
   friend bool operator==(const Client&, const Client&) = default;
 };
 
-// One for each user, one user at a time.
+// There is one for each user, and one user at a time.
 struct Server {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
-  Limits limits{};  // of clients that come from now on
+  Limits limits{};  // for clients that come from now on
   std::vector<Client> clients{};
   friend bool operator==(const Server&, const Server&) = default;
 };
@@ -42,15 +43,15 @@ class Control {
   Control(std::filesystem::path program, std::filesystem::path root, const base::ProcessTable& table)
       : program_(std::move(program)), root_(std::move(root)), table_(table) {}
 
-  // The daemon of this GPU: started, or the one that is there already, with `limits` as its defaults.
+  // The control daemon of this GPU: starts it, or takes the one that runs; sets `limits` as its defaults.
   base::Result<base::ProcessId> Start(const std::string& uuid, const Limits& limits) const;
-  // Absent limits stay as they are. For servers that serve, and those to come; clients that are there keep
-  // what they have.
+  // An absent limit stays as it is. The limits apply to new clients of present and future servers; present
+  // clients keep theirs.
   base::Result<> Apply(const std::string& uuid, const Limits& limits) const;
   base::Result<std::vector<Server>> Servers(const std::string& uuid) const;
   base::Result<> Terminate(const std::string& uuid, pid_t server, pid_t client) const;
-  // Returns when the daemon has ended. `force`: its clients are terminated first. kTimeout: it waits for
-  // some.
+  // Returns when the daemon has ended. `force`: terminates its clients first. kTimeout: the daemon waits for
+  // clients.
   base::Result<> Stop(const std::string& uuid, base::ProcessId daemon, bool force) const;
 
   Places PlacesFor(const std::string& uuid) const { return PlacesOf(root_, uuid); }
@@ -67,7 +68,7 @@ class Control {
   const base::ProcessTable& table_;
 };
 
-// The first in PATH; kNotSupported where it is in none of its folders.
+// The first in PATH; kNotSupported: PATH has none.
 base::Result<std::filesystem::path> FindControl(const std::string& search_path);
 
 }  // namespace gpuman::mps

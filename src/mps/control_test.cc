@@ -1,4 +1,4 @@
-// The edge, against the simulated control program.
+// Tests the interface with the simulated control program.
 #include "mps/control.h"
 
 #include <gmock/gmock.h>

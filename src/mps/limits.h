@@ -1,4 +1,4 @@
-// What a client of MPS may take of its GPU. Pure; thread-safe.
+// The limits of a client of MPS on its GPU. Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace gpuman::mps {
 
-// Absent: no limit. Of each client, not of all together.
+// Absent: no limit. The limits are for each client, not for all together.
 struct Limits {
   std::optional<double> threads{};      // percent of the GPU's threads, 1 to 100
   std::optional<base::Bytes> memory{};  // on the GPU
@@ -20,7 +20,7 @@ struct Limits {
 base::Result<> Validate(const Limits& limits, base::Bytes whole);
 base::Result<> ValidateThreads(double percent);
 
-// As the control program takes them: "50", "12.5"; whole mebibytes, rounded down, "8192M".
+// In the form of the control program: "50", "12.5"; "8192M", whole mebibytes, rounded down.
 std::string ThreadsWord(double percent);
 std::string MemoryWord(base::Bytes bytes);
 

@@ -10,7 +10,7 @@ Places PlacesOf(const std::filesystem::path& root, const std::string& uuid) {
 }
 
 base::Result<> CheckLength(const Places& places) {
-  // The longest of the names that the daemon makes there.
+  // The longest name that the daemon makes there.
   return base::CheckSocketPath(places.pipe / "control_privileged");
 }
 

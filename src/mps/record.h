@@ -1,4 +1,4 @@
-// What is kept of a GPU's MPS over a restart of the daemon.
+// The stored state of a GPU's MPS, for a restart of the daemon.
 //
 //   {"boot":"6c3f…","changed":false,"memory":8589934592,"pid":4711,"since":"2026-…","start_time":12345,
 //    "threads":50.0,"v":1}          "changed" may be missing: false
@@ -18,15 +18,15 @@ namespace gpuman::mps {
 
 struct GpuRecord {
   base::ProcessId control{};  // pid 0: it is wanted and does not run
-  std::string boot{};         // pids mean something within one boot
+  std::string boot{};         // pids have a meaning only within one boot
   Limits limits{};
-  bool changed = false;  // the limits were, since it was started: older clients may have others
+  bool changed = false;  // the limits have changed since the start: older clients may have others
   base::WallTime since{};
   friend bool operator==(const GpuRecord&, const GpuRecord&) = default;
 };
 
 std::string SerializeRecord(const GpuRecord& record);
-// kCorrupt for what SerializeRecord did not write.
+// kCorrupt: SerializeRecord did not write `text`.
 base::Result<GpuRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::mps

@@ -8,7 +8,7 @@
 namespace gpuman::mps {
 namespace {
 
-constexpr std::string_view kComm = "nvidia-cuda-mps";  // of 15 letters, as the kernel cuts names
+constexpr std::string_view kComm = "nvidia-cuda-mps";  // 15 characters, as the kernel cuts names
 constexpr std::string_view kControl = "nvidia-cuda-mps-control";
 
 bool IsDaemon(const std::vector<std::string>& command) {
@@ -48,7 +48,7 @@ std::vector<ControlProcess> FindControls(const base::ProcessTable& table) {
 std::optional<ControlProcess> ControlAt(const std::vector<ControlProcess>& controls,
                                         const std::filesystem::path& pipe) {
   const auto it = std::find_if(controls.begin(), controls.end(), [&](const ControlProcess& control) {
-    // Anybody can start a program of that name with that variable.
+    // Anybody can start a program with that name and that variable.
     return (control.uid == 0 || control.uid == ::geteuid()) && control.pipe &&
            std::filesystem::path(*control.pipe).lexically_normal() == pipe.lexically_normal();
   });

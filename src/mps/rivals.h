@@ -1,5 +1,5 @@
-// MPS control daemons of this machine, and which of them is in the way of ours. Pure but for the process
-// table that it is given; thread-safe.
+// Finds the MPS control daemons of this machine, and those that conflict with gpuman's. Pure but for the
+// process table; thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace gpuman::mps {
 
-// Its variables are nullopt where they are not set, or may not be read.
+// A variable is nullopt if it is not set, or may not be read.
 struct ControlProcess {
   base::ProcessId id;
   uid_t uid = 0;
@@ -22,15 +22,15 @@ struct ControlProcess {
   friend bool operator==(const ControlProcess&, const ControlProcess&) = default;
 };
 
-// Daemons alone, not programs that speak with one.
+// Only daemons, not programs that talk to one.
 std::vector<ControlProcess> FindControls(const base::ProcessTable& table);
 
-// The one whose sockets are in `pipe`.
+// The daemon whose sockets are in `pipe`.
 std::optional<ControlProcess> ControlAt(const std::vector<ControlProcess>& controls,
                                         const std::filesystem::path& pipe);
 
-// One that is not below `root` and may serve this GPU: its CUDA_VISIBLE_DEVICES names it or could; only UUIDs
-// of other GPUs rule that out.
+// A daemon that is not below `root` and may serve this GPU. Only UUIDs of other GPUs in its
+// CUDA_VISIBLE_DEVICES rule that out.
 std::optional<ControlProcess> RivalFor(const std::vector<ControlProcess>& controls,
                                        const std::filesystem::path& root, const std::string& uuid);
 

@@ -13,7 +13,7 @@ using ::testing::SizeIs;
 
 constexpr const char* kRivalUuid = "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6";
 
-// A process table of what a test says.
+// A process table that the test fills.
 class Table final : public base::ProcessTable {
  public:
   struct Process {

@@ -11,7 +11,7 @@ bool Has(const std::vector<Server>& servers, pid_t pid) {
   return std::any_of(servers.begin(), servers.end(), [&](const Server& server) { return server.pid == pid; });
 }
 
-// A server goes in peace for one of another user alone.
+// A server ends in good order only for a server of another user.
 bool MadeWay(const Server& gone, const std::vector<Server>& servers) {
   return std::any_of(servers.begin(), servers.end(),
                      [&](const Server& server) { return server.uid != gone.uid; });
@@ -44,7 +44,7 @@ const Client* FindClient(const std::vector<Server>& servers, pid_t server, pid_t
   return nullptr;
 }
 
-// What holds for each client: as it was found when it came.
+// A client keeps the limits that applied when it was first seen.
 void KeepLimits(const std::vector<Server>& before, bool knows_limits, std::vector<Server>& now) {
   for (auto& server : now)
     for (auto& client : server.clients) {

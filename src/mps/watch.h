@@ -1,5 +1,5 @@
-// What is to be told of a GPU's MPS: a server that died, and processes on the GPU that are not its clients,
-// for which none of its limits hold. Pure; not thread-safe.
+// Decides what to report of a GPU's MPS: a server that died, and processes on the GPU that are not its
+// clients, to which its limits do not apply. Pure; not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -14,36 +14,36 @@ namespace gpuman::mps {
 
 struct Observation {
   std::vector<Server> servers;
-  std::vector<pid_t> on_gpu;  // processes that the driver shows; not newer than `servers`
+  std::vector<pid_t> on_gpu;  // processes that the driver lists; not newer than `servers`
 };
 
 struct Notice {
   enum class Kind { kServerDied, kOutside };
   Kind kind = Kind::kOutside;
   pid_t pid = 0;
-  std::vector<pid_t> clients{};  // of the server
+  std::vector<pid_t> clients{};  // the server's clients
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
 class Watch {
  public:
-  // A server is told of when it was away twice running, or when its user has another: between a server that
-  // makes way for another user's and that one there is a moment without any.
+  // A missing server is reported when it is missing for the second time in a row, or when its user has
+  // another server. When a server ends for another user's server, there is a moment without any.
   std::vector<Notice> On(const Observation& observed);
-  // The daemon ended or was started: what was seen of it counts no more. `knows_limits`: clients that are
-  // there already came under the limits that their server has now.
+  // The daemon ended or was started: forgets what was seen. `knows_limits`: clients that exist already came
+  // under the present limits of their server.
   void Reset(bool knows_limits = true);
 
-  // A client keeps what it came with: its limits here are the lower ones of its own and of those that its
-  // server had when it was seen first.
+  // A client keeps its first limits: the lower ones of its own and of those that its server had when the
+  // client was first seen.
   const std::vector<Server>& servers() const { return servers_; }
-  // Seen outside twice running: a program that is just joining is not.
+  // Processes seen outside twice in a row; a program that is just joining is not among them.
   const std::set<pid_t>& outside() const { return outside_; }
 
  private:
   std::vector<Server> servers_;
-  std::vector<Server> gone_;  // since the last one; whom they made way for may be on the way
-  bool knows_limits_ = true;  // of clients that are seen for the first time
+  std::vector<Server> gone_;  // missing since the last call; another user's server may still replace them
+  bool knows_limits_ = true;  // for clients that are seen for the first time
   std::set<pid_t> suspects_;
   std::set<pid_t> outside_;
 };

@@ -19,7 +19,7 @@ Server Serving(pid_t pid, uid_t uid, const std::vector<pid_t>& clients = {}) {
 TEST(MpsWatch, AServerThatIsGoneHasDiedAndTookItsClientsAlong) {
   Watch watch;
   EXPECT_THAT(watch.On({{Serving(10, 1000, {20, 21})}, {}}), IsEmpty());
-  EXPECT_THAT(watch.On({{}, {}}), IsEmpty());  // it may have made way
+  EXPECT_THAT(watch.On({{}, {}}), IsEmpty());  // another user's server may replace it
   EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, {20, 21}}));
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
 }
@@ -87,7 +87,7 @@ TEST(MpsWatch, ADaemonThatBeginsAnewIsNotComparedWithTheOldOne) {
   EXPECT_THAT(watch.On({{}, {30}}), IsEmpty());
 }
 
-// A server with these limits, and a client with those of its own.
+// A server with these limits, and a client with limits of its own.
 Observation Limited(Limits of_server, Limits of_client) {
   auto server = Serving(10, 1000, {20});
   server.limits = of_server;

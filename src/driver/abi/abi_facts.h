@@ -1,5 +1,5 @@
-// For the tests that hold our declarations against a vendor's header: facts by name, and a description of a
-// function type that does not depend on what its types are called.
+// For the tests that compare our declarations with a vendor's header: facts by name, and a description of a
+// function type that does not depend on the names of its types.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@ namespace gpuman::driver::abi {
 
 using Facts = std::map<std::string, std::string>;
 
-// "e4" an enumeration of four bytes, "i4" and "u4" integers, "s32" a structure of 32 bytes, "*" pointer to,
-// "c" const.
+// "e4" is an enumeration of four bytes, "i4" and "u4" are integers, "s32" is a structure of 32 bytes, "*"
+// means pointer to, "c" means const.
 template <typename T>
 std::string Shape() {
   if constexpr (std::is_pointer_v<T>) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The CUDA driver API (libcuda.so.1) as gpuman sees it: our own declarations of its ABI, so that nothing of
-// the vendor's toolkit is needed to build. Names, values and layouts are the vendor's.
+// The CUDA driver API (libcuda.so.1): our own declarations of its ABI, so that a build needs nothing of the
+// vendor's toolkit. Names, values and layouts are the vendor's.
 //
 // For each exported symbol S of GPUMAN_CUDA_FUNCTIONS there is
 //   - the function type `fn::S`, for pointers got by dlsym or cuGetProcAddress:  fn::cuMemAlloc_v2* alloc;
@@ -22,7 +22,7 @@ GPUMAN_CUDA_FUNCTIONS(GPUMAN_CUDA_TYPE)
 #undef GPUMAN_CUDA_TYPE
 }  // namespace fn
 
-// Whether, and under which suffix, a function exists once more with the per-thread default stream.
+// Whether the function has a twin that uses the per-thread default stream, and the suffix of the twin.
 enum class CudaTwin { kNone, kPtds, kPtsz };
 
 struct CudaFunction {
@@ -55,10 +55,10 @@ constexpr std::string_view TwinSuffix(CudaTwin twin) {
   return "";
 }
 
-// CUDA 7.0 brought the per-thread default stream; no twin is answered to an older version.
+// CUDA 7.0 introduced the per-thread default stream; cuGetProcAddress gives no twin for an older version.
 inline constexpr int kFirstTwinVersion = 7000;
-// The CUDA version up to which no function of the list has a newer one of its name that the list has not. A
-// later driver may.
+// For every function of the list, no CUDA version up to this one has a newer version that is missing in the
+// list. A later driver may have one.
 inline constexpr int kNewestKnownVersion = 13050;
 
 }  // namespace gpuman::driver::abi

@@ -1,6 +1,6 @@
-// Holds our declarations of the CUDA driver API against the vendor's cuda.h (CUDA 13.1 or newer). Types are
-// compared by their spelling, without our namespace. Built where GPUMAN_VENDOR_HEADERS names the header's
-// folder.
+// Compares our declarations of the CUDA driver API with the vendor's cuda.h (CUDA 13.1 or newer). Types are
+// compared by their spelling, without our namespace. It is built only if GPUMAN_VENDOR_HEADERS names the
+// header's folder.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
 // Enumerations of the CUDA driver API with the vendor's names and values (facts of cuda.h; cuda_abi_test
-// compares them). Aliases are left out: the first name of a value stands. Underlying types are fixed, so that
-// a value that only a newer driver knows may be held.
+// compares them). Aliases are left out: only the first name of a value is listed. The underlying types are
+// fixed, so that a variable can hold a value that only a newer driver knows.
 
 namespace gpuman::driver::abi {
 

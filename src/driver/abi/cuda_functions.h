@@ -4,12 +4,12 @@
 //
 //   X(name, symbol, version, twin, parameters, arguments)
 //
-// `name` is what cuGetProcAddress is asked for, `symbol` what libcuda.so.1 exports, `version` the CUDA
-// version (in 1000s and 10s, 12020 is 12.2) from which cuGetProcAddress answers `name` with this symbol.
-// `twin` says under which suffix the function exists once more with the per-thread default stream: NONE, PTDS
+// `name` is the name to ask cuGetProcAddress for, `symbol` the symbol that libcuda.so.1 exports, `version`
+// the CUDA version (1000 * major + 10 * minor, 12020 is 12.2) from which cuGetProcAddress gives this symbol
+// for `name`. `twin` is the suffix of the twin that uses the per-thread default stream: NONE, PTDS
 // (symbol_ptds) or PTSZ (symbol_ptsz). `arguments` repeats the parameters' names, for code that forwards a
-// call. The 32-bit ABI of CUDA 3.0 and older is not listed. Source: cuda.h and cudaTypedefs.h of CUDA 12.9
-// to 13.5; cuda_abi_test holds it against them.
+// call. The 32-bit ABI of CUDA 3.0 and older is not listed. Source: cuda.h and cudaTypedefs.h of CUDA 12.9 to
+// 13.5; cuda_abi_test compares the list with them.
 
 // clang-format off
 

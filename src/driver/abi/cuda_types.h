@@ -35,7 +35,7 @@ using CUhostFn = void (*)(void* user_data);
 using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* user_data);
 using CUoccupancyB2DSize = std::size_t (*)(int block_size);
 
-// Handles that name a stream without being one.
+// Handles that name a default stream without being a stream.
 inline const CUstream CU_STREAM_LEGACY = reinterpret_cast<CUstream>(std::uintptr_t{1});
 inline const CUstream CU_STREAM_PER_THREAD = reinterpret_cast<CUstream>(std::uintptr_t{2});
 
@@ -82,7 +82,7 @@ struct CUdevprop_st {
 };
 using CUdevprop = CUdevprop_st;
 
-// Only passed by pointer; the simulated driver takes a null pointer or a count of zero.
+// Only passed by pointer; the simulated driver accepts only a null pointer or a count of zero.
 struct CUexecAffinityParam_st;
 using CUexecAffinityParam = CUexecAffinityParam_st;
 struct CUctxCigParam_st;
@@ -214,7 +214,7 @@ struct CUDA_MEMCPY3D_st {
 };
 using CUDA_MEMCPY3D = CUDA_MEMCPY3D_st;
 
-// As CUDA_MEMCPY3D, with the contexts where that has reserved pointers.
+// Like CUDA_MEMCPY3D, with contexts in place of its reserved pointers.
 struct CUDA_MEMCPY3D_PEER_st {
   std::size_t srcXInBytes;
   std::size_t srcY;
@@ -244,7 +244,7 @@ struct CUDA_MEMCPY3D_PEER_st {
 };
 using CUDA_MEMCPY3D_PEER = CUDA_MEMCPY3D_PEER_st;
 
-// Wait and write share one layout; `operation` tells them apart.
+// Wait and write have the same layout; `operation` tells which it is.
 union CUstreamBatchMemOpParams_union {
   CUstreamBatchMemOpType operation;
   struct {
@@ -316,8 +316,8 @@ struct CUcheckpointGpuPair_st {
 };
 using CUcheckpointGpuPair = CUcheckpointGpuPair_st;
 
-// The four argument structures are 64 bytes, zeroed where not named here. Newer headers name more of the
-// reserved part.
+// The four argument structures have 64 bytes; the fields without a name here are zero. Newer headers name
+// more of the reserved part.
 struct CUcheckpointLockArgs_st {
   unsigned int timeoutMs;  // 0 waits without limit
   unsigned int reserved0;

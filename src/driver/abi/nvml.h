@@ -1,8 +1,8 @@
 // The part of NVML's C interface that gpuman and its simulated driver use: types, numbers and functions,
-// under the vendor's names. Layouts and numbers are facts of libnvidia-ml.so.1; tests/abi compares each with
-// the vendor's nvml.h where one is present. Only what is used is declared.
+// under the vendor's names. Layouts and numbers are facts of libnvidia-ml.so.1; nvml_abi_test compares each
+// with the vendor's nvml.h if that is present. Only what is used is declared.
 //
-// Names, not values, differ between header versions: where the vendor renamed one, ours is the newest.
+// Header versions differ in names, not in values: if the vendor renamed something, we use the newest name.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ using nvmlEventSet_t = nvmlEventSet_st*;
 using nvmlGpuInstance_t = nvmlGpuInstance_st*;
 using nvmlComputeInstance_t = nvmlComputeInstance_st*;
 
-// The numbers of nvmlReturn_t, with what nvmlErrorString says.
+// The numbers of nvmlReturn_t, with the texts of nvmlErrorString.
 #define GPUMAN_NVML_RETURNS(X)                                                     \
   X(NVML_SUCCESS, 0, "Success")                                                    \
   X(NVML_ERROR_UNINITIALIZED, 1, "Uninitialized")                                  \
@@ -158,7 +158,7 @@ enum nvmlValueType_t : unsigned {
   NVML_VALUE_TYPE_SIGNED_INT = 5,
 };
 
-// How far up the way from one device to another goes.
+// The lowest level of the topology that two devices have in common.
 enum nvmlGpuTopologyLevel_t : unsigned {
   NVML_TOPOLOGY_INTERNAL = 0,     // one board
   NVML_TOPOLOGY_SINGLE = 10,      // one PCIe switch
@@ -193,7 +193,7 @@ inline constexpr unsigned NVML_INIT_FLAG_NO_ATTACH = 2;
 inline constexpr unsigned NVML_DEVICE_MIG_DISABLE = 0;
 inline constexpr unsigned NVML_DEVICE_MIG_ENABLE = 1;
 
-// What a profile of a GPU instance is asked for by; what it is created by is
+// The numbers for asking for a profile of a GPU instance. To create one, use
 // nvmlGpuInstanceProfileInfo_t::id.
 inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_1_SLICE = 0;
 inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_2_SLICE = 1;
@@ -206,7 +206,7 @@ inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1 = 7;  // with m
 inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1 = 8;
 inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2 = 9;  // with twice the memory
 
-// The same of compute instances.
+// The same for compute instances.
 inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE = 0;
 inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_2_SLICE = 1;
 inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_3_SLICE = 2;
@@ -217,9 +217,9 @@ inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_6_SLICE = 6;
 inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1 = 7;
 inline constexpr unsigned NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED = 0;
 
-// Memory of a process that the driver cannot tell.
+// A process's memory when the driver does not know it.
 inline constexpr unsigned long long NVML_VALUE_NOT_AVAILABLE = ~0ull;
-// Instance ids of a process on a device without MIG.
+// The instance ids of a process on a device without MIG.
 inline constexpr unsigned kNoInstance = ~0u;
 
 inline constexpr std::size_t NVML_DEVICE_NAME_V2_BUFFER_SIZE = 96;
@@ -274,7 +274,7 @@ inline constexpr unsigned NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT = 195;
 inline constexpr unsigned NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT = 196;
 inline constexpr unsigned NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230;
 
-// The version word of a versioned struct: its size and its version.
+// The version word of a versioned struct combines its size and its version.
 template <typename Struct>
 constexpr unsigned StructVersion(unsigned version) {
   return static_cast<unsigned>(sizeof(Struct)) | version << 24;
@@ -288,7 +288,7 @@ struct nvmlPciInfo_t {
 };
 
 struct nvmlMemory_t {
-  unsigned long long total, free, used;  // `used` includes what the driver keeps
+  unsigned long long total, free, used;  // `used` includes the memory that the driver keeps
 };
 
 struct nvmlMemory_v2_t {
@@ -310,7 +310,7 @@ struct nvmlProcessInfo_v1_t {
   unsigned long long usedGpuMemory;
 };
 
-struct nvmlProcessInfo_v2_t {  // of the functions _v2 and _v3
+struct nvmlProcessInfo_v2_t {  // for the functions _v2 and _v3
   unsigned pid;
   unsigned long long usedGpuMemory;
   unsigned gpuInstanceId, computeInstanceId;
@@ -396,7 +396,7 @@ struct nvmlGpuInstanceProfileInfo_t {
   unsigned id;
   unsigned isP2pSupported;
   unsigned sliceCount;     // of the multiprocessors
-  unsigned instanceCount;  // most that a device can have
+  unsigned instanceCount;  // the most that a device can have
   unsigned multiprocessorCount;
   unsigned copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
   unsigned long long memorySizeMB;
@@ -440,16 +440,16 @@ struct nvmlComputeInstanceInfo_t {
   nvmlComputeInstancePlacement_t placement;
 };
 
-struct nvmlDeviceAttributes_t {  // of a MIG device
+struct nvmlDeviceAttributes_t {  // for a MIG device
   unsigned multiprocessorCount;
   unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
   unsigned gpuInstanceSliceCount, computeInstanceSliceCount;
   unsigned long long memorySizeMB;
 };
 
-// Every function, as X(since, name, parameters): the first driver branch that exports it (0: any that
-// matters, from the change log of the NVML documentation), its symbol and its parameter types. All return
-// nvmlReturn_t. One line each: the build reads names and branches from here.
+// Every function, as X(since, name, parameters): the first driver branch that exports it (from the change log
+// of the NVML documentation; 0: every branch that matters), its symbol and its parameter types. All return
+// nvmlReturn_t. One line for each function: the build reads names and branches from here.
 // clang-format off
 #define GPUMAN_NVML_FUNCTIONS(X) \
   X(0, nvmlInit, (void)) \
@@ -609,7 +609,7 @@ GPUMAN_NVML_FUNCTIONS(GPUMAN_NVML_TYPE)
 #undef GPUMAN_NVML_TYPE
 }  // namespace fn
 
-// The one that returns something else.
+// The only function that returns something else.
 using nvmlErrorString_fn = const char*(nvmlReturn_t);
 
 }  // namespace gpuman::driver::abi

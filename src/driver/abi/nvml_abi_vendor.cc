@@ -9,7 +9,7 @@ using gpuman::driver::abi::Facts;
 using gpuman::driver::abi::Shape;
 using gpuman::driver::abi::Signature;
 
-// We look at functions that the vendor has deprecated: older drivers have nothing else.
+// We use functions that the vendor has deprecated: older drivers have nothing else.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 Facts VendorNvmlFacts() {
