@@ -48,7 +48,7 @@ base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachR
   constexpr base::Millis kPause{20};
   const auto end = Clock::now() + patience;
   const HttpRequest question{"POST", "/v1/attachments", Encode(request)};
-  // One that ends takes its socket away, one that is killed leaves it.
+  // A daemon that ends removes its socket, one that is killed leaves it.
   const auto is_left = [&] {
     std::error_code ignored;
     return std::filesystem::exists(socket, ignored);
@@ -61,7 +61,7 @@ base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachR
     if (answer && (answer->status < 200 || answer->status >= 300))
       return base::Fail(ErrorOfAnswer(answer->status, answer->body));
     if (answer) return Decode<Attached>(answer->body);
-    // The next one may just be replacing it.
+    // The next daemon may just be replacing the socket.
     daemon_was_there = daemon_was_there || is_left();
     const bool may_come = daemon_was_there && answer.error().code == base::ErrorCode::kUnavailable;
     if (!may_come || Clock::now() + kPause >= end) return base::Fail(answer.error());

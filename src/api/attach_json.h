@@ -1,4 +1,4 @@
-// The JSON of attach_types.h, and the call. As json.h and client.h say.
+// The JSON of attach_types.h, and the call. As in json.h and client.h.
 #pragma once
 
 #include "api/attach_types.h"
@@ -10,10 +10,10 @@ namespace gpuman::api {
 Json ToJson(const AttachRequest& value);
 Json ToJson(const Attached& value);
 
-// Attaching a process that is attached already, to a job of the same tag, gives that job. So a daemon that
-// ends before it has answered, or was killed before it was asked, is no refusal: the next one is asked, which
-// may have the job already. `patience`: with all of them. Where no daemon was, none is waited for.
-// kUnavailable and kTimeout mean, as in client.h, that none could be asked.
+// Attaches a process. For a process that is attached already, with the same tag, it returns that job. So if a
+// daemon ends before it has answered, or was killed before it was asked, the next daemon is asked, which may
+// have the job already. `patience` is for all daemons together. If there was no daemon, the call does not
+// wait for one. kUnavailable and kTimeout mean, as in client.h, that none could be asked.
 base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachRequest& request,
                               base::Millis patience);
 

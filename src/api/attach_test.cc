@@ -1,4 +1,4 @@
-// Asking to be held, of a daemon that is there, is not, or ends before it has answered.
+// Attaching, with a daemon that is there, is not there, or ends before it has answered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -29,7 +29,7 @@ AttachRequest Asked() {
 
 std::string Held() { return TestServer::Answer(201, R"({"id":7,"environment":{"A":"b"}})"); }
 
-// What a daemon leaves that was killed.
+// Leaves a socket as a killed daemon does.
 void LeaveSocket(const std::filesystem::path& path) {
   const base::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -75,7 +75,7 @@ TEST(Attach, GivesUpOnTheNextDaemonWhenItsPatienceIsOver) {
     const auto began = std::chrono::steady_clock::now();
     const auto held = Attach(socket, Asked(), Millis(200));
     ASSERT_FALSE(held);
-    // The last try may have been the one that was cut off.
+    // The last try may have been the one that the time limit cut off.
     EXPECT_THAT(held.error().code, testing::AnyOf(ErrorCode::kUnavailable, ErrorCode::kTimeout));
     EXPECT_GE(std::chrono::steady_clock::now() - began, Millis(100));
   }

@@ -61,9 +61,9 @@ std::string PageOfAll(std::string_view path, const std::optional<std::int64_t>& 
 
 }  // namespace
 
-// Those behind the page that is there.
+// Adds the jobs after the given page.
 base::Result<> Client::AddPages(std::vector<JobView>& jobs) const {
-  // A daemon that knows no pages gives more than one, and all.
+  // A daemon that does not know pages returns more than one page, and all jobs.
   for (std::size_t got = jobs.size(); got == kJobsOfPage;) {
     GPUMAN_ASSIGN(JobList page, Ask<JobList>({"GET", PageOfAll("/v1/jobs", jobs.back().id), {}}));
     got = page.jobs.size();
@@ -149,7 +149,7 @@ base::Result<JobView> Client::Update(std::string_view job, const UpdateRequest& 
 }
 
 base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest& changes) const {
-  // A daemon of an earlier version takes no body: it gets one only where something changes.
+  // A daemon of an earlier version takes no body: the client sends one only if something changes.
   std::string body = Encode(changes);
   if (body == Encode(UpdateRequest{})) body.clear();
   return Ask<JobView>({"POST", JobTarget(job, "/restart"), std::move(body)}, Patient());

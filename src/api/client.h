@@ -1,6 +1,6 @@
-// The HTTP API as functions: what a program that wants something of the daemon calls.
+// The HTTP API as functions, for programs that ask the daemon for something.
 //
-// Each call is one blocking exchange over the unix socket. Errors of the daemon come back as it worded them;
+// Each call is one blocking exchange over the unix socket. Errors of the daemon come back in its words;
 // kUnavailable and kTimeout mean that it could not be asked. A job is named by id or tag, a GPU by index,
 // UUID or the beginning of a UUID. Not thread-safe.
 #pragma once
@@ -27,17 +27,17 @@ namespace gpuman::api {
 struct LogOptions {
   bool follow = false;
   std::optional<std::uint64_t> tail;    // lines; absent: from the beginning
-  std::optional<std::uint64_t> offset;  // bytes that are passed over
-  // Told where in the log the answer begins, in bytes, before anything of it comes.
+  std::optional<std::uint64_t> offset;  // bytes to skip
+  // Called before any of the answer, with the offset in the log, in bytes, at which it begins.
   std::function<void(std::uint64_t)> begins{};
 };
 
 struct EventOptions {
-  std::optional<std::int64_t> since;  // only later ones
+  std::optional<std::int64_t> since;  // only later events
   std::optional<int> limit;
 };
 
-// What may end a long wait from outside; see HttpOptions.
+// Ends a long wait from outside; see HttpOptions.
 struct Wake {
   int fd = -1;
   std::function<bool()> on_wake;
@@ -45,7 +45,7 @@ struct Wake {
 
 class Client {
  public:
-  // `connection`: one to `socket` that is there already, for the first call.
+  // `connection`: an open connection to `socket`, for the first call.
   explicit Client(std::filesystem::path socket, base::Fd connection = {})
       : socket_(std::move(socket)), connection_(std::move(connection)) {}
 
@@ -61,25 +61,25 @@ class Client {
   // Empty: all GPUs.
   base::Result<MigReport> Mig(std::string_view gpu) const;
   base::Result<MigChanges> PlanMig(const MigRequest& request) const;
-  // Returns when it is done, which takes seconds for each GPU.
+  // Returns when it is done; it takes seconds for each GPU.
   base::Result<MigChanges> ApplyMig(const MigRequest& request) const;
   base::Result<MpsReport> Mps() const;
-  // These wait for the control daemons, some seconds for each GPU at most.
+  // These wait for the control daemons, at most some seconds for each GPU.
   base::Result<MpsReport> StartMps(const MpsOrder& order) const;
   base::Result<MpsReport> StopMps(const MpsStop& order) const;
   base::Result<MpsReport> LimitMps(const MpsOrder& order) const;
   base::Result<MpsReport> TerminateMps(const MpsTermination& order) const;
   base::Result<GpuView> Gpu(std::string_view gpu) const;
-  // With ended ones in pages (`all`), else at most some thousand of those that wait, in one.
+  // With `all` it asks for ended jobs too, in pages; else for at most some thousand waiting jobs, at once.
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;
   base::Result<JobView> Run(const RunRequest& request) const;
   base::Result<JobView> Update(std::string_view job, const UpdateRequest& request) const;
-  // These two wait until a running job has stopped, which takes as long as its grace time.
+  // These two wait until a running job has stopped, which may take its grace time.
   base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes = {}) const;
   base::Result<JobView> Remove(std::string_view job, bool keep_running) const;
-  // These wait until the job is off its GPU, back, or on the other one; what waits for room comes back as it
-  // is.
+  // These wait until the job is off its GPU, back, or on the other GPU; a job that waits for room is returned
+  // as it is.
   base::Result<JobView> Suspend(std::string_view job) const;
   base::Result<JobView> Resume(std::string_view job, const PlaceRequest& place) const;
   base::Result<JobView> Move(std::string_view job, const PlaceRequest& place) const;
@@ -89,10 +89,11 @@ class Client {
   base::Result<> Log(std::string_view job, const LogOptions& options, const BodySink& sink,
                      const Wake& wake = {}) const;
   base::Result<EventList> Events(const EventOptions& options) const;
-  // Past events that `options` choose, then new ones until `take` returns false or the daemon ends.
+  // Past events that `options` select, then new ones until `take` returns false or the daemon ends.
   base::Result<> FollowEvents(const EventOptions& options, const std::function<bool(EventView)>& take) const;
 
-  // One exchange, for what has a header of its own (queue_client.h). An answer that is an error is one here.
+  // One exchange, for calls with a header of their own (queue_client.h). An answer that is an error becomes
+  // an Error.
   base::Result<HttpAnswer> AskRaw(const HttpRequest& request, const HttpOptions& options = {}) const;
 
  private:

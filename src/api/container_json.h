@@ -1,4 +1,4 @@
-// The codec of container_types.h, and telling gpumand.
+// The codec of container_types.h, and the call to gpumand.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Containers of Kubernetes: what they were given, and where they are. Values.
+// Containers of Kubernetes: what they were given, and where they run. Values.
 #pragma once
 
 #include <optional>
@@ -17,25 +17,25 @@ struct ContainerPlace {
 // What one container was given of this node's GPUs.
 struct GivenContainer {
   std::string name_space, pod, container;
-  std::string resource;               // the name that Kubernetes gave it out under
+  std::string resource;               // the Kubernetes resource
   std::vector<std::string> gpus;      // UUIDs of GPUs or instances
   std::optional<base::Bytes> memory;  // on each of them; absent: no limit
   bool share = false;                 // it takes turns, with all of the memory in its turn
-  std::optional<int> priority;        // absent: by the class of its pod
+  std::optional<int> priority;        // absent: by the pod's class
   friend bool operator==(const GivenContainer&, const GivenContainer&) = default;
 };
 
-// PUT /v1/containers: all of them. A container that is not named any more keeps what it was given until its
-// processes have ended.
+// PUT /v1/containers: all of them. A container that is not in the list any more keeps what it was given until
+// its processes have ended.
 struct ContainerTable {
   std::vector<GivenContainer> containers;
 };
 
-// Paths on this node of what a container's processes need to be held where they ask for memory.
+// Paths on this node that a container needs so that its limit holds where its processes allocate memory.
 struct ContainerFiles {
   std::string shim_library;      // libgpuman.so; at the same path in the container
-  std::string preload;           // to be its /etc/ld.so.preload
-  std::string socket_directory;  // has shim.sock, and nothing else
+  std::string preload;           // becomes its /etc/ld.so.preload
+  std::string socket_directory;  // holds shim.sock, and nothing else
   friend bool operator==(const ContainerFiles&, const ContainerFiles&) = default;
 };
 

@@ -39,7 +39,7 @@ namespace {
 template <typename T>
 base::Result<T> Ask(const Client& daemon, const HttpRequest& request) {
   HttpOptions options;
-  options.patience.reset();  // drivers take their time; the daemon has a limit for them
+  options.patience.reset();  // drivers take some time; the daemon has a limit for them
   GPUMAN_ASSIGN(const HttpAnswer answer, daemon.AskRaw(request, options));
   auto value = Decode<T>(answer.body);
   if (value) return value;

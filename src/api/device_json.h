@@ -1,4 +1,4 @@
-// The JSON of device_types.h, and the calls about devices. As json.h and client.h say.
+// The JSON of device_types.h, and the calls about devices. As in json.h and client.h.
 #pragma once
 
 #include "api/client.h"
@@ -15,7 +15,7 @@ Json ToJson(const DeviceReport& value);
 Json ToJson(const DeviceProfileList& value);
 Json ToJson(const DeviceProfile& value);
 
-// `gpu` empty: all.
+// Empty `gpu`: all GPUs.
 base::Result<DeviceList> Devices(const Client& daemon, const std::string& gpu);
 base::Result<DeviceReport> ChangeDevices(const Client& daemon, const DeviceChange& change);
 base::Result<DeviceReport> ChangeDeviceProfile(const Client& daemon, const DeviceProfileChange& change);

@@ -1,7 +1,7 @@
 // Settings of GPUs, as the API has them. Values; docs/devices.md says what the settings are and cost.
 //
-// Values are words: "on", "exclusive-process", "250W", "1200,1400" (MHz), "unlocked"; those that are asked
-// for also "60%", "min", "max", "default".
+// Values are words: "on", "exclusive-process", "250W", "1200,1400" (MHz), "unlocked"; a request may also have
+// "60%", "min", "max", "default".
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace gpuman::api {
 
-// From the least to the most that the device takes.
+// The least and the most that the device accepts.
 struct DeviceRange {
   double least = 0, most = 0;
 };
@@ -22,21 +22,21 @@ struct DeviceRange {
 struct DeviceSetting {
   std::string name;                     // persistence compute_mode power memory_clocks graphics_clocks ecc
   std::optional<bool> supported;        // null: not known before it is tried
-  std::optional<std::string> why;       // not supported, or not known
-  std::optional<std::string> now;       // null: not known; locked clocks cannot be asked for
+  std::optional<std::string> why;       // why it is not supported, or not known
+  std::optional<std::string> now;       // null: not known; the driver does not tell locked clocks
   std::optional<std::string> pending;   // ECC: from the next reset on
-  std::optional<std::string> wanted;    // null: nothing
+  std::optional<std::string> wanted;    // null: nothing is wanted
   std::optional<std::string> because;   // why it is wanted: "asked for", "profile benchmark", …
   std::optional<std::string> usual;     // "default" in JSON
   std::optional<DeviceRange> range;     // W, MHz
-  std::vector<std::string> choices;     // what else can be had: words, or MHz
-  bool drift = false;                   // not as it is wanted
-  std::optional<base::WallTime> since;  // ECC: seen to be in effect as it was asked for
+  std::vector<std::string> choices;     // other possible values: words, or MHz
+  bool drift = false;                   // it is not as wanted
+  std::optional<base::WallTime> since;  // ECC: since when it is in effect as asked for
 };
 
 struct DeviceProfileInForce {
   std::string name;
-  std::optional<base::WallTime> until;  // null: until it is taken off, or its job ends
+  std::optional<base::WallTime> until;  // null: until it is removed, or its job ends
   std::optional<std::int64_t> job;
 };
 
@@ -57,9 +57,9 @@ struct DeviceList {
 
 // POST /v1/devices/settings
 struct DeviceChange {
-  std::vector<std::string> gpus;           // index, UUID or beginning of one; empty: every GPU
+  std::vector<std::string> gpus;           // index, UUID or beginning of a UUID; empty: every GPU
   std::map<std::string, std::string> set;  // by name of the setting
-  std::vector<std::string> reset;          // names of settings: the device's default, and nothing wanted
+  std::vector<std::string> reset;          // names: back to the device's default, and nothing wanted any more
   std::optional<std::string> clear_ecc;    // error counters: volatile or aggregate
   bool dry_run = false;
 };
@@ -67,8 +67,8 @@ struct DeviceChange {
 // POST /v1/devices/profile
 struct DeviceProfileChange {
   std::vector<std::string> gpus;
-  std::optional<std::string> name;       // null: the one in force is taken off
-  std::optional<base::Millis> duration;  // "for" in JSON; it is taken off then
+  std::optional<std::string> name;       // null: the profile in force is removed
+  std::optional<base::Millis> duration;  // "for" in JSON; then the profile is removed
   bool dry_run = false;
 };
 
@@ -82,7 +82,7 @@ struct DeviceStep {
 
 struct DeviceReport {
   bool dry_run = false;
-  std::vector<DeviceStep> steps;  // done; in a dry run those that would be
+  std::vector<DeviceStep> steps;  // done; in a dry run those that would be done
   std::vector<std::string> notes;
 };
 

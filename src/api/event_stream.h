@@ -1,7 +1,7 @@
 // Takes a text/event-stream apart (the HTML standard's server-sent events) as its bytes come.
 //
-// Keeps `data` of each event; `id`, `event` and comments repeat what the data says and are passed over. Lines
-// end with LF, CR LF or CR. Not thread-safe.
+// Keeps `data` of each event; skips `id`, `event` and comments, which repeat what the data say. Lines end
+// with LF, CR LF or CR. Not thread-safe.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What is wrong with the GPUs, as the API has it. Values; health/monitor.h says what the words mean.
+// What is wrong with the GPUs, as the API shows it. Values; health/monitor.h says what the words mean.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct FaultView {
 };
 
 struct GpuHealth {
-  std::optional<int> index;  // null: it is not among the driver's GPUs any more
+  std::optional<int> index;  // null: the driver does not list it any more
   std::string uuid;
   std::string name;
   HealthView health;
-  std::string action;  // what to do first; "none"
-  std::string advice;  // the same as a sentence; empty
+  std::string action;  // the first thing to do; "none"
+  std::string advice;  // the same as a sentence; empty if none
   std::vector<FaultView> faults;
 };
 
@@ -37,8 +37,8 @@ struct HealthReport {
 
 // POST /v1/health/acknowledge
 struct HealthAcknowledgement {
-  std::string gpu;                  // index, UUID or beginning of one
-  std::optional<std::string> code;  // null: every fault of it
+  std::string gpu;                  // index, UUID or beginning of a UUID
+  std::optional<std::string> code;  // null: every fault of the GPU
 };
 
 }  // namespace gpuman::api

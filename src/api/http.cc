@@ -50,7 +50,7 @@ class Stream {
     if (ec) throw boost::system::system_error(ec);
     return n;
   }
-  // All pieces in one call: each call would wake the daemon.
+  // Writes all pieces in one call: each call would wake the daemon.
   template <typename Buffers>
   std::size_t write_some(const Buffers& buffers, error_code& ec) {
     ec = {};
@@ -93,7 +93,7 @@ class Stream {
         timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
       }
       std::array<pollfd, 2> fds{{{fd_.get(), POLLIN, 0}, {options_.wake_fd, POLLIN, 0}}};
-      const int ready = ::poll(fds.data(), fds.size(), timeout);  // a negative descriptor is left out
+      const int ready = ::poll(fds.data(), fds.size(), timeout);  // poll ignores a negative descriptor
       if (ready < 0 && errno == EINTR) continue;
       if (ready == 0) {
         silent_ = true;
@@ -142,14 +142,14 @@ base::Result<> Send(Stream& stream, const HttpRequest& request) {
   message.prepare_payload();
   error_code ec;
   http::write(stream, message, ec);
-  // A daemon that refuses a body closes early, with its answer already sent: that is read then.
+  // A daemon that refuses a body closes early, after it has sent its answer: the client then reads that.
   if (ec && ec.value() != EPIPE && ec.value() != ECONNRESET) return Broken(stream, ec);
   return {};
 }
 
 using Parser = http::response_parser<http::buffer_body>;
 
-// Hands the body on in pieces until it ends or `take` has enough.
+// Passes the body on in pieces until it ends or `take` returns false.
 base::Result<> ReadBody(Stream& stream, boost::beast::flat_buffer& buffer, Parser& parser,
                         const BodySink& take) {
   std::array<char, 16384> piece;

@@ -1,4 +1,4 @@
-// What a device is a part of, where it is an instance of a GPU (MIG). Values.
+// Where a device that is an instance (MIG) belongs. Values.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct InstancePart {
   std::string profile;  // "1g.18gb"
 };
 
-// What people call a device in a list: "0"; "0:1" of an instance; "-": it has no number.
+// The name of a device in lists: "0"; "0:1" for an instance; "-" if it has no number.
 template <typename Device>
 std::string NumberOf(const Device& device) {
   if (device.number) return *device.number;

@@ -51,7 +51,7 @@ void Read(Reading& r, const std::string& path, const Json& json, double& out) {
   out = json.get<double>();
 }
 
-// What becomes an argument, a path or a variable ends at a NUL, so a request may not hide one.
+// An argument, a path or a variable ends at a NUL, so a request must not hide one.
 void Read(Reading& r, const std::string& path, const Json& json, std::string& out) {
   if (!json.is_string()) return r.WrongType(path, "a string", json);
   out = json.get<std::string>();
@@ -87,7 +87,7 @@ void Read(Reading& r, const std::string& path, const Json& json, base::WallTime&
 }
 
 void Read(Reading& r, const std::string& path, const Json& json, base::Millis& out) {
-  constexpr double kLongest = 3.2e10;  // seconds; as base::ParseDuration
+  constexpr double kLongest = 3.2e10;  // seconds; as in base::ParseDuration
   if (json.is_string()) {
     const auto parsed = base::ParseDuration(json.get_ref<const std::string&>());
     if (!parsed) return r.Fail(path, parsed.error().message);
@@ -151,7 +151,7 @@ static void CheckPriority(fields::Reading& r, int priority) {
   if (priority < 0 || priority > 255) r.Fail("priority", fmt::format("{} lies outside 0 to 255", priority));
 }
 
-// What types cannot say.
+// Rules that types cannot express.
 static void Check(fields::Reading& r, const RunRequest& request) {
   if (request.tag.empty()) r.Fail("tag", "it is empty");
   if (request.command.empty() || request.command.front().empty()) r.Fail("command", "it is empty");
@@ -266,7 +266,8 @@ int HttpStatusOf(base::ErrorCode code) {
   return 500;
 }
 
-// A daemon that says what it could not reach, or had to wait for too long, can be reached itself.
+// If a daemon says that it could not reach something, or waited too long for it, the daemon itself was
+// reached.
 static base::ErrorCode Answered(base::ErrorCode code) {
   const bool is_about_others = code == base::ErrorCode::kUnavailable || code == base::ErrorCode::kTimeout;
   return is_about_others ? base::ErrorCode::kConflict : code;
@@ -291,7 +292,7 @@ base::Error ErrorOfAnswer(int http_status, std::string_view body) {
   return {kInternal, fmt::format("the daemon answered with HTTP status {}", http_status), {}};
 }
 
-// Refuses overlong forms, surrogates and what lies above U+10FFFF (RFC 3629).
+// Refuses overlong forms, surrogates and values above U+10FFFF (RFC 3629).
 bool IsUtf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {

@@ -1,10 +1,9 @@
 // The JSON of the HTTP API: one codec for the daemon and for its clients.
 //
-// Field names are those of types.h, nested where docs/api/openapi.yaml nests them
-// (`utilization:{gpu,memory}`). Requests are read strictly: a field nobody knows is refused by its name,
-// since a misspelt limit that is ignored is no limit. Answers are read leniently: a newer daemon may add
-// fields. Wrong types are named with their path ("jobs[0].memory.limit: an integer was expected, not a
-// string").
+// Field names are those of types.h, nested as in docs/api/openapi.yaml (`utilization:{gpu,memory}`). Requests
+// are read strictly: an unknown field is refused by its name, since a misspelt limit that is ignored is no
+// limit. Answers are read leniently: a newer daemon may add fields. Errors name wrong types with their path
+// ("jobs[0].memory.limit: an integer was expected, not a string").
 //
 //   sizes      in requests an integer or a string ("8GiB", "50%"); in answers integers
 //   durations  in requests seconds as a number or a string ("30s"); in answers seconds as a number
@@ -12,7 +11,7 @@
 //   updates    an absent field stays as it is; `"memory": null` and `"soft": null` take the limit away
 //
 // Text that is not UTF-8 is refused when read and replaced by U+FFFD when written (names of processes may
-// hold any byte). Pure functions; thread-safe; no exception leaves them.
+// hold any byte). Pure functions; thread-safe; they let no exception out.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -60,18 +59,18 @@ Json ToJson(const base::Error& error);  // {"error":{"code":…,"message":…,"h
 template <typename T>
 base::Result<T> FromJson(const Json& json);
 
-// kInvalidArgument with the position of the first thing that is no JSON.
+// kInvalidArgument with the position of the first text that is no JSON.
 base::Result<Json> ParseJson(std::string_view text);
-// On one line, without a line end.
+// As one line, without a line end.
 std::string Dump(const Json& json);
 
-// From and to text, for those who need no Json in between.
+// From and to text, for callers that need no Json in between.
 template <typename T>
 base::Result<T> Decode(std::string_view text);
 template <typename T>
 std::string Encode(const T& value);
 
-// The status of an HTTP answer for an error, and the error of an answer: from its body where that is ours,
+// The status of an HTTP answer for an error, and the error for an answer: from its body if gpumand wrote it,
 // else from the status alone.
 int HttpStatusOf(base::ErrorCode code);
 base::Error ErrorOfAnswer(int http_status, std::string_view body);

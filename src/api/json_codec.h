@@ -1,7 +1,7 @@
-// Internal to the codec: what makes FromJson, Decode and Encode of a type whose fields are known.
+// Internal to the codec: makes FromJson, Decode and Encode for a type whose fields are known.
 //
-// A type that is a request has an IsRequest(const T*) that says so, and may have a Check(Reading&, const T&)
-// for what types cannot say; both are found in the type's own namespace.
+// A request type has an IsRequest(const T*) that says so, and may have a Check(Reading&, const T&) for rules
+// that types cannot express; both are found in the type's own namespace.
 #pragma once
 
 #include <utility>

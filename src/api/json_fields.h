@@ -1,8 +1,8 @@
 // Internal to the codec: reads and writes structs field by field, from one list of fields for each type.
 //
-// A list is a function template `Fields(visitor, object)`; the visitor is a Writer or a Reader, so what is
-// written is what is read. visitor.Required(name, field) fails where the field is missing; visitor(name,
-// field) leaves the default. visitor.Changed(name, field, usual) does not write what is as usual.
+// A list is a function template `Fields(visitor, object)`; the visitor is a Writer or a Reader, so the same
+// fields are written and read. visitor.Required(name, field) fails if the field is missing; visitor(name,
+// field) leaves the default. visitor.Changed(name, field, usual) does not write a default value.
 // visitor.Group(name, …) nests.
 #pragma once
 
@@ -30,7 +30,7 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 
 class Writer;
 
-// How a leaf is written; structs come back through their Fields().
+// How a leaf is written; structs are written through their Fields().
 inline Json Write(bool value) { return value; }
 template <std::integral T>
 Json Write(T value) {
@@ -65,7 +65,7 @@ class Writer {
   void Required(const char* name, const T& value) {
     json[name] = Write(value);
   }
-  // Requests: what is as usual is left out.
+  // Requests: a default value is left out.
   template <typename T>
   void Changed(const char* name, const T& value, const std::type_identity_t<T>& usual) {
     if (!(value == usual)) json[name] = Write(value);
@@ -115,10 +115,10 @@ requires std::is_class_v<T> Json Write(const T& value) {
   return std::move(writer.json);
 }
 
-// Where reading stands: the path for messages, and the first error.
+// The state of reading: whether it is strict, and the first error.
 struct Reading {
   bool strict = false;
-  std::string error;  // empty: well so far
+  std::string error;  // empty: no error so far
 
   void Fail(const std::string& path, std::string_view what) {
     if (error.empty()) error = path.empty() ? std::string(what) : fmt::format("{}: {}", path, what);
@@ -160,7 +160,7 @@ void Read(Reading& r, const std::string& path, const Json& json, T& out);
 
 class Reader {
  public:
-  // `json` outlives the reader; it must be an object, else the reading fails.
+  // `json` outlives the reader; if it is no object, the reading fails.
   Reader(Reading& reading, std::string path, const Json& json)
       : reading_(reading), path_(std::move(path)), json_(json) {
     if (!json_.is_object()) reading_.WrongType(path_, "an object", json_);
@@ -202,7 +202,7 @@ class Reader {
     list(inner);
     inner.Finish();
   }
-  // Refuses what no field took.
+  // Refuses fields that were not read.
   void Finish() {
     if (!reading_.strict || !json_.is_object()) return;
     for (const auto& [key, ignored] : json_.items())
@@ -222,7 +222,7 @@ class Reader {
   Reading& reading_;
   std::string path_;
   const Json& json_;
-  std::vector<std::string_view> seen_;  // names of fields live as long as the program
+  std::vector<std::string_view> seen_;  // names of fields live until the program ends
 };
 
 template <typename T>

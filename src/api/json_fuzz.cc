@@ -1,4 +1,4 @@
-// Whatever text comes, decoding neither crashes nor lets through what encodes to something else.
+// Decoding does not crash for any text, and accepts no value that encodes to something else.
 #include <cstdlib>
 #include <string_view>
 

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 namespace gen = rc::gen;
 
-// Text as it may come: letters, quotes, control characters, and characters of two to four bytes.
+// Any text: letters, quotes, control characters, and characters of two to four bytes.
 rc::Gen<std::string> Text() {
   return gen::map(gen::container<std::vector<std::string>>(gen::element<std::string>(
                       "a", "Z", "7", " ", "\"", "\\", "/", "\n", "\x01", "é", "€", "😀", "-", "{", "%")),
@@ -138,8 +138,8 @@ rc::Gen<GpuView> Gpu() {
   });
 }
 
-// The types hold no operator==; what is read back is written the same way again, and the writer loses nothing
-// that RunRequest's test above would not show.
+// The types have no operator==. What was read is written the same way again, and RunRequest's test above
+// shows that the writer loses nothing.
 RC_GTEST_PROP(Codec, WritesTheSameTextAgainAfterReadingAStatus, ()) {
   StatusView in;
   in.gpus = *gen::resize(8, gen::container<std::vector<GpuView>>(Gpu()));
@@ -297,7 +297,7 @@ using Requests = ::testing::Types<HealthAcknowledgement, MigRequest, MpsOrder, M
                                   PlaceRequest, RunRequest, ShareUpdate, UpdateRequest>;
 TYPED_TEST_SUITE(RequestJson, Requests);
 
-// A field that is misspelt would otherwise be a wish that nobody hears.
+// A misspelt field would otherwise be a request that has no effect.
 TYPED_TEST(RequestJson, HasNoFieldsThatTheDaemonDoesNotKnow) {
   const auto read =
       Decode<TypeParam>(R"({"memroy":1,"gpu":"0","pid":1,"tag":"t","command":["x"],"gpus":[],"devices":[]})");
@@ -321,7 +321,7 @@ TEST(ErrorJson, TravelsAndSurvivesForeignAnswers) {
   EXPECT_EQ(ErrorOfAnswer(418, "").code, base::ErrorCode::kInternal);
 }
 
-// Exit status 3 is for a daemon that cannot be reached, not for a GPU that is lost.
+// Exit status 3 is for a daemon that cannot be reached, not for a lost GPU.
 TEST(ErrorJson, ADaemonThatAnswersIsNotUnreachable) {
   for (const auto code : {base::ErrorCode::kUnavailable, base::ErrorCode::kTimeout}) {
     const auto back =

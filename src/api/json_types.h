@@ -1,4 +1,4 @@
-// Internal: the fields of types.h, and of the queue in a job.
+// Internal: the fields of types.h, and of the queue's part of a job.
 //
 // One list of fields for each type, in the order in which they are written. `T` is const when writing.
 #pragma once

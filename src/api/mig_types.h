@@ -1,4 +1,4 @@
-// What GPUs are split into, as the API has it. Values; mig/device.h says what the words mean.
+// What GPUs are split into, as the API shows it. Values; mig/device.h says what the words mean.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace gpuman::api {
 struct MigProcessView {
   int pid = 0;
   std::string name;                   // empty: not known
-  bool gpuman = false;                // a part of gpuman: it goes by itself
-  std::optional<std::int64_t> job{};  // that it belongs to
+  bool gpuman = false;                // a part of gpuman: it ends by itself
+  std::optional<std::int64_t> job{};  // the job that it belongs to
   std::optional<std::string> tag{};   // of the job
 };
 
 struct MigProfileView {
   std::string name;  // "3g.71gb"
-  unsigned id = 0;   // as nvidia-smi has it
+  unsigned id = 0;   // as nvidia-smi numbers it
   unsigned slices = 0;
   unsigned multiprocessors = 0;
   base::Bytes memory;
@@ -34,7 +34,7 @@ struct MigComputeView {
   unsigned id = 0;
   unsigned slices = 0;
   std::optional<std::string> uuid;    // "MIG-…", for CUDA_VISIBLE_DEVICES
-  std::optional<std::string> number;  // "0:1", as people name it; null: not known yet
+  std::optional<std::string> number;  // "0:1", as people call it; null: not known yet
 };
 
 struct MigInstanceView {
@@ -55,8 +55,8 @@ struct MigGpu {
   bool pending = false;              // after the next reset
   std::optional<std::string> error;  // why nothing is known
   std::vector<MigInstanceView> instances;
-  std::vector<std::string> layout;                 // the same as words: "3g.71gb", "2x1g.18gb"
-  std::optional<std::vector<std::string>> wanted;  // what is kept up; null: nothing was asked for
+  std::vector<std::string> layout;                 // the instances as words: "3g.71gb", "2x1g.18gb"
+  std::optional<std::vector<std::string>> wanted;  // what gpuman keeps up; null: nothing was asked for
   std::optional<bool> wanted_enabled;
   bool drifted = false;  // it is not what is wanted
   std::vector<MigProfileView> profiles;
@@ -68,8 +68,8 @@ struct MigReport {
 };
 
 struct MigDevices {
-  std::vector<std::string> gpus;     // index, UUID or beginning of one; none: all
-  std::vector<std::string> filters;  // PCI device ids, "0x233510DE": those of them alone
+  std::vector<std::string> gpus;     // index, UUID or beginning of a UUID; none: all
+  std::vector<std::string> filters;  // PCI device ids, "0x233510DE": only GPUs with these
   bool enabled = true;
   std::vector<std::string> instances;
 };
@@ -77,7 +77,7 @@ struct MigDevices {
 // POST /v1/mig/plan, /v1/mig/apply
 struct MigRequest {
   std::vector<MigDevices> devices;
-  bool forget = false;  // and keep nothing up from now on
+  bool forget = false;  // gpuman keeps nothing up from now on
 };
 
 struct MigStepView {

@@ -1,4 +1,4 @@
-// NVIDIA's MPS on the GPUs, as the API has it (docs/mps.md). Values.
+// NVIDIA's MPS on the GPUs, as the API shows it (docs/mps.md). Values.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ struct MpsProcess {
   std::optional<std::int64_t> job;  // null: gpuman does not manage it
   std::optional<std::string> tag;
   std::optional<double> threads;      // percent of the GPU's threads that it may use; null: no limit
-  std::optional<base::Bytes> memory;  // that it may have; null: no limit
-  bool limits_known = true;           // false: it came before gpumand was started, under other limits perhaps
+  std::optional<base::Bytes> memory;  // the most that it may have; null: no limit
+  bool limits_known = true;           // false: it is older than gpumand, and may have other limits
 };
 
-// One for each user, one user at a time.
+// One server for each user; only one user's server runs at a time.
 struct MpsServer {
   int pid = 0;
   std::optional<std::string> user;
-  std::optional<double> threads;  // of clients that come from now on; null: not told
+  std::optional<double> threads;  // for clients that start from now on; null: not told
   std::optional<base::Bytes> memory;
   std::vector<MpsProcess> clients;
 };
 
 struct MpsGpu {
-  std::optional<int> index;  // null: it is not among the driver's GPUs any more
+  std::optional<int> index;  // null: the driver does not list it any more
   std::string uuid;
   std::string name;
   std::string state = "off";  // off starting running stopping dead foreign
@@ -40,14 +40,14 @@ struct MpsGpu {
   std::optional<int> pid;  // of the control daemon
   std::optional<base::WallTime> since;
   std::string pipe_directory;
-  std::optional<double> threads;  // of servers that start
+  std::optional<double> threads;  // for servers that start
   std::optional<base::Bytes> memory;
   std::vector<MpsServer> servers;
-  std::vector<MpsProcess> outside;    // on the GPU, and clients of no server: no limit of MPS holds for them
+  std::vector<MpsProcess> outside;    // on the GPU, but clients of no server: no limit of MPS holds for them
   std::vector<std::int64_t> waiting;  // jobs that asked for MPS and wait for another user's server to end
 };
 
-// GET /v1/mps, and what each order answers.
+// GET /v1/mps, and the answer to each order.
 struct MpsReport {
   std::optional<std::string> program;  // nvidia-cuda-mps-control; null: there is none
   std::vector<MpsGpu> gpus;
@@ -63,7 +63,7 @@ struct MpsOrder {
 // POST /v1/mps/stop
 struct MpsStop {
   std::vector<std::string> gpus;
-  bool force = false;  // its clients lose their GPU
+  bool force = false;  // its clients lose the GPU
 };
 // POST /v1/mps/terminate
 struct MpsTermination {

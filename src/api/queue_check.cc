@@ -18,10 +18,10 @@ constexpr int kMaxCpus = 1'000'000;
 constexpr int kMaxRetries = 1000;
 constexpr std::size_t kLongestName = 64;
 constexpr std::size_t kMaxReceivers = 10;  // webhooks, and mails, of a job
-constexpr std::size_t kMaxJobs = 100'000;  // of one request
+constexpr std::size_t kMaxJobs = 100'000;  // in one request
 constexpr std::size_t kLargestScript = std::size_t{8} << 20;
 
-// The job, and where it stands in the request.
+// The job, and its place in the request.
 class Checker {
  public:
   Checker(fields::Reading& reading, const std::string& path) : reading_(reading), path_(path) {}
@@ -53,7 +53,7 @@ class Checker {
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-// "7" and "7_3" are ids, "@" and "@~1" are jobs submitted before: a name like these could not be told apart.
+// "7" and "7_3" are ids, "@" and "@~1" name jobs submitted before: such a name would be ambiguous.
 bool LooksLikeId(std::string_view name) {
   return name.starts_with('@') ||
          std::all_of(name.begin(), name.end(), [](char c) { return IsDigit(c) || c == '_'; });

@@ -1,4 +1,4 @@
-// Internal to the codec: what types cannot say about the queue's requests.
+// Internal to the codec: rules for the queue's requests that types cannot express.
 //
 // Each function reports the first thing that is wrong to a Reading, under the field's path. Pure.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace gpuman::api {
 
-// `path`: of the job within its request, with a dot at the end, or empty.
+// `path`: the job's place in its request, with a dot at the end, or empty.
 void CheckSubmission(fields::Reading& r, const std::string& path, const Submission& job);
 
 void Check(fields::Reading& r, const SubmitRequest& request);

@@ -14,7 +14,7 @@
 namespace gpuman::api {
 namespace {
 
-// Waiting jobs may have to be written, and stopped ones to end: no answer is late.
+// The daemon may have to store waiting jobs, and to wait until stopped ones end: no answer is late.
 HttpOptions WithoutLimit() {
   HttpOptions options;
   options.patience.reset();
@@ -55,10 +55,10 @@ base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest&
 
 namespace {
 
-// Jobs in one answer: pages keep what the daemon does at a time short.
+// Jobs in one answer: pages keep the daemon's work at a time short.
 constexpr std::int64_t kRowsPerPage = 5000, kJobsPerPage = 1000;
 
-// Asks for page after page, each by id behind the one before. `ask` gives the jobs of a page.
+// Asks for page after page, each by id after the one before. `ask` returns the jobs of a page.
 template <typename T, typename Ask>
 base::Result<std::vector<T>> Pages(QueueFilter filter, std::int64_t page, const Ask& ask) {
   std::vector<T> all;
@@ -68,7 +68,7 @@ base::Result<std::vector<T>> Pages(QueueFilter filter, std::int64_t page, const 
     GPUMAN_ASSIGN(std::vector<T> some, ask(filter));
     const auto got = static_cast<std::int64_t>(some.size());
     all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
-    // A daemon that knows no pages gives more, and all.
+    // A daemon that does not know pages returns more than one page, and all jobs.
     if (got != page) return all;
     filter.after = all.back().id;
   }
@@ -77,8 +77,8 @@ base::Result<std::vector<T>> Pages(QueueFilter filter, std::int64_t page, const 
 int PositionOf(const QueueRow& row) { return row.position.value_or(INT_MAX); }
 int PositionOf(const JobView& job) { return job.queue ? job.queue->position.value_or(INT_MAX) : INT_MAX; }
 
-// The order that a list has in one piece: what runs, then what waits in the order in which it starts, then
-// the rest of what waits, then what ended.
+// The order of a list in one answer: running jobs, then waiting jobs in the order in which they start, then
+// the other waiting jobs, then ended jobs.
 template <typename T>
 void PutInOrder(std::vector<T>& jobs) {
   const auto key = [](const T& job) {

@@ -1,5 +1,5 @@
-// The queue's part of the HTTP API as functions (docs/api/openapi.yaml). As api::Client: blocking, errors as
-// the daemon worded them, a job is named by id, tag, "7_3" or "@".
+// The queue's part of the HTTP API as functions (docs/api/openapi.yaml). As api::Client: blocking, errors in
+// the daemon's words, a job is named by id, tag, "7_3" or "@".
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@
 
 namespace gpuman::api {
 
-// Which jobs: those for which each list that is not empty has a word. No states: those that have not ended.
+// Selects jobs that match each list that is not empty. Without states: jobs that have not ended.
 struct QueueFilter {
   std::vector<std::string> states;  // or "all"
   std::vector<std::string> users, projects, names, jobs;
-  // A page: so many, by id, from the first one above `after`. Without either a list is asked for in pages,
-  // and comes in its whole order.
+  // One page: `limit` jobs by id, from the first above `after`. If neither is set, the client asks for
+  // pages, and returns the list in its whole order.
   std::optional<std::int64_t> limit;
   std::optional<std::int64_t> after;
 };
 
 base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest& request);
 base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter);
-// The same as the daemon wrote it, unread: JSON, in one answer, which the daemon writes in pieces.
+// The same as the daemon wrote it, not parsed: JSON, in one answer, which the daemon writes in pieces.
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter);
-// The same jobs with what a table shows of them: for ten thousands of them.
+// The same jobs with only the fields of a table: for tens of thousands of jobs.
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter);
 base::Result<JobView> HoldJob(const Client& daemon, std::string_view job);
 base::Result<JobView> ReleaseJob(const Client& daemon, std::string_view job);
@@ -49,7 +49,7 @@ base::Result<Quota> RemoveQuota(const Client& daemon, std::string_view subject, 
 base::Result<IgnoredProcessList> ListIgnoredProcesses(const Client& daemon);
 base::Result<IgnoredProcess> IgnoreProcess(const Client& daemon, const IgnoredProcess& rule);
 base::Result<IgnoredProcess> StopIgnoring(const Client& daemon, std::string_view id);
-// Of what ended from `since` to `until`. `by`: user, project, gpu.
+// For runs that ended from `since` to `until`. `by`: user, project, gpu.
 base::Result<StatsView> GetStats(const Client& daemon, std::string_view by,
                                  std::optional<base::WallTime> since, std::optional<base::WallTime> until);
 

@@ -1,4 +1,4 @@
-// What the queue knows of one job, as the API has it: part of a JobView.
+// The queue's part of one job, as the API shows it: part of a JobView.
 //
 // Values. Durations are seconds in JSON, under names that end in _s; times are ISO 8601 UTC; an absent
 // optional is null.
@@ -15,7 +15,7 @@
 
 namespace gpuman::api {
 
-// What has to have become of the other job: finished; ended however; ended and not finished; started.
+// What the other job must have done: finished; ended in any way; ended and not finished; started.
 enum class DependencyKind { kAfterOk, kAfterAny, kAfterNotOk, kAfter };
 enum class DependencyMode { kAll, kAny };
 
@@ -27,7 +27,7 @@ std::optional<DependencyMode> DependencyModeFromString(std::string_view word);
 struct Dependency {
   DependencyKind kind = DependencyKind::kAfterOk;
   // Id or tag; in a request also "7_3" (a task of an array), "@" (the caller's last submitted job), "@~2"
-  // (the one two before it). An array's id means all of its tasks. In an answer the id.
+  // (two before it). An array's id means all its tasks. In an answer the id.
   std::string job;
   friend bool operator==(const Dependency&, const Dependency&) = default;
 };
@@ -50,29 +50,29 @@ struct GpuRequest {
 struct Retries {
   int count = 0;  // runs beyond the first
   base::Millis delay{};
-  std::vector<int> on_exit_codes;  // empty: whatever made it fail
+  std::vector<int> on_exit_codes;  // empty: any failure
   friend bool operator==(const Retries&, const Retries&) = default;
 };
 
-// What a waiting job is in front by, each in seconds of waiting time; below 0 it is behind.
+// How far ahead a waiting job is, each part in seconds of waiting time; below 0 it is behind.
 struct Advantage {
   double priority = 0, fair_share = 0, short_job = 0;
   friend bool operator==(const Advantage&, const Advantage&) = default;
 };
 
-// A message about a job that is not delivered.
+// A message about a job that was not delivered yet.
 struct NotificationView {
   std::string delivery;  // the id that the receiver sees
   std::string event;     // started, finished, …
   std::string to;        // a mail address, or a URL without its path
   std::string state;     // waiting failed
   int attempts = 0;
-  std::optional<base::WallTime> next_attempt;  // null: as soon as it can be, or none
+  std::optional<base::WallTime> next_attempt;  // null: as soon as possible, or no attempt
   std::optional<std::string> problem;          // of the last attempt
   friend bool operator==(const NotificationView&, const NotificationView&) = default;
 };
 
-// The `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
+// `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
 struct QueueFields {
   std::optional<std::string> project;
   GpuRequest gpus;
@@ -84,22 +84,22 @@ struct QueueFields {
   bool auto_cancel = true;
   std::optional<std::int64_t> array_id;
   std::optional<int> array_task;
-  int attempts = 0;  // runs so far, the one that goes on included
+  int attempts = 0;  // runs so far, including the current one
   Retries retries;
   std::optional<std::string> group;
   std::optional<int> max_concurrent;
   bool preemptible = false;
   std::optional<std::string> conda_env;
   std::optional<std::string> stdin_file, stdout_file,
-      stderr_file;  // as asked for; null: nothing, and the log
-  // Of a job that waits; null where nothing can be said.
+      stderr_file;  // as asked for; null: no input, and the log
+  // For a job that waits; null if it is not known.
   std::optional<base::WallTime> estimated_start;
-  bool estimate_presumed = false;       // it rests on queue.presumed_time, of a job without a time limit
-  std::optional<int> position;          // 1 is the next one
-  std::optional<Advantage> advantage;   // null also in lists
-  std::optional<std::int64_t> redo_of;  // the job that this one does again
-  std::optional<base::Millis> suspended_total;  // does not count for the time limit
-  std::vector<NotificationView> notifications;  // of one job that is asked for; left out when there are none
+  bool estimate_presumed = false;               // it rests on queue.presumed_time: a job has no time limit
+  std::optional<int> position;                  // 1 is the next one
+  std::optional<Advantage> advantage;           // null also in lists
+  std::optional<std::int64_t> redo_of;          // the job that this one does again
+  std::optional<base::Millis> suspended_total;  // does not count towards the time limit
+  std::vector<NotificationView> notifications;  // of one job that is asked for; left out if there are none
 };
 
 }  // namespace gpuman::api

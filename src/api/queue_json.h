@@ -1,4 +1,4 @@
-// The JSON of queue_types.h, and what its requests are held to. As json.h: requests are read strictly,
+// The JSON of queue_types.h, and the checks of its requests. As in json.h: requests are read strictly,
 // answers leniently, errors name the field by its path ("jobs[3].gpus.count: …"). Pure functions;
 // thread-safe.
 #pragma once
@@ -27,14 +27,14 @@ Json ToJson(const IgnoredProcess& value);
 Json ToJson(const IgnoredProcessList& value);
 Json ToJson(const StatsView& value);
 
-// FromJson, Decode and Encode of json.h serve all of the above.
+// FromJson, Decode and Encode of json.h work for all of the above.
 
-// What a daemon without knowledge of its GPUs and jobs can say against a submission; FromJson<SubmitRequest>
-// calls it for each job. kInvalidArgument with the field, its value and what to do.
+// Checks a submission as far as that needs no knowledge of GPUs and jobs; FromJson<SubmitRequest> calls it
+// for each job. kInvalidArgument with the field, its value and what to do.
 base::Result<> Check(const Submission& job);
 
-// The name of a signal without "SIG" ("usr1", "SIGUSR1", "USR1" -> "USR1"); absent: there is none of this
-// name that a program can be warned with.
+// The name of a signal without "SIG" ("usr1", "SIGUSR1", "USR1" -> "USR1"); absent: no signal that can warn a
+// program has this name.
 std::optional<std::string> SignalName(std::string_view text);
 
 }  // namespace gpuman::api

@@ -8,7 +8,7 @@
 namespace gpuman::api {
 namespace {
 
-// How each kind of field is written and read; reading answers whether it could.
+// How each kind of field is written and read; reading returns whether it succeeded.
 void Put(std::string& text, const std::string& value) {
   for (const char c : value) {
     if (c == '\t')
@@ -102,7 +102,7 @@ void Columns(Row& row, Visit&& visit) {
   visit("estimate_presumed", row.estimate_presumed);
 }
 
-// The next part of `text` up to `separator`; text keeps the rest.
+// The next part of `text` up to `separator`; `text` keeps the rest.
 std::string_view Next(std::string_view& text, char separator) {
   const auto end = text.find(separator);
   const auto part = text.substr(0, end);
@@ -139,7 +139,7 @@ base::Result<std::vector<QueueRow>> ParseQueueRows(std::string_view text) {
   std::string_view titles = Next(text, '\n');
   std::vector<std::string_view> names;
   while (!titles.empty()) names.push_back(Next(titles, '\t'));
-  // Where in a line each column of ours stands; absent ones keep their default.
+  // The place of each column of QueueRow in a line; absent ones keep their default.
   std::vector<std::size_t> places;
   const QueueRow usual;
   Columns(usual, [&](std::string_view title, const auto&) {

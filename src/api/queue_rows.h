@@ -1,11 +1,11 @@
-// Jobs as lines of text: GET /v1/queue/rows, for tables of ten thousands of jobs, where JSON takes longer to
-// make and to read than all the rest.
+// Jobs as lines of text: GET /v1/queue/rows, for tables of tens of thousands of jobs, where writing and
+// reading JSON takes longer than everything else.
 //
-//   text/tab-separated-values: a line of titles, then one line a job, each ended by a line end. Times are
-//   milliseconds since 1970, durations milliseconds, sizes bytes, lists separated by commas; what is not
-//   known is empty. A tab, a line end and a backslash in a text are written \t, \n and \\.
+//   text/tab-separated-values: a line of titles, then one line a job, each with a line end. Times are
+//   milliseconds since 1970, durations milliseconds, sizes bytes, lists separated by commas; an unknown
+//   value is empty. A tab, a line end and a backslash in a text are written \t, \n and \\.
 //
-// Readers go by the titles, so columns may be added. Pure; thread-safe.
+// Readers use the titles, so columns may be added. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +35,11 @@ struct QueueRow {
   std::optional<base::Millis> time_limit;
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at, ended_at, estimated_start;
-  std::optional<int> position;  // in the order of what waits for room, from 1
-  int estimate_presumed = 0;    // 1: it rests on queue.presumed_time
+  std::optional<int> position;  // among the jobs that wait for room, from 1
+  int estimate_presumed = 0;    // 1: the estimate rests on queue.presumed_time
 };
 
-// Rows are appended to a text that begins with the titles.
+// AppendQueueRow appends to a text that begins with the titles.
 std::string QueueRowTitles();
 void AppendQueueRow(std::string& text, const QueueRow& row);
 

@@ -1,4 +1,4 @@
-// The queue, as the API has it: what is submitted, what is asked of it, what it answers (docs/queue.md).
+// The queue's types in the API: submissions, requests and answers (docs/queue.md).
 //
 // Values, as in types.h: sizes in bytes, durations as seconds under names that end in _s, times ISO 8601 UTC,
 // absent optionals null or left out. The codec is queue_json.h.
@@ -28,15 +28,15 @@ inline constexpr int kMaxArrayTasks = 100'000;
 // One job for each index; the tasks have consecutive ids, the first of which is the array's.
 struct ArrayRequest {
   std::vector<IndexRange> indices;  // in order, without duplicates
-  std::optional<int> limit;         // so many at once
+  std::optional<int> limit;         // so many tasks at once
   friend bool operator==(const ArrayRequest&, const ArrayRequest&) = default;
 };
 
-// How many tasks that is.
+// The number of tasks.
 std::int64_t CountTasks(const ArrayRequest& array);
 
-// Who is told of what. Words of `on`: started finished failed timeout cancelled killed suspended requeued, or
-// all; empty: every end.
+// Which receivers are told of what. Words of `on`: started finished failed timeout cancelled killed suspended
+// requeued, or all; empty: every end.
 struct NotifyRequest {
   std::vector<std::string> webhooks;  // http and https URLs
   std::vector<std::string> mails;
@@ -44,20 +44,20 @@ struct NotifyRequest {
   friend bool operator==(const NotifyRequest&, const NotifyRequest&) = default;
 };
 
-// One job to be queued. A command or a script; all else may stay as it is.
+// One job for the queue. It has a command or a script; all other fields may keep their defaults.
 struct Submission {
   std::optional<std::string> name;  // the tag; default: "job-ID"
   std::optional<std::string> project;
   std::vector<std::string> command;
-  // The text of a script; run by what its first line names ("#!/bin/bash"), else by /bin/sh.
+  // The text of a script; the program in its first line runs it ("#!/bin/bash"), else /bin/sh.
   std::optional<std::string> script;
   std::vector<std::string> arguments;  // of the script
-  std::string directory;               // absolute; empty: that of the whole submission
-  // Absent: that of the whole submission.
+  std::string directory;               // absolute; empty: that of the request
+  // Absent: that of the request.
   std::optional<std::map<std::string, std::string>> environment;
   std::optional<std::uint32_t> umask;
   // Absolute, or relative to `directory`. %j: the job's id, %A: the array's, %a: the task's index, %x: the
-  // name, %%: a percent sign. Absent: no input; output into the job's log.
+  // name, %%: a percent sign. Absent: no input; output goes to the job's log.
   std::optional<std::string> stdin_file, stdout_file, stderr_file;
   GpuRequest gpus;
   bool share = false;                    // with other jobs that share; needs `memory`
@@ -72,10 +72,10 @@ struct Submission {
   int priority = 128;  // 0 to 255
   bool hold = false;
   Dependencies depends;
-  bool auto_cancel = true;  // a dependency that cannot come true any more cancels it
+  bool auto_cancel = true;  // the job is cancelled when a dependency can never be met
   std::optional<ArrayRequest> array;
-  std::optional<std::string> group;   // jobs of one user with the same word, of which
-  std::optional<int> max_concurrent;  // so many run at once
+  std::optional<std::string> group;   // jobs of one user with the same word are a group
+  std::optional<int> max_concurrent;  // so many jobs of the group run at once
   Retries retries;
   bool preemptible = false;
   std::optional<std::string> device_profile;
@@ -90,19 +90,19 @@ struct Submission {
   std::optional<double> mps_threads;
 };
 
-// POST /v1/submissions: all of the jobs are accepted, or none.
+// POST /v1/submissions: all jobs are accepted, or none.
 struct SubmitRequest {
   std::vector<Submission> jobs;
-  bool dry_run = false;  // say what would happen, store nothing
-  // What the jobs of one caller have in common.
+  bool dry_run = false;  // tell what would happen, store nothing
+  // Values that the jobs of one caller share.
   std::string directory;
   std::map<std::string, std::string> environment;
   std::uint32_t umask = 022;
-  bool new_tags = false;  // refuse a name that a job has which has not ended
+  bool new_tags = false;  // refuse a name of a job that has not ended
 };
 
 struct SubmittedJob {
-  std::int64_t id = 0;  // of an array: the array's. 0 in a dry run
+  std::int64_t id = 0;  // for an array its id; 0 in a dry run
   std::string tag;
   JobState state = JobState::kQueued;
   std::optional<std::string> reason;
@@ -118,8 +118,8 @@ struct SubmissionAnswer {
   std::vector<std::string> notes;  // what the submitter should know, in sentences
 };
 
-// `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null takes away what can be taken away.
-// For jobs that wait; time_limit, max_concurrent and retries also while the job runs.
+// `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null removes what can be removed. For jobs
+// that wait; time_limit, max_concurrent and retries also while the job runs.
 struct QueueUpdate {
   std::optional<std::string> name;
   std::optional<std::vector<std::string>> command;
@@ -133,7 +133,7 @@ struct QueueUpdate {
   bool clear_time_limit = false;
   std::optional<base::WallTime> begin;
   bool clear_begin = false;
-  std::optional<Dependencies> depends;  // replaces them all
+  std::optional<Dependencies> depends;  // replaces all dependencies
   std::optional<bool> auto_cancel;
   std::optional<int> max_concurrent;
   bool clear_max_concurrent = false;
@@ -147,7 +147,7 @@ struct QueueUpdate {
   friend bool operator==(const QueueUpdate&, const QueueUpdate&) = default;
 };
 
-// PATCH /v1/jobs/{ref} and POST /v1/jobs/{ref}/redo: what changes, the fields of UpdateRequest and a `queue`.
+// PATCH /v1/jobs/{ref} and POST /v1/jobs/{ref}/redo: the fields of UpdateRequest and a `queue`.
 struct JobUpdate {
   UpdateRequest job;
   std::optional<QueueUpdate> queue;
@@ -157,12 +157,12 @@ struct RedoRequest {
   bool cascade = false;  // also the jobs that were cancelled because this one did not finish
 };
 
-// POST /v1/cancellations: as many as wished; each says what became of it.
+// POST /v1/cancellations: any number of jobs; each has its own result.
 struct CancelRequest {
   std::vector<std::string> jobs;  // id, tag, "7_3"; an array's id means all of its tasks
 };
 struct CancelledJob {
-  std::string job;  // as it was named
+  std::string job;  // as the request named it
   std::int64_t id = 0;
   std::optional<JobState> state;  // null: not cancelled, for this reason:
   std::optional<std::string> error;
@@ -179,12 +179,12 @@ struct QueueProcess {
   std::optional<std::string> user;
   std::optional<std::string> name;
   std::optional<base::Bytes> memory;
-  std::optional<base::Millis> age;   // since it was started
+  std::optional<base::Millis> age;   // since its start
   std::optional<base::Millis> idle;  // since it used the GPU; null: not known
   std::optional<std::int64_t> job;   // null: gpuman does not manage it
-  bool ignored = false;              // a rule says that the GPU is handed out all the same
-  bool hoarding = false;             // suspected of holding the GPU for nothing: idle for queue.hoarder_idle
-  bool gpuman = false;               // a part of gpuman: it is in nobody's way
+  bool ignored = false;              // a rule says that the GPU is handed out anyway
+  bool hoarding = false;             // it seems to hold the GPU without use: idle for queue.hoarder_idle
+  bool gpuman = false;               // a part of gpuman: it prevents nothing
 };
 
 struct QueueGpu {
@@ -196,7 +196,7 @@ struct QueueGpu {
   std::string state = "idle";  // idle allocated shared unmanaged restricted drained split
   std::vector<std::int64_t> jobs;
   std::vector<std::string> tags;        // of `jobs`, in their order
-  std::vector<QueueProcess> processes;  // of others; those of jobs are in /v1/gpus
+  std::vector<QueueProcess> processes;  // other processes; those of jobs are in /v1/gpus
   // To each GPU of the list, in its order: nvlink switch host_bridge node system unknown; self.
   std::vector<std::string> links;
   std::optional<InstancePart> mig;  // null: a whole GPU
@@ -222,7 +222,7 @@ struct QueueInfo {
   QueueSettings settings;
 };
 
-// GPUs kept for a user for a time: so many, or exactly these.
+// GPUs kept for a user for a time: a number, or exactly these.
 struct ReservationRequest {
   std::string user;
   int count = 0;
@@ -244,13 +244,13 @@ struct ReservationList {
   std::vector<Reservation> reservations;
 };
 
-// Limits of a user or a project. `name` "*": of each one that has no limits of its own.
+// Limits of a user or a project. `name` "*": of each without limits of its own.
 struct QuotaLimits {
   std::optional<int> running_jobs;
   std::optional<int> gpus;  // of running jobs
   std::optional<int> queued_jobs;
   std::optional<double> gpu_hours;  // used since the window began, see [queue] quota_window
-  std::optional<double> shares{};   // no limit: of fair share; null: one of a user, none of a project
+  std::optional<double> shares{};   // of fair share, not a limit; null: 1 for a user, 0 for a project
 };
 struct QuotaUpdate {  // PUT: absent fields stay, null takes the limit away
   std::optional<int> running_jobs, gpus, queued_jobs;
@@ -268,19 +268,19 @@ struct QuotaList {
   std::vector<Quota> quotas;
 };
 
-// A process that does not keep a GPU from being handed out. One that names a pid goes with the process.
+// A process that does not prevent the use of a GPU. A rule that names a pid ends with the process.
 struct IgnoredProcess {
   std::int64_t id = 0;              // 0 in a request
-  std::optional<int> pid;           // this one,
-  std::optional<std::string> user;  // or all of this user's,
-  std::optional<std::string> name;  // or all of this name
+  std::optional<int> pid;           // this process,
+  std::optional<std::string> user;  // or all processes of this user,
+  std::optional<std::string> name;  // or all with this name
   std::optional<std::string> gpu;   // on this GPU; null: on every one
 };
 struct IgnoredProcessList {
   std::vector<IgnoredProcess> ignored;
 };
 
-// Parts of all, 0 to 1, and what they are worth: 1 for who used nothing lately, 1/2 for just their part.
+// Parts of the whole, 0 to 1, and the factor: 1 if nothing was used lately, 1/2 for exactly the part.
 struct FairShare {
   double entitled = 0;
   double used = 0;
@@ -290,16 +290,16 @@ struct FairShare {
 // GET /v1/stats: one row for each user, project or GPU.
 struct StatsRow {
   std::string name;       // "": jobs without a project
-  std::int64_t jobs = 0;  // those that ran, each once, by what became of its last run
-  std::int64_t runs = 0;  // attempts, restarts and what made room included
+  std::int64_t jobs = 0;  // jobs that ran, each once, by the result of its last run
+  std::int64_t runs = 0;  // attempts, including restarts and preempted runs
   std::int64_t finished = 0, failed = 0, cancelled = 0, timeout = 0, killed = 0;
   std::int64_t running = 0, queued = 0;
   base::Millis wait_mean{}, run_mean{};
   double gpu_hours = 0;
   double gpu_byte_hours = 0;
-  std::optional<double> success;          // finished of those that ran to an end, 0 to 1
+  std::optional<double> success;          // part of the completed runs that finished, 0 to 1
   std::optional<double> energy;           // joules; null: not measured
-  std::optional<FairShare> fair_share{};  // as of now; null: of a GPU, or of who has nothing in the queue
+  std::optional<FairShare> fair_share{};  // as of now; null: a GPU, or a name that is not in the queue
 };
 struct StatsView {
   std::string by = "user";

@@ -1,4 +1,4 @@
-// Sharing of GPUs, as the API has it. Values; see share/scheduler.h for what the words mean.
+// Sharing of GPUs, as the API shows it. Values; share/scheduler.h says what the words mean.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct ShareSettings {
   base::Millis answer_limit{};
 };
 
-// PUT /v1/share: absent fields stay as they are. Until the daemon is started anew, or reads its
+// PUT /v1/share: absent fields stay as they are. It holds until the daemon restarts, or reads its
 // configuration.
 struct ShareUpdate {
   std::optional<std::string> policy;
@@ -42,7 +42,7 @@ struct ShareUpdate {
   std::optional<bool> managed_turns;
   std::optional<base::Millis> compute_quantum;
   std::optional<base::SizeSpec> capacity;
-  bool clear_capacity = false;  // what is free
+  bool clear_capacity = false;  // capacity becomes what is free
   std::optional<std::string> on_no_yield;
   std::optional<base::Millis> yield_limit, retry;
   std::optional<std::string> on_no_answer;
@@ -62,7 +62,7 @@ struct ShareJob {
   std::string activity;  // unknown, busy, idle, waiting
   bool suspended = false;
   std::optional<std::string> waits_for;  // turn, room, return, yield, retry, too_large
-  std::optional<std::string> detail;     // who does not yield, and why
+  std::optional<std::string> detail;     // which job does not yield, and why
   base::Millis waiting{}, had_turn{};
   double weight = 1;
   int priority = 0;

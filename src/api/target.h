@@ -1,4 +1,4 @@
-// What a request asks for: its path and query, percent-encoded. Values; thread-safe.
+// The target of a request: its path and query, percent-encoded. Values; thread-safe.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,12 +15,12 @@
 
 namespace gpuman::api {
 
-// `job`: an id or a tag. `rest`: what follows it, such as "/log".
+// `job`: an id or a tag. `rest`: what comes after it, such as "/log".
 inline std::string JobTarget(std::string_view job, std::string_view rest = {}) {
   return fmt::format("/v1/jobs/{}{}", PercentEncode(job), rest);
 }
 
-// "?a=1&b=2" from what is set; empty where nothing is.
+// "?a=1&b=2" from the added values; empty without any.
 class Query {
  public:
   Query& Add(std::string_view name, std::string_view value) {

@@ -1,4 +1,4 @@
-// A daemon for tests of clients: answers each connection with canned bytes and keeps what was asked.
+// A daemon for tests of clients: answers each connection with fixed bytes and keeps the requests.
 #pragma once
 
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 
 namespace gpuman::api {
 
-// Answers the n-th request with the n-th answer, and closes; the last answer serves for all that follow. A
-// connection that asks nothing counts for nothing.
-// `hold`: keep connections open after the answer until the server ends.
+// Answers the n-th request with the n-th answer, and closes; the last answer serves for all later requests. A
+// connection without a request does not count. `hold`: keep connections open after the answer until the
+// server ends.
 class TestServer {
  public:
   explicit TestServer(std::vector<std::string> answers, bool hold = false)
@@ -48,7 +48,7 @@ class TestServer {
     return requests_;
   }
 
-  // A well-made answer around a body.
+  // A correct answer with the given body.
   static std::string Answer(int status, std::string_view body, std::string_view type = "application/json") {
     return "HTTP/1.1 " + std::to_string(status) + " X\r\nContent-Type: " + std::string(type) +
            "\r\nContent-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" +

@@ -1,4 +1,4 @@
-// What travels between gpuman's programs: the data transfer types of the HTTP API (docs/api/openapi.yaml).
+// The types that gpuman's programs exchange: the data transfer types of the HTTP API (docs/api/openapi.yaml).
 //
 // Plain values. An absent optional is JSON `null`: unknown or not supported, never 0. Sizes are bytes, times
 // are wall-clock ISO 8601 UTC in JSON, durations are seconds as numbers. The codec is api/json.h.
@@ -19,14 +19,14 @@
 
 namespace gpuman::api {
 
-// Version of this API. A daemon answers the versions it knows under /v1; fields are only ever added.
+// Version of this API. A daemon answers the versions that it knows under /v1; fields are only ever added.
 inline constexpr int kApiVersion = 1;
 
-// Of the answer with a job's log: the byte at which it begins.
+// In the answer with a job's log: the byte at which it begins.
 inline constexpr const char* kLogOffsetHeader = "Gpuman-Log-Offset";
 
-// `queued held suspended cancelled timeout` are for the queue and for suspend; the words are fixed now
-// because scripts match on them.
+// `queued held suspended cancelled timeout` are states of the queue and of suspend. Scripts match on the
+// words, so they do not change.
 enum class JobState {
   kQueued,
   kHeld,
@@ -63,19 +63,19 @@ struct RunRequest {
   int priority = 128;             // 0 to 255, higher is more important
   RestartPolicy restart = RestartPolicy::kNo;
   std::optional<base::Millis> grace;  // between SIGTERM and SIGKILL; absent: the daemon's setting
-  bool preload = true;                // false: the guard alone
+  bool preload = true;                // false: only the guard
   bool share = false;  // its memory may leave the GPU and come back, and it takes turns where not all fit
   double weight = 1;   // of its turns, 0.001 to 1000
   bool oversubscribe = false;                 // one process may have more than its GPU, in managed memory
-  std::optional<std::string> device_profile;  // while it has its GPUs to itself
+  std::optional<std::string> device_profile;  // in force while it has its GPUs alone
   bool mps = false;                           // its programs are clients of its GPU's MPS server
-  std::optional<double> mps_threads;          // of the GPU's threads, percent, for each of them
+  std::optional<double> mps_threads;          // percent of the GPU's threads, for each of them
 };
 
 // PATCH /v1/jobs/ID: absent fields stay as they are.
 struct UpdateRequest {
   std::optional<base::SizeSpec> memory;
-  bool clear_memory = false;  // no hard limit any more
+  bool clear_memory = false;  // there is no hard limit any more
   std::optional<base::SizeSpec> soft;
   bool clear_soft = false;
   std::optional<int> priority;
@@ -84,7 +84,7 @@ struct UpdateRequest {
   std::optional<base::Millis> grace;
 };
 
-// POST /v1/jobs/ID/resume and /move: the GPU to go on with; absent (resume alone): where it was.
+// POST /v1/jobs/ID/resume and /move: the GPU to go on with; absent (only for resume): where it was.
 struct PlaceRequest {
   std::optional<std::string> gpu;  // index, UUID or UUID prefix
 };
@@ -92,20 +92,20 @@ struct PlaceRequest {
 struct JobMemory {
   std::optional<base::Bytes> limit;
   std::optional<base::Bytes> soft;
-  std::optional<base::Bytes> used;  // largest of its GPUs; null while no sample was taken
+  std::optional<base::Bytes> used;  // the largest of its GPUs; null until a sample was taken
   std::optional<base::Bytes> peak;
-  std::optional<base::Bytes> host;  // of a suspended job: what its GPUs held is in the host's memory
+  std::optional<base::Bytes> host;  // for a suspended job: its GPU memory that is in the host's memory
 };
 
-// The last allocation that a program of the job was refused.
+// The last allocation that was refused to a program of the job.
 struct RefusalView {
   std::string gpu;  // UUID
   base::Bytes asked;
-  base::Bytes used;                  // by the job there, then
-  std::optional<base::Bytes> limit;  // then
+  base::Bytes used;                  // by the job on that GPU, at that time
+  std::optional<base::Bytes> limit;  // at that time
   std::string by;                    // limit, sharing (no room came on a shared GPU), device (it was full)
   base::WallTime at{};
-  std::string message;  // all of it as a sentence, with what can be done
+  std::string message;  // the refusal as a sentence, with what can be done
 };
 
 struct JobView {
@@ -136,10 +136,10 @@ struct JobView {
   std::optional<base::WallTime> ended_at;
   int restarts = 0;
   std::string log_path;
-  // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: none is
-  // asked to.
+  // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: none has
+  // to.
   std::optional<std::vector<int>> unshimmed;
-  std::vector<std::string> notes;      // of its current or last run: what it could not be given, as sentences
+  std::vector<std::string> notes;  // of its current or last run: what could not be done for it, as sentences
   std::optional<RefusalView> refusal;  // of its current or last run; null: none is known
   std::optional<QueueFields> queue;    // null: it never was in the queue
 };
@@ -156,7 +156,7 @@ struct ProcessView {
   std::optional<std::int64_t> job;  // null: gpuman does not manage it
   std::optional<std::string> tag;
   std::vector<std::string> command;
-  bool gpuman = false;  // a part of gpuman, which leaves when nobody needs it
+  bool gpuman = false;  // a part of gpuman, which ends when it is not needed
 };
 
 struct HealthView {
@@ -164,7 +164,7 @@ struct HealthView {
   std::vector<std::string> reasons;
 };
 
-// A GPU, or an instance of one that is split (MIG): those come behind their GPU, and are parts of it.
+// A GPU, or an instance of one that is split (MIG): instances come after their GPU, and are parts of it.
 struct GpuView {
   std::optional<int> index;           // null: an instance
   std::optional<std::string> number;  // "0", "0:1"
@@ -176,7 +176,7 @@ struct GpuView {
   std::optional<int> temperature_c;
   std::optional<double> power_w;
   HealthView health;
-  std::vector<ProcessView> processes;  // of a GPU that is split: they are listed with its instances
+  std::vector<ProcessView> processes;  // empty for a split GPU: its instances list them
   bool split = false;                  // no program gets it as a whole
   std::optional<InstancePart> mig;     // null: a whole GPU
 };
@@ -184,8 +184,8 @@ struct GpuView {
 struct StatusView {
   std::vector<GpuView> gpus;
   std::vector<JobView> jobs;
-  std::optional<std::string> driver_error;  // why there are no GPUs to show
-  // Without `all` the jobs that wait, and those that have ended, are not all there: how many are not.
+  std::optional<std::string> driver_error;  // why no GPUs are shown
+  // Without `all` some waiting and ended jobs are left out: their numbers.
   std::int64_t waiting_left_out = 0, ended_left_out = 0;
 };
 
@@ -200,7 +200,7 @@ struct EventView {
   std::map<std::string, std::int64_t> data;  // the numbers of the message: bytes, pids, nanoseconds
 };
 
-// What the collections answer: {"jobs":[…]}, {"gpus":[…]}, {"events":[…]}.
+// The answers of collections: {"jobs":[…]}, {"gpus":[…]}, {"events":[…]}.
 struct JobList {
   std::vector<JobView> jobs;
 };

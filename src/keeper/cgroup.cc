@@ -115,7 +115,7 @@ base::Result<std::filesystem::path> MakeCgroup(const std::filesystem::path& pare
   const auto directory = parent / name;
   if (::mkdir(directory.c_str(), 0755) != 0)
     return base::FailSystem(errno, fmt::format("making cgroup {}", directory.string()));
-  // A plain directory takes processes nowhere: the parent given was no cgroup.
+  // The parent given was no cgroup: a plain directory takes no processes.
   if (::access((directory / "cgroup.procs").c_str(), W_OK) != 0) {
     ::rmdir(directory.c_str());
     return base::Fail(base::ErrorCode::kNotSupported, fmt::format("{} is no cgroup", parent.string()));

@@ -66,7 +66,7 @@ base::Result<SpawnOutcome> OutcomeOf(int exit_status, std::string said) {
     case kExitAlreadyEnded:
       return SpawnOutcome::kAlreadyEnded;
     default:
-      // One that fails says why.
+      // A keeper that fails says why.
       if (said.empty()) return Fail(ErrorCode::kUnavailable, "it was killed before it was ready");
       return Fail(ErrorCode::kInternal, std::move(said));
   }
@@ -76,8 +76,9 @@ base::Result<SpawnOutcome> OutcomeOf(int exit_status, std::string said) {
 
 namespace {
 
-// In place before it is synced, where nobody can be reading it: one sync then does for the file and for all
-// names made so far, on file systems with a journal. A keeper may be reading one that is there already.
+// Writes a new spec in place before it syncs: nobody can be reading it, and one sync then does for the file
+// and for all names made so far, on file systems with a journal. Replaces a spec that exists: a keeper may be
+// reading that one.
 base::Result<> PutSpec(const std::filesystem::path& job_dir, const Spec& spec) {
   const auto path = job_dir / kSpecFile;
   const std::string text = SerializeSpec(spec);

@@ -1,10 +1,11 @@
 // The daemon's side of a keeper: prepare a job's directory, start its keeper, talk to it.
 //
-// Truth lies in the journal (journal.h); the connection brings it sooner and carries orders. A keeper is not
-// the daemon's child: it detaches, and its end shows as kUnavailable from Receive. Then read the journal:
-// with a JobEnded the job is over, without one the keeper was killed; SpawnKeeper again makes a new keeper
-// close the books (status unknown, leftovers killed) and go on by the restart policy. Spawning is always
-// safe: a second keeper of a living job and the keeper of an ended job exit without doing anything.
+// The journal (journal.h) holds the truth; the connection brings it sooner and carries orders. A keeper is
+// not the daemon's child: it detaches, and Receive shows its end as kUnavailable. The daemon then reads the
+// journal: with a JobEnded the job is over, without one the keeper was killed. SpawnKeeper then starts a new
+// keeper, which records the end (status unknown), kills what is left and goes on by the restart policy.
+// Spawning is always safe: a second keeper of a living job and the keeper of an ended job exit without doing
+// anything.
 #pragma once
 
 #include <chrono>
@@ -21,8 +22,8 @@
 
 namespace gpuman::keeper {
 
-// Makes `job_dir` (0700; its parent must exist) with spec.json and an empty journal, all synced to disk.
-// May be repeated until a keeper was started: then kAlreadyExists.
+// Makes `job_dir` (0700; its parent must exist) with spec.json and an empty journal, all synced to disk. May
+// be repeated until a keeper was started; after that it returns kAlreadyExists.
 base::Result<> PrepareJob(const std::filesystem::path& job_dir, const Spec& spec);
 
 // The spec of a prepared job.
@@ -34,12 +35,13 @@ struct SpawnOptions {
   base::Millis timeout{10'000};
 };
 enum class SpawnOutcome { kStarted, kAlreadyRunning, kAlreadyEnded };
-// What gpuman-keeper exits with when it has detached, or found nothing to do. Any other: its stderr says why.
+// Exit statuses of gpuman-keeper when it has detached or found nothing to do. With any other, its stderr says
+// why.
 inline constexpr int kExitStarted = 0;
 inline constexpr int kExitAlreadyRunning = 10;
 inline constexpr int kExitAlreadyEnded = 11;
 
-// Blocks for some milliseconds, until the keeper listens on its control socket (the command is launched right
+// Blocks for some milliseconds, until the keeper listens on its control socket (it starts the command right
 // after). Thread-safe; for a worker thread. The caller must not reap children it did not start (waitpid(-1)).
 base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options);
 
@@ -49,19 +51,19 @@ bool KeeperLives(const std::filesystem::path& job_dir);
 // One connection; not thread-safe, never blocks.
 class KeeperConnection {
  public:
-  // kUnavailable when no keeper listens. Paths of any length.
+  // kUnavailable when no keeper listens. `job_dir` may be of any length.
   static base::Result<KeeperConnection> Connect(const std::filesystem::path& job_dir);
 
-  // Readable when Receive has something to say.
+  // Readable when Receive has something to return.
   int fd() const { return fd_.get(); }
 
-  // The next message; nullopt: nothing yet. kUnavailable: the keeper is gone or gave this connection up
-  // because its packets were not read: read the journal, connect again if a keeper lives. Messages that this
-  // version does not know are skipped.
+  // The next message; nullopt: none yet. kUnavailable: the keeper is gone, or has closed this connection
+  // because its packets were not read. The caller then reads the journal, and connects again if a keeper
+  // lives. Messages that this version does not know are skipped.
   base::Result<std::optional<KeeperMessage>> Receive();
 
-  // Hands the command over before it returns: a signal sent afterwards is handled after it. The number is the
-  // id of the reply. kUnavailable as above.
+  // Hands the command over before it returns: the keeper handles a signal that is sent afterwards after it.
+  // Returns the id that the reply will have. kUnavailable as above.
   base::Result<std::uint64_t> Send(Command command);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using base::ErrorCode;
 
-// One daemon needs one; a few for an old and a new one, and a person looking.
+// One daemon needs one connection; there is room for an old and a new daemon, and a person who looks.
 constexpr std::size_t kMaxConnections = 16;
 
 bool Watch(int epoll_fd, int fd) {
@@ -69,7 +69,7 @@ void ControlServer::SendReplies() {
 }
 
 void ControlServer::Broadcast(const JournalRecord& record) {
-  // May be called from a handler: a connection that fails is only shut here, and taken out by the next Drain.
+  // A handler may call this: a connection that fails is only shut down here, and the next Drain removes it.
   for (const auto& connection : connections_)
     if (!SendPacket(connection.fd.get(), record)) ::shutdown(connection.fd.get(), SHUT_RDWR);
 }
@@ -90,7 +90,8 @@ void ControlServer::Accept(const State& state) {
 bool ControlServer::ReadFrom(Connection& connection, const Handler& handler) {
   std::string packet;
   for (;;) {
-    // Peeked for its length first, so that an idle keeper holds no buffer and a long packet is seen as such.
+    // Peeks at the length first, so that an idle keeper holds no buffer and a packet that is too long is
+    // noticed.
     const ssize_t length = ::recv(connection.fd.get(), nullptr, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
     if (length < 0 && errno == EINTR) continue;
     if (length < 0) return errno == EAGAIN || errno == EWOULDBLOCK;

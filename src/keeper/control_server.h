@@ -1,5 +1,5 @@
 // The keeper's end of the control socket: takes commands, tells what happens. Not thread-safe; never blocks:
-// a client that does not read is hung up on, since it can read the journal instead.
+// it hangs up on a client that does not read, since that client can read the journal instead.
 #pragma once
 
 #include <sys/types.h>
@@ -18,16 +18,16 @@ namespace gpuman::keeper {
 
 class ControlServer {
  public:
-  // The answer to a command: nothing, or why not.
+  // Carries out a command. The error says why it was refused.
   using Handler = std::function<base::Result<>(const Command&)>;
   using State = std::function<Hello()>;
 
-  // Listens at JOB_DIR/control (mode 0600), replacing what lies there: the caller holds the job's lock. Its
-  // descriptors are added to and taken from `epoll_fd`; any event on them means Drain.
+  // Listens at JOB_DIR/control (mode 0600) and replaces what lies there: the caller holds the job's lock. The
+  // server adds its descriptors to `epoll_fd`; on any event of theirs the caller calls Drain.
   static base::Result<ControlServer> Listen(const std::filesystem::path& job_dir, int epoll_fd);
 
-  // Accepts and reads everything that has been sent so far. The answers wait for SendReplies, so that one is
-  // only given once what was ordered is on disk.
+  // Accepts and reads everything that has been sent so far. The answers wait for SendReplies, so that the
+  // keeper gives one only when what was ordered is on disk.
   void Drain(const State& state, const Handler& handler);
 
   void SendReplies();
@@ -36,13 +36,13 @@ class ControlServer {
  private:
   struct Connection {
     base::Fd fd;
-    bool agreed = false;  // on a version
+    bool agreed = false;  // a version was agreed on
     std::vector<Reply> replies;
   };
 
   ControlServer(base::Fd listener, int epoll_fd) : listener_(std::move(listener)), epoll_fd_(epoll_fd) {}
   void Accept(const State& state);
-  // False: the connection is to be closed.
+  // False: the connection has to be closed.
   bool ReadFrom(Connection& connection, const Handler& handler);
   bool Answer(Connection& connection, std::string_view packet, const Handler& handler);
 

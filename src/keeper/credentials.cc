@@ -22,7 +22,7 @@ void ApplyLimit(const ResourceLimit& limit, std::vector<std::string>& notes) {
   const rlimit wanted{limit.soft, limit.hard};
   if (::setrlimit(resource, &wanted) == 0) return;
   const int error = errno;
-  // As much of it as may be had.
+  // Takes as much of the limit as is allowed.
   rlimit now{};
   if (::getrlimit(resource, &now) == 0) {
     now.rlim_max = std::min(now.rlim_max, limit.hard);
@@ -34,7 +34,7 @@ void ApplyLimit(const ResourceLimit& limit, std::vector<std::string>& notes) {
                               std::strerror(error), Readable(now.rlim_cur), Readable(now.rlim_max)));
 }
 
-// ENOENT, EACCES or 0: can this file be executed by the user we are?
+// Whether the user of this process can execute the file: 0, or an errno such as ENOENT or EACCES.
 int Executable(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return errno;

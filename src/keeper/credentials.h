@@ -11,7 +11,7 @@
 
 namespace gpuman::keeper {
 
-// A step of the set-up that failed: where, errno, and a sentence.
+// A step of the set-up that failed: its name, errno, and a sentence.
 struct SetupError {
   std::string stage;
   int error_number = 0;
@@ -21,14 +21,14 @@ using SetupResult = tl::expected<void, SetupError>;
 // "DOING: what the system says of `error`" (an errno).
 tl::unexpected<SetupError> SetupFailed(std::string stage, int error, std::string_view doing);
 
-// Limits, priority and OOM score; what cannot be set becomes a note. Before the user is taken on, since
-// raising needs root.
+// Sets limits, priority and OOM score; what cannot be set becomes a note. Call it before TakeIdentity, since
+// raising a limit needs root.
 void ApplyLimits(const Spec& spec, std::vector<std::string>& notes);
 
-// Groups, gid, uid, for good. A keeper that is not root can only stay who it is.
+// Sets groups, gid and uid, for good. A keeper that is not root can only stay the user that it is.
 SetupResult TakeIdentity(const Spec& spec);
 
-// As that user: the working directory.
+// Enters the working directory; call it as the job's user.
 SetupResult EnterDirectory(const Spec& spec);
 
 // The file to execute: `name` itself when it holds a '/', else the first executable file of that name in the

@@ -1,4 +1,4 @@
-// Whatever a file or a packet holds, the keeper's parsers return; what they accept reads the same once
+// The keeper's parsers return whatever a file or a packet holds; what they accept reads the same after it was
 // written.
 #include <cstdint>
 #include <cstdlib>

@@ -40,7 +40,7 @@ Names Missing(const Path& file, const Names& controllers) {
   return missing;
 }
 
-// systemd marks what it hands over (systemd.resource-control(5), Delegate=).
+// systemd marks the cgroups that it delegates (systemd.resource-control(5), Delegate=).
 bool IsDelegated(const Path& cgroup) {
   const auto marked = [&](const char* name) {
     char value = 0;
@@ -49,7 +49,7 @@ bool IsDelegated(const Path& cgroup) {
   return marked("user.delegate") || marked("trusted.delegate");
 }
 
-// Children of `cgroup` have the controllers from now on.
+// Makes `cgroup` hand the controllers down to its children.
 Result<> HandDown(const Path& cgroup, const Names& controllers) {
   const Path file = cgroup / "cgroup.subtree_control";
   const auto missing = Missing(file, controllers);
@@ -60,7 +60,8 @@ Result<> HandDown(const Path& cgroup, const Names& controllers) {
   return base::WriteControl(file, fmt::format("+{}", fmt::join(missing, " +")));
 }
 
-// `gpuman` below a cgroup that hands the controllers down.
+// Makes `gpuman` below `cgroup`, which has the controllers in its subtree_control, and makes it hand them
+// down.
 Result<Path> ParentBelow(const Path& cgroup, const Names& controllers) {
   const Path parent = cgroup / "gpuman";
   GPUMAN_TRY(base::MakeDirectories(parent));
@@ -106,7 +107,7 @@ Result<Path> FindLimitingParent(const Path& own, const Path& top, const Names& c
 
 Result<> LimitMemory(const Path& cgroup, std::optional<base::Bytes> limit) {
   const std::string bytes = limit ? std::to_string(limit->count) : "max";
-  // Neither is there in every kernel; without swap accounting there is no swap to be counted.
+  // Some kernels lack these files; without swap accounting no swap counts.
   (void)Write(cgroup, "memory.oom.group", "1").has_value();
   (void)Write(cgroup, "memory.swap.max", limit ? "0" : "max").has_value();
   return Write(cgroup, "memory.max", bytes);
@@ -207,7 +208,7 @@ HostHold PlanHostLimits(const HostLimits& limits, const Result<Path>& own, const
     hold.processors = with_processors;
   };
   find(memory, processors);
-  // One is better than none; memory first, which nothing else can hold.
+  // One is better than none. Memory comes first, because nothing else can hold it.
   if (hold.parent.empty() && memory && processors) find(true, false);
   if (hold.parent.empty() && memory && processors) find(false, true);
   if (memory && !hold.memory)

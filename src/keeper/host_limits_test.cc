@@ -16,13 +16,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Path = std::filesystem::path;
 
-// Files as in a cgroup v2 tree. What the kernel would do with what is written into them it does not do: a
-// directory has the controllers that the test gives it.
+// Files as in a cgroup v2 tree. They do not act as the kernel does on what is written into them: a directory
+// has the controllers that the test gives it.
 class Tree {
  public:
   explicit Tree(const Path& root) : root_(root) {}
 
-  // Its own controllers, and those it hands down.
+  // `controllers`: those that the cgroup has.
   Path Add(const std::string& name, const std::string& controllers, const std::string& handed_down) {
     const Path cgroup = root_ / name;
     std::filesystem::create_directories(cgroup);
@@ -47,7 +47,7 @@ class HostLimitsTest : public ::testing::Test {
 TEST_F(HostLimitsTest, TakesTheNearestThatHandsTheControllersDown) {
   tree_.Add(".", "cpu memory", "cpu memory");
   tree_.Add("system.slice", "cpu memory", "cpu memory pids");
-  // A service with processes of its own in it cannot hand anything down, and has nothing that says it may.
+  // A service that holds processes cannot hand controllers down, and it is not marked as delegated.
   const Path own = tree_.Add("system.slice/gpumand.service", "pids", "");
   const Path parent = tree_.Add("system.slice/gpuman", "cpu memory", "");
   EXPECT_EQ(FindLimitingParent(own, dir_.path(), {"memory", "cpu"}).value(), parent);
@@ -100,7 +100,7 @@ TEST_F(HostLimitsTest, HoldsProcessorsWhereOnlyThoseCanBeHeldAndSaysSo) {
   EXPECT_THAT(hold.notes, ElementsAre(HasSubstr("not limited to 8GiB: ")));
 }
 
-// cgroup v1 alone, a hybrid tree whose controllers belong to v1, a tree mounted read-only, one that vanished.
+// cgroup v1 alone, a hybrid tree whose controllers belong to v1, a tree that vanished.
 TEST_F(HostLimitsTest, SaysWhyMemoryCannotBeLimited) {
   const HostLimits memory{base::GiB(8), 0};
   const base::Result<Path> none = base::Fail(base::ErrorCode::kNotSupported, "no cgroup v2 tree");

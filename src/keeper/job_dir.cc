@@ -30,14 +30,14 @@ bool TryLock(int fd) {
 
 std::string HolderText(base::ProcessId id) { return fmt::format("{} {}\n", id.pid, id.start_time); }
 
-// The keeper named in the lock file. A killed keeper's child, on its way to execve, holds the lock a little
-// longer than the keeper lived: then the name is that of a dead process.
+// Whether the keeper named in the lock file lives. The child of a killed keeper, on its way to execve, holds
+// the lock a little longer than the keeper lives: then the lock file names a dead process.
 bool HolderLives(const std::filesystem::path& path) {
   const auto text = base::ReadFile(path, 128);
   if (!text) return true;
   int pid = 0;
   unsigned long long start = 0;
-  if (std::sscanf(text->c_str(), "%d %llu", &pid, &start) != 2) return true;  // being written
+  if (std::sscanf(text->c_str(), "%d %llu", &pid, &start) != 2) return true;  // it is being written
   return base::IsAlive({pid, start});
 }
 
@@ -67,7 +67,7 @@ base::Result<base::Fd> TakeLock(const std::filesystem::path& job_dir) {
   }
   const std::string text = HolderText(base::SelfId());
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) {
-    // A full disk: the lock itself holds, only the wait above loses its hint.
+    // The disk is full: the lock itself holds, only the wait above loses its hint.
   }
   return fd;
 }

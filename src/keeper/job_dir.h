@@ -17,11 +17,11 @@ inline constexpr const char* kControlSocket = "control";
 
 base::Result<base::Fd> OpenDirectory(const std::filesystem::path& directory);
 
-// The address of DIRECTORY/control by way of /proc/self/fd, so that it fits whatever the path's length.
+// The address of DIRECTORY/control through /proc/self/fd, so that it fits whatever the path's length.
 sockaddr_un ControlAddress(int directory_fd);
 
-// An open-file-description lock: it belongs to the descriptor and its copies in forked children, and looking
-// at it (LockHeld) takes nothing. kConflict when another holds it.
+// Takes an open-file-description lock: it belongs to the descriptor and its copies in forked children.
+// LockHeld looks at it and takes nothing. kConflict when another process holds it.
 base::Result<base::Fd> TakeLock(const std::filesystem::path& job_dir);
 bool LockHeld(const std::filesystem::path& job_dir);
 

@@ -21,8 +21,8 @@ constexpr std::size_t kCrcDigits = 8;
 constexpr std::size_t kPiece = 1u << 20;
 constexpr std::size_t kLongestLine = 4u << 20;  // far more than a record takes
 
-// The record of one line without its newline, or nullopt when the line cannot be trusted. A record of a kind
-// that only a later version knows is trusted and skipped by the caller: `known` is then false.
+// The record of one line without its newline; nullopt when the line cannot be trusted, or when only a later
+// version knows its kind. In the second case `known` is false, and the caller skips the record.
 std::optional<JournalRecord> DecodeLine(std::string_view line, bool& known) {
   known = true;
   if (line.size() <= kCrcDigits || line[kCrcDigits] != ' ') return std::nullopt;
@@ -56,7 +56,7 @@ Part ReadLines(std::string_view text, const std::function<void(JournalRecord)>& 
   }
 }
 
-// Whether `text` sets what `later` does not; then that has it too.
+// Whether `text` sets a setting that `later` does not set; copies such settings into `later`.
 bool SaysMore(const std::string& text, UpdateSettings& later) {
   const auto earlier = ParseSettings(text);
   if (!earlier) return false;
@@ -122,7 +122,7 @@ void ApplyBody(JobHistory& history, const JournalRecord&, const RestartScheduled
   history.in_a_row = body.in_a_row;
 }
 
-// A run ends with its keeper, and the next one has its whole time.
+// Nothing to keep: a run ends with its keeper, and the next run has its whole time.
 void ApplyBody(JobHistory&, const JournalRecord&, const ClockPaused&) {}
 
 void ApplyBody(JobHistory& history, const JournalRecord&, const SettingsChanged& body) {
@@ -187,20 +187,20 @@ base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
 
 std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records, std::uint64_t stored) {
   std::set<std::uint64_t> needed;
-  std::set<std::size_t> kinds;    // of which the last one was seen
-  std::set<RunNumber> refused;    // by execve
-  std::optional<RunNumber> last;  // run
+  std::set<std::size_t> kinds;    // kinds of which the last record was seen
+  std::set<RunNumber> refused;    // runs that execve refused
+  std::optional<RunNumber> last;  // the last run
   bool has_ran = false;
-  UpdateSettings settings;  // what later records say of them
+  UpdateSettings settings;  // what later records set
   for (auto it = records.rbegin(); it != records.rend(); ++it) {
-    bool keep = it->seq > stored || it == records.rbegin();  // numbers go on behind the last
+    bool keep = it->seq > stored || it == records.rbegin();  // numbers go on after the last one
     const auto of_run = [&](RunNumber run) {
       if (!last) last = run;
       keep = keep || run == *last;
     };
     if (const auto* started = std::get_if<RunStarted>(&it->body)) {
       of_run(started->run);
-      // Whether one ever ran is asked when one cannot be started.
+      // A keeper asks whether a run ever began when one cannot be started.
       if (!refused.contains(started->run)) keep = !std::exchange(has_ran, true) || keep;
     } else if (const auto* failed = std::get_if<StartFailed>(&it->body)) {
       refused.insert(failed->run);

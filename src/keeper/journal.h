@@ -1,9 +1,10 @@
-// What happened to a job, as its keeper wrote it down: STATE/jobs/ID/journal.
+// What a keeper writes down of a job: STATE/jobs/ID/journal.
 //
-// Text, one record a line, appended to: 8 hex digits of CRC-32C, a space, JSON, a newline. A record that
-// could not be trusted to a line (torn by a crash, altered) ends the readable part. docs/keeper.md has every
-// field. The reader takes no lock and may read while a keeper writes. Old records go when a daemon has them
-// in its store, so that a job that is restarted for years has no journal of years. Values; thread-compatible.
+// Text, one record a line, appended: 8 hex digits of CRC-32C, a space, JSON, a newline. The first line that
+// cannot be trusted (torn by a crash, altered) ends the readable part. docs/keeper.md has every field. The
+// reader takes no lock and may read while a keeper writes. The keeper removes old records when a daemon has
+// them in its store, so that the journal of a job that is restarted for years stays short. Values;
+// thread-compatible.
 #pragma once
 
 #include <chrono>
@@ -32,7 +33,7 @@ struct Reason {
   friend bool operator==(const Reason&, const Reason&) = default;
 };
 
-// A keeper took charge. More than one: the earlier ones were killed or told to end with the machine.
+// A keeper took charge. If there are several, the earlier keepers were killed or left at a shutdown.
 struct KeeperStarted {
   base::ProcessId keeper;
   std::string boot_id;           // process ids mean something only within one boot
@@ -68,35 +69,35 @@ struct Usage {
   friend bool operator==(const Usage&, const Usage&) = default;
 };
 
-// The main process of the run ended; its children may live on until the record that follows.
+// The main process of the run ended; its children may live on until the next record.
 struct RunEnded {
   RunNumber run = 0;
-  EndKind kind = EndKind::kUnknown;  // unknown: its keeper was killed, nobody saw the status
+  EndKind kind = EndKind::kUnknown;  // unknown: the keeper was killed, nobody saw the status
   int code = 0;                      // exit status or signal number
   bool core_dumped = false;
   base::Millis lasted{0};         // monotonic; 0 when unknown
   Usage usage;                    // of the process and the children it waited for
-  std::optional<Reason> ordered;  // somebody had announced that this run was about to be ended
+  std::optional<Reason> ordered;  // the reason that was announced before the end
   friend bool operator==(const RunEnded&, const RunEnded&) = default;
 };
 
-// From here on no restart: the job ends as soon as its processes have.
+// The job ends as soon as its processes have ended; no run follows.
 struct StopOrdered {
   Reason reason;
   friend bool operator==(const StopOrdered&, const StopOrdered&) = default;
 };
 
 struct RestartScheduled {
-  RunNumber run = 0;  // the coming one
+  RunNumber run = 0;  // the next run
   base::Millis delay{0};
   std::uint32_t in_a_row = 0;
   std::optional<Reason> ordered;  // empty: the restart policy
   friend bool operator==(const RestartScheduled&, const RestartScheduled&) = default;
 };
 
-// A restart was ordered while a run was under way: once nothing of it is left the next run starts, whatever
-// the policy says and whichever keeper is there then. The RestartScheduled that follows carries it out; a
-// stop takes it back.
+// A restart was ordered during a run: once nothing of the run is left the next one starts, whatever the
+// policy says and whichever keeper is there then. The RestartScheduled that follows carries the order out; a
+// stop cancels it.
 struct RestartOrdered {
   Reason reason;
   friend bool operator==(const RestartOrdered&, const RestartOrdered&) = default;
@@ -108,13 +109,13 @@ struct SettingsChanged {
   friend bool operator==(const SettingsChanged&, const SettingsChanged&) = default;
 };
 
-// The clock of the time limit stands still from here on, or goes on.
+// The clock of the time limit stops here, or goes on.
 struct ClockPaused {
   bool paused = false;
   friend bool operator==(const ClockPaused&, const ClockPaused&) = default;
 };
 
-// Last record: no process of the job is left and none will be started.
+// The last record: no process of the job is left and none will be started.
 struct JobEnded {
   RunNumber last_run = 0;  // 0: none was started
   std::string why;         // "finished", "stopped", "start_failed", "restarts_exhausted"
@@ -125,14 +126,14 @@ using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded
                                 RestartScheduled, SettingsChanged, ClockPaused, JobEnded>;
 
 struct JournalRecord {
-  std::uint64_t seq = 0;  // 1, 2, …; gaps are what is needed no more
+  std::uint64_t seq = 0;  // 1, 2, …; gaps are records that are not needed any more
   base::WallTime wall;
   base::Millis mono{0};  // CLOCK_MONOTONIC, of the boot of the last KeeperStarted
   RecordBody body;
   friend bool operator==(const JournalRecord&, const JournalRecord&) = default;
 };
 
-// One line without CRC and newline, and back. Both never throw; unknown fields are ignored.
+// A record as JSON, without CRC and newline, and back. Both never throw; unknown fields are ignored.
 std::string SerializeRecord(const JournalRecord& record);
 base::Result<JournalRecord> ParseRecord(std::string_view json);
 
@@ -141,7 +142,7 @@ std::string EncodeLine(const JournalRecord& record);
 
 struct JournalContent {
   std::vector<JournalRecord> records;
-  std::size_t valid_bytes = 0;  // length of the part the records came from
+  std::size_t valid_bytes = 0;  // length of the part that the records came from
   bool torn = false;            // something unreadable follows
 };
 JournalContent ParseJournal(std::string_view text);
@@ -149,7 +150,7 @@ JournalContent ParseJournal(std::string_view text);
 // A file that is not there reads as empty.
 base::Result<JournalContent> ReadJournal(const std::filesystem::path& job_dir);
 
-// The same a record at a time, for files of any size. An error may come after some records.
+// The same, one record at a time, for files of any size. An error may come after some records.
 struct JournalEnd {
   std::size_t valid_bytes = 0;
   bool torn = false;
@@ -157,17 +158,18 @@ struct JournalEnd {
 base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
                                     const std::function<void(JournalRecord)>& visit);
 
-// What is still needed where everything up to `stored` is in a daemon's store: all that is younger, and of
-// the rest what a later keeper goes on by. Its history is the same, but for the number of runs that are over.
+// The records that are still needed when a daemon's store has everything up to `stored`: all younger ones,
+// and of the others those that a later keeper needs. Their history is the same, except for the number of runs
+// that are over.
 std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records, std::uint64_t stored);
 
-// The story so far in one value.
+// The history of a job in one value.
 struct JobHistory {
   std::optional<KeeperStarted> keeper;  // the latest
   std::uint64_t last_seq = 0;
   RunNumber last_run = 0;             // highest number used, started or not
-  std::uint32_t runs = 0;             // commands handed to execve that did not fail there, as far as told
-  bool run_open = false;              // last_run started and no end of it is recorded
+  std::uint32_t runs = 0;             // runs whose command execve took, as far as the records tell
+  bool run_open = false;              // last_run started and its end is not recorded
   std::optional<RunStarted> started;  // of last_run
   std::optional<base::WallTime> started_at;
   base::Millis started_mono{0};
@@ -175,8 +177,8 @@ struct JobHistory {
   std::optional<RunEnded> ended;      // of last_run
   std::optional<base::WallTime> ended_at;
   std::optional<StopOrdered> stop;
-  std::optional<RestartOrdered> restart_ordered;  // and not carried out
-  std::optional<RestartScheduled> restart;        // scheduled and not begun
+  std::optional<RestartOrdered> restart_ordered;  // and not carried out yet
+  std::optional<RestartScheduled> restart;        // scheduled and not begun yet
   std::uint32_t in_a_row = 0;                     // restarts in a row, for the policy
   std::vector<std::string> settings;              // of every SettingsChanged, in order
   std::optional<JobEnded> job_ended;

@@ -12,7 +12,7 @@ namespace {
 
 using base::Millis;
 
-// One of every kind, a job that was restarted once and stopped.
+// One record of every kind, of a job that was restarted once and stopped.
 std::vector<JournalRecord> Story() {
   const std::vector<RecordBody> bodies{
       KeeperStarted{{100, 5000}, "boot", "/sys/fs/cgroup/gpuman/job-1", "key", "0.1"},
@@ -93,7 +93,7 @@ RC_GTEST_PROP(Journal, ReaderSurvivesAnyText, (const std::string& text)) {
 
 TEST(Journal, SkipsRecordsOfAKindThatALaterVersionKnows) {
   auto lines = TextOf({Story()[0]});
-  // "12345678 {...}" with a right CRC, made from a known record by way of its own encoder.
+  // "12345678 {...}" with a right CRC, made from a known record with its own encoder.
   auto later = Story()[1];
   std::string json = SerializeRecord(later);
   json.replace(json.find("\"run\"", json.find("\"t\"")), 5, "\"hop\"");
@@ -134,7 +134,7 @@ TEST(JobHistory, DoesNotCountARunThatExecveRefused) {
   EXPECT_EQ(history.failed->error_number, 8);
 }
 
-// What a later keeper goes on by.
+// What a later keeper needs.
 void ExpectSameHistory(const JobHistory& a, const JobHistory& b) {
   EXPECT_EQ(a.keeper, b.keeper);
   EXPECT_EQ(a.last_seq, b.last_seq);
@@ -152,7 +152,7 @@ void ExpectSameHistory(const JobHistory& a, const JobHistory& b) {
   EXPECT_EQ(a.job_ended, b.job_ended);
 }
 
-// Lives of a job, of all kinds of records but in an order that a keeper could write.
+// A job's records, of all kinds, in an order that a keeper could write.
 std::vector<JournalRecord> AnyStory() {
   std::vector<JournalRecord> records;
   const auto add = [&](RecordBody body) {

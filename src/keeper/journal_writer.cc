@@ -21,7 +21,7 @@ off_t SizeOf(int fd) {
   return ::fstat(fd, &status) == 0 ? status.st_size : 0;
 }
 
-// A file system without the call gives no promise for a full disk; nothing else changes.
+// A file system without fallocate gives no promise for a full disk; nothing else changes.
 void Reserve(int fd) { (void)::fallocate(fd, FALLOC_FL_KEEP_SIZE, SizeOf(fd), kReserve); }
 
 base::Result<> CutTorn(int fd, const JournalEnd& end) {
@@ -30,7 +30,7 @@ base::Result<> CutTorn(int fd, const JournalEnd& end) {
   return {};
 }
 
-// All of `text` or nothing.
+// Writes all of `text` or nothing.
 base::Result<> AppendWhole(int fd, std::string_view text) {
   const off_t before = SizeOf(fd);
   auto written = base::WriteAll(fd, text);

@@ -1,9 +1,9 @@
-// Appends to a job's journal. One writer: whoever holds the job's lock, or its child before execve while the
-// parent holds still. Not thread-safe.
+// Appends to a job's journal. There is one writer: the process that holds the job's lock, or its child before
+// execve while the parent writes nothing. Not thread-safe.
 //
-// A record counts once it is in the file: Flush returns those that got there. What cannot be written (full
-// disk) stays queued, in order. Space for some records is kept allocated, so that an end can be written down
-// on a disk that filled up meanwhile.
+// A record counts once it is in the file: Flush returns those records. A record that cannot be written (full
+// disk) stays queued, in order. The writer keeps space for some records allocated, so that a keeper can
+// record an end on a disk that has filled up meanwhile.
 #pragma once
 
 #include <filesystem>
@@ -19,15 +19,15 @@ namespace gpuman::keeper {
 
 class JournalWriter {
  public:
-  // Reads what is there into `history` and cuts off a torn last line.
+  // Reads the records that exist into `history` and cuts off a torn last line.
   static base::Result<JournalWriter> Open(const std::filesystem::path& job_dir, const base::Clock& clock,
                                           JobHistory& history);
 
-  // Stamps the record with the time; its number comes when it is written.
+  // Stamps the record with the time; it gets its number when it is written.
   void Append(RecordBody body);
 
-  // Writes what is queued, unless held, and syncs when `sync`. Returns what was written; an error when
-  // something could not be and stays queued (Pending).
+  // Writes the queued records, unless held, and syncs when `sync`. Returns those written; an error when one
+  // could not be written and stays queued (Pending).
   struct Flushed {
     std::vector<JournalRecord> written;
     base::Result<> result;
@@ -38,9 +38,11 @@ class JournalWriter {
   // Between Hold and Release the child may write the record number NextSeq(); nothing else is written.
   void Hold() { held_ = true; }
   void Release(bool child_wrote);
-  // For a child that died without a word: cuts off what it may have torn, and returns the record it wrote.
+  // For a child that died without a report: cuts off what it may have torn, and returns the record that it
+  // wrote.
   base::Result<std::optional<JournalRecord>> ReleaseAfterLoss(const std::filesystem::path& job_dir);
-  // Leaves what is StillNeeded of the file, whole at any moment. Not while held: kConflict.
+  // Reduces the file to the records that are StillNeeded; the file is whole at any moment. kConflict while
+  // held.
   base::Result<> Shorten(const std::filesystem::path& job_dir, std::uint64_t stored);
   std::uint64_t NextSeq() const { return next_seq_; }
   std::uint64_t LastSeq() const { return next_seq_ - 1; }
@@ -60,8 +62,8 @@ class JournalWriter {
 // A record stamped now.
 JournalRecord Stamp(const base::Clock& clock, std::uint64_t seq, RecordBody body);
 
-// Writes one line to an open journal, whole or not at all, and syncs it. Failing to sync is no error: the
-// line is there unless the machine goes down.
+// Writes one line to an open journal, whole or not at all, and syncs it. It is no error when the sync fails:
+// the line is lost only if the machine goes down.
 base::Result<> WriteRecord(int fd, const JournalRecord& record);
 
 }  // namespace gpuman::keeper

@@ -1,4 +1,4 @@
-// Reading and writing the keeper's JSON without exceptions: absent, mistyped and out-of-range values become
+// Reads and writes the keeper's JSON without exceptions: an absent, mistyped or out-of-range value becomes
 // one error that names the field. Strings may hold any bytes: what is not UTF-8 is written as {"hex":"…"}.
 #pragma once
 

@@ -29,7 +29,7 @@ base::Result<base::Fd> TakeSignals() {
   no_stops.sa_handler = SIG_DFL;
   no_stops.sa_flags = SA_NOCLDSTOP;
   ::sigaction(SIGCHLD, &no_stops, nullptr);
-  // A file size limit of the daemon's is not to end the keeper.
+  // The keeper must not end by a file size limit that it has from the daemon.
   ::signal(SIGXFSZ, SIG_IGN);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
@@ -51,7 +51,7 @@ base::Result<> Watch(const base::Fd& epoll, const base::Fd& fd) {
   return {};
 }
 
-// The job's user may open its own stdout again (/dev/stdout): the pipe is made that user's.
+// The job's user may open its own stdout again (/dev/stdout), so the pipe is given to that user.
 base::Result<> MakeOutputPipe(const Spec& spec, base::Fd& out, base::Fd& in) {
   std::array<int, 2> fds{};
   if (::pipe2(fds.data(), O_CLOEXEC) != 0) return base::FailSystem(errno, "making the output pipe");
@@ -72,7 +72,7 @@ base::Result<std::filesystem::path> MakeJobCgroup(const Spec& spec, const std::f
   return MakeCgroup(parent, fmt::format("job-{}-{}", spec.job_id, key.substr(0, 8)));
 }
 
-// The cgroup of the job, and with it what the job may have of the host.
+// Makes the cgroup of the job and sets the job's limits of the host there.
 void MakeCgroup(KeeperResources& resources) {
   const HostLimits& limits = resources.spec.host;
   HostHold hold;
@@ -102,8 +102,8 @@ void MakeCgroup(KeeperResources& resources) {
   resources.pin_processors = limits.cpus > 0 && !by_cgroup;
 }
 
-// A machine short of memory is to end the job, not the one who writes down that it ended. The child starts
-// from what was before.
+// When the machine is short of memory, the kernel is to end the job and not the keeper that records its end.
+// The child starts from the value before.
 void ProtectFromOomKiller(Spec& spec) {
   if (::geteuid() != 0) return;
   auto before = base::ReadFile("/proc/self/oom_score_adj", 32);
@@ -166,7 +166,7 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Cl
   resources.journal.Append(
       KeeperStarted{resources.tree.keeper, boot_id, cgroup, resources.key, GPUMAN_VERSION});
   ready();
-  // Synced together with the start of the run.
+  // A first run's start is synced together with this record.
   (void)resources.journal.Flush(/*sync=*/history.last_run > 0);
   Supervisor(std::move(resources), clock, table).Run(history, same_boot);
   if (!cgroup.empty()) RemoveCgroup(cgroup);

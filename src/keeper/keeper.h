@@ -1,4 +1,4 @@
-// One keeper from lock to end: the whole of gpuman-keeper but its command line.
+// The whole life of one keeper, from lock to end: all of gpuman-keeper but its command line.
 #pragma once
 
 #include <filesystem>
@@ -10,15 +10,16 @@
 
 namespace gpuman::keeper {
 
-// Takes charge of the job in `job_dir`: writes the end of what an earlier keeper left, runs the command, goes
-// on until the job has ended. `ready` is called once when it listens for commands, before the command starts.
-// Returns the exit status for the process (client.h: kExit…); errors come before `ready`. Blocks signals and
-// makes the process a child subreaper, for good: for a process of its own, with one thread.
+// Takes charge of the job in `job_dir`: records the end of what an earlier keeper left, runs the command, and
+// goes on until the job has ended. Calls `ready` once, when it listens for commands and before the command
+// starts. Returns the exit status for the process (client.h: kExit…); errors come before `ready`. Blocks
+// signals and makes the process a child subreaper, for good: call it in a process of its own that has one
+// thread.
 base::Result<int> KeepJob(const std::filesystem::path& job_dir, const base::Clock& clock,
                           const base::ProcessTable& table, const std::function<void()>& ready);
 
-// Runs `work` in a child in a session of its own and returns when it calls its argument or ends: 0, or the
-// status it ended with. The child's stderr is closed then. Returns in the child too, with work's status.
+// Runs `work` in a child in a session of its own. Returns 0 when `work` calls its argument, or the child's
+// status when it ends. The child's stderr is closed then. Returns in the child too, with work's status.
 int Detach(const std::function<int(const std::function<void()>& ready)>& work);
 
 }  // namespace gpuman::keeper

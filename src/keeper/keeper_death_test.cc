@@ -1,4 +1,4 @@
-// What becomes of a job whose keeper is killed, and of processes that try to get away.
+// What becomes of a job whose keeper is killed, and of processes that try to escape.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ class KeeperDeathTest : public KeeperTest {
     ASSERT_TRUE(base::SendSignal(keeper, SIGKILL));
     AwaitTrue([&] { return !KeeperLives(job_dir_); });
   }
-  // A shell command that puts a process out of reach of session, group and parent, and writes down its pid.
+  // A shell command that makes a process leave its session, group and parent, and write its pid to a file.
   std::string Daemonise() const {
     return "(setsid sh -c 'echo $$ > " + (dir_.path() / "daemon").string() + "; exec sleep 1000' &) ; ";
   }
@@ -138,7 +138,7 @@ TEST_F(KeeperDeathTest, SigtermEndsTheRunAndALaterKeeperGoesOn) {
   AwaitEnd();
 }
 
-// At any moment: what ran is what is written down.
+// The keeper is killed at any moment: the journal records what ran.
 TEST_F(KeeperDeathTest, BooksAreRightWheneverTheKeeperIsKilled) {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
@@ -153,7 +153,7 @@ TEST_F(KeeperDeathTest, BooksAreRightWheneverTheKeeperIsKilled) {
     AwaitTrue([&] { return !KeeperLives(job_dir_); });
     ASSERT_TRUE(Spawn());
     const auto history = AwaitEnd();
-    // A command that was handed to execve and killed before it did anything has run, as far as one can know.
+    // A command that was handed to execve and killed before it did anything counts as a run.
     const auto marks = FileText(count).size() / 2;
     EXPECT_EQ(history.runs, 1u) << round;
     EXPECT_LE(marks, 1u) << round;
@@ -187,7 +187,7 @@ TEST_P(TreeTest, MembersAreEverythingBelowTheKeeper) {
   EXPECT_TRUE(is_member(*daemon));
   EXPECT_TRUE(is_member(main));
   EXPECT_FALSE(is_member(tree.keeper));
-  // A tree whose keeper's pid belongs to another process has nobody but its cgroup.
+  // The keeper's pid belongs to another process: only the cgroup could name members, and there is none.
   EXPECT_TRUE(Members({{tree.keeper.pid, tree.keeper.start_time + 1}, {}}, processes_).empty());
   ASSERT_TRUE(Order(StopJob{}));
   AwaitEnd();
@@ -226,7 +226,7 @@ TEST_P(TreeTest, KillTreeBeatsAForkBomb) {
   const auto tree = Tree();
   AwaitTrue([&] { return Members(tree, processes_).size() >= 70; });
   ASSERT_TRUE(Order(AnnounceReason{1, {"memory_limit", ""}, false}));
-  // One call has its patience; on a machine that is busy otherwise the next goes on where it stopped.
+  // One call has a time limit; on a machine that is otherwise busy the next one goes on where it stopped.
   AwaitTrue([&] { return KillTree(tree, processes_).complete; });
   const auto history = AwaitEnd();
   EXPECT_EQ(history.ended->code, SIGKILL);

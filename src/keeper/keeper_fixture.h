@@ -42,7 +42,7 @@ class KeeperTest : public ::testing::Test {
   }
 
   ~KeeperTest() override {
-    // Whatever a failed test left: the keeper's death takes the job along.
+    // Ends what a failed test left: the job dies with its keeper.
     const auto history = History();
     if (history.keeper && !history.job_ended) {
       KillTree({history.keeper->keeper, history.keeper->cgroup}, base::ProcFs());
@@ -72,7 +72,7 @@ class KeeperTest : public ::testing::Test {
     return content ? Summarize(content->records) : JobHistory{};
   }
 
-  // Waits until the history is as `wanted`; wakes with the records the keeper sends.
+  // Waits until the history is as `wanted`; looks again whenever the keeper sends a record.
   JobHistory Await(const std::function<bool(const JobHistory&)>& wanted) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     auto connection = KeeperConnection::Connect(job_dir_);

@@ -1,5 +1,5 @@
-// A process that forks as fast as it can, ignores polite signals and leaves its session now and then. For a
-// user with a limit on processes: it does not end by itself.
+// A process that forks as fast as it can, ignores SIGTERM and leaves its session now and then. For a user
+// with a limit on processes: it does not end by itself.
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>

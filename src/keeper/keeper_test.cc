@@ -1,4 +1,4 @@
-// The real keeper with real commands.
+// Runs the real keeper with real commands.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST_F(KeeperTest, GivesTheCommandItsSurroundings) {
   Start();
   const auto history = AwaitEnd();
   const auto pid = std::to_string(history.started->process.pid);
-  // A total line, 0, 1, 2 and the listing's own descriptor.
+  // The 5 lines of the listing: a total line, 0, 1, 2 and the listing's own descriptor.
   EXPECT_EQ(Log(), (dir_.path() / "here").string() + "\n0027\nred\n99\n0\n3\n5\nsame\n" + pid + "\n" + pid +
                        "\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST_F(KeeperTest, LimitThatCannotBeRaisedIsANote) {
-  // Beyond what the kernel allows anybody (fs.nr_open).
+  // More than the kernel allows anybody (fs.nr_open).
   spec_.limits = {{RLIMIT_NOFILE, 1ull << 40, 1ull << 40}};
   Shell("exit 0");
   Start();
@@ -217,7 +217,7 @@ TEST_F(KeeperTest, AnnouncedReasonIsInTheExitRecord) {
     const auto history = AwaitRun();
     auto connection = KeeperConnection::Connect(job_dir_);
     ASSERT_TRUE(connection);
-    // No waiting for the answer: the signal follows at once, as the guard does it.
+    // The test does not wait for the answer: the signal follows at once, as from the guard.
     ASSERT_TRUE(connection->Send(AnnounceReason{1, {"memory_limit", "600MiB of 512MiB"}, false}));
     ASSERT_TRUE(base::SendSignal(history.started->process, SIGKILL));
     const auto end = AwaitEnd();
@@ -305,7 +305,7 @@ TEST_F(KeeperTest, TellsANewConnectionWhereItStandsAndThenWhatHappens) {
   Shell("sleep 1000");
   Start();
   AwaitRun();
-  ASSERT_TRUE(Order(UpdateSettings{}));  // answered once the keeper knows that the command was executed
+  ASSERT_TRUE(Order(UpdateSettings{}));  // the keeper answers once it knows that the command was executed
   for (int round = 0; round < 3; ++round) {
     auto connection = KeeperConnection::Connect(job_dir_);
     ASSERT_TRUE(connection);
@@ -335,8 +335,8 @@ TEST_F(KeeperTest, TellsANewConnectionWhereItStandsAndThenWhatHappens) {
   EXPECT_EQ(pushed, (std::vector<std::uint64_t>{4, 5, 6}));  // stop, exit, end
 }
 
-// A run whose start is in the journal before its keeper knows: the keeper is stopped on a child that waits
-// for its input, which is then let go.
+// A run whose start is in the journal before its keeper knows of it: the keeper is stopped while the child
+// waits for its input, which the test then gives.
 class StartUnknownToItsKeeperTest : public KeeperTest {
  protected:
   void StartUnknown() {

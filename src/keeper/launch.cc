@@ -31,8 +31,8 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// The forked child. Reports to the keeper by lines on a close-on-exec pipe: the RunStarted record, or the
-// StartFailed; nothing but the end of the pipe when execve worked.
+// The forked child. It reports to the keeper by lines on a close-on-exec pipe: the RunStarted record, or the
+// StartFailed. When execve worked, the keeper sees only the end of the pipe.
 class Child {
  public:
   Child(const LaunchRequest& request, const base::Clock& clock, pid_t keeper, int report_fd)
@@ -61,13 +61,13 @@ class Child {
     ApplyLimits(request_.spec, notes_);
     ::umask(request_.spec.umask & 0777);
     if (auto taken = TakeIdentity(request_.spec); !taken) return taken;
-    // A change of user takes the tie away.
+    // The kernel clears the tie when the user changes.
     if (auto tied = TieToKeeper(); !tied) return tied;
     if (auto entered = EnterDirectory(request_.spec); !entered) return entered;
     return OpenFiles();
   }
 
-  // By the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
+  // Uses the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
   static void ResetSignals() {
     constexpr std::size_t kKernelSetSize = 8;
     const std::array<unsigned long, 8> kDefault{};  // handler SIG_DFL, no flags, empty mask
@@ -75,7 +75,7 @@ class Child {
       ::syscall(SYS_rt_sigaction, signal, kDefault.data(), nullptr, kKernelSetSize);
   }
 
-  // SIGKILL when the keeper dies: no run without somebody who learns how it ended.
+  // SIGKILL when the keeper dies: no run goes on without a process that learns how it ended.
   SetupResult TieToKeeper() {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
       return SetupFailed("setup", errno, "tying the job to its keeper");
@@ -106,7 +106,7 @@ class Child {
     return {};
   }
 
-  // As the job's user, in its directory.
+  // Runs as the job's user, in its directory.
   SetupResult OpenFiles() {
     const Spec& spec = request_.spec;
     if (auto made = MakeScript(); !made) return made;
@@ -120,7 +120,8 @@ class Child {
     return OpenAs(2, spec.standard_error, O_WRONLY | O_CREAT | O_APPEND);
   }
 
-  // In memory, so that nothing is left of it and nobody changes it; open for the interpreter alone to read.
+  // Keeps the script in memory, so that nothing of it remains and nobody changes it; only the interpreter has
+  // it open.
   SetupResult MakeScript() {
     if (request_.spec.script.empty()) return {};
     const int fd = ::memfd_create("script", 0);
@@ -161,12 +162,12 @@ class Child {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::execve(file->c_str(), argv.data(), envp.data());
     int error = errno;
-    if (error == ENOEXEC) {  // a script without "#!", as the shell and execvp treat it
+    if (error == ENOEXEC) {  // a script without "#!": the shell and execvp do the same
       argv[0] = file->data();
       argv.insert(argv.begin(), const_cast<char*>("sh"));
       ::execve("/bin/sh", argv.data(), envp.data());
     }
-    // The file itself was found a moment ago.
+    // The file itself existed a moment ago.
     const char* hint = error == ENOENT ? " (the interpreter it asks for is missing)" : "";
     return {"exec", error, fmt::format("executing {}: {}{}", *file, std::strerror(error), hint)};
   }

@@ -19,13 +19,13 @@ namespace gpuman::keeper {
 struct LaunchRequest {
   const Spec& spec;
   RunNumber run = 0;
-  std::vector<std::string> extra_environment;  // laid over the spec's
+  std::vector<std::string> extra_environment;  // replaces variables of the spec
   std::filesystem::path cgroup;                // empty: none
-  std::vector<int> processors;                 // to run on alone; empty: as it comes
+  std::vector<int> processors;                 // the only ones it runs on; empty: no restriction
   int output_fd = -1;                          // becomes stdout and stderr
   int journal_fd = -1;                         // where the child writes its RunStarted
   std::uint64_t seq = 0;                       // its number there
-  std::vector<std::string> notes;              // to go into that record, before the child's own
+  std::vector<std::string> notes;              // go into that record, before the child's own
 };
 
 // A child on its way to execve.
@@ -34,11 +34,11 @@ class Launching {
   static base::Result<Launching> Start(const LaunchRequest& request, const base::Clock& clock);
 
   pid_t pid() const { return pid_; }
-  // Readable when Poll has something to learn.
+  // Readable when Poll has something to read.
   int fd() const { return report_.get(); }
 
-  // True when the way has ended: `started` set and `failed` not: the command was handed to execve. `failed`
-  // set: it was not executed (both: execve refused it). Neither: the child died on the way.
+  // True when the launch is over. `started` set and `failed` not: the command was handed to execve. `failed`
+  // set: it was not executed (both: execve refused it). Neither: the child died before.
   bool Poll();
   const std::optional<JournalRecord>& started() const { return started_; }
   const std::optional<StartFailed>& failed() const { return failed_; }

@@ -42,7 +42,7 @@ void OutputLog::Write(std::string_view data) {
       const std::uint64_t room = size_ < limit ? limit - size_ : limit;
       if (piece.size() > room) {
         piece = data.substr(0, static_cast<std::size_t>(room));
-        // Between lines where there is a line end to be found.
+        // Cuts after a line where the piece holds a line end.
         if (const auto newline = piece.rfind('\n'); newline != std::string_view::npos)
           piece = piece.substr(0, newline + 1);
         else if (size_ > 0 && at_line_start_) {
@@ -70,7 +70,7 @@ void OutputLog::SetLimits(base::Bytes size_limit, std::uint32_t rotations) {
   settings_.rotations = rotations;
 }
 
-// What goes into a file without a name nobody can read, and it takes room on the disk all the same.
+// Closes a deleted file: nobody could read what goes into it, and it would take room on the disk.
 void OutputLog::LeaveDeleted() {
   struct stat status {};
   if (!fd_.ok() || ::fstat(fd_.get(), &status) != 0 || status.st_nlink > 0) return;
@@ -117,7 +117,7 @@ void OutputLog::Rotate() {
   bool moved = settings_.rotations > 0;
   for (std::uint32_t number = settings_.rotations; number > 0; --number)
     if (::rename(Part(number - 1).c_str(), Part(number).c_str()) != 0 && errno != ENOENT) moved = false;
-  // Nowhere to keep it: the limit holds all the same.
+  // The old part cannot be kept; the limit holds all the same.
   if (moved)
     fd_.Close();
   else if (::ftruncate(fd_.get(), 0) != 0)

@@ -1,8 +1,8 @@
-// The file a job's output goes to: at most a set size, older parts kept as PATH.1, PATH.2, … It belongs to
-// the job's user. Not thread-safe.
+// The file for a job's output: it has at most a set size, and older parts are kept as PATH.1, PATH.2, … It
+// belongs to the job's user. Not thread-safe.
 //
-// Nothing that happens to the file stops the job: what cannot be written is dropped and, when the file takes
-// text again, a line says how much. One that was deleted is made anew.
+// Nothing that happens to the file stops the job: output that cannot be written is dropped and, when the file
+// takes text again, a line says how much. A file that was deleted is made anew.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@ class OutputLog {
   OutputLog(LogSettings settings, uid_t uid, gid_t gid, const base::Clock& clock)
       : settings_(std::move(settings)), uid_(uid), gid_(gid), clock_(&clock) {}
 
-  // What stands in the way of writing, to be told early; Write tries again each time.
+  // Tells early why the file cannot be written; Write tries again each time.
   base::Result<> Open();
 
   void Write(std::string_view data);

@@ -17,13 +17,13 @@ namespace {
 using base::ProcessId;
 using base::ProcessInfo;
 
-// Below this many members, and as long as none appears behind our back, they are killed without being stopped
-// first: an ordinary job dies one look at the process table sooner.
+// Below this many members, and as long as no new one appears between two looks, they are killed without being
+// stopped first: an ordinary job dies one look at the process table sooner.
 constexpr std::size_t kPlainKill = 64;
 
 bool Lives(const ProcessInfo& process) { return process.state != 'Z' && process.state != 'X'; }
 
-// `find(pid)` looks a process up that only the cgroup names.
+// `find(pid)` looks up a process that only the cgroup names.
 template <typename Find>
 std::vector<ProcessInfo> MembersOf(const ProcessTree& tree, const std::vector<ProcessInfo>& listing,
                                    Find find) {
@@ -43,13 +43,13 @@ std::vector<ProcessInfo> MembersOf(const ProcessTree& tree, const std::vector<Pr
   return members;
 }
 
-// Signals every member not yet in `done`; how many those were.
+// Signals every member that is not yet in `done`, and returns how many it signalled.
 std::size_t SignalNew(const std::vector<ProcessInfo>& members, int signal, std::set<ProcessId>& done) {
   std::size_t count = 0;
   for (const auto& member : members) {
     if (!done.insert(member.id).second) continue;
     ++count;
-    (void)base::SendSignal(member.id, signal);  // ended meanwhile: as good
+    (void)base::SendSignal(member.id, signal);  // it may have ended meanwhile
   }
   return count;
 }
@@ -57,7 +57,7 @@ std::size_t SignalNew(const std::vector<ProcessInfo>& members, int signal, std::
 }  // namespace
 
 std::vector<ProcessInfo> Members(const ProcessTree& tree, const base::ProcessTable& table) {
-  // Without a keeper there is nothing below it, and the cgroup alone is asked.
+  // Without a keeper no process is below it, so only the cgroup is asked.
   const auto listing = tree.keeper == ProcessId{} ? std::vector<ProcessInfo>() : table.List();
   return MembersOf(tree, listing, [&](pid_t pid) { return table.Find(pid); });
 }

@@ -1,9 +1,9 @@
-// The messages between a keeper and whoever connects to STATE/jobs/ID/control: unix SOCK_SEQPACKET, one JSON
+// The messages between a keeper and its clients at STATE/jobs/ID/control: unix SOCK_SEQPACKET, one JSON
 // object a packet, at most kMaxPacket bytes. docs/keeper.md has every field. Pure; parsers never throw.
 //
-// Each side speaks first without waiting: the client says which versions it knows, the keeper tells its
-// state. From then on the keeper sends every journal record as it is written, and one reply for each command,
-// after what it changed is on disk.
+// Each side sends a first message without waiting: the client says which versions it knows, the keeper tells
+// its state. From then on the keeper sends every journal record as it is written, and one reply for each
+// command, after its change is on disk.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ enum class KeeperPhase {
 std::string_view ToString(KeeperPhase phase);
 std::optional<KeeperPhase> PhaseFromString(std::string_view word);
 
-// First packet of the keeper.
+// The keeper's first packet.
 struct Hello {
   int version = kProtocolVersion;  // highest the keeper knows
   std::int64_t job_id = 0;
@@ -44,7 +44,7 @@ struct Hello {
   RunNumber run = 0;
   std::optional<base::ProcessId> process;  // main process of the run
   std::uint64_t last_seq = 0;  // every record up to here is in the journal file; later ones will be sent
-  bool shortens = false;       // its journal, when it is told what is stored
+  bool shortens = false;       // it shortens its journal when it learns what is stored
 };
 
 struct Reply {
@@ -55,59 +55,59 @@ struct Reply {
 using KeeperMessage = std::variant<Hello, JournalRecord, Reply>;
 
 // Announces why the run is about to end; send it just before the signal. The first announcement of a run
-// stays. Refused (kConflict) when `run` is not the current one; 0 means whatever runs now. Held in memory:
-// where the keeper is killed as well, the end is written down without it.
+// stays. kConflict when `run` is not the current one; 0 means the current run. The keeper holds it in memory:
+// if the keeper is killed as well, the end is recorded without it.
 struct AnnounceReason {
   RunNumber run = 0;
   Reason reason;
   bool final = false;  // true: no restart after this end, whatever the policy says
 };
 
-// Signal to the whole tree, then SIGKILL after the grace. No restart afterwards.
+// The signal to the whole tree, then SIGKILL after the grace. No restart afterwards.
 struct StopJob {
   Reason reason{"stopped", ""};
   std::optional<int> signal;          // empty: the spec's
   std::optional<base::Millis> grace;  // empty: the spec's; 0: SIGKILL at once
 };
 
-// The same, then a new run at once, by a later keeper where this one ends before; a waiting job starts at
-// once. Does not count as a restart in a row.
+// The same, then a new run at once; a later keeper starts it where this one ends before. A job that waits
+// starts at once. Does not count as a restart in a row.
 struct RestartJob {
   Reason reason{"restart", ""};
   std::optional<int> signal;
   std::optional<base::Millis> grace;
 };
 
-// Stays in force for later keepers of the job. What is empty stays as it is.
+// Stays in force for later keepers of the job. An empty field changes nothing.
 struct UpdateSettings {
   std::optional<RestartPolicy> restart;
   std::optional<base::Bytes> log_size_limit;
   std::optional<std::uint32_t> log_rotations;
   std::optional<base::Millis> stop_grace;
-  std::optional<base::Millis> time_limit;  // of the run that goes on too; 0: none any more
+  std::optional<base::Millis> time_limit;  // also of the current run; 0: no limit any more
   friend bool operator==(const UpdateSettings&, const UpdateSettings&) = default;
 };
 
-// To the current run; kept where its command is just being started. kConflict: there is nobody to get it.
+// A signal to the current run; kept while its command is being started. kConflict: no process can get it.
 struct SendSignalTo {
   int signal = 0;
   bool tree = false;  // false: the main process alone
   friend bool operator==(const SendSignalTo&, const SendSignalTo&) = default;
 };
 
-// Stops the clock of the time limit, and lets it go on. For the current run, also one that is just being
+// Stops the clock of the time limit, or lets it go on. For the current run, also one that is just being
 // started; kConflict: there is none.
 struct PauseClock {
   bool paused = false;
 };
 
-// One line of gpuman's own in the job's log.
+// One line from gpuman in the job's log.
 struct WriteNote {
   std::string text;
 };
 
-// Records up to here are in the daemon's store: what of them is not needed any more may leave the journal.
-// Only to keepers whose Hello says that they shorten it.
+// Records up to here are in the daemon's store, so those that are not needed any more may leave the journal.
+// Send it only to keepers whose Hello says that they shorten it.
 struct RecordsStored {
   std::uint64_t up_to = 0;
 };
@@ -129,7 +129,7 @@ std::string SerializeMessage(const KeeperMessage& message);
 base::Result<KeeperMessage> ParseKeeperMessage(std::string_view packet);
 std::string SerializeMessage(const ClientMessage& message);
 base::Result<ClientMessage> ParseClientMessage(std::string_view packet);
-// The id of a command that could not be understood otherwise; 0 where there is none.
+// The id of a command that could not be parsed; 0 where there is none.
 std::uint64_t MessageId(std::string_view packet);
 
 // The settings alone, as SettingsChanged keeps them.

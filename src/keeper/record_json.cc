@@ -26,7 +26,7 @@ std::optional<EndKind> KindFromWord(std::string_view text) {
   return std::nullopt;
 }
 
-// One pair of functions a kind of record: Write puts the fields in, Read takes them out.
+// One pair of functions for each kind of record: Write puts the fields in, Read takes them out.
 constexpr std::string_view TypeWord(const KeeperStarted&) { return "keeper"; }
 constexpr std::string_view TypeWord(const RunStarted&) { return "run"; }
 constexpr std::string_view TypeWord(const StartFailed&) { return "start_failed"; }

@@ -1,4 +1,4 @@
-// What a new keeper finds of an earlier one that was killed: its processes and its cgroup.
+// Handles what a new keeper finds of an earlier one that was killed: its processes and its cgroup.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace gpuman::keeper {
 inline constexpr const char* kKeyVariable = "GPUMAN_JOB_KEY";
 std::string MakeKey();  // 32 random hex digits
 
-// Kills what the earlier keeper's job left, found by its cgroup and its key, and waits until it is gone, some
-// seconds at most. The earlier keeper must be dead and of this boot.
+// Kills the processes that the earlier keeper's job left, found by its cgroup and its key, and waits until
+// they are gone, some seconds at most. The earlier keeper must be dead and of this boot.
 void EndLeftoversOf(const KeeperStarted& earlier, const base::ProcessTable& table);
 
 }  // namespace gpuman::keeper

@@ -6,7 +6,7 @@
 namespace gpuman::keeper {
 namespace {
 
-// However short the policy's delays: a command that ends at once does not fill the journal at full speed.
+// However short the policy's delays are, a command that ends at once does not fill the journal at full speed.
 constexpr std::uint32_t kFreeRestarts = 5;
 constexpr base::Millis kFloor{100};
 

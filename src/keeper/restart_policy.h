@@ -12,8 +12,8 @@ namespace gpuman::keeper {
 
 enum class RestartMode {
   kNo,         // never
-  kOnFailure,  // after a status other than 0, a signal, or a status nobody knows
-  kAlways,     // after every end that nobody ordered
+  kOnFailure,  // after a status other than 0, a signal, or an unknown status
+  kAlways,     // after every end that was not ordered
 };
 
 std::string_view ToString(RestartMode mode);                        // "no", "on-failure", "always"

@@ -1,7 +1,7 @@
-// How long a run has run, of what its time limit allows. Pure: times go in.
+// How much of its time limit a run has used. Pure: times go in.
 //
 // The clock starts with the run, stands still while it is paused, and says when the warning and the limit are
-// due. A limit may change while it goes.
+// due. The limit may change meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +20,12 @@ class RunClock {
   void Stop() { started_ = false; }
   void Pause(bool paused, base::MonoTime now);
   bool paused() const { return paused_; }
-  // 0: none any more. The warning is given again where the new limit leaves time for it.
+  // 0: no limit any more. The warning is given again where the new limit leaves time for it.
   void SetLimit(base::Millis limit, base::MonoTime now);
 
   const TimeLimit& limit() const { return limit_; }
   base::Millis Ran(base::MonoTime now) const;
-  // When to look again; nullopt: never, as it is.
+  // When to look again; nullopt: never, as things are.
   std::optional<base::MonoTime> Due() const;
   // True once, when it is time for the warning.
   bool TakeWarning(base::MonoTime now);
@@ -39,7 +39,7 @@ class RunClock {
   bool started_ = false;
   bool paused_ = false;
   bool warned_ = false;
-  base::Millis before_{0};  // up to since_
+  base::Millis before_{0};  // what had run before since_
   base::MonoTime since_{};
 };
 

@@ -10,7 +10,7 @@ namespace gpuman::keeper {
 Json PolicyToJson(const RestartPolicy& policy);
 // An object under `name`; absent: `policy` keeps its value.
 void TakePolicy(Fields& fields, const char* name, RestartPolicy& policy);
-// Refuse times that are negative or absurd.
+// These refuse values that are negative or absurd.
 base::Result<> CheckPolicy(const RestartPolicy& policy);
 base::Result<> CheckRotations(std::uint32_t rotations);
 base::Result<> CheckTime(base::Millis time, std::string_view what);

@@ -10,7 +10,7 @@ namespace {
 
 using base::MonoTime;
 
-// After the grace the kill is repeated this often, for processes that the kernel was slow to end.
+// After the grace the kill is repeated at this interval, for processes that the kernel was slow to end.
 constexpr base::Millis kKillAgain{1000};
 
 auto Conflict(std::string message) { return base::Fail(base::ErrorCode::kConflict, std::move(message)); }
@@ -100,7 +100,7 @@ void RunStateMachine::CarryOutKept(Actions& actions, MonoTime now) {
   const auto end_signal = kept_.end_signal;
   ForgetKept();
   if (!stop_ && !shutdown_ && !restart_order_) return;
-  // Its grace began when the end was ordered.
+  // The grace began when the end was ordered.
   phase_ = KeeperPhase::kStopping;
   if (deadline_ && now >= *deadline_)
     actions.emplace_back(action::KillTree{});
@@ -168,7 +168,7 @@ std::optional<MonoTime> RunStateMachine::deadline() const {
   return due;
 }
 
-// Processes that outlive the command, and are waited for, have the limit too.
+// The limit also holds for processes that outlive the command and are waited for.
 bool RunStateMachine::ClockCounts() const {
   return phase_ == KeeperPhase::kRunning ||
          (phase_ == KeeperPhase::kLeftovers && leftovers_ == Leftovers::kWait);
@@ -300,7 +300,7 @@ base::Result<Actions> RunStateMachine::Handle(const WriteNote& command, MonoTime
   return actions;
 }
 
-// Of the journal's file alone.
+// It concerns the journal's file alone.
 base::Result<Actions> RunStateMachine::Handle(const RecordsStored&, MonoTime) { return Actions{}; }
 
 bool RunStateMachine::HasTree() const {
@@ -343,8 +343,7 @@ void RunStateMachine::AfterRun(Actions& actions, MonoTime now) {
   const bool final = std::exchange(final_, false);
   const auto order = std::exchange(restart_order_, std::nullopt);
   if (stop_) return Finish(actions, "stopped");
-  // The next run is the business of the keeper that comes after this one, which finds in the journal what was
-  // ordered.
+  // The keeper that comes after this one starts the next run; it finds in the journal what was ordered.
   if (shutdown_ && (order || (restart_.mode != RestartMode::kNo && !final))) {
     restart_order_ = order;
     phase_ = KeeperPhase::kWaiting;

@@ -1,11 +1,12 @@
-// What a keeper does next: the life of one job as a state machine. Pure: events and times go in, actions come
-// out; it reads no clock and touches nothing.
+// Decides what a keeper does next: the life of one job as a state machine. Pure: events and times go in,
+// actions come out.
 //
-// An order (OnCommand) is carried out, kept or refused. What is given while the command is on its way to
-// execve is kept for when it is there: whoever reads the journal may know of the run before its keeper does.
+// An order (OnCommand) is carried out, kept or refused. One that arrives while the command is on its way to
+// execve is kept until the command runs: a client that reads the journal may know of the run before its
+// keeper does.
 //
-// The states are those of protocol.h's KeeperPhase. The edge (supervisor.h) performs the actions in order and
-// feeds back what happens. An action Launch is performed after everything appended before it is on disk.
+// The states are those of protocol.h's KeeperPhase. The supervisor (supervisor.h) performs the actions in
+// order and feeds back what happens. It performs Launch after everything appended before it is on disk.
 #pragma once
 
 #include <optional>
@@ -48,7 +49,7 @@ struct Note {
   friend bool operator==(const Note&, const Note&) = default;
 };
 // Leave, once everything appended is on disk. The phase is kEnded when the job is over; otherwise the keeper
-// ends with the machine, and a later one goes on.
+// ends at a shutdown, and a later one goes on.
 struct Leave {
   friend bool operator==(const Leave&, const Leave&) = default;
 };
@@ -63,14 +64,14 @@ struct MainEnd {
   int code = 0;
   bool core_dumped = false;
   Usage usage;
-  std::optional<Reason> cause{};  // known by more than its status; counts unless the end was ordered
+  std::optional<Reason> cause{};  // known from more than the status; counts unless the end was ordered
 };
 
 class RunStateMachine {
  public:
   explicit RunStateMachine(const Spec& spec);
 
-  // First call: goes on where the journal stops. `same_boot`: the last keeper ran since this machine started.
+  // First call: goes on where the journal stops. `same_boot`: the last keeper ran in this boot.
   Actions Begin(const JobHistory& history, bool same_boot, base::MonoTime now);
 
   // The answer to Launch: one of these two.
@@ -82,7 +83,7 @@ class RunStateMachine {
   Actions OnTreeEmpty(base::MonoTime now);
 
   Actions OnTime(base::MonoTime now);
-  // The keeper itself was told to end (SIGTERM): the machine goes down.
+  // The keeper itself was told to end (SIGTERM): the machine shuts down.
   Actions OnShutdown(base::MonoTime now);
 
   // Errors are kConflict: the command does not fit the state.
@@ -92,18 +93,18 @@ class RunStateMachine {
   std::optional<base::MonoTime> deadline() const;
   KeeperPhase phase() const { return phase_; }
   RunNumber run() const { return run_; }
-  // No run begins any more. One whose Launch was not performed yet needs none: OnLaunchFailed ends it.
+  // No further run begins. A run whose Launch was not performed yet needs none: OnLaunchFailed ends it.
   bool stop_ordered() const { return stop_; }
   const std::optional<base::ProcessId>& process() const { return process_; }
 
-  // Changes the settings without a word, for those in force before this keeper.
+  // Changes the settings without actions, for those in force before this keeper.
   void ApplySettings(const UpdateSettings& settings, base::MonoTime now = {});
 
  private:
   bool MainMayLive() const;
-  // A run is under way, and its processes are known.
+  // A run is under way, and the keeper knows its processes.
   bool HasTree() const;
-  // What was ordered for this run before it was known to have started.
+  // Carries out what was ordered for this run before it was known to have started.
   void CarryOutKept(Actions& actions, base::MonoTime now);
   void ForgetKept();
   base::Result<Actions> Handle(const AnnounceReason& command, base::MonoTime now);
@@ -115,10 +116,10 @@ class RunStateMachine {
   base::Result<Actions> Handle(const WriteNote& command, base::MonoTime now);
   base::Result<Actions> Handle(const RecordsStored& command, base::MonoTime now);
   bool ClockCounts() const;
-  // What the time limit says.
+  // Acts on the time limit.
   void LookAtClock(Actions& actions, base::MonoTime now);
 
-  // Begins, or hurries, the end of whatever lives: signal now, SIGKILL after the grace.
+  // Begins the end of whatever lives, or speeds it up: signal now, SIGKILL after the grace.
   void EndTree(Actions& actions, std::optional<int> signal, std::optional<base::Millis> grace,
                base::MonoTime now);
   // The run is over and nothing of it is left: restart, wait or end.
@@ -145,16 +146,16 @@ class RunStateMachine {
   std::optional<base::MonoTime> deadline_;
 
   std::optional<Reason> expected_;  // why the current run is about to end
-  bool final_ = false;              // and that no restart follows
+  bool final_ = false;              // no restart follows
   bool stop_ = false;
   bool shutdown_ = false;
   std::optional<Reason> restart_order_;
 
-  // Ordered while launching, for this run: OnLaunched carries it out.
+  // Orders for this run that came while launching: OnLaunched carries them out.
   struct Kept {
     std::optional<int> end_signal{};
     bool clock_paused = false;
-    std::vector<SendSignalTo> signals{};  // each once, as the kernel keeps a signal that is pending
+    std::vector<SendSignalTo> signals{};  // each once: the kernel too keeps one of a pending signal
   };
   Kept kept_;
 };

@@ -1,5 +1,5 @@
 // What a client may rely on whatever it orders, and whenever: an order is carried out, kept or refused, never
-// answered and dropped. The world here is the keeper's edge (supervisor.h), its child on the way to execve, a
+// answered and dropped. The world here is the supervisor (supervisor.h), its child on the way to execve, a
 // disk that may be full, and deaths of all of them, in any order.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -36,12 +36,12 @@ class World {
   }
 
  private:
-  // How far the child on the way to execve is, and what the keeper is about to read of it.
+  // How far the child has come on its way to execve, and what the keeper is about to read of it.
   enum class Way { kNone, kForked, kRecorded, kExecuted, kRefused, kFailed, kKilled };
 
   struct Order {
     Command command;
-    int forks = 0;  // there were before it
+    int forks = 0;  // forks before the order
     bool answered = false;
   };
 
@@ -143,7 +143,7 @@ class World {
     }
   }
 
-  // --- The keeper's edge ---
+  // --- The supervisor ---
 
   void StartKeeper() {
     if (machine_ || Summarize(disk_).job_ended) return;
@@ -183,7 +183,7 @@ class World {
   }
   void Write(RecordBody body) { disk_.push_back({disk_.size() + 1, {}, {}, std::move(body)}); }
 
-  // Replies once what was ordered is on disk; then the launch that was decided on.
+  // Replies once what was ordered is on disk; then performs the launch that was decided on.
   void EndTurn() {
     if (!machine_) return;
     Flush();
@@ -244,7 +244,7 @@ class World {
     queue_.push_back(body);
   }
 
-  // What was promised of a run is over with it.
+  // Promises that concern a run end with it.
   void ForgetRun() {
     announced_.clear();
     final_ = false;
@@ -264,7 +264,7 @@ class World {
     std::erase_if(orders_, [](const Order& order) { return !order.answered; });
     Lose();
   }
-  // The command dies with its keeper, and what it left is ended by the next one.
+  // The command dies with its keeper, and the next keeper ends what it left.
   void Lose() {
     KillAll();
     way_ = Way::kNone;
@@ -281,7 +281,7 @@ class World {
     if (!machine_) return;
     const Order order{command, forks_, false};
     const KeeperPhase before = machine_->phase();
-    // What is asked is noted first: it may be over before OnCommand's actions are all performed.
+    // The request is noted first: it may be over before OnCommand's actions are all performed.
     auto actions = machine_->OnCommand(command, now_);
     if (!actions) {
       RC_ASSERT(actions.error().code == base::ErrorCode::kConflict);
@@ -302,7 +302,7 @@ class World {
     Perform(std::move(*actions));
   }
 
-  // After each step, for a run that the keeper knows to have started.
+  // Checks, after each step, a run that the keeper knows to have started.
   void Check() {
     if (!machine_) return;
     const KeeperPhase phase = machine_->phase();
@@ -325,7 +325,7 @@ class World {
     return paused;
   }
 
-  // Everything that is under way comes to its end, and a daemon starts the keepers that are needed.
+  // Brings everything under way to its end, and starts the keepers that are needed, as a daemon does.
   void Settle() {
     full_ = false;
     for (int round = 0; round < 12; ++round) {
@@ -354,13 +354,13 @@ class World {
   }
 
   Spec spec_;
-  bool obeys_ = true;  // its processes end at a SIGTERM
+  bool obeys_ = true;  // the job's processes end at a SIGTERM
   base::MonoTime now_{milliseconds(1'000'000)};
   std::vector<JournalRecord> disk_;
   bool full_ = false;
 
   std::optional<RunStateMachine> machine_;  // empty: no keeper lives
-  std::vector<RecordBody> queue_;           // for the disk
+  std::vector<RecordBody> queue_;           // waits for the disk
   std::optional<RunNumber> to_launch_;
   bool leaving_ = false;
 
@@ -368,17 +368,17 @@ class World {
   RunNumber launching_ = 0;
   int forks_ = 0;
   bool recorded_before_death_ = false;
-  bool knows_main_ = false;  // the keeper does
+  bool knows_main_ = false;  // whether the keeper knows main
   bool main_lives_ = false;
   bool others_ = false;
-  std::optional<MainEnd> end_;  // not reaped yet
+  std::optional<MainEnd> end_;  // of a process that is not reaped yet
 
-  std::vector<Order> orders_;  // that were accepted
-  std::string announced_;      // for the run that is current, and what follows likewise
+  std::vector<Order> orders_;  // orders that were accepted
+  std::string announced_;      // for the current run, as are the next three
   bool final_ = false;
   bool paused_ = false;
   std::set<std::pair<int, bool>> asked_, got_;  // signals, and whether for the whole tree
-  bool no_more_ = false;                        // runs, as was announced with the last one's reason
+  bool no_more_ = false;                        // no more runs, as the last run's announcement said
 };
 
 TEST(MachineProperty, EveryOrderIsCarriedOutKeptOrRefused) {

@@ -21,7 +21,7 @@ Spec ExampleSpec(RestartMode mode = RestartMode::kNo) {
   return spec;
 }
 
-// Actions as short words, so that a test reads as a story.
+// Actions as short words, so that a test is easy to read.
 std::vector<std::string> Words(const Actions& actions) {
   struct Speaker {
     std::string operator()(const action::Launch& a) { return "launch " + std::to_string(a.run); }

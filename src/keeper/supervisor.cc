@@ -65,7 +65,7 @@ void Supervisor::Run(const JobHistory& history, bool same_boot) {
   StartLaunch();
   std::array<epoll_event, 16> events;
   while (!leaving_ || resources_.journal.Pending()) {
-    // What happened is looked up anew each turn: the events themselves do not matter.
+    // Each turn looks at everything anew: the events themselves do not matter.
     (void)::epoll_wait(resources_.epoll.get(), events.data(), static_cast<int>(events.size()), WaitTime());
     Turn();
   }
@@ -115,8 +115,8 @@ void Supervisor::Perform(const action::SignalMain& order) {
         fmt::format("signal {} did not reach the command: {}", order.signal, sent.error().message));
 }
 
-// An order is on disk before it has effects, so that a keeper that is killed meanwhile is succeeded by one
-// that knows of it.
+// An order is on disk before it has effects, so that the next keeper knows of it if this one is killed
+// meanwhile.
 void Supervisor::Perform(const action::SignalTree& order) {
   FlushJournal();
   SignalTree(resources_.tree, order.signal, table_);
@@ -141,7 +141,7 @@ void Supervisor::FlushJournal() {
 void Supervisor::StartLaunch() {
   while (to_launch_ && !resources_.journal.Pending()) {
     const RunNumber run = *std::exchange(to_launch_, std::nullopt);
-    // While the journal could not be written there was time for another order.
+    // While the journal could not be written, another order may have come.
     if (machine_.stop_ordered()) {
       Perform(machine_.OnLaunchFailed({run, "stopped", 0, "it was stopped before it was started"},
                                       clock_.Mono()));
@@ -182,7 +182,7 @@ void Supervisor::PollLaunch() {
   if (started || failed) {
     resources_.journal.Release(started.has_value());
   } else {
-    // Killed on the way: it may have written its record all the same.
+    // The child was killed before it reported; it may have written its record all the same.
     auto found = resources_.journal.ReleaseAfterLoss(resources_.job_dir);
     if (found) started = std::move(*found);
     if (!started) failed = DiedOnTheWay(way.pid());
@@ -217,7 +217,7 @@ base::Result<> Supervisor::OnCommand(const Command& command) {
     return ShortenJournal();
   }
   GPUMAN_ASSIGN(auto actions, machine_.OnCommand(command, clock_.Mono()));
-  // Whoever asks for a signal is told where it did not arrive.
+  // The reply tells the client when the signal did not arrive.
   if (const auto* signal = std::get_if<SendSignalTo>(&command); signal && !signal->tree && !actions.empty())
     return base::SendSignal(*machine_.process(), signal->signal);
   if (const auto* update = std::get_if<UpdateSettings>(&command)) {
@@ -270,14 +270,14 @@ void Supervisor::ReapMain() {
   Perform(machine_.OnMainEnded(end, empty, clock_.Mono()));
 }
 
-// Also where the run before ended off its GPU, with its limit lifted.
+// Sets the limit again: it stays lifted when the last run ended while it was off its GPU.
 void Supervisor::HoldMemory() {
   if (!resources_.memory_held) return;
   (void)LimitMemory(resources_.tree.cgroup, resources_.spec.host.memory).has_value();
   memory_kills_ = OutOfMemoryKills(resources_.tree.cgroup).value_or(0);
 }
 
-// One that went on without the process that the kernel ended, and finished, has finished.
+// A run that went on without the process that the kernel ended, and exited with 0, has no such cause.
 std::optional<Reason> Supervisor::CauseOf(const MainEnd& end) const {
   if (!resources_.memory_held || (end.kind == EndKind::kExited && end.code == 0)) return std::nullopt;
   if (OutOfMemoryKills(resources_.tree.cgroup).value_or(0) <= memory_kills_) return std::nullopt;
@@ -294,7 +294,7 @@ bool Supervisor::ReapOthers() {
     if (info.si_pid == 0) return false;
     const bool ours = info.si_pid == main_ || (launching_ && info.si_pid == launching_->pid());
     if (ours) {
-      turn_again_ = true;  // ended after this turn looked
+      turn_again_ = true;  // it ended after this turn looked
       return false;
     }
     ::waitpid(info.si_pid, nullptr, WNOHANG);

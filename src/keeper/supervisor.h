@@ -1,9 +1,9 @@
-// The keeper's loop: performs what the machine (state_machine.h) decides and tells it what happens. One
+// The keeper's loop: performs what the state machine (state_machine.h) decides and tells it what happens. One
 // thread; it sleeps in epoll until something happens, so an idle keeper costs no time.
 //
-// Order within one turn is what keeps the books right: whether the main process has ended is looked at first,
-// then the control socket is read to its end, and only then the end is handled. A reason announced before a
-// signal was sent has therefore always been read when the end that the signal caused is written down.
+// The order within one turn keeps the records right: the supervisor first looks whether the main process has
+// ended, then reads the control socket to its end, and only then handles the end. It has therefore always
+// read a reason that was announced before a signal when it records the end that the signal caused.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +28,7 @@
 
 namespace gpuman::keeper {
 
-// What a supervisor is made from; every part is there before the first command is.
+// The parts that a supervisor is made from; all exist before the first command does.
 struct KeeperResources {
   std::filesystem::path job_dir;
   Spec spec;
@@ -38,10 +38,10 @@ struct KeeperResources {
   ProcessTree tree;  // with this process as the keeper
   std::string key;
   base::Fd epoll;
-  base::Fd signals;  // signalfd: SIGCHLD and what tells the keeper to end
+  base::Fd signals;  // signalfd: SIGCHLD and the signals that tell the keeper to end
   base::Fd output;   // read end of the pipe that is every run's stdout and stderr
   base::Fd output_in;
-  std::vector<std::string> notes;  // for the first run: what could not be had
+  std::vector<std::string> notes;  // for the first run: what could not be done
   bool memory_held = false;        // the cgroup limits the host memory
   bool pin_processors = false;     // nothing but affinity limits the processors
 };
@@ -67,7 +67,7 @@ class Supervisor {
   void Perform(const action::Leave& leave);
 
   void FlushJournal();
-  // Of what the daemon has stored, as soon as no child may write to it.
+  // Removes from the journal what the daemon has stored, as soon as no child may write to the journal.
   base::Result<> ShortenJournal();
   void StartLaunch();
   void PollLaunch();
@@ -80,7 +80,7 @@ class Supervisor {
   void ReapMain();
   void HoldMemory();
   std::optional<Reason> CauseOf(const MainEnd& end) const;
-  // Reaps adopted children; true when no child is left at all.
+  // Reaps adopted children; true when no child is left.
   bool ReapOthers();
   void DrainSignals();
   // True when everything written so far has been read.
@@ -94,10 +94,10 @@ class Supervisor {
   std::optional<Launching> launching_;
   pid_t main_ = 0;  // child that runs the command; 0: none
   std::optional<RunNumber> to_launch_;
-  std::optional<std::uint64_t> stored_;  // by the daemon: what the journal is to be shortened by
+  std::optional<std::uint64_t> stored_;  // up to here the daemon has stored the records
   bool leaving_ = false;
   bool turn_again_ = false;
-  std::uint64_t memory_kills_ = 0;          // by the limit of host memory, before this run
+  std::uint64_t memory_kills_ = 0;          // ends by the limit of host memory, before this run
   std::optional<base::MonoTime> retry_at_;  // for a journal that could not be written
 };
 

@@ -18,8 +18,8 @@
 namespace gpuman::ledger {
 namespace {
 
-// A name says little: a file of any file system has this one once its mount is gone, and to open it can take
-// as long as its file system likes. Asks no file system.
+// The name is not enough: a file of any file system has this name once its mount is gone, and its file system
+// may take any time to open it. This asks no file system.
 bool IsOnSameDevice(int a, int b) {
   struct statx one {
   }, other{};
@@ -30,12 +30,12 @@ bool IsOnSameDevice(int a, int b) {
          one.stx_dev_minor == other.stx_dev_minor;
 }
 
-// `memory`: a file as the ledger's is.
+// `memory`: a file on the device of memory files, as the ledger's is.
 std::optional<base::Fd> FindIn(const std::filesystem::path& folder, const std::string& name, int memory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (std::filesystem::read_symlink(entry.path(), error) != name) continue;
-    // Held without being opened, so that the process cannot put another file in its place meanwhile.
+    // Holds the file without opening it, so that the process cannot put another file in its place meanwhile.
     const base::Fd held(::open(entry.path().c_str(), O_PATH | O_CLOEXEC));
     const auto own = fmt::format("/proc/self/fd/{}", held.get());
     if (!held.ok() || std::filesystem::read_symlink(own, error) != name ||
@@ -56,8 +56,8 @@ std::optional<base::Fd> FindInFolders(const std::vector<pid_t>& pids, const std:
   return std::nullopt;
 }
 
-// Who looks at what a process has mapped waits for it, for as long as its owner keeps its memory locked:
-// here a thread waits, and the caller for a moment.
+// A look at a process's mappings waits for as long as the owner keeps the process's memory locked: here a
+// thread waits, and the caller only for a moment.
 template <typename Look>
 std::invoke_result_t<Look> Patiently(Look look) {
   constexpr std::chrono::milliseconds kPatience{500};
@@ -87,7 +87,7 @@ std::optional<base::Fd> FindLedger(base::JobId job, std::span<const pid_t> pids,
   const std::string name = fmt::format("/memfd:gpuman-ledger-{} (deleted)", job.value);
   const std::vector<pid_t> all(pids.begin(), pids.end());
   if (auto found = FindInFolders(all, proc, "fd", name)) return found;
-  // A program may have closed what it did not open: it still has it mapped.
+  // A program may have closed a descriptor that it did not open: it still has the file mapped.
   return Patiently([all, proc, name] { return FindInFolders(all, proc, "map_files", name); });
 }
 

@@ -1,4 +1,4 @@
-// The ledger of a job whose daemon was started anew: a process of the job still has it.
+// Finds the ledger of a job whose daemon was started anew: a process of the job still has it.
 #pragma once
 
 #include <filesystem>
@@ -10,10 +10,10 @@
 
 namespace gpuman::ledger {
 
-// A descriptor of its file, opened anew, from the first of `pids` that has it; nullopt: none has. That of a
-// process which closed its own is found by root alone (CAP_CHECKPOINT_RESTORE), and not while it keeps its
-// memory locked: half a second is waited for it. `proc` is where the processes are shown. What the file holds
-// is the processes' word: Ledgers::Adopt looks at it.
+// A newly opened descriptor of the ledger's file, from the first of `pids` that has it; nullopt: none has.
+// Only root (CAP_CHECKPOINT_RESTORE) finds the file of a process that closed its own descriptor, and not
+// while the process keeps its memory locked: the call waits for half a second at most. `proc` is where the
+// processes are shown. The processes may have written anything into the file: Ledgers::Adopt checks it.
 std::optional<base::Fd> FindLedger(base::JobId job, std::span<const pid_t> pids,
                                    const std::filesystem::path& proc = "/proc");
 

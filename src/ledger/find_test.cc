@@ -66,8 +66,8 @@ TEST(FindLedger, IsNotThatOfAnotherJobNorAnotherFile) {
   EXPECT_FALSE(FindLedger(kJob, pids));
 }
 
-// In a process of its own, which gets mounts of its own: whether it finds one. 2: there can be no such file
-// here.
+// Runs in a process of its own, which gets its own mounts. Returns whether FindLedger finds such a file; 2:
+// it cannot be made here.
 int LookBesideAFileOfTheSameName(const std::filesystem::path& directory) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("none", directory.c_str(), "tmpfs", 0, nullptr) != 0)

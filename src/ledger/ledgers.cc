@@ -41,7 +41,7 @@ Result<> Validate(std::span<const GpuLimit> limits) {
   return {};
 }
 
-// The index that the UUID has in the ledger; taken for it where it has none yet.
+// The index of the UUID in the ledger; takes a new one where the UUID has none yet.
 std::optional<unsigned> GpuIndexFor(wire::Ledger& ledger, std::string_view text) {
   const auto uuid = ParseUuid(text);
   if (!uuid) return std::nullopt;
@@ -181,7 +181,7 @@ Result<JoinedSlot> Ledgers::Join(JobId job, base::ProcessId process) {
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
     if (!wire::LockSlot(joined.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
-    wire::Clear(ledger, slot);  // of a process that has ended
+    wire::Clear(ledger, slot);  // it may hold memory of a process that has ended
     const auto order = static_cast<std::uint32_t>(entry.joining);
     wire::Store(ledger.slot[slot].order, order);
     wire::Store(ledger.slot[slot].start_time, process.start_time);
@@ -207,7 +207,7 @@ bool Ledgers::Registered(JobId job, base::ProcessId process) const {
   return found != jobs_.end() && SlotOf(found->second, process).has_value();
 }
 
-// Looked up once: a moment later the process may have ended, and the ledger may say something else.
+// Looked up once: a moment later the process may have ended, and the ledger may hold something else.
 std::optional<Ledgers::Account> Ledgers::AccountOf(JobId job, base::ProcessId process,
                                                    std::string_view uuid) const {
   const auto found = jobs_.find(job);
@@ -241,7 +241,7 @@ unsigned Ledgers::Reclaim(JobId job) {
   Entry& entry = found->second;
   unsigned gone = 0;
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    if (!entry.members.contains(slot)) continue;  // nor is one looked at that nobody has used
+    if (!entry.members.contains(slot)) continue;  // skips slots that no process has joined
     if (!wire::LockSlot(entry.page.descriptor(), slot)) continue;
     wire::Clear(*entry.page, slot);
     wire::UnlockSlot(entry.page.descriptor(), slot);

@@ -174,7 +174,7 @@ TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
   EXPECT_EQ(slot.order, 5u);
   EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).answered);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // being carried out
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // it is being carried out
   EXPECT_EQ(slot.order, 5u);
   slot.stage = static_cast<std::uint32_t>(wire::MemoryStage::kEvicted);
   slot.evicted = 4096;
@@ -184,7 +184,7 @@ TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
   EXPECT_TRUE(out.answered && out.ordered == wire::OrderKind::kLeave);
   EXPECT_EQ(out.stage, wire::MemoryStage::kEvicted);
   EXPECT_EQ(out.evicted.count, 4096u);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // is out
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // it was carried out
   EXPECT_EQ(slot.order, 5u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
   EXPECT_EQ(slot.order, 8u);

@@ -1,4 +1,4 @@
-// Where a job's processes have their memory, and where they are ordered to have it.
+// Where the memory of a job's processes is, and where the daemon orders it to be.
 #include "ledger/wire/orders.h"
 
 #include <fmt/format.h>
@@ -32,14 +32,14 @@ Command OutOrBack(bool out) { return {out ? wire::OrderKind::kLeave : wire::Orde
 
 }  // namespace
 
-// A process may have written anything there.
+// The process may have written anything into its slot.
 SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member) const {
   constexpr std::uint64_t kMax = std::uint64_t{1} << 44;  // what the ledger can count
   wire::Ledger& ledger = *entry.page;
   const wire::Slot& place = ledger.slot[slot];
   SlotStatus status;
   status.process = member.process;
-  // In this order: who answers has told its stage before.
+  // In this order: a process writes its stage before its answer.
   status.answered = wire::Load(place.answered) == member.order;
   const std::uint32_t stage = wire::Load(place.stage), error = wire::Load(place.error);
   if (stage < wire::kStages) status.stage = static_cast<wire::MemoryStage>(stage);
@@ -65,7 +65,7 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   return status;
 }
 
-// Who sits in the ledger already, and what it was ordered last.
+// Finds the processes that are in the ledger already, and the last order of each.
 void Ledgers::TakeOver(Entry& entry) {
   unsigned out = 0;
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
@@ -91,7 +91,7 @@ void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const Command& c
     member.order = wire::OrderAfter(member.order, command.what);
     member.away = command.away;
   }
-  // Where it stands all the same: the program may have overwritten it.
+  // Writes the order even where it is unchanged: the program may have overwritten it.
   wire::Store(place.order_bytes, member.away.count);
   wire::Store(place.order, member.order);
   wire::WakeAll(place.order);
@@ -164,7 +164,7 @@ void Ledgers::SetSharing(JobId job, const Sharing& sharing) {
   entry.sharing = sharing;
   WriteSharing(entry);
   if (same) return;
-  // They sleep on their orders.
+  // The shims sleep on their orders.
   for (auto& [slot, member] : entry.members) wire::WakeAll(ledger.slot[slot].order);
 }
 

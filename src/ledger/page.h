@@ -12,10 +12,10 @@ namespace gpuman::ledger {
 // Move-only; thread-compatible. The content is shared with the job's processes and may change at any moment.
 class Page {
  public:
-  // All zeros but magic, version and `job`.
+  // Everything is zero except magic, version and `job`.
   static base::Result<Page> Create(std::int64_t job);
-  // One that an earlier daemon made, found in a process of the job. kCorrupt when it is no ledger of that
-  // job.
+  // Takes a ledger that an earlier daemon made, found in a process of the job. kCorrupt when it is no ledger
+  // of that job.
   static base::Result<Page> Adopt(base::Fd file, std::int64_t job);
   Page(Page&& other) noexcept;
   Page& operator=(Page&& other) noexcept;

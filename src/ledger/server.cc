@@ -21,10 +21,10 @@ using base::Fd;
 using base::Result;
 using base::UntrustedSocket;
 
-constexpr std::size_t kMaxOfUser = 2048;      // who says nothing is in nobody else's way; root may have all
-constexpr std::chrono::seconds kPatience{5};  // with a process that connects and says nothing
+constexpr std::size_t kMaxOfUser = 2048;      // leaves room for other users' processes; root may have all
+constexpr std::chrono::seconds kPatience{5};  // for a process that connects and says nothing
 constexpr std::chrono::seconds kEarlyPatience{15};  // longer than a shim's own
-constexpr std::chrono::milliseconds kPause{50};     // where there is no descriptor for who comes
+constexpr std::chrono::milliseconds kPause{50};     // while there is no descriptor for a new process
 
 int Watch(int poll, int how, int descriptor, std::uint32_t events) {
   epoll_event event{};
@@ -59,7 +59,8 @@ Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute,
                 std::move(other_version));
 }
 
-// Processes that were not accepted wait in it, and what those have passed along.
+// Processes that were not accepted wait in the listening socket, with descriptors that they have passed
+// along.
 Server::~Server() {
   if (closer_) closer_->Close(std::move(listening_));
 }
@@ -94,8 +95,8 @@ void Server::Accept() {
   Admit(UntrustedSocket(std::move(accepted), closer_));
 }
 
-// Who waits to be accepted keeps the socket readable: it is not looked at for a moment, instead of all the
-// time.
+// A process that waits to be accepted keeps the socket readable: the server does not watch it for a moment,
+// so that it does not spin.
 void Server::Pause(int reason) {
   if (!Start(wakers_.pause, kPause)) return;
   paused_ = Watch(poll_.get(), EPOLL_CTL_MOD, listening_.get(), 0) == 0;
@@ -120,8 +121,9 @@ void Server::Admit(UntrustedSocket connection) {
   if (first) WaitForOldest();
 }
 
-// False: the user has enough, or nobody has more than the user would have. Whoever has most loses the one
-// that waits longest.
+// Makes room for one more process of the user. False: the user has enough, or no user has more silent
+// processes than this user has processes. The user with the most silent ones loses the one that waits
+// longest.
 bool Server::MakeRoomFor(uid_t user) {
   if (waiting_.size() + early_.size() < kMaxOfUser) return true;
   std::map<uid_t, std::size_t> counts, silent;
@@ -135,7 +137,7 @@ bool Server::MakeRoomFor(uid_t user) {
   const auto most = std::max_element(silent.begin(), silent.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == silent.end() || most->second <= counts[user]) return false;
-  // In the order in which they came.
+  // waiting_ is in the order in which they came.
   const auto oldest = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
     return !entry.second.spoke && entry.second.user == most->first;
   });
@@ -148,7 +150,7 @@ std::chrono::seconds Server::PatienceWith(const Waiting& waiting) {
   return waiting.spoke ? kEarlyPatience : kPatience;
 }
 
-// It is watched no longer. The closer may have its descriptor for a moment longer.
+// The connection is no longer watched. The closer may keep its descriptor for a moment longer.
 void Server::Forget(const Waiting& waiting) {
   ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, waiting.connection.get(), nullptr);
   silent_.erase(waiting.connection.get());
@@ -168,7 +170,7 @@ void Server::DropOld() {
   WaitForOldest();
 }
 
-// Who says nothing is let go of also when nothing else happens.
+// A process that says nothing is dropped also when nothing else happens.
 void Server::WaitForOldest() {
   if (waiting_.empty() && early_.empty()) return;
   auto first = Clock::time_point::max();
@@ -180,7 +182,7 @@ void Server::WaitForOldest() {
   (void)Start(wakers_.patience, std::max<std::chrono::nanoseconds>(first - Clock::now(), kSoon));
 }
 
-// It has spoken, and is heard when it is its user's turn.
+// The process has spoken; it is heard when it is its user's turn.
 void Server::Queue(int connection) {
   const auto found = silent_.find(connection);
   if (found == silent_.end()) return;

@@ -1,9 +1,9 @@
 // The socket on which the shims of a job's processes ask for their ledger.
 //
-// Transport alone: who may join what is the caller's decision, what a ledger is stands in ledgers.h. Not
-// thread-safe; never blocks, whatever descriptors a process passes along. Everything it waits for is behind
-// one descriptor, so any event loop can drive it. To find out whose a process is costs a look at the machine,
-// so one process is answered between two looks at the loop, and users take turns.
+// Transport only: the caller decides which process may join which ledger; ledgers.h says what a ledger is.
+// Not thread-safe; never blocks, whatever descriptors a process passes along. Everything it waits for is
+// behind one descriptor, so any event loop can drive it. To find the job of a process takes a look at the
+// machine's processes, so each Serve answers one process, and users take turns.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +28,7 @@
 
 namespace gpuman::ledger {
 
-// A process that asks. `process` and `uid` are the kernel's word, the rest is what the process says.
+// A process that asks. The kernel tells `process` and `uid`; the process itself tells the rest.
 struct Caller {
   base::ProcessId process;
   uid_t uid = 0;
@@ -36,26 +36,26 @@ struct Caller {
   std::string key;
 };
 
-// Whose ledger the process gets. kLater: that is not known yet, but may be in a moment (Server::AskAgain).
-// kNotYet: it takes more than one look to find out; the server asks again by itself.
+// Says whose ledger the process gets. kLater: that is not known yet, but may be in a moment
+// (Server::AskAgain). kNotYet: it takes more than one look to find out; the server asks again by itself.
 enum class Verdict { kJob, kNobody, kLater, kNotYet };
 struct Attribution {
   Verdict verdict = Verdict::kNobody;
-  base::JobId job{};  // kLater: the one that is waited for, or none
+  base::JobId job{};  // kLater: the job that it waits for, or none
 };
 using Attribute = std::function<Attribution(const Caller&)>;
-// A process of the job has a shim that speaks another version of the protocol: it goes on without a ledger.
+// The shim of a process of the job speaks another version of the protocol: it goes on without a ledger.
 using OtherVersion = std::function<void(base::JobId job, const Caller& caller, std::uint32_t version)>;
 
-// A process that was ordered off its GPU (`out`) or back, and its connection, on which it talks to whoever is
-// to take its memory or to give it (wire/transfer.h).
+// A process was ordered off its GPU (`out`) or back. It talks on this connection to the mover that takes its
+// memory or gives it back (wire/transfer.h).
 using Transfer =
     std::function<void(base::JobId, base::ProcessId, bool out, base::UntrustedSocket connection)>;
 
-// A process has something to say in its slot (Ledgers::SlotStatusesOf).
+// A process has something new to say in its slot (Ledgers::SlotStatusesOf).
 using Notify = std::function<void(base::JobId, base::ProcessId)>;
 
-// Processes that come are kept waiting, for the reason given: there are no descriptors left.
+// New processes have to wait, for the given reason: there are no descriptors left.
 using Trouble = std::function<void(const base::Error&)>;
 
 class Server {
@@ -67,31 +67,31 @@ class Server {
   Server(Server&&) = default;
   Server& operator=(Server&&) = delete;
 
-  // Without one such processes are sent away: they stay where they are.
+  // Without this callback such processes are sent away: their memory stays where it is.
   void SetTransfer(Transfer transfer) { transfer_ = std::move(transfer); }
 
   void SetNotify(Notify notify) { notify_ = std::move(notify); }
 
-  // Called when it begins, once until somebody could come again.
+  // Called when it begins, and again only after a process could be accepted in between.
   void SetTrouble(Trouble trouble) { trouble_ = std::move(trouble); }
 
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
-  // Does some of it: takes in who has come, and answers one process.
+  // Does some of it: accepts new processes, and answers one process.
   void Serve();
-  // Jobs have come: asks again about those for whom it was too early, when it is their turn.
+  // New jobs exist: asks again about the processes for which it was too early, when it is their turn.
   void AskAgain();
-  // A job has come: about those alone who wait for it, or for no job in particular.
+  // A new job exists: asks again only about processes that wait for it, or for no particular job.
   void AskAgain(base::JobId job);
 
  private:
   static constexpr std::size_t kMaxWaiting = 4096;
   using Clock = std::chrono::steady_clock;
   struct Wakers {
-    base::Fd pause;     // then it listens again
-    base::Fd patience;  // then somebody has said nothing for too long
-    base::Fd retry;     // then it is asked again who could not be found out about
-    base::Fd turn;      // there is somebody whose turn it is
+    base::Fd pause;     // fires when the server listens again
+    base::Fd patience;  // fires when a process has said nothing for too long
+    base::Fd retry;     // fires when the server asks again about a process that was not found out about
+    base::Fd turn;      // readable while a process can be answered
   };
   using Number = std::uint64_t;  // of a connection; never used again
   struct Waiting {
@@ -105,12 +105,12 @@ class Server {
     Waiting waiting;
     wire::Hello hello;
     base::JobId job;
-    bool in_turn = false;  // it waits for its turn to be asked about
+    bool in_turn = false;  // it waits for its turn
     bool listed = false;   // in to_retry_
   };
-  // What is still to be known, so that a process is answered.
+  // What has to be known before a process can be answered.
   struct Awaited {
-    base::JobId job{};  // 0: none in particular
+    base::JobId job{};  // 0: no particular job
     bool retry = false;
   };
   Server(base::Fd listening, base::Fd poll, Wakers wakers, Ledgers& ledgers, Attribute attribute,
@@ -130,7 +130,7 @@ class Server {
   void TakeTurn();
   void Hear(Waiting waiting, Number number);
   void Keep(Early early, Number number, const Awaited& awaited);
-  // nullopt: it was answered, or sent away.
+  // nullopt: the process was answered, or sent away.
   std::optional<Awaited> Treat(Waiting& waiting, const wire::Hello& hello);
   std::optional<Awaited> PassOn(Waiting& waiting, const wire::Hello& hello);
   std::optional<Awaited> Answer(const Waiting& waiting, const wire::Hello& hello);
@@ -148,7 +148,7 @@ class Server {
   Wakers wakers_;
   bool paused_ = false;
   bool in_trouble_ = false;
-  std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // as UntrustedSocket has it
+  std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // UntrustedSocket shares it
   Ledgers* ledgers_;
   Attribute attribute_;
   Transfer transfer_;
@@ -156,15 +156,15 @@ class Server {
   Trouble trouble_;
   OtherVersion other_version_;
   Number last_ = 0;
-  std::map<Number, Waiting> waiting_;               // connected, and not heard yet
-  std::map<int, Number> silent_;                    // of those: by descriptor, who has said nothing
-  std::map<Number, Early> early_;                   // heard, and not answered yet
-  base::Turns<Number> turns_;                       // of those who have spoken, or are asked about again
-  std::map<uid_t, std::deque<Number>> to_retry_{};  // of each user one at a time
+  std::map<Number, Waiting> waiting_;               // connected, and nothing read from it yet
+  std::map<int, Number> silent_;                    // those of waiting_ that have said nothing, by descriptor
+  std::map<Number, Early> early_;                   // read from, and not answered yet
+  base::Turns<Number> turns_;                       // of those that have spoken, or are asked about again
+  std::map<uid_t, std::deque<Number>> to_retry_{};  // the server retries one process of each user at a time
   bool retries_ = false;                            // the timer runs
 };
 
-// Listens at `path`, replacing a socket that is there.
+// Listens at `path` and replaces a socket that is there.
 base::Result<base::Fd> ListenForShims(const std::filesystem::path& path, mode_t mode);
 
 }  // namespace gpuman::ledger

@@ -1,4 +1,5 @@
-// Who is answered when, and what. Who cannot be answered yet is kept, and asked about again.
+// Which process is answered when, and with what. A process that cannot be answered yet is kept, and asked
+// about again.
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -15,7 +16,7 @@
 namespace gpuman::ledger {
 namespace {
 
-constexpr std::chrono::milliseconds kRetry{50};  // where one look does not tell whose somebody is
+constexpr std::chrono::milliseconds kRetry{50};  // where one look does not tell the job of a process
 
 Caller CallerOf(const base::Peer& peer, const wire::Hello& hello) {
   Caller caller{peer.process(), peer.uid(), std::nullopt, {}};
@@ -24,7 +25,7 @@ Caller CallerOf(const base::Peer& peer, const wire::Hello& hello) {
   return caller;
 }
 
-// One message with the descriptors of a seat, or none.
+// Sends one message with the descriptors of a slot, or without any.
 void Send(int connection, const wire::Welcome& welcome, const JoinedSlot* joined) {
   wire::Welcome copy = welcome;
   iovec part{&copy, sizeof copy};
@@ -53,7 +54,7 @@ void Server::EnterTurn(uid_t user, Number number) {
   (void)::eventfd_write(wakers_.turn.get(), 1);
 }
 
-// Who has gone meanwhile costs nobody a turn.
+// A process that has left meanwhile uses up no turn.
 void Server::TakeTurn() {
   while (!turns_.empty()) {
     const Number number = turns_.Next();
@@ -96,7 +97,7 @@ std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::Hello
   return awaited;
 }
 
-// A process that counts in the ledger of the job that it is found to be of.
+// Passes on a process that counts in the ledger of the job that it belongs to.
 std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hello& hello) {
   const auto peer = base::PeerOf(waiting.connection.get(), waiting.accepted);
   if (!peer || hello.version != wire::kVersion) return std::nullopt;
@@ -128,7 +129,7 @@ void Server::AskAbout(Number number) {
   const uid_t user = early.waiting.user;
   const auto awaited = Treat(early.waiting, early.hello);
   if (awaited) Keep(std::move(early), number, *awaited);
-  // Where one of the user's can be found out about, so can the next.
+  // When one of the user's processes has been found out about, the next can be.
   if (!awaited || !awaited->retry) RetryNextOf(user);
 }
 
@@ -175,7 +176,7 @@ std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire
         nullptr);
   const auto caller = CallerOf(*peer, hello);
   const auto found = attribute_(caller);
-  // What was found is about a pid: the peer's, if it still lives.
+  // The result is about a pid: it is the peer's if the peer still lives.
   if (!peer->Lives()) return say(wire::Answer::kNoJob, nullptr);
   if (found.verdict == Verdict::kLater || found.verdict == Verdict::kNotYet)
     return Awaited{found.job, found.verdict == Verdict::kNotYet};

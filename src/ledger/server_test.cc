@@ -92,7 +92,7 @@ class ServerTest : public testing::Test {
   Ledgers ledgers_;
   Attribution answer_{Verdict::kJob, kAskedJob};
   std::optional<Caller> caller_;
-  int asked_ = 0;  // how often it was asked whose somebody is
+  int asked_ = 0;  // how often the server asked for a process's job
   std::function<void()> while_attributing_;
   std::optional<Server> server_;
   std::vector<base::Fd> kept_;
@@ -164,7 +164,7 @@ TEST_F(ServerTest, AKeyThatDoesNotEndIsCutWhereItsFieldEnds) {
   EXPECT_EQ(caller_->key.size(), sizeof hello.key);
 }
 
-// What is dropped with its last reference holds up whoever drops it.
+// A descriptor may block the thread that drops its last reference.
 TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
   const auto hello = GoodHello();
   const std::string_view said(reinterpret_cast<const char*>(&hello), sizeof hello);
@@ -248,7 +248,7 @@ TEST_F(ServerTest, WithoutADescriptorLeftItWaitsInsteadOfTryingAllTheTime) {
   EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
 }
 
-// The connection of a process that has ended, whose pid may be anybody's by now.
+// The process of the connection has ended, and another process may have its pid.
 TEST_F(ServerTest, AConnectionWhoseProcessHasEndedGetsNothingWhoeverSpeaksOnIt) {
   for (const bool spoke_before : {true, false}) {
     const base::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -276,7 +276,7 @@ TEST_F(ServerTest, AConnectionWhoseProcessHasEndedGetsNothingWhoeverSpeaksOnIt) 
   }
 }
 
-// The process lives when it says hello, and has ended by the time that its job is known.
+// The process lives when it says hello, and has ended when its job is known.
 TEST_F(ServerTest, AProcessThatEndsWhileItIsLookedForGetsNothing) {
   const base::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const auto hello = GoodHello();
@@ -341,7 +341,7 @@ TEST_F(ServerTest, AJobThatHasComeIsAReasonToAskAboutThoseWhoWaitForItAlone) {
             static_cast<ssize_t>(sizeof welcome));
 }
 
-// Between two, the loop does what came meanwhile.
+// Between two processes, the loop handles what has come meanwhile.
 TEST_F(ServerTest, OneProcessIsAnsweredAtATime) {
   std::array<base::Fd, 5> connections;
   for (auto& fd : connections) fd = Connect();
@@ -389,7 +389,7 @@ TEST_F(ServerTest, WhoCouldNotBeFoundOutAboutIsAskedAboutAgain) {
   }
 }
 
-// A process that has something to say is heard, though it was not known at first whose it is.
+// A notification is heard even if the process's job was not known at first.
 TEST_F(ServerTest, ABellIsKeptUntilItIsKnownWhoRings) {
   int descriptors = 0;
   ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
@@ -459,7 +459,7 @@ TEST_F(ServerTest, UsersTakeTurnsHoweverManyProcessesOfOneAsk) {
   for (const int fd : {done[0], done[1], go[0], go[1]}) ::close(fd);
 }
 
-// As many connections as there is room for, on which nothing is said, until the pipe is closed.
+// A process that makes as many connections as possible and says nothing, until the pipe is closed.
 pid_t SilentCrowd(const std::filesystem::path& path, uid_t user, int ready, int hold) {
   const pid_t child = ::fork();
   if (child != 0) return child;

@@ -1,4 +1,4 @@
-// Timers as descriptors, for who waits for several things behind one.
+// Timers as descriptors, for code that waits for several things behind one descriptor.
 #pragma once
 
 #include <sys/timerfd.h>
@@ -19,7 +19,7 @@ inline base::Result<base::Fd> MakeTimer() {
   return timer;
 }
 
-// Once, after that time.
+// Fires once, after `time`.
 inline bool Start(const base::Fd& timer, std::chrono::nanoseconds time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   itimerspec moment{};
@@ -28,7 +28,7 @@ inline bool Start(const base::Fd& timer, std::chrono::nanoseconds time) {
   return ::timerfd_settime(timer.get(), 0, &moment, nullptr) == 0;
 }
 
-// What made it readable; of an event descriptor as well.
+// Reads what made it readable; works for an event descriptor as well.
 inline void Take(const base::Fd& timer) {
   std::uint64_t times = 0;
   (void)!::read(timer.get(), &times, sizeof times);

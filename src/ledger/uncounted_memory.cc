@@ -5,7 +5,7 @@
 namespace gpuman::ledger {
 namespace {
 
-// Less is no context: a process that is being made or taken down.
+// Less is no context: the process is making one or taking it down.
 constexpr std::int64_t kMinContext = std::int64_t{16} << 20;
 
 std::int64_t MedianOf(std::deque<std::int64_t> values) {

@@ -1,10 +1,10 @@
-// What the driver shows of a job beyond what its ledger counts: contexts, code, graphs, processes without the
-// shim. It takes from the limit, or the job would pass it by that much.
+// Memory that the driver shows of a job beyond what its ledger counts: contexts, code, graphs, processes
+// without the shim. It takes from the limit; otherwise the job would pass the limit by that much.
 //
 // The driver's figure and the ledger's are never of the same moment, and a program allocates and frees in
-// between: a difference taken once may be too large (freed meanwhile: the program would be refused what it
-// may have) or too small. What contexts and code take changes slowly, so the median of the last samples is
-// taken for a process that counts. Pure; not thread-safe.
+// between: one difference may be too large (memory was freed meanwhile, and the program would be refused what
+// it may have) or too small. Contexts and code change slowly, so a process that counts is taken with the
+// median of its last samples. Pure; not thread-safe.
 #pragma once
 
 #include <deque>
@@ -24,14 +24,14 @@ struct ProcessSample {
   std::optional<base::Bytes> counted;  // in its slot; nullopt: it does not count
 };
 
-// Of one job on one GPU.
+// The uncounted memory of one job on one GPU.
 class UncountedMemory {
  public:
-  // All processes of the job there. Returns what takes from the limit.
+  // `samples`: all processes of the job there. Returns the bytes that take from the limit.
   base::Bytes Observe(const std::vector<ProcessSample>& samples);
 
-  // What a context seems to cost: the least that a process showed beyond its count, over all processes that
-  // were looked at often enough; nullopt: not known yet. Only while contexts are not counted themselves.
+  // What a context seems to cost: the least that a process showed beyond its count, over all processes with
+  // enough samples; nullopt: not known yet. Of use only while contexts are not counted themselves.
   std::optional<base::Bytes> context() const { return context_; }
 
  private:

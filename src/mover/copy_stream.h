@@ -1,5 +1,5 @@
-// Copies in order on a stream of their own, with a mark after each piece: what goes out and what comes in run
-// on the GPU's two copy engines at the same time, each on streams of its own.
+// Copies in order on a CUDA stream, with a mark after each piece. Each direction has streams of its own, so
+// that both run at the same time on the GPU's two copy engines.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace gpuman::mover {
 
-// Move-only; for one thread at a time, whose current context it changes. Its end waits for the copies.
+// Move-only; for one thread at a time, whose current context it changes. The destructor waits for the copies.
 class CopyStream {
  public:
   static base::Result<CopyStream> Open(Gpus& gpus, int gpu, Direction direction);
@@ -20,9 +20,10 @@ class CopyStream {
 
   // Returns at once.
   base::Result<> Add(std::span<const Copy> copies);
-  // From another GPU, which this stream's may read.
+  // Copies from another GPU whose memory this stream's GPU may read.
   base::Result<> AddAcross(const Memory& to, const Memory& from);
-  // Until the first piece that was not waited for yet is copied. What fails fails for all that follow.
+  // Waits until the first piece that was not waited for yet is copied. An error holds for all pieces after
+  // it.
   base::Result<> Await();
   std::size_t waiting() const { return marks_.size(); }
 

@@ -1,4 +1,4 @@
-// Room on a GPU that a transfer may take on its way back, granted bit by bit. Thread-safe.
+// Room on a GPU that a transfer may take on its way back, granted little by little. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ namespace gpuman::mover {
 
 class Credit {
  public:
-  // For who asks for it next; no room: without a bound.
+  // For the next step that asks for room; no `room`: no bound.
   void Begin(std::optional<std::uint64_t> room) {
     const std::lock_guard lock(mutex_);
     limited_ = room.has_value();
@@ -24,7 +24,7 @@ class Credit {
     left_ += bytes;
     changed_.notify_all();
   }
-  // Nobody is to wait for more: it is not to come back any more.
+  // No step waits for more room from now on: the memory is not wanted back any more.
   void CallOff() {
     const std::lock_guard lock(mutex_);
     called_off_ = true;
@@ -37,7 +37,7 @@ class Credit {
   }
 
   enum class Got { kYes, kNotYet, kNever };
-  // Waits that long at most.
+  // Waits at most for `patience`.
   Got Take(std::uint64_t bytes, std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, patience, [&] { return !limited_ || left_ >= bytes || called_off_; });

@@ -25,7 +25,7 @@ std::optional<FreeList::Block> FreeList::Take(int gpu, std::uint64_t bytes) {
 }
 
 void FreeList::Cancel(int gpu, std::uint64_t bytes) {
-  std::optional<Block> dropped;  // outside of the lock: the driver takes its time
+  std::optional<Block> dropped;  // freed outside the lock: the driver takes some time
   const std::lock_guard lock(mutex_);
   Bucket& bucket = buckets_[{gpu, bytes}];
   if (bucket.expected > 0) --bucket.expected;

@@ -1,8 +1,9 @@
-// Device memory that has left one process and is about to serve another.
+// Device memory that has left one process and is about to serve another one.
 //
 // Making and mapping memory while copies run slows them down by a third (H200: 78 GB/s in sum instead of 101,
-// as cuMemSetAccess waits for the copy engine). What is being emptied is as large as what is being filled, so
-// it is filled as it is. Between movers, of different users, nothing is passed on. Thread-safe.
+// as cuMemSetAccess waits for the copy engine). The pieces that are emptied have the sizes of those that are
+// filled, so a block is filled again as it is. Movers of different users pass nothing on to each other.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +20,21 @@ namespace gpuman::mover {
 
 class FreeList {
  public:
-  // With the descriptor that it came by: the driver refuses to pass on what was imported.
+  // Has the descriptor that the memory came by: the driver refuses to export imported memory.
   struct Block {
     Memory memory;
     base::Fd file;
   };
 
-  // One piece more of that size is about to be needed on the GPU, until Take or Cancel.
+  // The GPU is about to need one more piece of this size, until Take or Cancel.
   void Expect(int gpu, std::uint64_t bytes);
-  // One of those expected: what is there for it, if there is.
+  // Takes a block for one of the expected pieces, if there is one.
   std::optional<Block> Take(int gpu, std::uint64_t bytes);
-  // One of those expected is not.
+  // One of the expected pieces is not needed.
   void Cancel(int gpu, std::uint64_t bytes);
-  // Kept as long as it is expected, else gone.
+  // Keeps the memory as long as it is expected; else frees it.
   void Leave(Memory memory, base::Fd file);
-  // All that is kept is gone: the GPU has no room. False: there was nothing.
+  // Frees all kept memory, since the GPU has no room. False: there was none.
   bool Empty();
 
  private:
@@ -41,7 +42,7 @@ class FreeList {
     std::size_t expected = 0;
     std::vector<Block> kept;
   };
-  // What is kept and not expected any more.
+  // A kept block that is not expected any more.
   static std::optional<Block> Surplus(Bucket& bucket);
 
   std::mutex mutex_;

@@ -1,4 +1,5 @@
-// The driver's side of moving: memory of other processes by descriptors, memory for them, and copies.
+// The driver's side of moving: imports memory of other processes by descriptors, makes memory for them, and
+// copies.
 //
 // A GPU gets a context when it is first needed; it stays as long as the process. Thread-safe.
 #pragma once
@@ -25,7 +26,7 @@ struct Copy {
 
 class Gpus;
 
-// Device memory behind addresses of this process; both go with it.
+// Device memory behind addresses of this process; frees both when it is destroyed.
 class Memory {
  public:
   Memory() = default;
@@ -33,7 +34,7 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory() { Drop(); }
 
-  // Whether there is any.
+  // Whether it holds memory.
   explicit operator bool() const { return gpus_ != nullptr; }
   driver::abi::CUdeviceptr address() const { return address_; }
   std::uint64_t bytes() const { return bytes_; }
@@ -53,34 +54,34 @@ class Memory {
 
 class Gpus {
  public:
-  // An initialised driver, which outlives this.
+  // `driver` is initialised and outlives this object.
   explicit Gpus(const driver::CudaDriver& driver) : driver_(driver) {}
   Gpus(const Gpus&) = delete;
   Gpus& operator=(const Gpus&) = delete;
 
-  // By UUID; empty: the first. kNotFound: there is none such.
+  // Finds a GPU by UUID; empty: the first. kNotFound: there is no such GPU.
   base::Result<int> Find(const std::string& uuid) const;
   base::Result<std::string> UuidOf(int gpu) const;
-  base::Result<std::uint64_t> TotalMemory() const;  // of all of them
+  base::Result<std::uint64_t> TotalMemory() const;  // of all GPUs
   // Makes the GPU's context current to this thread.
   base::Result<> Use(int gpu);
 
   // The driver has failed for good: no call of this process on one of its GPUs will succeed again.
   bool IsLost();
 
-  // What another process exported. The descriptor stays the caller's.
+  // Imports memory that another process exported. The descriptor stays the caller's.
   base::Result<Memory> Import(int descriptor, std::uint64_t bytes);
   // New memory that another process can import. kExhausted: the GPU has no room.
   base::Result<Memory> Create(int gpu, std::uint64_t bytes);
-  // Of memory that was created: the driver refuses to pass on what was imported (measured).
+  // For memory that Create made: the driver refuses to export imported memory (measured).
   base::Result<base::Fd> Export(const Memory& memory) const;
 
-  // Whether a GPU can read another's memory: over NVLink or the bus, without the way through the host.
+  // Whether a GPU can read another GPU's memory over NVLink or the bus, without going through the host.
   bool Reaches(int reader, int other) const;
-  // Lets another GPU, which gets a context here, read it as well.
+  // Lets another GPU, which gets a context here, read the memory too.
   base::Result<> LetRead(const Memory& memory, int reader);
 
-  // Host memory that copies run to at the bus's speed. What cannot be registered serves as well, only slower.
+  // Registers host memory, so that copies run at the bus's speed. Without it copies work too, only slower.
   bool Register(void* at, std::uint64_t bytes) const;
   void Unregister(void* at) const;
 

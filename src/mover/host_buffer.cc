@@ -34,7 +34,7 @@ Fd Reopen(int descriptor) {
   return Fd(::open(fmt::format("/proc/self/fd/{}", descriptor).c_str(), O_RDWR | O_CLOEXEC));
 }
 
-// A lock of the open file description: it goes with the last descriptor of who took it.
+// A lock of the open file description: it ends with the last descriptor of the one that took it.
 bool Lock(int descriptor, bool wait) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -43,8 +43,8 @@ bool Lock(int descriptor, bool wait) {
   return ::fcntl(descriptor, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) == 0;
 }
 
-// Files without a name of one of the two kinds that any thread of the process has: what its shim keeps is in
-// a table of descriptors of its own.
+// Files without a name, of one of the two kinds, that any thread of the process has: its shim keeps them in a
+// table of descriptors of its own.
 std::vector<Fd> FilesOf(pid_t pid, const char* name) {
   std::vector<Fd> files;
   const std::string wanted = fmt::format("/memfd:{} (deleted)", name);
@@ -53,7 +53,8 @@ std::vector<Fd> FilesOf(pid_t pid, const char* name) {
   for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
     for (const auto& entry : std::filesystem::directory_iterator(task.path() / "fd", error)) {
       if (std::filesystem::read_symlink(entry.path(), error) != wanted) continue;
-      // Held without being opened, so that the process cannot put another file in its place meanwhile.
+      // Holds the file without opening it, so that the process cannot put another file in its place
+      // meanwhile.
       const Fd held(::open(entry.path().c_str(), O_PATH | O_CLOEXEC));
       if (!held.ok()) continue;
       Fd file = Reopen(held.get());
@@ -66,7 +67,7 @@ std::vector<Fd> FilesOf(pid_t pid, const char* name) {
 
 Result<Layout> ReadLayout(int page) {
   struct stat status {};
-  // Of memory alone: another file may answer when its owner likes.
+  // Only memory files: for another file its owner's file system may answer at any time.
   if (::fcntl(page, F_GET_SEALS) < 0 || ::fstat(page, &status) != 0 || status.st_size < 4 ||
       static_cast<std::size_t>(status.st_size) > kMaxLayout)
     return Fail(ErrorCode::kCorrupt, "this is no layout");
@@ -142,7 +143,7 @@ Result<> HostBuffer::OpenSegments(HostBuffer& found, std::vector<Fd>& files) {
 
 Result<std::vector<HostBuffer>> HostBuffer::Find(const base::ProcessId& process) {
   std::vector<HostBuffer> all;
-  std::vector<std::uint64_t> seen;  // the process may have a page more than once
+  std::vector<std::uint64_t> seen;  // the process may have several descriptors of a page
   std::vector<Fd> files;
   for (Fd& page : FilesOf(process.pid, kLayoutFile)) {
     auto layout = ReadLayout(page.get());
@@ -157,7 +158,7 @@ Result<std::vector<HostBuffer>> HostBuffer::Find(const base::ProcessId& process)
     found.at_work_ = Reopen(found.page_.get());
     if (!found.at_work_.ok() || !Lock(found.at_work_.get(), /*wait=*/true))
       return FailSystem(errno, "waiting for an earlier mover");
-    found.ReadWord();  // as that one left it
+    found.ReadWord();  // as that mover left it
     if (found.content() == Content::kEmpty) continue;
     if (files.empty()) files = FilesOf(process.pid, kSegmentFile);
     GPUMAN_TRY(OpenSegments(found, files));

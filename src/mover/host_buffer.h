@@ -1,8 +1,8 @@
 // One process's data in host memory: its segments and the page that says what they hold. The process has
-// descriptors of all of them; who finds them there can go on with them.
+// descriptors of all of them; a mover that finds them there can go on with them.
 //
-// The process can write the page at any moment, and may be anybody's. So it is read once, when it is found,
-// and what it said is checked; from then on what is here counts, and the page is only written.
+// The process can write the page at any moment, and may be anybody's. So the page is read once, when it is
+// found, and its content is checked; from then on the values here count, and the page is only written.
 #pragma once
 
 #include <optional>
@@ -18,12 +18,12 @@ namespace gpuman::mover {
 // Move-only; thread-compatible.
 class HostBuffer {
  public:
-  // For data that is about to come, in pieces that Seal will name: the segments are the pool's.
+  // For data that is about to come, in pieces that Seal will name; the segments come from the pool.
   static base::Result<HostBuffer> Make(std::vector<Segment> segments);
-  // The page says what the pieces are, and kFilling. The layout's segments are these.
+  // Writes to the page what the pieces are, and kFilling. The layout has these segments.
   base::Result<> Seal(Layout layout);
-  // All of a process that an earlier mover served; waits while that one is still at work. kNotFound: the
-  // process has none. kCorrupt: the data are lost.
+  // All buffers of a process that an earlier mover served; waits while that mover is still at work.
+  // kNotFound: the process has none. kCorrupt: the data are lost.
   static base::Result<std::vector<HostBuffer>> Find(const base::ProcessId& process);
 
   const Layout& layout() const { return layout_; }
@@ -46,7 +46,7 @@ class HostBuffer {
   std::size_t whole_ = 0;
   std::vector<Segment> segments_;
   base::Fd page_;
-  base::Fd at_work_;  // a description of its own, with a lock: who has it may still fill
+  base::Fd at_work_;  // an open file description of its own, with a lock while a mover may fill
 };
 
 }  // namespace gpuman::mover

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kKiB = 1024, kMiB = kKiB * 1024;
 constexpr std::uint64_t kNone = UINT64_MAX;
 
-// A small file of the kernel's as text; empty where there is none.
+// A small file of the kernel as text; empty where it cannot be read.
 template <std::size_t size>
 const char* Read(const char* path, char (&text)[size]) {
   text[0] = '\0';
@@ -25,7 +25,7 @@ const char* Read(const char* path, char (&text)[size]) {
   return text;
 }
 
-// The number after `name`; kNone where there is none, or the word "max".
+// The number after `name`; kNone where there is none, as for the word "max".
 std::uint64_t NumberIn(const char* text, const char* name) {
   const char* const at = std::strstr(text, name);
   if (at == nullptr) return kNone;
@@ -34,7 +34,7 @@ std::uint64_t NumberIn(const char* text, const char* name) {
   return end == at + std::strlen(name) ? kNone : number;
 }
 
-// A sixteenth stays, and at least 512 MiB.
+// Whether a sixteenth is left, and at least 512 MiB.
 bool Leaves(std::uint64_t available, std::uint64_t total, std::uint64_t bytes) {
   const std::uint64_t reserve = total / 16 > 512 * kMiB ? total / 16 : 512 * kMiB;
   return available > reserve && bytes <= available - reserve;
@@ -61,7 +61,7 @@ bool CgroupHas(const char* directory, std::uint64_t bytes) {
   return needed < most && Leaves(most - needed, most, bytes);
 }
 
-// The process's cgroup (v2) and all above it.
+// Checks the process's cgroup (v2) and all above it.
 bool CgroupsHave(std::uint64_t bytes) {
   char text[4096], directory[4160];
   const char* const line = std::strstr(Read("/proc/self/cgroup", text), "0::/");

@@ -5,8 +5,8 @@
 
 namespace gpuman::mover {
 
-// Whether there are so many bytes for it, with enough left to the machine, and to each cgroup that the
-// process is in: nobody's out-of-memory killer is to come for what could have been refused.
+// Whether the machine, and each cgroup that the process is in, has so many bytes and enough beyond them: it
+// is better to refuse than to wake an out-of-memory killer.
 bool HostHas(std::uint64_t bytes);
 
 }  // namespace gpuman::mover

@@ -18,7 +18,7 @@ using suspend::MoverUser;
 
 void KeepOthersOut() { ::prctl(PR_SET_DUMPABLE, 0); }
 
-// By the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
+// Uses the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
 void ResetSignals() {
   constexpr std::size_t kKernelSetSize = 8;
   const std::array<unsigned long, 8> defaults{};  // handler SIG_DFL, no flags, empty mask
@@ -37,7 +37,7 @@ Result<> Become(const MoverUser& user) {
   if (::setgroups(user.groups.size(), user.groups.data()) != 0) return FailSystem(errno, "taking on groups");
   if (::setresgid(user.gid, user.gid, user.gid) != 0) return FailSystem(errno, "taking on a group");
   if (::setresuid(user.uid, user.uid, user.uid) != 0) return FailSystem(errno, "taking on a user");
-  KeepOthersOut();  // the change of user is for the machine's settings to decide about
+  KeepOthersOut();  // after the change of user the kernel sets it by the machine's settings
   return {};
 }
 

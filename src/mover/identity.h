@@ -1,4 +1,4 @@
-// Who the mover is.
+// The mover's user, signals and protection.
 #pragma once
 
 #include "base/result.h"
@@ -6,13 +6,13 @@
 
 namespace gpuman::mover {
 
-// All signals as a fresh process has them.
+// Sets all signals as a fresh process has them.
 void ResetSignals();
-// No other process of the user's looks into this one, takes its descriptors or traces it (PR_SET_DUMPABLE):
-// what the mover says is what this program says. The driver works so as well (measured with 580.159.04:
-// /proc/self is root's then, and nothing of it is needed).
+// No other process of the user can look into this one, take its descriptors or trace it (PR_SET_DUMPABLE): so
+// only this program speaks for the mover. The driver works this way too (measured with 580.159.04: /proc/self
+// belongs to root then, and the driver needs nothing of it).
 void KeepOthersOut();
-// Groups, gid, uid, for good, and the others still out.
+// Sets groups, gid and uid, for good, and keeps others out again.
 base::Result<> Become(const suspend::MoverUser& user);
 
 }  // namespace gpuman::mover

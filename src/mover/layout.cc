@@ -14,7 +14,7 @@ constexpr std::uint32_t kMagic = 0x474d5047;    // "GPMG"
 constexpr std::uint64_t kMaxEntries = 1 << 20;  // pieces, or segments
 constexpr std::size_t kUuid = 48;
 
-// FNV-1a: a page that was half written is to be noticed, not a page that somebody made.
+// FNV-1a: it notices a page that was half written, not one that somebody forged.
 std::uint64_t Checksum(std::string_view text) {
   std::uint64_t sum = 0xcbf29ce484222325;
   for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -112,7 +112,7 @@ Result<Layout> ParseLayout(std::string_view text) {
   layout.gpu.assign(fixed.gpu, ::strnlen(fixed.gpu, kUuid));
   layout.pieces = TakeAll<Piece>(text, fixed.pieces);
   layout.segments = TakeAll<SegmentName>(text, fixed.segments);
-  // Whoever has the page may have made another one of it: sums that run over are no small ones.
+  // A process that has the page may have forged it: a sum that overflows must not pass as a small one.
   const auto adds_up = [](const auto& list) {
     std::uint64_t sum = 0;
     return std::ranges::all_of(

@@ -1,5 +1,5 @@
-// Where each piece of a process's device memory goes in host memory, and the page that says so beside it: by
-// that page a new mover, or a new daemon's, knows what it has in hand.
+// Where each piece of a process's device memory goes in host memory, and the page beside it that says so: by
+// that page a new mover, or that of a new daemon, knows what the segments hold.
 //
 // Pieces lie one after the other in segments, which are files without a name. Values; the functions are pure.
 #pragma once
@@ -17,7 +17,7 @@
 namespace gpuman::mover {
 
 struct Piece {
-  std::uint64_t address = 0;  // in the process
+  std::uint64_t address = 0;  // in the process's address space
   std::uint64_t bytes = 0;
   friend bool operator==(const Piece&, const Piece&) = default;
 };
@@ -43,17 +43,18 @@ struct Slice {
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
-// The sizes of segments that hold so many bytes: whole ones of 1 GiB, the rest in small ones of 64 MiB.
+// The sizes of segments that hold so many bytes: as many of 1 GiB as fit, and small ones of 64 MiB for the
+// rest.
 inline constexpr std::uint64_t kSegment = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t kSmallSegment = std::uint64_t{64} << 20;
 std::vector<std::uint64_t> SegmentSizes(std::uint64_t bytes);
 
 std::uint64_t BytesOf(std::span<const Piece> pieces);
-// Lays pieces one after the other into segments of these sizes, as they come.
+// Lays pieces, as they come, one after the other into segments of these sizes.
 class Cutter {
  public:
   explicit Cutter(std::vector<std::uint64_t> segments) : segments_(std::move(segments)) {}
-  // The next piece's slices. False: there is no room for all of it.
+  // Appends the next piece's slices. False: there is no room for all of it.
   bool Cut(std::uint64_t bytes, std::vector<Slice>& slices);
 
  private:
@@ -65,11 +66,11 @@ class Cutter {
 // Empty where the segments are too small.
 std::vector<Slice> SlicesOf(const Layout& layout);
 
-// What the segments hold, in the first word of the page: the content in its low two bits, above them how many
+// What the segments hold, in the first word of the page: the content in its low two bits; above them how many
 // of the pieces, from the first on, are whole.
 enum class Content : std::uint32_t { kEmpty = 0, kFilling = 1, kComplete = 2 };
 
-// What follows the first word. kCorrupt for what was not written so, whole.
+// The part after the first word. kCorrupt for text that SerializeLayout did not write, or only in part.
 std::string SerializeLayout(const Layout& layout);
 base::Result<Layout> ParseLayout(std::string_view text);
 

@@ -29,7 +29,7 @@ using suspend::Outcome;
 using suspend::Request;
 using suspend::Verb;
 
-// While it lives no other mover of the user makes checkpoint calls.
+// As long as it lives no other mover of the user makes checkpoint calls.
 class Turn {
  public:
   explicit Turn(bool lock) : lock_(lock) {
@@ -50,7 +50,7 @@ bool Send(const Answer& answer, std::span<const int> files = {}) {
   return SendPacket(suspend::kMoverSocket, suspend::Serialize(answer) + "\n", files);
 }
 
-// What is told of a request on its way: not more often than every few milliseconds.
+// Notices of a request in progress: not more often than every few milliseconds.
 class Notices {
  public:
   explicit Notices(std::uint64_t id) : id_(id) {}
@@ -67,7 +67,7 @@ class Notices {
     Send({.id = id_, .outcome = Outcome::kMoving, .bytes = {bytes_}, .pieces = pieces_});
     bytes_ = 0;
   }
-  // Of what comes next pieces are counted anew.
+  // The pieces of what comes next are counted anew.
   void Taken(std::uint64_t bytes) {
     pieces_ = 0;
     Send({.id = id_, .outcome = Outcome::kTaken, .bytes = {bytes}});
@@ -99,8 +99,8 @@ class Mover {
       std::unique_lock lock(mutex_);
       ending_ = true;
       changed_.notify_all();
-      // Nobody is left to grant room, or to go on with what stayed on a GPU: neither what is here now, nor
-      // what requests that are still being carried out leave there.
+      // No daemon is left to grant room, or to go on with memory that stayed on a GPU: the memory that is
+      // here now, and what requests in progress still leave there.
       for (const auto& [process, transfer] : transfers_) transfer->CallOff();
       for (int round = 0; round < 2; ++round) {
         for (const auto& [process, transfer] : transfers_) Work([one = transfer] { one->Finish({}); });
@@ -149,7 +149,7 @@ class Mover {
     }
   }
 
-  // In a thread of its own. With mutex_ held.
+  // Runs `function` in a thread of its own. mutex_ is held.
   template <typename Function>
   void Work(Function function) {
     ++at_work_;
@@ -161,7 +161,7 @@ class Mover {
     }).detach();
   }
 
-  // The driver's own checkpoint calls, one after the other.
+  // Makes the driver's checkpoint calls, one after the other.
   void Checkpoint() {
     for (;;) {
       Request request;
@@ -211,16 +211,16 @@ class Mover {
         break;
     }
     if (notices.any()) notices.Flush();
-    // Another can go on with what is here, and nobody can in this process.
+    // Another mover can go on with what is here, and nothing can go on in this process.
     if (answer.outcome == Outcome::kFailed && gpus_.IsLost()) ::_exit(1);
     answer.id = request.id;
     Send(answer);
-    // Also where nobody asks for it any more: the process has given it up.
+    // Even if it is not asked for any more: the process has given the memory away.
     if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
       transfer.Finish(request.gpu);
   }
 
-  // What processes leave that end while they are away.
+  // Drops what processes leave that end while their memory is away.
   void Sweep() {
     std::unique_lock lock(mutex_);
     while (!ending_) {
@@ -253,7 +253,7 @@ class Mover {
   bool ending_ = false;
 };
 
-// Thousands of descriptors pass through here.
+// A mover holds thousands of descriptors.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

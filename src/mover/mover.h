@@ -1,4 +1,4 @@
-// gpuman-mover but for its main: a process of one user that stays, because the driver's cuInit costs seconds
+// gpuman-mover without its main: a process of one user that stays, because the driver's cuInit costs seconds
 // and memory. It makes the driver's checkpoint calls for the daemon, and copies the memory that the shims of
 // that user's processes hand to it (transfer.h).
 //
@@ -6,8 +6,8 @@
 //                               \---> a thread for each transfer that moves
 //                                     Pool: host memory ahead of need
 //
-// When the daemon's socket closes it ends after what it is just doing: what it has taken over is whole in
-// host memory then.
+// When the daemon's socket closes, the mover finishes what it is doing and ends: all that it has taken over
+// is whole in host memory then.
 #pragma once
 
 #include "suspend/mover_options.h"

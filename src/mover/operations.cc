@@ -56,7 +56,7 @@ Answer Gone(const ProcessId& process) {
   return {.outcome = Outcome::kGone, .message = fmt::format("process {} has ended", process.pid)};
 }
 
-// `answer` about a process that is in `state` after a call was made for it.
+// `answer` for a process that is in `state` after a call was made for it.
 Answer At(const tl::expected<Saved, Answer>& state, Answer answer) {
   if (state) {
     answer.state = *state;
@@ -68,7 +68,7 @@ Answer At(const tl::expected<Saved, Answer>& state, Answer answer) {
   return answer;
 }
 
-// Each call is made for a process that was the one meant a moment before.
+// Makes the call only if the process was the right one a moment before.
 template <typename Call>
 Result<> Checked(const ProcessId& process, Call call) {
   if (!Lives(process)) return Fail(ErrorCode::kNotFound, fmt::format("process {} has ended", process.pid));
@@ -95,7 +95,7 @@ Result<std::vector<abi::CUcheckpointGpuPair>> PairsOf(const std::vector<GpuMove>
 Operations Operations::WithDriver() {
   auto driver = driver::CudaDriver::Load();
   if (driver) {
-    // There is one; it is only not there just now.
+    // There is a driver; it only does not work just now.
     if (auto initialised = driver->Init(); !initialised)
       return Operations(Fail(ErrorCode::kInternal, initialised.error().message));
   }
@@ -160,7 +160,7 @@ Answer Operations::AnswerOf(const ProcessId& process) const {
   return state ? Answer{.outcome = Outcome::kDone, .state = *state} : state.error();
 }
 
-// A process that ends makes every call fail in one way or another: its end is what happened.
+// When a process ends, its calls fail in any way: the answer is that it has ended.
 Answer Operations::Failure(const ProcessId& process, const base::Error& error) const {
   if (!Lives(process)) return Gone(process);
   return {.outcome = OutcomeOf(error.code), .message = error.message};
@@ -188,7 +188,7 @@ Answer Operations::Checkpoint(const Request& request) const {
   if (*state == Saved::kCheckpointed) return {.outcome = Outcome::kDone, .state = *state};
   if (*state == Saved::kBroken)
     return {.state = *state, .message = fmt::format("the driver says that process {} failed", process.pid)};
-  // One that is locked already was left so by a mover that was killed.
+  // A mover that was killed left it locked.
   if (*state == Saved::kRunning) {
     auto locked = Checked(process, [&] { return driver_->LockProcess(process.pid, request.lock_timeout); });
     if (!locked) return LetRunOn(request, locked.error());

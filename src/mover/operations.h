@@ -1,5 +1,5 @@
-// The driver's checkpoint calls as gpuman-mover makes them: each request ends in a state that is known,
-// and a process that could not be taken off the device runs on.
+// The driver's checkpoint calls as gpuman-mover makes them: each request ends in a known state, and a process
+// that could not be taken off the device runs on.
 //
 // Blocks for as long as the driver does. Not thread-safe.
 #pragma once
@@ -14,7 +14,7 @@ namespace gpuman::mover {
 
 class Operations {
  public:
-  // `driver`: initialised, or why not.
+  // `driver`: initialised, or the reason why there is none.
   explicit Operations(base::Result<driver::CudaDriver> driver) : driver_(std::move(driver)) {}
   // Loads and initialises the driver.
   static Operations WithDriver();
@@ -29,10 +29,10 @@ class Operations {
   suspend::Answer Checkpoint(const suspend::Request& request) const;
   suspend::Answer Restore(const suspend::Request& request) const;
   suspend::Answer Unlock(const suspend::Request& request) const;
-  // The process is the one that was meant, has CUDA in it and this state; else the answer to give.
+  // Checks that the process is the right one and uses CUDA, and returns its state; else the answer to give.
   tl::expected<suspend::Saved, suspend::Answer> StateOf(const base::ProcessId& process) const;
   suspend::Answer AnswerOf(const base::ProcessId& process) const;
-  // After a step failed: lets the process run on where that can be done, and says where it ended.
+  // After a step failed: lets the process run on where that is possible, and tells its state.
   suspend::Answer LetRunOn(const suspend::Request& request, const base::Error& error) const;
   suspend::Answer Failure(const base::ProcessId& process, const base::Error& error) const;
 

@@ -16,7 +16,7 @@ struct Packet {
   std::vector<base::Fd> files;
 };
 
-// Waits without limit. nullopt: the other side is gone.
+// Waits without limit. nullopt: the other side has closed.
 std::optional<Packet> ReceivePacket(int socket);
 bool SendPacket(int socket, std::string_view text, std::span<const int> files = {});
 

@@ -1,4 +1,4 @@
-// What the mover says to a process whose memory it has or gives, and hears of it (ledger/wire/transfer.h).
+// Messages to and from a process whose memory the mover takes or gives back (ledger/wire/transfer.h).
 #pragma once
 
 #include "base/process.h"
@@ -7,18 +7,18 @@
 
 namespace gpuman::mover {
 
-inline constexpr int kPeerMs = 60'000;  // for the process to say what it has to
+inline constexpr int kPeerMs = 60'000;  // for the process to send what it has to
 
 tl::unexpected<base::Error> WentBack();
 
-// Nothing was done.
+// Tells the process that nothing was done.
 void Refuse(int connection, ledger::wire::Trouble trouble);
-// The mover has done its part.
+// Tells the process that the mover has done its part.
 base::Result<> SayDone(int connection);
 
-// kOwn: it cannot import, and makes memory of its own for the mover to fill. Waits as long as the process
-// lives, also stopped: whether it has given up its memory, or has it, is for it to say. kUnavailable: it went
-// back on it, or ended.
+// kOwn: the process cannot import, and makes its own memory for the mover to fill. Waits as long as the
+// process lives, even stopped: only the process can tell whether it has given its memory away, or has it.
+// kUnavailable: the process gave up, or ended.
 enum class Receipt { kDone, kOwn };
 base::Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process);
 

@@ -1,8 +1,8 @@
-// Host memory for what leaves the GPUs: files without a name, touched and registered with the driver, made
-// ahead of need in the background.
+// Host memory for data that leaves the GPUs: files without a name, touched and registered with the driver,
+// made ahead of need in the background.
 //
-// The process whose data is in a segment holds a descriptor of it as well: what is in there lives as long as
-// the process, whatever becomes of the mover. A segment cannot change its size.
+// The process whose data is in a segment holds a descriptor of it too: so the data live as long as the
+// process, whatever happens to the mover. A segment cannot change its size.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class Segment {
  public:
   // kExhausted: the machine has too little memory available, with the numbers.
   static base::Result<Segment> Make(std::uint64_t bytes, const Gpus& gpus);
-  // One that an earlier mover made; not registered.
+  // Opens a segment that an earlier mover made; it is not registered.
   static base::Result<Segment> Open(base::Fd file, std::uint64_t bytes);
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&& other) noexcept;
@@ -54,11 +54,12 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Segments of these sizes; what is not ready is made. kExhausted: the host's memory does not suffice.
+  // Takes segments of these sizes; makes those that are not ready. kExhausted: there is not enough host
+  // memory.
   base::Result<std::vector<Segment>> Take(const std::vector<std::uint64_t>& sizes);
   void Give(std::vector<Segment> segments);
-  // Brings what there is, taken or not, to so many bytes in the background, as far as the machine's memory
-  // goes; much more than that is given up.
+  // Brings all segments, taken or not, to so many bytes in the background, as far as the machine's memory
+  // allows; frees what is much more.
   void Want(std::uint64_t bytes, const std::string& gpu);
   std::uint64_t free_bytes() const;
 

@@ -1,4 +1,4 @@
-// The way out.
+// The way off the GPU.
 #include "mover/transfer.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Pieces that set out together: 16 GiB as a rule, which are imported within some milliseconds.
+// Pieces whose copies begin together: usually 16 GiB, which are imported within some milliseconds.
 constexpr std::size_t kTogether = 64;
 
 }  // namespace
@@ -61,7 +61,7 @@ Result<> Transfer::Find() {
   return {};
 }
 
-// What another mover had taken and not copied out.
+// Imports again what another mover had taken and not copied out.
 Result<> Transfer::Regain(Batch& batch) {
   if (batch.buffer.content() == Content::kComplete) return {};
   const auto& pieces = batch.buffer.layout().pieces;
@@ -86,7 +86,7 @@ std::optional<int> Transfer::NumberOf(const std::string& gpu) const {
   return found ? std::optional(*found) : std::nullopt;
 }
 
-// All of it is on a GPU that is not where it goes, and can be read from there.
+// Whether all of it is on a GPU that is not the target, and that the target can read.
 bool Transfer::GoesStraight(Batch& batch, std::optional<int> target) {
   if (!target || batch.stream || batch.buffer.content() == Content::kComplete || batch.buffer.whole() != 0)
     return false;
@@ -103,7 +103,7 @@ bool Transfer::GoesStraight(Batch& batch, std::optional<int> target) {
 std::vector<Copy> Transfer::CopiesOf(Batch& batch, std::size_t piece, const Memory& memory) {
   if (batch.slices.empty()) batch.slices = SlicesOf(batch.buffer.layout());
   std::vector<Copy> copies;
-  // They lie by piece. std::ranges::equal_range is not there for Clang 14 with the library of GCC 12.
+  // Slices are ordered by piece. Clang 14 has no std::ranges::equal_range with the library of GCC 12.
   auto slice = std::lower_bound(batch.slices.begin(), batch.slices.end(), piece,
                                 [](const Slice& each, std::size_t sought) { return each.piece < sought; });
   for (; slice != batch.slices.end() && slice->piece == piece; ++slice)
@@ -111,7 +111,7 @@ std::vector<Copy> Transfer::CopiesOf(Batch& batch, std::size_t piece, const Memo
   return copies;
 }
 
-// One piece. Importing takes ten times as long while copies run, so none set out yet.
+// Takes one piece. Importing takes ten times as long while copies run, so no copy begins yet.
 Result<> Transfer::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter& cutter) {
   Batch& batch = *offer.batch;
   GPUMAN_ASSIGN(Memory memory, gpus_.Import(file.get(), part.bytes));
@@ -125,7 +125,7 @@ Result<> Transfer::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter&
   return {};
 }
 
-// Their data do not change any more.
+// Begins the copies of the pieces that wait: their data do not change any more.
 Result<> Transfer::SetOut(Offer& offer) {
   Batch& batch = *offer.batch;
   if (offer.waiting.empty()) return {};
@@ -138,14 +138,14 @@ Result<> Transfer::SetOut(Offer& offer) {
   return {};
 }
 
-// Where it is, for the target to read.
+// Whether the batch may stay where it is, for the target to read.
 bool Transfer::MayStay(const Batch& batch, std::optional<int> target) const {
   return target && !batch.stream && std::ranges::all_of(batch.memory, [&](const Memory& one) {
            return gpus_.Reaches(*target, one.gpu());
          });
 }
 
-// What a process says that it has decides how much host memory is made for it.
+// The size that a process names decides how much host memory is made for it.
 Result<> Transfer::MayHave(std::uint64_t bytes) const {
   GPUMAN_ASSIGN(const std::uint64_t all, gpus_.TotalMemory());
   const std::uint64_t most = 2 * all;  // what is away, and what takes its place meanwhile
@@ -169,13 +169,13 @@ Result<> Transfer::Receive(int connection, std::optional<int> target, const Prog
     for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
     if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
     last = parts.last != 0;
-    if (count == 0 && !last) return WentBack();  // or it would never end
+    if (count == 0 && !last) return WentBack();  // otherwise it would never end
     if (!cutter) {
       GPUMAN_TRY(MayHave(parts.total));
       offer.more = parts.more != 0;
       if (offer.more) {
         GPUMAN_TRY(Find());
-        // One batch is on its way at a time: by its piece alone a descriptor would not tell whose it is.
+        // One batch is on its way at a time: a descriptor's piece number does not tell its batch.
         if (const Answer before = SecureAll(tell); before.outcome != Outcome::kDone)
           return Fail(ErrorCode::kInternal, before.message);
       }
@@ -200,7 +200,7 @@ Result<> Transfer::Receive(int connection, std::optional<int> target, const Prog
   return offer.batch->buffer.Seal(std::move(layout));
 }
 
-// Host memory to the process, which then gives up the device's.
+// Hands host memory to the process, which then gives the device memory away.
 Result<> Transfer::HandOver(int connection, const Batch& batch) {
   std::vector<int> files{batch.buffer.page()};
   for (const Segment& segment : batch.buffer.segments()) files.push_back(segment.file());
@@ -213,7 +213,7 @@ Result<> Transfer::HandOver(int connection, const Batch& batch) {
   return {};
 }
 
-// An offer that the process went back on may come to its turn after the one that it then made.
+// A Take whose offer the process gave up may run after the Take of its next offer.
 Answer Transfer::Take(Fd connection, bool whole, const std::string& target, const ProgressCallbacks& tell) {
   const std::lock_guard lock(mutex_);
   Offer offer;
@@ -235,7 +235,7 @@ Answer Transfer::Take(Fd connection, bool whole, const std::string& target, cons
     if (offer.batch) Discard(*offer.batch);
     return AnswerOf(taken.error());
   }
-  if (!offer.more) Clear();  // of a time before
+  if (!offer.more) Clear();  // left from an earlier time
   const std::uint64_t bytes = BytesOf(offer.batch->buffer.layout().pieces);
   batches_.push_back(std::move(*offer.batch));
   tell.taken(bytes);
@@ -243,7 +243,7 @@ Answer Transfer::Take(Fd connection, bool whole, const std::string& target, cons
   return SecureAll(tell);
 }
 
-// The rest of a batch, piece by piece.
+// Copies the rest of a batch, piece by piece.
 Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& answer) {
   if (batch.buffer.content() == Content::kComplete) return {};
   if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
@@ -256,7 +256,7 @@ Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& a
                 fmt::format("the data of process {} is lost: it was being copied when gpuman-mover ended",
                             process_.pid));
   }
-  // What is on its way already was sent in the order of the pieces.
+  // Copies in progress were begun in the order of the pieces.
   std::size_t next = first + (batch.stream ? batch.stream->waiting() : 0);
   for (std::size_t i = first; i < pieces.size(); ++i) {
     if (!batch.stream) {
@@ -265,7 +265,7 @@ Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& a
     for (; next < pieces.size(); ++next)
       GPUMAN_TRY(batch.stream->Add(CopiesOf(batch, next, batch.memory[next])));
     if (auto done = batch.stream->Await(); !done) {
-      batch.stream.reset();  // who tries again begins with this piece
+      batch.stream.reset();  // another try begins with this piece
       return done;
     }
     batch.buffer.SetWhole(i + 1);
@@ -303,7 +303,7 @@ void Transfer::Finish(const std::string& target) {
   if (!batches_.empty()) finished_ = SecureAll({}, NumberOf(target));
 }
 
-// But for what may stay where `target` reads it: that many bytes the answer has then.
+// Leaves what may stay for `target` to read: if any stays, the answer's bytes are those.
 Answer Transfer::SecureAll(const ProgressCallbacks& tell, std::optional<int> target) {
   Answer answer{.outcome = Outcome::kDone};
   if (auto found = Find(); !found) {

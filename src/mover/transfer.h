@@ -1,16 +1,16 @@
 // One process's memory between the GPU and the host: taken from it in one or more batches, copied, loaded
-// again, given back in one.
+// again, given back at once. `ours` is the mover's.
 //
-//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the
-//   process's
+//   Take -> on the GPU, ours -Secure-> in host memory -Load-> on a GPU, ours -Give-> the process's
 //
-// On its way to a GPU that reaches the one it is on, a batch stays there until it is given: the process makes
-// memory of its own, and the copy goes straight into that. To another GPU that one cannot reach, from host
-// memory.
+// On the way to a GPU that can read the GPU where a batch is, the batch stays there until it is given: the
+// process makes its own memory, and the copy goes straight into it. For a GPU that cannot, the copy comes
+// from host memory.
 //
-// Pieces leave and come back one by one: what of a batch is whole in host memory is off the GPU, and what of
-// it is loaded is on it. What fails leaves it where it was: each piece is whole in one of the two places at
-// any time. Thread-safe: one step at a time, a second one waits; Begin, Grant and CallOff at any time.
+// Pieces leave and come back one by one: the pieces of a batch that are whole in host memory are off the GPU,
+// and those that are loaded are on it. A step that fails leaves each piece where it was: it is whole in one
+// of the two places at any time. Thread-safe: one step runs at a time, a second one waits; Begin, Grant and
+// CallOff may come at any time.
 #pragma once
 
 #include <chrono>
@@ -32,15 +32,15 @@
 
 namespace gpuman::mover {
 
-// What is told on the way, each from within the step.
+// What a step tells on the way; called from within the step.
 struct ProgressCallbacks {
-  // Bytes more have left the GPU, or have come to it; of a batch on its way out so many pieces in all.
+  // So many bytes more have left the GPU, or have come to it; on the way out, `pieces` of the batch in all.
   std::function<void(std::uint64_t bytes, std::size_t pieces)> moved = [](std::uint64_t, std::size_t) {};
-  // Duplicates for who is to have them should this mover die, before the process gives its memory up.
+  // Duplicates for another mover, if this one dies; called before the process gives its memory away.
   std::function<void(std::span<const int>)> holding = [](std::span<const int>) {};
-  // All of it is whole in host memory: nobody needs a descriptor any more.
+  // All of the memory is whole in host memory: the descriptors are not needed any more.
   std::function<void()> safe = [] {};
-  // The process has given its memory up.
+  // The process has given its memory away.
   std::function<void(std::uint64_t bytes)> taken = [](std::uint64_t) {};
 };
 
@@ -51,57 +51,57 @@ class Transfer {
 
   const base::ProcessId& process() const { return process_; }
 
-  // What the process hands out over the connection. kDone: the batch is ours, and where it is to be `whole`
-  // in host memory; else Secure sees to that. `target`: the GPU where the process goes next; empty: none is
-  // known.
+  // Takes what the process hands out over the connection. kDone: the mover has the batch, in host memory if
+  // it has to be `whole`; else Secure brings it there. `target`: the GPU where the process goes next; empty:
+  // not known.
   suspend::Answer Take(base::Fd connection, bool whole, const std::string& target,
                        const ProgressCallbacks& tell);
-  // Answers for what Finish has copied as well. What `target` reaches may stay.
+  // Its answer includes what Finish has copied. Memory that `target` can read may stay.
   suspend::Answer Secure(const std::string& target, const ProgressCallbacks& tell);
-  // The same where nobody asks for it.
+  // The same without a request.
   void Finish(const std::string& target);
-  // `gpu`: where the process is going to be; empty: where it came from.
+  // `gpu`: where the process will be; empty: where it came from.
   suspend::Answer Load(const std::string& gpu, const ProgressCallbacks& tell);
-  // Loads what is not loaded. kDone: nothing of it is here any more.
+  // Loads the rest first. kDone: nothing of the process is here any more.
   suspend::Answer Give(base::Fd connection, const std::string& gpu, const ProgressCallbacks& tell);
   // The process has ended.
   void Drop();
 
-  // What another mover had taken and not brought to its end; for the step that comes next. At any time.
+  // Descriptors of what another mover had taken and not finished; for the next step. At any time.
   void Hold(std::size_t first, std::vector<base::Fd> files);
-  // For the Load or Give that comes next.
+  // For the next Load or Give.
   void Begin(std::optional<base::Bytes> room);
   void Grant(base::Bytes bytes) { credit_.Grant(bytes.count); }
-  // No Load or Give is to wait for room any more.
+  // From now on no Load or Give waits for room.
   void CallOff() { credit_.CallOff(); }
 
  private:
   struct Batch {
     HostBuffer buffer;
-    std::vector<Memory> memory{};        // by the piece, where it is on a GPU; or none
-    std::vector<base::Fd> files{};       // that those came by; with these they can be given back as they are
-    std::optional<CopyStream> stream{};  // on which they are on their way out
+    std::vector<Memory> memory{};        // by piece, where it is on a GPU; else empty
+    std::vector<base::Fd> files{};       // of imported memory; with these it can be given back as it is
+    std::optional<CopyStream> stream{};  // for the copies on their way out
     std::vector<Slice> slices{};         // of all pieces, once they are known
     std::chrono::steady_clock::time_point begun{};
-    std::optional<int> read_by{};  // the GPU, beside its own, that can read its memory
+    std::optional<int> read_by{};  // another GPU that can read its memory
   };
   struct PieceRef {
     Batch* batch = nullptr;
     std::size_t piece = 0;
   };
-  // Memory of the process's, for what the piece holds.
+  // The process's own memory for what a piece holds.
   struct Own {
     PieceRef ref;
     Memory memory;
   };
-  // Pieces that are there, in order. What fails ends it.
+  // Delivers pieces that have arrived, in order. An error ends the step.
   using Deliver = std::function<base::Result<>(std::span<const PieceRef>)>;
 
-  // What a process hands out: until it has given it up, beside what is here of it.
+  // What a process hands out, until it has given it away.
   struct Offer {
     std::optional<Batch> batch{};
-    bool more = false;                         // to what the process has handed out before
-    std::vector<std::vector<Copy>> waiting{};  // by the piece: they set out together
+    bool more = false;                         // in addition to what the process has handed out before
+    std::vector<std::vector<Copy>> waiting{};  // by piece: their copies begin together
   };
 
   base::Result<> Find();
@@ -141,10 +141,10 @@ class Transfer {
   Credit credit_;
   std::mutex mutex_;
   std::vector<Batch> batches_;
-  std::optional<int> elsewhere_;  // the GPU, not the one it came from, where the process is going to be
-  suspend::Answer finished_{};    // bytes and time of what nobody has asked for yet
+  std::optional<int> elsewhere_;  // the GPU, not the one it came from, where the process will be
+  suspend::Answer finished_{};    // bytes and time that no request has asked for yet
   std::mutex held_mutex_;
-  std::vector<std::pair<std::size_t, base::Fd>> held_;  // by the piece
+  std::vector<std::pair<std::size_t, base::Fd>> held_;  // by piece
 };
 
 suspend::Answer AnswerOf(const base::Error& error);

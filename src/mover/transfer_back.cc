@@ -1,4 +1,4 @@
-// The way back.
+// The way back to a GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,10 +22,9 @@ using suspend::Answer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
-constexpr std::size_t kFlying =
-    8;  // pieces on their way: so many that the copy engine never waits for a call
-constexpr std::uint64_t kBatch = std::uint64_t{256} << 20;  // worth a message
-constexpr std::chrono::seconds kSilence{20};  // after which who waits is told that we wait for room
+constexpr std::size_t kFlying = 8;  // pieces in flight: so many that the copy engine never waits for a call
+constexpr std::uint64_t kBatch = std::uint64_t{256} << 20;  // as much as one message carries
+constexpr std::chrono::seconds kSilence{20};  // then daemon and process learn that it still waits
 
 }  // namespace
 
@@ -33,7 +32,7 @@ void Transfer::Begin(std::optional<base::Bytes> room) {
   credit_.Begin(room ? std::optional(room->count) : std::nullopt);
 }
 
-// False: not now. Nothing is on its way where it may wait.
+// False: there is no room now. No copy is in flight when it may wait.
 Result<bool> Transfer::GetRoom(std::uint64_t bytes, bool wait, const ProgressCallbacks& tell,
                                const Deliver& deliver) {
   for (std::chrono::seconds patience{0};; patience = kSilence) {
@@ -52,7 +51,7 @@ Result<bool> Transfer::GetRoom(std::uint64_t bytes, bool wait, const ProgressCal
   }
 }
 
-// What the places still need, for free_list to wait for it.
+// Tells free_list what the pieces still need.
 class Transfer::Needs {
  public:
   Needs(FreeList& free_list, int gpu, std::span<const PieceRef> refs) : free_list_(free_list), gpu_(gpu) {
@@ -92,20 +91,20 @@ Result<> Transfer::Begin(CopyStream& stream, int gpu, const PieceRef& ref, Needs
   } else {
     auto made = gpus_.Create(gpu, bytes);
     const bool full = !made && made.error().code == ErrorCode::kExhausted;
-    if (full && free_list_.Empty()) made = gpus_.Create(gpu, bytes);  // they were of other sizes
+    if (full && free_list_.Empty()) made = gpus_.Create(gpu, bytes);  // the blocks had other sizes
     GPUMAN_ASSIGN(memory, std::move(made));
   }
   return stream.Add(CopiesOf(batch, ref.piece, memory));
 }
 
-// Memory for each of the places that has none, and its data in it.
+// Makes memory for each of the pieces that has none, and loads its data.
 Result<> Transfer::Fill(std::vector<PieceRef> refs, int gpu, const ProgressCallbacks& tell,
                         const Deliver& deliver, Answer& answer) {
   GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(gpus_, gpu, Direction::kIn));
   const auto bytes_of = [](const PieceRef& ref) {
     return ref.batch->buffer.layout().pieces[ref.piece].bytes;
   };
-  std::deque<std::pair<PieceRef, bool>> flying;  // and whether it is being copied
+  std::deque<std::pair<PieceRef, bool>> flying;  // and whether the piece is being copied
   Needs needs(free_list_, gpu, refs);
   std::vector<PieceRef> ready;
   std::uint64_t ready_bytes = 0;
@@ -143,14 +142,14 @@ Result<> Transfer::Fill(std::vector<PieceRef> refs, int gpu, const ProgressCallb
   return flush();
 }
 
-// For who holds the mutex. Where it fails, nothing is on a GPU that is whole in host memory.
+// The caller holds the mutex. If it fails, nothing that is whole in host memory stays on a GPU.
 Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tell, const Deliver& deliver) {
   const auto begin = std::chrono::steady_clock::now();
   if (auto found = Find(); !found) return AnswerOf(found.error());
   const std::string& home = batches_.front().buffer.layout().gpu;
   if (const auto gpu = NumberOf(wanted); gpu && wanted != home) return MakeReadyFor(*gpu, tell);
   elsewhere_.reset();
-  // Without a GPU named: where it is loaded already, else where it was.
+  // If no GPU is named: where it is loaded already, else where it was.
   auto target = gpus_.Find(wanted.empty() ? home : wanted);
   for (Batch& batch : batches_) {
     if (auto regained = Regain(batch); !regained) return AnswerOf(regained.error());
@@ -161,7 +160,7 @@ Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tel
   const auto elsewhere = [&](const Batch& batch) {
     return std::ranges::any_of(batch.memory, [&](const Memory& one) { return one && one.gpu() != *target; });
   };
-  // What no mover could finish so far is finished first, unless it may stay where it is.
+  // First finishes what no mover could finish so far, unless it may stay where it is.
   const auto stays = [](const Batch& batch) {
     std::size_t i = batch.buffer.whole();
     while (i < batch.memory.size() && batch.memory[i]) ++i;
@@ -191,7 +190,7 @@ Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tel
   return answer;
 }
 
-// The process makes its own memory there, and asks for it to be filled.
+// The process will make its own memory there, and ask the mover to fill it.
 Answer Transfer::MakeReadyFor(int gpu, const ProgressCallbacks& tell) {
   elsewhere_ = gpu;
   const Answer secured = SecureAll(tell, gpu);
@@ -207,13 +206,13 @@ Answer Transfer::Load(const std::string& gpu, const ProgressCallbacks& tell) {
   return answer;
 }
 
-// Pieces by their descriptors; none: we are still here.
+// Sends pieces by their descriptors; without any it only shows that the mover is still there.
 Result<> Transfer::Send(int connection, std::span<const PieceRef> refs, bool last) {
   wire::Parts parts{wire::kPartsMagic, 0, last ? 1u : 0u, 0, 0, {}};
   std::vector<Fd> made;
   int files[wire::kMaxParts];
   for (const auto& [batch, i] : refs) {
-    // What it came by serves again; what was made here is passed on.
+    // An imported piece goes with the descriptor that it came by; one made here is exported.
     if (i < batch->files.size() && batch->files[i].ok()) {
       files[parts.count] = batch->files[i].get();
     } else {
@@ -262,7 +261,7 @@ Answer Transfer::Give(Fd connection, const std::string& gpu, const ProgressCallb
   return answer;
 }
 
-// Memory for all pieces that are away, each once, in the order that it comes in.
+// Receives memory for all pieces that are away, each once, in the order in which it comes.
 Result<> Transfer::ReceiveOwn(int connection, std::vector<Own>& own) {
   std::map<std::uint64_t, PieceRef> away;
   for (Batch& batch : batches_) {
@@ -293,7 +292,7 @@ Result<> Transfer::ReceiveOwn(int connection, std::vector<Own>& own) {
   return {};
 }
 
-// From the GPU that it stayed on, or from host memory.
+// Copies from the GPU where the memory stayed, or from host memory.
 Result<> Transfer::Pour(const std::vector<Own>& own) {
   if (own.empty()) return {};
   GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(gpus_, own.front().memory.gpu(), Direction::kIn));
@@ -308,7 +307,7 @@ Result<> Transfer::Pour(const std::vector<Own>& own) {
   return {};
 }
 
-// The process makes the memory, where it cannot have ours.
+// The process makes the memory, where it cannot import the mover's.
 Result<> Transfer::FillOwn(int connection, const ProgressCallbacks& tell, Answer& answer) {
   const Answer secured = SecureAll(tell, elsewhere_);
   if (secured.outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, secured.message);
@@ -320,7 +319,7 @@ Result<> Transfer::FillOwn(int connection, const ProgressCallbacks& tell, Answer
   answer = {.outcome = Outcome::kDone, .straight = secured.straight};
   for (const auto& [ref, memory] : own) answer.bytes.count += memory.bytes();
   answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
-  own.clear();  // it is the process's
+  own.clear();  // it belongs to the process
   return SayDone(connection);
 }
 

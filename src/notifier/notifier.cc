@@ -22,12 +22,13 @@ namespace {
 
 constexpr int kDone = 0, kFailed = 1;
 constexpr uid_t kNobody = 65534;
-constexpr int kLookAgain = 60'000;  // milliseconds; what happens wakes us
+constexpr int kLookAgain = 60'000;  // milliseconds; events wake it earlier
 
 bool GiveUpRights() {
   if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0))
     return false;
-  // Secrets of others pass through here: no core files, nobody looks in.
+  // Secrets of users pass through this process: it leaves no core files, and no other process can look into
+  // it.
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 }
 
@@ -68,7 +69,7 @@ class Sender {
 
   bool Begin(const std::string& line) {
     auto order = notify::ParseOrder(line);
-    if (!order) return false;  // another version: the daemon finds us gone
+    if (!order) return false;  // another version: the process ends, and the daemon notices
     const std::int64_t number = order->number;
     auto transfer = Transfer::Begin(std::move(*order));
     if (!transfer) return Tell({number, {0, transfer.error().message, true, {}}});
@@ -92,7 +93,7 @@ class Sender {
   }
 
   static bool Tell(const notify::Report& report) {
-    // The socket does not block for reading; the daemon reads all the time, and reports are short.
+    // The socket does not block; the daemon reads all the time, and reports are short.
     std::string line = notify::Serialize(report);
     while (!line.empty()) {
       const ssize_t written = ::write(notify::kNotifierSocket, line.data(), line.size());

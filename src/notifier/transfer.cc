@@ -12,7 +12,7 @@
 namespace gpuman::notifier {
 namespace {
 
-constexpr std::size_t kMaxOfAnAnswer = 64 * 1024;  // nobody reads it
+constexpr std::size_t kMaxOfAnAnswer = 64 * 1024;  // nobody reads the answer
 
 template <typename T>
 bool Set(CURL* handle, CURLoption option, T value) {
@@ -31,7 +31,7 @@ std::uint32_t UsualPort(notify::Tls tls) {
   return 25;
 }
 
-// Of the machine's interfaces, as they are now.
+// The addresses of the machine's interfaces, as they are now.
 std::vector<notify::Address> OwnAddresses() {
   std::vector<notify::Address> own;
   ifaddrs* all = nullptr;
@@ -90,7 +90,7 @@ bool Transfer::SetUp(const notify::HttpPost& post) {
     const auto signature = SignatureOf(post.secret, static_cast<std::int64_t>(std::time(nullptr)), post.body);
     fine = fine && !signature.empty() && AddHeader("Gpuman-Signature: " + signature);
   }
-  // What a proxy may reach is the proxy's business; without one each address is looked at.
+  // A proxy decides what it may reach; without one each address is checked.
   if (post.proxy.empty())
     fine = fine && Set(handle_, CURLOPT_OPENSOCKETFUNCTION, &Transfer::Open) &&
            Set(handle_, CURLOPT_OPENSOCKETDATA, this);
@@ -157,7 +157,7 @@ notify::Report Transfer::ReportOf(CURLcode outcome) const {
   ::curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
   attempt.status = static_cast<int>(status);
   const bool post = std::holds_alternative<notify::HttpPost>(order_.what);
-  // An answer that is too long, or was cut off, has said what it had to say.
+  // An answer that is too long, or was cut off, has given its status already.
   if (outcome == CURLE_OK || (post && status >= 200 && outcome != CURLE_PEER_FAILED_VERIFICATION)) {
     curl_off_t seconds = 0;
     ::curl_easy_getinfo(handle_, CURLINFO_RETRY_AFTER, &seconds);

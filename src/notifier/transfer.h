@@ -1,8 +1,8 @@
 // One attempt to deliver one message, as libcurl carries it out.
 //
-// Only http, https, smtp and smtps; certificates are checked; redirects are not followed; neither ~/.netrc
-// nor proxies of the environment are used; a connection goes to no address that notify/address.h refuses, and
-// is not used twice. Not thread-safe; does not block.
+// Only http, https, smtp and smtps; certificates are checked; redirects are not followed; ~/.netrc and the
+// environment's proxies are not used; a connection goes to no address that notify/address.h refuses, and is
+// not used twice. Not thread-safe; does not block.
 #pragma once
 
 #include <curl/curl.h>
@@ -19,13 +19,13 @@ namespace gpuman::notifier {
 
 class Transfer {
  public:
-  // kInvalidArgument: libcurl does not take it.
+  // kInvalidArgument: libcurl does not accept the order.
   static base::Result<std::unique_ptr<Transfer>> Begin(notify::Order order);
   ~Transfer();
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Its private pointer is this object.
+  // The handle's private pointer is this object.
   CURL* handle() const { return handle_; }
   notify::Report ReportOf(CURLcode outcome) const;
 
@@ -45,7 +45,7 @@ class Transfer {
   curl_slist* receivers_ = nullptr;
   std::vector<notify::Network> allowed_;
   std::string refused_;  // why an address was not connected to
-  bool opened_ = false;  // another one was
+  bool opened_ = false;  // a connection to another address was opened
   std::size_t given_ = 0, taken_ = 0;
   char problem_[CURL_ERROR_SIZE] = {};
 };

@@ -46,7 +46,7 @@ constexpr Reserved kReserved[] = {
     {"fe80::", 10, "the local link"},
     {"ff00::", 8, "a group of machines"},
     {"100::", 64, "a reserved network"},
-    // Addresses that stand for others, which may be any: Teredo, NAT64 for local use.
+    // Addresses that stand for any other address: Teredo, NAT64 for local use.
     {"2001::", 32, "a tunnel"},
     {"64:ff9b:1::", 48, "a tunnel"},
 };
@@ -55,7 +55,7 @@ unsigned BitsOf(const Reserved& reserved) {
   return std::strchr(reserved.first, '.') ? reserved.bits + kMappedBits : reserved.bits;
 }
 
-// The IPv4 address inside of one that is translated on its way: NAT64, 6to4, "IPv4-compatible".
+// The IPv4 address inside an address that is translated on its way: NAT64, 6to4, "IPv4-compatible".
 std::optional<Address> Inside(const Address& address) {
   static const Network kNat64{*ParseAddress("64:ff9b::"), 96};
   static const Network k6to4{*ParseAddress("2002::"), 16};

@@ -32,7 +32,7 @@ std::string Base64(std::string_view bytes) {
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 bool IsPrintable(char c) { return c >= ' ' && c < 0x7f; }
 
-// Characters that end a line or are not for eyes become spaces.
+// Characters that end a line, and other control characters, become spaces.
 std::string OneLine(std::string_view text) {
   std::string line(text);
   std::replace_if(
@@ -47,7 +47,7 @@ std::string Shortened(std::string text, std::size_t most) {
   return text.substr(0, end) + "...";
 }
 
-// Words of RFC 2047 where it is not ASCII, or could be taken for such words.
+// Encodes the text as words of RFC 2047 if it is not ASCII, or could be taken for such words.
 std::string HeaderText(const std::string& text) {
   if (std::all_of(text.begin(), text.end(), IsPrintable) && text.find("=?") == std::string::npos) return text;
   std::string words;
@@ -61,7 +61,7 @@ std::string HeaderText(const std::string& text) {
   return words;
 }
 
-// RFC 5322, 3.3. Not by strftime: its names of days and months are the locale's.
+// RFC 5322, 3.3. strftime does not serve: its names of days and months depend on the locale.
 std::string Date(base::WallTime at) {
   constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",

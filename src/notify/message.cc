@@ -15,7 +15,7 @@ constexpr std::size_t kLongestText = 2048;  // of one field of a body
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// Not through the middle of a character.
+// Does not cut through a character.
 std::string Cut(const std::string& text) {
   if (text.size() <= kLongestText) return text;
   std::size_t end = kLongestText;

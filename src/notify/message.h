@@ -1,6 +1,6 @@
-// What is told of a job, to whom, and in which words.
+// What is told of a job, to which receivers, and in which words.
 //
-// Pure functions and plain values; thread-compatible. Times on the wall: they are for people, and messages
+// Pure functions and plain values; thread-compatible. Times are wall times: they are for people, and messages
 // are kept over restarts of the machine.
 #pragma once
 
@@ -21,32 +21,32 @@ enum class Channel { kWebhook, kMail };
 struct Message {
   std::int64_t number = 0;  // grows; never used again
   std::string delivery;     // the id that the receiver sees, the same in each attempt
-  std::string user;         // whose it is; empty: the administrators'
+  std::string user;         // the user whose message it is; empty: the administrators
   std::optional<std::int64_t> job;
   Channel channel = Channel::kWebhook;
   std::string target;   // URL, or mail address
-  std::string event;    // started, finished, …; of the administrators' an event's kind
+  std::string event;    // started, finished, …; for the administrators an event's kind
   std::string content;  // JSON, or a mail without its From
   base::WallTime made{};
   int attempts = 0;
-  base::WallTime next{};  // not tried before
+  base::WallTime next{};  // no attempt before then
   bool failed = false;    // given up
   std::string problem;    // of the last attempt
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// One JSON object, as it is stored; strings that are not UTF-8 are mended.
+// One JSON object, as it is stored; strings that are not UTF-8 are repaired.
 std::string SerializeMessage(const Message& message);
-// nullopt for what SerializeMessage of this version or an older one did not write.
+// nullopt for text that SerializeMessage of this version or an older one did not write.
 std::optional<Message> ParseMessage(std::int64_t number, std::string_view text);
 
-// The word that people ask for ("started", "finished", …) for a notice of a job ("job_started"). nullopt:
+// The word that users ask for ("started", "finished", …) for a notice of a job ("job_started"). nullopt:
 // nobody is told of it.
 std::optional<std::string_view> WordOf(std::string_view notice);
-// Whether somebody who asked for `words` is told; no words: each end.
+// Whether a user who asked for `words` is told; no words: each end.
 bool IsWanted(const std::vector<std::string>& words, std::string_view word);
 
-// What there is to tell. Strings may hold anything: they come from users.
+// What there is to tell. Strings may hold any bytes: they come from users.
 struct Notification {
   std::string event;
   std::string message;  // a sentence
@@ -56,7 +56,7 @@ struct Notification {
   std::string name;  // of the job
   std::string user;
   std::string project;
-  // Empty: only what an event has is known, that is the job's id and name and a GPU.
+  // Empty: only what an event has is known: the job's id and name, and a GPU.
   std::string state;
   std::optional<std::string> reason;
   std::optional<int> exit_code, signal;
@@ -69,8 +69,8 @@ struct Notification {
 // The body of a webhook: one JSON object, docs/notifications.md describes it. At most some KiB long.
 std::string BodyOf(const Notification& notification, const std::string& delivery);
 
-// A mail (RFC 5322) with CRLF at the ends of its lines, in ASCII, but for its header From, which whoever
-// sends it puts in front. Nothing in `notification` can add a header or end one. Of notification of a job.
+// A mail (RFC 5322) in ASCII, its lines end with CRLF, without the header From, which the sender puts in
+// front. Nothing in `notification` can add a header or end one. Only for a notification of a job.
 std::string MailOf(const Notification& notification, const std::string& delivery, const std::string& to);
 
 }  // namespace gpuman::notify

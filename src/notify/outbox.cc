@@ -7,8 +7,8 @@
 namespace gpuman::notify {
 namespace {
 
-constexpr std::size_t kUsersWorth = 10;   // all users together, of one user's room
-constexpr std::size_t kMaxFailed = 1000;  // kept to be looked at
+constexpr std::size_t kUsersWorth = 10;   // the room of all users together, in that of one user
+constexpr std::size_t kMaxFailed = 1000;  // kept for users to look at
 
 }  // namespace
 
@@ -41,7 +41,7 @@ base::WallTime Outbox::DueOf(const Message& message, base::WallTime now) const {
   return message.next > now + settings_.retry.longest ? now : message.next;
 }
 
-// Its first is stored and not on its way.
+// Whether the lane's first message is stored and not in flight.
 bool Outbox::MayGo(const std::set<std::int64_t>& lane) const {
   return entries_.at(*lane.begin()).stored && !in_flight_.contains(*lane.begin());
 }
@@ -76,7 +76,7 @@ std::optional<base::WallTime> Outbox::NextDue(base::WallTime now) const {
   for (const auto& [name, lane] : lanes_) {
     if (!MayGo(lane)) continue;
     const auto at = DueOf(entries_.at(*lane.begin()).message, now);
-    // What is due and was not taken waits for one of its user's to come back.
+    // A message that is due and was not taken waits until one of its user's comes back.
     if (at > now && (!next || at < *next)) next = at;
   }
   return next;
@@ -105,7 +105,7 @@ std::optional<Outbox::AttemptResult> Outbox::RecordAttempt(std::int64_t number, 
     result.verdict = Verdict::kGivenUp;
   if (result.verdict != Verdict::kRetry) Leave(message);
   message.failed = result.verdict == Verdict::kGivenUp;
-  // How long a failed one is kept counts from its end.
+  // The time for which a failed message is kept counts from its end.
   if (message.failed) {
     message.next = now;
     failed_.insert(number);

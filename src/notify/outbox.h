@@ -1,11 +1,11 @@
-// The messages that are not delivered yet: whose turn it is, and what becomes of them.
+// The messages that are not delivered yet: which one goes next, and what becomes of each.
 //
 //   Add --Stored--> waits --TakeDue--> in flight --Settle--> gone | waits again | failed, kept for a while
 //
 // Messages to one receiver of one user go in the order of their numbers, one at a time; those of different
 // users and receivers do not wait for each other, and no user has more than half of what is in flight.
 //
-// Pure: the time is an argument, and whoever calls stores what it says. Not thread-safe.
+// Pure: the time is an argument, and the caller stores what the outbox returns. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,29 +29,29 @@ class Outbox {
 
   void SetSettings(OutboxSettings settings) { settings_ = settings; }
 
-  // Whether one more message of this user is taken. All users together have ten times the room of one.
+  // Whether one more message of this user is accepted. All users together have ten times the room of one.
   bool HasRoom(const std::string& user) const;
-  // It is not sent before it is stored. A number that is known is no error.
+  // A message is not sent before it is stored. A number that is known is no error.
   void Add(Message message, bool stored);
   void Stored(std::int64_t number);
 
-  // Messages whose time has come and that may be sent now: they are in flight until they are settled.
+  // Messages that are due and may be sent now: they are in flight until RecordAttempt.
   std::vector<Message> TakeDue(base::WallTime now);
-  // When to ask again; nullopt: not before something else happens.
+  // When to call TakeDue again; nullopt: not before something else happens.
   std::optional<base::WallTime> NextDue(base::WallTime now) const;
 
   struct AttemptResult {
     Message message;
     Verdict verdict = Verdict::kDelivered;
   };
-  // nullopt: it is not in flight. What was not delivered is to be stored anew.
+  // nullopt: the message is not in flight. A message that was not delivered has to be stored anew.
   std::optional<AttemptResult> RecordAttempt(std::int64_t number, const Attempt& attempt, base::WallTime now);
 
-  // Forgets failed messages that are old or too many, and says which.
+  // Forgets failed messages that are old or too many, and returns their numbers.
   std::vector<std::int64_t> Prune(base::WallTime now);
 
   std::vector<std::int64_t> InFlight() const { return {in_flight_.begin(), in_flight_.end()}; }
-  // Those that wait, are in flight or have failed, by number.
+  // The job's messages that wait, are in flight or have failed, by number.
   std::vector<const Message*> OfJob(std::int64_t job) const;
   std::size_t size() const { return entries_.size(); }
   std::size_t failed() const { return failed_.size(); }
@@ -63,7 +63,7 @@ class Outbox {
     bool stored = false;
   };
   static Lane LaneOf(const Message& message) { return {message.user, message.channel, message.target}; }
-  // A clock that was set back keeps nothing waiting for longer than a retry may take.
+  // A clock that was set back makes no message wait for longer than a retry may take.
   base::WallTime DueOf(const Message& message, base::WallTime now) const;
   bool MayGo(const std::set<std::int64_t>& lane) const;
   void Leave(const Message& message);
@@ -71,7 +71,7 @@ class Outbox {
   OutboxSettings settings_;
   std::map<std::int64_t, Entry> entries_;
   std::map<Lane, std::set<std::int64_t>> lanes_;  // numbers that wait or are in flight
-  std::map<std::string, std::size_t> of_user_;    // of these
+  std::map<std::string, std::size_t> of_user_;    // the number of these by user
   std::map<std::int64_t, std::set<std::int64_t>> of_job_;
   std::set<std::int64_t> in_flight_;
   std::set<std::int64_t> failed_;

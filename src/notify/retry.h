@@ -14,10 +14,10 @@ namespace gpuman::notify {
 
 // How one attempt went.
 struct Attempt {
-  int status = 0;         // of the answer, HTTP's or SMTP's; 0: there was none
-  std::string problem;    // of the connection, or why there was none; empty: there was none
-  bool hopeless = false;  // it cannot be otherwise another time
-  std::optional<base::Millis> retry_after{};  // as the receiver says
+  int status = 0;         // of HTTP's or SMTP's answer; 0: no answer
+  std::string problem;    // what was wrong with the connection, or why there was none; empty: nothing
+  bool hopeless = false;  // another attempt cannot succeed
+  std::optional<base::Millis> retry_after{};  // as the receiver asks
 };
 
 enum class Verdict { kDelivered, kRetry, kGivenUp };
@@ -28,10 +28,9 @@ Verdict Judge(const Message& message, const Attempt& attempt);
 // A sentence for people; empty when it was delivered.
 std::string ProblemOf(const Message& message, const Attempt& attempt);
 
-// How long to wait after attempt number `attempts` (1: the first). Doubles each time, up to and including the
-// longest, and is up to a fifth shorter, differently for each `seed`, so that many messages that failed
-// together do not come back together. What the receiver asks for counts where it is longer, up to the
-// longest.
+// How long to wait after attempt number `attempts` (1: the first). It doubles each time, up to and including
+// the longest, and is up to a fifth shorter, differently for each `seed`, so that many messages that failed
+// together do not come back together. If the receiver asks for a longer time, that counts, up to the longest.
 base::Millis DelayOf(const RetrySettings& settings, int attempts, std::uint64_t seed,
                      const std::optional<base::Millis>& retry_after);
 

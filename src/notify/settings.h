@@ -1,4 +1,4 @@
-// What the administrator says about notifications: [notify] of the configuration (docs/notifications.md).
+// What the administrator sets about notifications: [notify] of the configuration (docs/notifications.md).
 // Plain values; thread-compatible.
 #pragma once
 

@@ -1,6 +1,6 @@
-// What the daemon and gpuman-notifier say to each other: a JSON object a line, over a unix socket that is the
+// The messages between the daemon and gpuman-notifier: a JSON object a line, over a unix socket that is the
 // notifier's descriptor 0. Orders go in, one report for each comes out, in any order. The notifier ends when
-// the socket is closed. It keeps nothing: an order without a report is given again.
+// the socket is closed. It keeps nothing: the daemon gives an order without a report again.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -55,11 +55,11 @@ struct Report {
 // One line, with its end.
 std::string Serialize(const Order& order);
 std::string Serialize(const Report& report);
-// kCorrupt for what Serialize did not write.
+// kCorrupt for text that Serialize did not write.
 base::Result<Order> ParseOrder(std::string_view line);
 base::Result<Report> ParseReport(std::string_view line);
 
-// Takes the first line off what was read so far; false: there is none yet.
+// Takes the first line off the text read so far; false: there is none yet.
 bool TakeLine(std::string& buffer, std::string& line);
 
 }  // namespace gpuman::notify

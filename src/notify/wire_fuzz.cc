@@ -1,4 +1,4 @@
-// What the daemon reads of its store and of the notifier.
+// Parses what the daemon reads from its store and from the notifier.
 #include <cstddef>
 #include <cstdint>
 

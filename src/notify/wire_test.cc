@@ -66,7 +66,7 @@ TEST(Wire, RefusesNumbersThatDoNotFit) {
     EXPECT_FALSE(report("1", wrong, "5")) << wrong;
     EXPECT_FALSE(report("1", "200", wrong)) << wrong;
   }
-  EXPECT_FALSE(report("1", "4294967496", "5"));  // cut to its low bits it is 200
+  EXPECT_FALSE(report("1", "4294967496", "5"));  // its low bits alone are 200
 
   Order order;
   order.what = SendMail{"mail", 25, Tls::kNone, "u", "p", "a@b", "c@d", "x"};

@@ -1,4 +1,4 @@
-// Whether somebody's word can send a job to a GPU. (What submissions are refused for: src/daemon/queue and
+// Whether a user can send a job to a GPU. (For refused submissions: src/daemon/queue and
 // tests/integration/queue_test.py.)
 #include "queue/admission.h"
 

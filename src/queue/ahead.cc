@@ -16,7 +16,7 @@ bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const Pl
          ranks.Of(room.now(), job.member, job.need, job.priority) > request.rank;
 }
 
-// When so much of this GPU is free that the job can be there.
+// When so much of this GPU is free that the job fits.
 WallTime FreeAt(const Room& room, const Ranks& ranks, std::size_t gpu, const PlacementRequest& request) {
   const Slot& slot = room.slots()[gpu];
   std::vector<std::pair<WallTime, base::Bytes>> ends;
@@ -47,7 +47,7 @@ struct Timed {
   std::size_t gpu;
 };
 
-// Everything that could make the difference: a GPU gets free, a reservation ends, host memory gets free.
+// All moments that could matter: a GPU gets free, a reservation ends, host memory gets free.
 std::vector<WallTime> Moments(const Room& room, const PlacementRequest& request,
                               const std::vector<Timed>& gpus) {
   std::vector<WallTime> moments{room.now()};
@@ -92,7 +92,7 @@ std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const Placem
         ahead.gpus.set(each.gpu);
     if (ahead.gpus.count() == count) return ahead;
   }
-  // Whose end is unknown is waited for; those that are free soonest are the ones to keep.
+  // An unknown end has to come first; the GPUs that are free soonest are the ones to keep.
   Ahead ahead;
   for (auto each = gpus.rbegin(); each != gpus.rend() && ahead.gpus.count() < count; ++each)
     if (room.IsUnreserved(each->gpu, request.user, room.now(), kNever)) ahead.gpus.set(each->gpu);

@@ -9,12 +9,13 @@
 namespace gpuman::queue {
 
 struct Ahead {
-  WallTime at = kNever;  // kNever: an end that nobody knows has to come first
-  GpuSet gpus{};         // its GPUs then
+  WallTime at = kNever;  // kNever: an unknown end has to come first
+  GpuSet gpus{};         // the job's GPUs then
 };
 
-// From the time limits of who runs and from reservations. Of the GPUs that are free by then those that are
-// busy longest, so that the others can be used meanwhile. nullopt: not with the GPUs that can be used today.
+// Follows from the time limits of running jobs and from reservations. Of the GPUs that are free by then it
+// takes those that are busy longest, so that the others can be used meanwhile. nullopt: the GPUs that can be
+// used today are not enough.
 std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const PlacementRequest& request);
 
 }  // namespace gpuman::queue

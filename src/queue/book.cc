@@ -27,12 +27,12 @@ std::size_t HashOf(const Need& need, const GpuRequest& gpus) {
   return seed;
 }
 
-// One that shares needs memory that is its GPU's, or its instance's, alone.
+// A job that shares needs a GPU, or an instance, whose memory is not another one's too.
 bool MayHave(const Gpu& gpu, const Need& need) {
   return !gpu.instance || (need.gpus <= 1 && !(need.share && gpu.shares_memory));
 }
 
-// The row of a name, made where there is none. Taken by one more job.
+// The row of a name, made if there is none. One more job uses it.
 Index AcquireName(auto& names, std::vector<Throttle>& table, const std::string& key,
                   const Throttle& throttle) {
   auto [at, made] = names.index.emplace(key, 0);

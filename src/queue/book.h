@@ -1,8 +1,8 @@
 // Keeps a snapshot of the queue up to date, a job at a time, so that a pass never has to gather it.
 //
-// The daemon says of each job what it is now; names (users, projects, groups, arrays) and equal needs are
-// turned into indices here. It asks nothing and decides nothing. One change costs constant time, except of
-// what all needs depend on (the GPUs). Thread-compatible; strings are copied.
+// The daemon tells what each job is now; the book turns names (users, projects, groups, arrays) and equal
+// needs into indices. It asks nothing and decides nothing. One change costs constant time, except a change of
+// the GPUs, on which all needs depend. Thread-compatible; strings are copied.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct WaitingJob {
   bool held = false;
 };
 
-// A job that has been started, by the queue or not (`gpuman run`).
+// A job that has started, by the queue or not (`gpuman run`).
 struct RunningJob {
   JobId id{};
   std::string_view user{};
@@ -32,14 +32,14 @@ struct RunningJob {
   bool suspendable = false;
   bool movable = false;
   bool wants_back = false;
-  std::vector<std::string> gpus{};           // UUIDs: all that it has some of, now or soon
-  std::vector<std::string> leaving{};        // of those, the ones that it leaves (kMoving)
+  std::vector<std::string> gpus{};           // UUIDs of all GPUs on which it has something, now or soon
+  std::vector<std::string> leaving{};        // those of `gpus` that it leaves (kMoving)
   Millis ran_before{0};                      // of this run, up to `on_since` or the suspension
-  std::optional<base::MonoTime> on_since{};  // it runs, without a break, since; nullopt: it is suspended
+  std::optional<base::MonoTime> on_since{};  // since when it runs without a break; nullopt: it is suspended
   WallTime since{};                          // suspended: since when
 };
 
-// With users by name.
+// A reservation with its users by name.
 struct ReservationOf {
   std::int64_t id = 0;
   std::string name{};
@@ -56,43 +56,43 @@ class Book {
   void SetSettings(const SchedulingSettings& settings) { snapshot_.settings = settings; }
   void SetPaused(bool paused) { snapshot_.paused = paused; }
   void SetHost(const Host& host) { snapshot_.host = host; }
-  // `links` as in Snapshot. At most kMaxGpus; more are not used. All needs are looked at again.
+  // `links` as in Snapshot. At most kMaxGpus are used. All needs are looked up again.
   void SetGpus(std::vector<Gpu> gpus, std::vector<Link> links = {});
-  // What changes often: of a GPU that SetGpus named.
+  // The values that change often, for a GPU that SetGpus named.
   void SetForeign(std::string_view uuid, base::Bytes foreign, bool unmanaged, std::string holder);
   void SetReservations(const std::vector<ReservationOf>& reservations);
 
-  // Of accounts without limits of their own, those that come later too: of all, until SetShares and SetQuota
-  // say otherwise.
+  // Sets the limits of accounts that have none of their own, including those that come later: of all
+  // accounts, until SetShares and SetQuota say otherwise.
   void SetUsual(AccountKind kind, const Quota& quota, double shares);
   void SetShares(AccountKind kind, std::string_view name, double shares);
   void SetQuota(AccountKind kind, std::string_view name, const Quota& quota);
   void SetWindow(AccountKind kind, std::string_view name, double gpu_seconds, WallTime relief);
-  // A run that ended: for the fair share of its user within its project.
+  // Adds a run that ended to the use of its user within its project, for fair share.
   void Charge(std::string_view user, std::string_view project, const Rate& rate, WallTime from, WallTime to);
 
-  // Lets go of the accounts that have nothing: no job, no reservation, no limits of their own, no use that
-  // counts at `now`. Rows of accounts are others afterwards.
+  // Drops the accounts that have nothing: no job, no reservation, no limits of their own, no use that counts
+  // at `now`. Rows of accounts change by that.
   void Forget(WallTime now);
 
-  // Of a job that waits or runs already: replaces it. A job is one or the other.
+  // Replaces the job's row if it waits or runs already. A job does one or the other.
   void PutWaiting(const WaitingJob& job, const Request& request);
   void PutRunning(const RunningJob& job, const Request& request);
   void Erase(JobId id);
-  // Of a job that waits; nothing of another.
+  // For a job that waits; does nothing for others.
   void SetDependency(JobId id, DependencyState state);
 
-  // As it is now: how long jobs have run is brought up to `now`. Valid until the next change.
+  // The snapshot as of `now`: brings up to date how long jobs have run. Valid until the next change.
   const Snapshot& View(base::MonoTime now);
   const Snapshot& snapshot() const { return snapshot_; }
 
-  // Waiting jobs of an account.
+  // The number of an account's waiting jobs.
   int Queued(AccountKind kind, std::string_view name) const;
-  // Its place in Snapshot::waiting, and so in Plan::verdicts; nullopt: it does not wait.
+  // The job's place in Snapshot::waiting, and so in Plan::verdicts; nullopt: it does not wait.
   std::optional<Index> RowOfWaiting(JobId id) const;
-  // Its place in Snapshot::running; nullopt: it was not started, or has ended.
+  // The job's place in Snapshot::running; nullopt: it has not started, or has ended.
   std::optional<Index> RowOfRunning(JobId id) const;
-  // The account's row, made where there is none; kNone for the project without a name.
+  // The account's row, made if there is none; kNone for the project without a name.
   Index AccountOf(AccountKind kind, std::string_view name);
   // The same for a user within a project, by their rows.
   Index MemberOf(Index user, Index project);
@@ -109,28 +109,28 @@ class Book {
     Millis before{0};
     std::optional<base::MonoTime> since{};
   };
-  // What a need was made of, to make it again for other GPUs, and how many jobs have it.
+  // The request that a need was made from, to make it again for other GPUs, and how many jobs have the need.
   struct Origin {
     GpuRequest gpus{};
     std::size_t hash = 0;
     std::uint32_t jobs = 0;
   };
-  // Rows of a table by name; those of no job are used again.
+  // Rows of a table by name; rows without jobs are used again.
   struct Names {
     std::unordered_map<std::string, Index> index{};
     std::vector<std::string> keys{};
     std::vector<std::uint32_t> jobs{};
     std::vector<Index> free{};
   };
-  // The accounts of a kind: beside their table in the snapshot.
+  // The accounts of one kind, in addition to their table in the snapshot.
   struct Accounts {
     std::unordered_map<std::string, Index> rows{};
     std::vector<int> queued{};
     std::vector<bool> limited{};  // it has limits of its own
-    Quota quota{};                // of the others
+    Quota quota{};                // for the other accounts
     double shares = 1;
   };
-  // What a waiting and a running row have in common.
+  // The part that a waiting and a running row share.
   struct Common {
     Index need = kNone, user = kNone, project = kNone, member = kNone, array = kNone, group = kNone;
   };
@@ -144,7 +144,7 @@ class Book {
     return kind == AccountKind::kUser ? snapshot_.users : snapshot_.projects;
   }
   Accounts& AccountsOf(AccountKind kind) { return kind == AccountKind::kUser ? users_ : projects_; }
-  // Old row -> new one.
+  // Maps each old row to the new one.
   std::vector<Index> Keep(AccountKind kind, const std::vector<bool>& kept);
   void CountQueued(const Waiting& row, int by);
   void EraseWaiting(Index row);
@@ -152,8 +152,8 @@ class Book {
 
   Snapshot snapshot_{};
   std::unordered_map<std::int64_t, RowRef> rows_{};
-  std::vector<RunClock> clocks_{};  // of Snapshot::running
-  std::vector<Origin> origins_{};   // of Snapshot::needs
+  std::vector<RunClock> clocks_{};  // for the rows of Snapshot::running
+  std::vector<Origin> origins_{};   // for the rows of Snapshot::needs
   std::unordered_multimap<std::size_t, Index> needs_by_hash_{};
   std::vector<Index> free_needs_{};
   Accounts users_{}, projects_{.shares = 0};

@@ -1,4 +1,4 @@
-// Users and projects in the queue's book: what they may have, what they used, and when they are forgotten.
+// Users and projects in the queue's book: their limits, their use, and when they are forgotten.
 #include <utility>
 
 #include "queue/book.h"
@@ -8,7 +8,7 @@ namespace {
 
 std::uint64_t KeyOf(Index user, Index project) { return std::uint64_t{project} << 32 | user; }
 
-// Takes the rows that are not kept out of a table. Old row -> new one; kNone: gone.
+// Removes the rows that are not kept from a table. Maps each old row to the new one; kNone: removed.
 template <typename Row>
 std::vector<Index> Compact(std::vector<Row>& table, const std::vector<bool>& kept) {
   std::vector<Index> places(table.size(), kNone);

@@ -27,7 +27,7 @@ TEST(QueueBook, EqualNeedsAndNamesStandOnce) {
   EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "ann"), 3);
   lab.book.Erase({4});
   EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "cat"), 0);
-  lab.Waits(Lab::Part(5));  // takes the place of the need that nobody has any more
+  lab.Waits(Lab::Part(5));  // takes the place of the need that no job has any more
   EXPECT_EQ(lab.View().needs.size(), 2u);
 }
 
@@ -91,7 +91,7 @@ TEST(QueueBook, AccountsThatHaveNothingAreForgottenAndOthersStayAsTheyAre) {
   EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "vision"), 1);
   EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "ci-5"), 0);
   EXPECT_EQ(snapshot.projects[lab.book.AccountOf(AccountKind::kProject, "named")].shares, 2);
-  // One that comes back is as new, and those that stayed go on.
+  // An account that comes back is as new, and those that stayed go on.
   lab.book.Charge("bob", "late", {1, 1}, kStart - 1h, kStart);
   EXPECT_EQ(lab.View().members.size(), 3u);
   lab.Waits(of("ci-5"), "ann");
@@ -120,7 +120,7 @@ TEST(QueueBook, GpusThatComeAndGoAreFoundAgainByTheirUuid) {
   EXPECT_EQ(snapshot.needs[snapshot.waiting[0].need].possible, Set({1}));
 }
 
-// Whatever is put in and taken out in whatever order, the snapshot is what one made from scratch would be.
+// Whatever is put in and taken out in any order, the snapshot equals one made from scratch.
 TEST(QueueBook, ChangesAddUpToWhatThereIs) {
   EXPECT_TRUE(rc::check([] {
     Lab lab(4);
@@ -172,7 +172,7 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   struct Row {
     Request request;
     const char* user;
-    const char* said;  // null: taken
+    const char* said;  // null: accepted
   };
   Request model = Lab::Gpus(1), host = Lab::Gpus(1), cpus = Lab::Gpus(1), unknown = Lab::Gpus(1);
   model.gpus.model = "H200";
@@ -205,7 +205,7 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   }
 }
 
-// GPU 0 is split into two instances of 16 GiB, behind it; GPU 1 is whole.
+// GPU 0 is split into two instances of 16 GiB, which come after it; GPU 1 is whole.
 Lab WithInstances() {
   Lab lab(2, "NVIDIA H200");
   lab.machine[0].split = lab.machine[0].drained = true;
@@ -304,7 +304,7 @@ TEST(QueuePlacement, TopologyTakesTheBestLinkedAndLeavesThemTogether) {
   lab.book.SetGpus(lab.machine, links);
   lab.Runs(Lab::Gpus(1), {0});
   const JobId one = lab.Waits(Lab::Gpus(1));
-  EXPECT_EQ(Text(lab.Decide().starts), "2:3");  // not out of the pair
+  EXPECT_EQ(Text(lab.Decide().starts), "2:3");  // not from a pair
   lab.book.Erase(one);
   lab.Waits(Lab::Gpus(2));
   EXPECT_EQ(Text(lab.Decide().starts), "3:1,2");
@@ -384,7 +384,7 @@ TEST(QueueForecast, AStartThatRestsOnAJobWithoutATimeLimitIsMarked) {
   Lab lab(2);
   lab.settings.short_job = 0ms;
   lab.Runs(Lab::Gpus(1, 3h), {0});
-  lab.Runs(Lab::Gpus(1), {1});  // taken to run for a day
+  lab.Runs(Lab::Gpus(1), {1});  // presumed to run for a day
   const JobId first = lab.Waits(Lab::Gpus(1, 1h)), second = lab.Waits(Lab::Gpus(1));
   const JobId behind = lab.Waits(Lab::Gpus(1, 1h));
   lab.book.SetQuota(AccountKind::kUser, "dan", {.running = 1});

@@ -76,7 +76,7 @@ base::Result<> ParsePiece(std::string_view piece, std::vector<NamedDependency>& 
   return {};
 }
 
-// What it comes to, where its job has got so far.
+// The state of one dependency by the progress of its job.
 DependencyState Judge(DependencyKind kind, Progress progress) {
   using State = DependencyState;
   if (progress == Progress::kWaits) return State::kWaits;
@@ -127,7 +127,7 @@ base::Result<NamedDependencies> ParseDependencies(std::string_view text) {
 base::Result<Dependencies> Resolve(const NamedDependencies& named, const ReferenceLookup& lookup) {
   Dependencies resolved{.mode = named.mode};
   std::set<std::pair<DependencyKind, JobId>> seen;
-  // Looking one up may cost a walk over all tasks of an array.
+  // A lookup may cost a walk over all tasks of an array.
   std::set<std::pair<DependencyKind, std::string>> looked_up;
   for (const auto& [kind, reference] : named.list) {
     if (named.list.size() > 1 && !looked_up.emplace(kind, Describe(reference)).second) continue;
@@ -157,7 +157,7 @@ DependencyState Judge(const Dependencies& dependencies, const ProgressLookup& pr
 
 std::vector<JobId> FindCircle(JobId job, const Dependencies& dependencies,
                               const std::function<const Dependencies*(JobId)>& of) {
-  std::map<JobId, JobId> reached;  // from whom
+  std::map<JobId, JobId> reached;  // from which job
   std::vector<JobId> open;
   const auto visit = [&](JobId from, const Dependencies& next) {
     for (const Dependency& each : next.list)

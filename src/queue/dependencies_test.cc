@@ -65,7 +65,7 @@ TEST(QueueDependencies, AnArrayIsEachOfItsTasksAndEachJobIsTakenOnce) {
 
 TEST(QueueDependencies, WhatEachKindComesTo) {
   using enum Progress;
-  // Where the other job is:           kWaits       kBegan       kOk                kNotOk kCancelled kUnknown
+  // Progress of the other job:        kWaits       kBegan       kOk                kNotOk kCancelled kUnknown
   const std::map<DependencyKind, std::vector<State>> table{
       {kAfterOk,
        {State::kWaits, State::kWaits, State::kMet, State::kImpossible, State::kImpossible,
@@ -146,7 +146,7 @@ TEST(QueueDependents, LookOnceAtWhatManyWaitFor) {
   EXPECT_EQ(told, kEach);
 }
 
-// What is kept up to date step by step is what a look at everything says.
+// The step-by-step state equals a new look at everything.
 TEST(QueueDependents, ComeToTheSameAsJudgedAnew) {
   using enum Progress;
   std::mt19937 random(1);

@@ -16,7 +16,7 @@ std::string Count(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// What of its quota stands in the way; empty: nothing.
+// Which part of the quota prevents it; empty: none.
 std::string QuotaText(std::string_view kind, const Account& account, const Held& held, const Held& more) {
   if (Allows(account, held, more)) return {};
   const Quota& quota = account.quota;
@@ -91,7 +91,7 @@ Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, c
   host_ = room_.HostAt(now);
 }
 
-// The GPUs among the possible ones of which something holds, with their numbers: "GPU 2, 3 drained".
+// The possible GPUs for which `holds` is true, with their numbers: "GPU 2, 3 drained".
 std::string Explainer::List(const Need& need, bool (*holds)(const Gpu&), std::string_view what) const {
   std::string numbers;
   for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i)
@@ -100,7 +100,7 @@ std::string Explainer::List(const Need& need, bool (*holds)(const Gpu&), std::st
   return numbers.empty() ? "" : fmt::format("; {}: GPU {}", what, numbers);
 }
 
-// Those that no end of a job frees.
+// The GPUs that no end of a job frees.
 std::string Explainer::OutOfUse(const Need& need) const {
   return List(
              need, [](const Gpu& gpu) { return gpu.drained && !gpu.split; }, "drained") +
@@ -121,7 +121,7 @@ std::string Explainer::Resources(const Waiting& job) const {
   if (need.cpus > host_.cpus.value_or(need.cpus))
     return fmt::format("wants {}; {} are free", Count(static_cast<std::size_t>(need.cpus), "processor"),
                        *host_.cpus);
-  // Instances that somebody cleared, most of all; the same ones come back under the same names.
+  // Mostly instances that a user has removed; the same ones come back under the same names.
   const auto wanted = static_cast<std::size_t>(need.gpus);
   if (need.exact && need.possible.count() < wanted)
     return fmt::format("wants {}; {} of them {} not here now", Describe(need), wanted - need.possible.count(),

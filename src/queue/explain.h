@@ -13,15 +13,15 @@ namespace gpuman::queue {
 // "2 GPUs", "1 GPU of those named", "20GiB on each of 2 GPUs, shared", "no GPU".
 std::string Describe(const Need& need);
 
-// What a job waits for, or can wait for in vain: "waits for job 7 to finish and job 8 to start".
+// What a job waits for, possibly in vain: "waits for job 7 to finish and job 8 to start".
 std::string Explain(Reason reason, const Dependencies& depends);
 
-// Made once for a snapshot and its plan, which it refers to, and asked for each job that somebody looks at.
+// Made once for a snapshot and its plan, to which it refers, and called for each job that a user looks at.
 class Explainer {
  public:
-  // `dependents`: who waits for which jobs, to name them.
+  // `dependents`: which jobs wait for which, to name them.
   Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, const Dependents& dependents);
-  // Empty where it starts.
+  // Empty for a job that starts.
   std::string Of(Index waiting) const;
 
  private:
@@ -35,7 +35,7 @@ class Explainer {
   const Dependents& dependents_;
   WallTime now_;
   Room room_;    // after the pass
-  Tally tally_;  // likewise
+  Tally tally_;  // after the pass too
   Host host_{};  // free after the pass
 };
 

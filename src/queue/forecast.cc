@@ -9,15 +9,15 @@
 namespace gpuman::queue {
 namespace {
 
-// A time, and whether it rests on how long a job without a time limit is taken to run. Of equal ones that
-// which does counts as later.
+// A time, and whether it rests on the presumed length of a job without a time limit. Of equal times a
+// presumed one counts as later.
 struct Moment {
   WallTime at{};
   bool presumed = false;
   friend auto operator<=>(const Moment&, const Moment&) = default;
 };
 
-// A limit on what may be held at a time, and when those who hold some give it back.
+// A limit on what may be held at a time, and when the holders give it back.
 class Lane {
  public:
   void Limit(int limit) { limit_ = limit; }
@@ -62,7 +62,7 @@ class Forecasting {
 
   void Starts(const Waiting& job, const GpuSet& gpus) { Hold(job, gpus, {now_}); }
 
-  // Puts it where it can be first.
+  // Places the job at its earliest start.
   Moment Place(const Waiting& job, WallTime known) {
     const Need& need = snapshot_.needs[job.need];
     Moment start = Allowed(job);
@@ -142,7 +142,7 @@ class Forecasting {
     part_[gpu] = {from.at + length, from.presumed || end.presumed};
   }
 
-  // When quotas and throttles let it start.
+  // When quotas and throttles let the job start.
   Moment Allowed(const Waiting& job) {
     const int gpus = snapshot_.needs[job.need].gpus;
     Moment when{std::max(now_, job.begin)};
@@ -156,7 +156,7 @@ class Forecasting {
     return when;
   }
 
-  // When, from `start` on, enough of the GPUs that can be used are free, and which.
+  // When, from `start` on, enough usable GPUs are free, and which.
   Moment Soonest(const Waiting& job, Moment start, GpuSet& gpus) {
     const Need& need = snapshot_.needs[job.need];
     const auto count = static_cast<std::size_t>(need.gpus);
@@ -169,7 +169,7 @@ class Forecasting {
       if (order_.size() < count) return {kNever};
       const auto last = order_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
       std::nth_element(order_.begin(), last, order_.end());
-      // Of a GPU that is free earlier a reservation may have begun by the time that the last one is.
+      // A reservation may begin on a GPU that is free earlier before the last one is free.
       const bool whole = std::all_of(order_.begin(), last, [&](const auto& each) {
         return Unreserved(each.second, job, last->first).at == last->first.at;
       });
@@ -180,7 +180,7 @@ class Forecasting {
     }
   }
 
-  // When, from `from` on, nobody else has the GPU reserved while the job would run.
+  // When, from `from` on, no other user has the GPU reserved while the job would run.
   Moment Unreserved(std::size_t gpu, const Waiting& job, Moment from) const {
     const Need& need = snapshot_.needs[job.need];
     const Millis length = need.preemptible && snapshot_.settings.preempt ? Millis(1) : LengthOf(need);
@@ -200,9 +200,9 @@ class Forecasting {
   WallTime now_;
   Room room_;
   std::vector<Moment> whole_,
-      part_;  // when all of each GPU is free, and when there is room for a shared job
+      part_;  // when all of each GPU is free, and when it has room for a shared job
   std::vector<std::pair<Moment, std::size_t>> order_{};
-  std::vector<Lane> running_, gpus_;  // of users and projects in turn
+  std::vector<Lane> running_, gpus_;  // users and projects alternate
   std::vector<Lane> arrays_, groups_;
 };
 

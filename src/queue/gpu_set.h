@@ -10,7 +10,8 @@ namespace gpuman::queue {
 inline constexpr std::size_t kMaxGpus = 128;
 using GpuSet = std::bitset<kMaxGpus>;
 
-// Each of them, the first first, at the cost of those that are in it (libstdc++'s own way through a bitset).
+// Calls `f` for each member in ascending order, at a cost by the number of members (libstdc++'s own
+// functions).
 template <typename F>
 void ForEach(const GpuSet& set, F&& f) {
   for (std::size_t gpu = set._Find_first(); gpu < kMaxGpus; gpu = set._Find_next(gpu)) f(gpu);

@@ -1,4 +1,4 @@
-// A queue and its machine, for tests, in few words. GPUs have 80 GiB; times are counted from kStart.
+// A queue and its machine, for short tests. GPUs have 80 GiB; times are counted from kStart.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ struct Lab {
 
   static std::string Uuid(std::size_t gpu) { return "GPU-" + std::to_string(gpu); }
 
-  // What somebody asks for.
+  // A request for GPUs.
   static Request Gpus(int count, Millis limit = Millis(0)) {
     Request request;
     request.gpus.count = count;
@@ -43,7 +43,7 @@ struct Lab {
     return request;
   }
 
-  // A waiting job, a second after the one before it. The next id.
+  // A waiting job, submitted a second after the one before it. Returns its id.
   JobId Waits(const Request& request, std::string_view user = "ann") {
     WaitingJob job{
         .id = {++last}, .user = user, .since = now - std::chrono::hours(1) + std::chrono::seconds(last)};
@@ -51,7 +51,7 @@ struct Lab {
     book.PutWaiting(job, request);
     return job.id;
   }
-  // A running job, that began an hour ago where nothing else is said.
+  // A running job that began an hour ago, unless `change` says otherwise.
   JobId Runs(const Request& request, const std::vector<std::size_t>& gpus, std::string_view user = "bob",
              const std::function<void(RunningJob&)>& change = {}) {
     RunningJob job{.id = {++last}, .user = user, .suspendable = true};
@@ -70,7 +70,7 @@ struct Lab {
     plan = Pass(View(), now);
     return plan;
   }
-  // After Decide().
+  // Call it after Decide().
   Verdict Of(JobId job) const { return plan.verdicts[*book.RowOfWaiting(job)]; }
   std::string Why(JobId job) { return Explainer(View(), plan, now, dependents).Of(*book.RowOfWaiting(job)); }
 
@@ -94,7 +94,7 @@ inline GpuSet Set(const std::vector<std::size_t>& gpus) {
   return set;
 }
 
-// "7:0,1 8:" : who starts on which GPUs, in order.
+// "7:0,1 8:": which job starts on which GPUs, in order.
 inline std::string Text(const std::vector<Start>& starts) {
   std::string text;
   for (const Start& start : starts) {

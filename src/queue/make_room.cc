@@ -6,10 +6,10 @@
 namespace gpuman::queue {
 namespace {
 
-// Of one GPU: what stays on it while the job comes, and who could go.
+// One GPU: what stays on it when the job comes, and which jobs could go.
 struct Ground {
   base::Bytes free{};
-  bool blocked = false;  // by somebody who stays
+  bool blocked = false;  // by a job that stays
   std::vector<Index> may_go{};
 };
 
@@ -32,8 +32,8 @@ base::Bytes MemoryOf(const Room& room, Index running) {
   return room.snapshot().needs[room.snapshot().running[running].need].memory;
 }
 
-// Who of them has to go, in their order, so that the job fits; nullopt: it does not even then. An exclusive
-// one needs all to go, a shared one enough of them.
+// Which of `may_go` have to go, in their order, so that the job fits; nullopt: it does not fit even then. For
+// an exclusive job all have to go, for a shared one enough of them.
 std::optional<std::vector<Index>> WhoGoes(const Room& room, const PlacementRequest& request,
                                           const Ground& ground) {
   if (ground.blocked) return std::nullopt;
@@ -60,10 +60,10 @@ bool HasSettled(const Room& room, const Running& job) {
 
 double CostOf(const Running& job) {
   if (job.suspendable) return 1;
-  return 10 + std::chrono::duration<double, std::ratio<60>>(job.ran).count();  // what it did is lost
+  return 10 + std::chrono::duration<double, std::ratio<60>>(job.ran).count();  // its work is lost
 }
 
-// Where a job that has to go from `gpu` would go.
+// The request of a job that has to go from `gpu`, for other GPUs.
 PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, const GpuSet& kept) {
   const Running& job = room.snapshot().running[running];
   PlacementRequest request{
@@ -75,7 +75,7 @@ PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, con
   return request;
 }
 
-// Puts who is in the way of `request` on `gpu` elsewhere, in `trial`.
+// Moves the jobs that are in the way of `request` on `gpu` elsewhere, in `trial`.
 bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, const GpuSet& kept,
               RoomPlan& plan) {
   Ground ground = Survey(trial, gpu, request, [&](const Running& job) {
@@ -88,7 +88,7 @@ bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, con
   const auto going = WhoGoes(trial, request, ground);
   if (!going) return false;
   if (!going->empty() && !trial.Find(Elsewhere(trial, going->back(), gpu, kept)))
-    return false;  // copies cost more
+    return false;  // a copy costs more than this check
   Room tried = trial;
   std::vector<std::pair<Index, GpuSet>> moves;
   for (const Index each : *going) {
@@ -114,7 +114,7 @@ std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementReques
   RoomPlan plan{.gpus = room.Fitting(request)};
   GpuSet kept = plan.gpus;
   if (request.need.exact) kept |= request.need.possible;
-  std::vector<std::pair<std::size_t, std::size_t>> candidates;  // by who is on it
+  std::vector<std::pair<std::size_t, std::size_t>> candidates;  // by the number of their holders
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu)
     if (!plan.gpus.test(gpu) && IsCandidate(room, gpu, request))
       candidates.emplace_back(room.slots()[gpu].holders.size(), gpu);

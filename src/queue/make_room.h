@@ -1,5 +1,5 @@
-// Who has to leave a GPU, or go to another one, for a job to have room. Internal to src/queue. Pure;
-// thread-safe.
+// Which jobs have to leave a GPU, or move to another one, so that a job has room. Internal to src/queue.
+// Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@
 namespace gpuman::queue {
 
 struct RoomPlan {
-  GpuSet gpus{};                                  // those of the job that wants room
+  GpuSet gpus{};                                  // of the job that wants room
   std::vector<Index> preempts{};                  // places in Snapshot::running
-  std::vector<std::pair<Index, GpuSet>> moves{};  // and where to
+  std::vector<std::pair<Index, GpuSet>> moves{};  // and the GPUs that they go to
 };
 
-// Movable jobs on one GPU each are put elsewhere, where they fit by the same rules as a job that starts. The
-// GPUs that are free for the job already are not filled by that. nullopt: no such moves are enough.
+// Moves movable jobs that have one GPU each to other GPUs, where they fit by the same rules as a job that
+// starts. Does not fill the GPUs that are free for the job already. nullopt: no such moves are enough.
 std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementRequest& request);
 
-// Preemptible jobs leave: for a job of higher priority, or one that is not preemptible and has waited for
-// SchedulingSettings::preempt_wait; each after SchedulingSettings::preempt_after on its GPU, and only if it
-// would come after that job if it waited from now on: else it would be back first. As few as possible, those
-// first that lose nothing (suspendable), then of lower priority, then newer. With nobody named: all that is
-// in the way is leaving already. nullopt: they are not enough. `again`: when it may be worth trying again, if
-// time alone helps.
+// Preemptible jobs leave: for a job of higher priority, or for one that is not preemptible and has waited for
+// SchedulingSettings::preempt_wait. Each leaves only after SchedulingSettings::preempt_after on its GPU, and
+// only if it would come after that job if it waited from now on: otherwise it would be back first. As few as
+// possible leave, first those that lose nothing (suspendable), then those of lower priority, then newer ones.
+// An empty list: all obstacles are leaving already. nullopt: they are not enough. `again`: when to try again,
+// if time alone may help.
 std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
                                              const PlacementRequest& request, WallTime& again);
 

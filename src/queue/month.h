@@ -1,5 +1,5 @@
-// A month of a shared lab, made up: the jobs that its people submit. For tests and the tables of
-// docs/scheduler.md, which has its shape.
+// A made-up month of a shared lab: the jobs that its people submit. For tests and the tables of
+// docs/scheduler.md, which describes it.
 #pragma once
 
 #include <cmath>
@@ -14,12 +14,13 @@ namespace gpuman::queue {
 inline constexpr std::size_t kMonthGpus = 8;
 inline constexpr int kMonthDays = 30;
 
-// The same for the same seed, on every machine: no distribution of the standard library, which may differ.
+// The same for the same seed, on every machine: it avoids the distributions of the standard library, which
+// may differ.
 class Month {
  public:
   explicit Month(std::uint64_t seed) : random_(seed) {}
 
-  // `sessions` occasions on which somebody submits, a job or a sweep of many.
+  // `sessions` occasions on which a user submits one job or a sweep of many.
   std::vector<SimulatedJob> Make(int sessions) {
     for (int i = 0; i < sessions; ++i) {
       const std::string user = "user" + std::to_string(User());
@@ -49,11 +50,11 @@ class Month {
   Millis Between(double least, double most) {
     return Millis(static_cast<std::int64_t>(Even(least, most) * 60'000));
   }
-  // Many short ones, few long ones: the logarithm is even. In minutes.
+  // Many short times, few long ones: the logarithm is uniform. In minutes.
   Millis Skewed(double least, double most) {
     return Millis(static_cast<std::int64_t>(least * std::pow(most / least, Uniform()) * 60'000));
   }
-  // The second submits half as often as the first, the third a third as often.
+  // The second user submits half as often as the first, the third a third as often.
   int User() {
     double sum = 0;
     for (int i = 0; i < kUsers; ++i) sum += 1.0 / (i + 1);
@@ -62,8 +63,8 @@ class Month {
     while (user < kUsers - 1 && (at -= 1.0 / (user + 1)) > 0) ++user;
     return user;
   }
-  // Three of four by day, from 9 to 19 h; a third as many on Saturdays and Sundays. The month begins on a
-  // Monday.
+  // Three of four submissions come by day, from 9 to 19 h; a third as many on Saturdays and Sundays. The
+  // month begins on a Monday.
   WallTime Submission() {
     int day = 0;
     do day = static_cast<int>(Uniform() * kMonthDays);
@@ -71,7 +72,7 @@ class Month {
     const double hour = Uniform() < 0.75 ? 9 + 10 * Uniform() : 24 * Uniform();
     return kStart + std::chrono::hours(24 * day) + Millis(static_cast<std::int64_t>(hour * 3'600'000));
   }
-  // People ask for more time than they need, in half hours; one in twenty does not say.
+  // People ask for more time than they need, in half hours; one in twenty names no time.
   void Add(const std::string& user, WallTime submit, Request request, Millis run) {
     if (Uniform() >= 0.05) {
       const auto half_hours = static_cast<double>(run.count()) * (1.1 + 1.9 * Uniform()) / 1'800'000;

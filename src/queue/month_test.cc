@@ -15,8 +15,9 @@
 namespace gpuman::queue {
 namespace {
 
-// Those that fit, one after the other: in the order they came (first fit), or of higher priority first and
-// then in that order (gflow). Nothing is kept for who does not fit, and nobody is preempted or moved.
+// Starts the jobs that fit, one after the other: in the order they came (first fit), or of higher priority
+// first and then in that order (gflow). Nothing is kept for a job that does not fit, and none is preempted or
+// moved.
 Plan Greedy(const Snapshot& snapshot, WallTime now, bool by_priority) {
   std::vector<Index> order(snapshot.waiting.size());
   std::iota(order.begin(), order.end(), 0);
@@ -38,12 +39,12 @@ Plan Greedy(const Snapshot& snapshot, WallTime now, bool by_priority) {
   return plan;
 }
 
-// Of one month. Hours, where nothing else is said.
+// The result of one month, in hours unless noted.
 struct Result {
   double mean_wait, p95_wait, firm_p95;  // firm: with a time limit, not preemptible
   double wide_p95, longest;              // wide: 4 and 8 GPUs
   double utilization, fairness;          // part; 1 is best
-  double slowdown, worst_slowdown;       // mean of all jobs, and of the user for whom it is greatest
+  double slowdown, worst_slowdown;       // mean of all jobs, and of the user with the greatest
 };
 constexpr std::array kFields{&Result::mean_wait, &Result::p95_wait, &Result::firm_p95,
                              &Result::wide_p95,  &Result::longest,  &Result::utilization,
@@ -72,8 +73,8 @@ struct OfUser {
   std::vector<double> slowdowns{};
 };
 
-// Waiting is all time between submission and end that a job did not run. A user's share is the part of their
-// jobs' time that these ran. Slowdown is bounded as usual: by jobs of ten minutes.
+// Waiting is all time between submission and end in which a job did not run. A user's share is the part of
+// their jobs' time in which these ran. Slowdown is bounded as usual: by jobs of ten minutes.
 Result Replay(std::uint64_t seed, int sessions, const Simulator::Policy& policy) {
   Simulator world(kMonthGpus, policy);
   for (SimulatedJob& job : Month(seed).Make(sessions)) world.Submit(std::move(job));

@@ -42,7 +42,7 @@ class Passing {
       if (each.entry >= snapshot_.waiting.size())
         ConsiderSuspended(static_cast<Index>(each.entry - snapshot_.waiting.size()));
       else if (each.need != kNone && refused_[each.need] != Reason::kStarts && !MayAttempt(each.need))
-        Waits(each.entry, refused_[each.need]);  // all that most jobs of a long queue cost
+        Waits(each.entry, refused_[each.need]);  // most jobs of a long queue cost only this
       else
         Consider(each.entry);
     }
@@ -55,7 +55,8 @@ class Passing {
   }
 
  private:
-  // The rows lie in another order than they are looked at: most of the time would go by waiting for memory.
+  // The rows are not read in the order in which they lie: without this, most of the time would go into cache
+  // misses.
   static constexpr std::size_t kAhead = 16;
   void Fetch(const Ranked& each) const {
     if (each.entry >= snapshot_.waiting.size()) return;
@@ -67,7 +68,7 @@ class Passing {
     if (time > now_) wake_ = std::min(wake_, time);
   }
 
-  // Those that want to run, ranked; what keeps the others is said here.
+  // The jobs that want to run, ranked; for the others the reason is recorded here.
   std::vector<Ranked> Sift() {
     std::vector<Ranked> ranked;
     ranked.reserve(snapshot_.waiting.size());
@@ -95,7 +96,7 @@ class Passing {
     return ranked;
   }
 
-  // What keeps it however empty the machine is; kStarts: nothing.
+  // Why the job waits even on an empty machine; kStarts: it does not.
   Reason ReasonToWait(const Waiting& job) const {
     if (job.dependency == DependencyState::kImpossible && (job.auto_cancel || !job.held))
       return Reason::kDependencyNever;
@@ -105,7 +106,7 @@ class Passing {
     return Reason::kStarts;
   }
 
-  // Preemptible jobs leave GPUs that are another user's from now on.
+  // Preemptible jobs leave GPUs that are reserved for another user from now on.
   void ClearReserved() {
     for (std::size_t i = 0; i < snapshot_.running.size(); ++i) {
       const Running& job = snapshot_.running[i];
@@ -150,7 +151,7 @@ class Passing {
 
   void Start(Index waiting, const Waiting& job) {
     const PlacementRequest request = PlacementRequestOf(job);
-    const bool alike = !room_.IsPrivileged(job.user);  // what is said to it is said to all with its need
+    const bool alike = !room_.IsPrivileged(job.user);  // a refusal holds for all jobs with this need
     if (alike && !MayAttempt(job.need)) refused_[job.need] = refusals_.Of(request);
     if (alike && refused_[job.need] != Reason::kStarts && !MayAttempt(job.need))
       return Waits(waiting, refused_[job.need]);
@@ -175,7 +176,7 @@ class Passing {
     Waits(waiting, reason);
   }
 
-  // A suspended job comes back to GPUs that would do for it; one that cannot be moved to those that it left.
+  // A suspended job returns to suitable GPUs; one that cannot be moved returns to those that it left.
   void ConsiderSuspended(Index running) {
     const Running& job = snapshot_.running[running];
     if (snapshot_.paused || tally_.Refuses(job) != Reason::kStarts) return;
@@ -197,7 +198,7 @@ class Passing {
     }
   }
 
-  // Of a waiting or a running job.
+  // For a waiting or a running job.
   template <typename Job>
   PlacementRequest PlacementRequestOf(const Job& job) const {
     PlacementRequest request{
@@ -213,7 +214,7 @@ class Passing {
     return can_yield_ && attempts_ > 0 && (need == kNone || !attempted_[need]);
   }
 
-  // By moving jobs, or by preempting them; true: its GPUs are its own as soon as those have left.
+  // Moves or preempts jobs; true: the request gets its GPUs as soon as those have left.
   bool MakesRoom(const PlacementRequest& request, Index need) {
     if (!MayAttempt(need)) return false;
     --attempts_;
@@ -240,7 +241,7 @@ class Passing {
     return true;
   }
 
-  // GPUs are kept for the first that the machine has no room for. Returns when it can start, where that is
+  // Keeps GPUs for the first job that the machine has no room for. Returns when it can start, if that is
   // known.
   WallTime KeepFor(const PlacementRequest& request) {
     if (kept_) return kNever;
@@ -255,7 +256,7 @@ class Passing {
     return ahead->at;
   }
 
-  // When its patience ends: the sooner, the less the others have to wait for it.
+  // When its patience ends: the sooner, the shorter the others have to wait for it.
   WallTime KeptFrom(const PlacementRequest& request, const Ahead& ahead) const {
     const WallTime last = request.since + snapshot_.settings.patience;
     const double ratio = snapshot_.settings.keep_ratio;
@@ -275,11 +276,11 @@ class Passing {
   Ranks ranks_;
   Room room_;
   Tally tally_;
-  std::vector<Reason> refused_;  // of each need: why there is no room for it any more in this pass
-  std::vector<bool> attempted_;  // of each need: nobody can make room for it
+  std::vector<Reason> refused_;  // for each need: why there is no room for it any more in this pass
+  std::vector<bool> attempted_;  // for each need: no jobs can make room for it
   int attempts_ = 0;
   Refusals refusals_{};
-  bool can_yield_ = false;  // somebody may leave or go elsewhere
+  bool can_yield_ = false;  // a job may leave or move
   bool kept_ = false;
   WallTime wake_ = kNever;
 };

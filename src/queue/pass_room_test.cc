@@ -1,4 +1,4 @@
-// What is done for jobs that the machine has no room for: GPUs are kept, others leave or are moved.
+// What is done for jobs that the machine has no room for: GPUs are kept, other jobs leave or are moved.
 #include <gtest/gtest.h>
 
 #include "queue/lab.h"
@@ -39,7 +39,7 @@ TEST(QueuePassRoom, WhereNoEndIsKnownGpusAreKeptAfterTheFirstHasWaitedLong) {
   Lab lab(2);
   lab.settings.patience = 2h;
   lab.Runs(Lab::Gpus(1), {0});
-  const JobId wide = lab.Waits(Lab::Gpus(2));  // an hour ago
+  const JobId wide = lab.Waits(Lab::Gpus(2));  // submitted an hour ago
   lab.Waits(Lab::Gpus(1));
   Plan plan = lab.Decide();
   EXPECT_EQ(Text(plan.starts), "3:1");
@@ -49,7 +49,7 @@ TEST(QueuePassRoom, WhereNoEndIsKnownGpusAreKeptAfterTheFirstHasWaitedLong) {
   EXPECT_TRUE(lab.Decide().starts.empty());
 }
 
-// It has waited for an hour; one GPU will be free for it in half an hour, or in two.
+// The job has waited for an hour; one GPU will be free for it in half an hour, or in two.
 TEST(QueuePassRoom, GpusAreKeptEarlierForAJobThatIsNearlyThere) {
   for (const bool near : {true, false}) {
     Lab lab(2);
@@ -89,7 +89,7 @@ TEST(QueuePassRoom, HostMemoryIsKeptForTheFirstBlockedJobToo) {
   lab.Waits(With(Lab::Gpus(1, 1h), memory(20)));
   const Plan plan = lab.Decide();
   EXPECT_EQ(lab.Of({2}).start, kStart + 2h);
-  EXPECT_EQ(Text(plan.starts), "5:1 4:2");  // the short one first
+  EXPECT_EQ(Text(plan.starts), "5:1 4:2");  // the short job first
 }
 
 // --- reservations
@@ -114,7 +114,7 @@ TEST(QueuePassRoom, AReservationIsForItsUsers) {
   const JobId other = lab.Waits(Lab::Gpus(1, 1min), "ann");
   EXPECT_TRUE(lab.Decide().starts.empty());
   EXPECT_EQ(lab.Of(other).reason, Reason::kReservation);
-  const JobId later = lab.Waits(Lab::Gpus(1, 3h), "cat");  // from then on it is kept for the other
+  const JobId later = lab.Waits(Lab::Gpus(1, 3h), "cat");  // from then on it is kept for the other job
   EXPECT_TRUE(lab.Decide().starts.empty());
   EXPECT_EQ(lab.Of(later).reason, Reason::kPriority);
   lab.Waits(Lab::Gpus(1, 2h), "cat");
@@ -142,7 +142,7 @@ TEST(QueuePassRoom, PreemptibleJobsLeaveForOthersAndTheRoomIsKept) {
   EXPECT_EQ(plan.preempts[0].for_job, job);
   EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
 
-  // While it leaves nobody else is asked to.
+  // While it leaves, no other job is told to leave.
   lab.book.PutRunning({.id = victim, .user = "bob", .phase = RunningPhase::kLeaving, .gpus = {Lab::Uuid(1)}},
                       Preemptible(Lab::Gpus(1)));
   plan = lab.Decide();

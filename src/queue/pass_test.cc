@@ -1,4 +1,4 @@
-// Who starts, and why others wait.
+// Which jobs start, and why the others wait.
 #include "queue/pass.h"
 
 #include <gtest/gtest.h>

@@ -25,7 +25,8 @@ int LinksTo(const Snapshot& snapshot, std::size_t gpu, const std::vector<std::si
   return sum;
 }
 
-// From `first` on, the best-linked next one until there are `count`; with the sum of the links among them.
+// Starts with `first` and adds the best-linked next GPU until there are `count`; returns the sum of their
+// links too.
 std::pair<int, std::vector<std::size_t>> Grow(const Snapshot& snapshot, const std::vector<std::size_t>& gpus,
                                               std::size_t first, std::size_t count) {
   std::vector<std::size_t> chosen{first};

@@ -9,7 +9,7 @@ namespace gpuman::queue {
 namespace {
 
 constexpr double kFloorSeconds = 3600;
-constexpr std::size_t kCountingFrom = 1000;  // below, comparing is quicker than counting
+constexpr std::size_t kCountingFrom = 1000;  // below, comparing is faster than counting
 
 JobId IdOf(const Snapshot& snapshot, std::uint32_t entry) {
   const std::size_t waiting = snapshot.waiting.size();
@@ -48,11 +48,11 @@ void SortEqualsById(const Snapshot& snapshot, std::vector<Ranked>& ranked) {
   }
 }
 
-// Those that have to share something: users of a project, or projects.
+// Users of a project, or projects, that share.
 struct Level {
   double shares = 0;  // of those that count
   double used = 0;
-  double active = 0;  // how many users run or want something
+  double active = 0;  // how many of the users run or want something
   int count = 0;
 
   void Add(double share, double use, double users) {
@@ -70,8 +70,8 @@ struct Level {
 };
 
 struct Use {
-  std::vector<double> seconds{};  // of Snapshot::members
-  std::vector<double> active{};   // 1: they run or want something
+  std::vector<double> seconds{};  // for Snapshot::members
+  std::vector<double> active{};   // 1: the member runs or wants something
 };
 
 Use UsedBy(const Snapshot& snapshot, WallTime now) {
@@ -80,7 +80,7 @@ Use UsedBy(const Snapshot& snapshot, WallTime now) {
   usage.reserve(snapshot.members.size());
   for (const Member& member : snapshot.members) usage.push_back(member.usage);
   Use use{{}, std::vector<double>(usage.size(), 0)};
-  // By id: sums of floating point numbers depend on the order.
+  // In the order of ids: sums of floating point numbers depend on the order.
   std::vector<const Running*> running;
   for (const Running& job : snapshot.running) running.push_back(&job);
   std::sort(running.begin(), running.end(), [](const Running* a, const Running* b) { return a->id < b->id; });
@@ -117,7 +117,7 @@ FairShares FairSharesOf(const Snapshot& snapshot, WallTime now) {
   };
   std::vector<Level> within(rest + 1);
   Level among;
-  // Whose projects have no shares is one user there, whatever the names.
+  // Members of projects without shares count as one member for each user, whatever the names.
   std::vector<double> rest_used(snapshot.users.size(), 0), rest_active(snapshot.users.size(), 0);
   for (std::size_t i = 0; i < used.size(); ++i) {
     const Member& member = snapshot.members[i];

@@ -1,4 +1,4 @@
-// What must hold whatever is submitted: made-up queues run on for a while in simulated time.
+// What must hold whatever is submitted: made-up queues run for a while in simulated time.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -70,7 +70,7 @@ Simulator MakeWorld() {
   return world;
 }
 
-// The machine as the plan makes it: who is on each GPU, with leaving ones.
+// The machine as the plan makes it: which jobs are on each GPU, with those that leave.
 void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
   struct Use {
     int exclusive = 0, shared = 0;
@@ -88,7 +88,7 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
     const Need& need = snapshot.needs[job.need];
     host += need.host_memory;
     if (job.phase != RunningPhase::kSuspended && job.phase != RunningPhase::kLeaving) add(need, job.gpus);
-    // A GPU that is still being left is not handed out.
+    // A GPU that a job is still leaving is not handed out.
     if (job.phase == RunningPhase::kLeaving)
       for (const Start& start : plan.starts)
         RC_ASSERT((start.gpus & job.gpus).none() ||
@@ -139,7 +139,7 @@ void CheckReservation(const Snapshot& snapshot, const Plan& plan, WallTime now) 
     else
       RC_ASSERT(need.time_limit.count() > 0 && now + need.time_limit <= kReservedFrom);
   }
-  for (const Running& job : snapshot.running) {  // and the preemptible ones leave
+  for (const Running& job : snapshot.running) {  // and the preemptible jobs leave
     if (!snapshot.needs[job.need].preemptible || snapshot.users[job.user].name == "cat" ||
         now < kReservedFrom)
       continue;
@@ -161,7 +161,8 @@ TEST(QueueProperties, NoGpuIsOversoldNoQuotaPassedNoReservationBroken) {
   }));
 }
 
-// Everything that may run in the end does: those of bob that name no limit have a quota against them.
+// Every job that its quota allows ends: ann's has to be narrow enough, bob's on GPUs needs a time limit
+// within the GPU-hours.
 TEST(QueueProperties, EveryJobThatMayRunEnds) {
   EXPECT_TRUE(rc::check([] {
     Simulator world = MakeWorld();
@@ -229,7 +230,7 @@ TEST(QueueProperties, TheOrderOfTheRowsChangesNothing) {
 }
 
 // A job for all GPUs among an endless stream of small ones, with and without time limits: it starts when
-// those that ran before have ended and those that are so much older, or of so much more worth, have had their
+// those that ran before have ended and those that are so much older, or worth so much more, have had their
 // turn.
 TEST(QueueProperties, AWideJobNeverStarves) {
   for (const bool limited : {true, false}) {

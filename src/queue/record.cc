@@ -118,7 +118,7 @@ class Writer {
   Json json = Json::object();
 };
 
-// Takes fields out of `json`; what is left over at the end is unknown.
+// Takes fields out of `json`; fields that are left at the end are unknown.
 class Reader {
  public:
   explicit Reader(const Json& json) : json_(json) {
@@ -159,7 +159,7 @@ class Reader {
   std::set<std::string, std::less<>> known_{};
 };
 
-// The fields, once for both ways: Writer with a const object, Reader with one to fill.
+// The fields, listed once for both ways: Writer with a const object, Reader with one to fill.
 constexpr auto kGpuFields = [](auto& visit, auto& gpus, const GpuRequest& usual) {
   visit("count", gpus.count, usual.count);
   visit("devices", gpus.devices, usual.devices);

@@ -1,5 +1,5 @@
-// Whatever stands in the database, reading a request returns; what is accepted reads the same once written.
-// What people type as dependencies is refused or understood.
+// ParseRequest returns whatever the database holds; what it accepts reads the same after it was written.
+// Dependencies as people type them are refused or understood.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,11 +1,11 @@
-// What somebody asked of the queue: the part of a submission that the job's own record does not have.
+// What a user asked of the queue: the part of a submission that the job's own record does not have.
 //
-// Kept with the job as text (record.h) and turned into a row of the snapshot (book.h). Command, directory,
-// environment, umask, tag and soft limit are the job's own. `memory`, `share` and `priority` are in both: the
-// queue decides by these, and whoever changes one changes the other.
+// It is kept with the job as text (record.h) and turned into a row of the snapshot (book.h). Command,
+// directory, environment, umask, tag and soft limit are in the job's record. `memory`, `share` and `priority`
+// are in both: the queue decides by these, and code that changes one changes the other.
 //
-// Plain values; thread-compatible. Times on the wall, since people name them ("begin at six"); durations in
-// milliseconds.
+// Plain values; thread-compatible. Points in time are wall time, since people name them ("begin at six");
+// durations are in milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ inline constexpr int kLowestPriority = 0;
 inline constexpr int kUsualPriority = 128;
 inline constexpr int kHighestPriority = 255;
 
-// How many GPUs and which. Exact devices are all taken, and `count` is their number; otherwise any `count` of
-// those that are of the model and have so much memory free. 0: none at all.
+// How many GPUs and which. Exact devices are all taken, and `count` is their number; otherwise any `count`
+// GPUs of the model with so much memory free. 0: no GPU.
 struct GpuRequest {
   int count = 0;
   std::vector<std::string> devices{};        // UUIDs
@@ -38,21 +38,21 @@ struct GpuRequest {
   friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
 };
 
-// kAfterOk: it finished with status 0. kAfterNotOk: it ended in another way. kAfterAny: it ended. kAfter: it
-// began, or ended without.
+// kAfterOk: the job finished with status 0. kAfterNotOk: it ended in another way. kAfterAny: it ended.
+// kAfter: it began, or ended without having begun.
 enum class DependencyKind : std::uint8_t { kAfterOk, kAfterNotOk, kAfterAny, kAfter };
 enum class DependencyMode : std::uint8_t { kAll, kAny };
 
 struct Dependency {
   DependencyKind kind = DependencyKind::kAfterOk;
-  JobId job;  // an array is named by each of its tasks
+  JobId job;  // each task of an array has an entry
   friend bool operator==(const Dependency&, const Dependency&) = default;
 };
 
 struct Dependencies {
   DependencyMode mode = DependencyMode::kAll;
   std::vector<Dependency> list{};
-  bool auto_cancel = true;  // cancelled when they cannot come true any more; else it waits for an update
+  bool auto_cancel = true;  // cancelled when they can never be met; else the job waits for an update
   friend bool operator==(const Dependencies&, const Dependencies&) = default;
 };
 
@@ -64,7 +64,8 @@ struct ArrayTask {
   friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
 };
 
-// Jobs of one user that name the same group run at most `limit` at a time, as the one submitted last says.
+// At most `limit` jobs of one user that name the same group run at a time; the last submission sets the
+// limit.
 struct Group {
   std::string name{};
   int limit = 0;  // 0: no group
@@ -74,7 +75,7 @@ struct Group {
 struct Retries {
   int count = 0;  // runs after the first
   Millis delay{0};
-  std::vector<int> on_exit_codes{};  // empty: whenever it failed
+  std::vector<int> on_exit_codes{};  // empty: after any failure
   friend bool operator==(const Retries&, const Retries&) = default;
 };
 
@@ -104,17 +105,17 @@ struct Request {
   std::string device_profile{};
 
   GpuRequest gpus{};
-  bool share = false;                   // its GPUs may be shared with other jobs that say so
+  bool share = false;                   // its GPUs may be shared with other jobs that allow it
   std::optional<base::Bytes> memory{};  // on each of its GPUs; `share` needs it
   std::optional<base::Bytes> host_memory{};
   int cpus = 0;  // 0: not asked for, not counted
 
   std::optional<Millis> time_limit{};
-  int warn_signal = 0;  // sent `warn_before` the time limit; 0: none
+  int warn_signal = 0;  // sent `warn_before` ahead of the time limit; 0: none
   Millis warn_before{0};
-  std::optional<WallTime> begin{};  // not before
+  std::optional<WallTime> begin{};  // the job does not start before
   int priority = kUsualPriority;
-  bool hold = false;  // as submitted; afterwards the job's state tells
+  bool hold = false;  // as submitted; afterwards the job's state tells it
   bool preemptible = false;
 
   Dependencies depends{};
@@ -125,8 +126,8 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-// What is wrong with it on any machine, with the field's name in the message: kInvalidArgument. Whether this
-// machine could run it is admission.h's question.
+// Checks for errors on any machine; kInvalidArgument names the field. Whether this machine could run the job
+// is checked in admission.h.
 base::Result<> Validate(const Request& request);
 
 // "afterok", "afternotok", "afterany", "after"; "all", "any"; "started", "finished", "failed", "timeout",

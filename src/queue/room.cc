@@ -94,7 +94,7 @@ bool Room::IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to)
 bool Room::MayHold(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
   const Slot& slot = slots_[gpu];
   const bool leaves =
-      request.need.preemptible && snapshot_->settings.preempt;  // when somebody else's time comes
+      request.need.preemptible && snapshot_->settings.preempt;  // when a claim or a reservation begins
   if (constraints.claims && !request.resumes && request.end > slot.claimed &&
       (!leaves || slot.claimed_firmly) && !(request.need.share && request.need.memory <= slot.spare))
     return false;

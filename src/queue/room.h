@@ -1,7 +1,7 @@
-// What of the machine is left, while a pass hands it out. Internal to src/queue.
+// What is left of the machine, while a pass hands it out. Internal to src/queue.
 //
-// Made from a snapshot; a pass takes from it, claims parts for later, and tries things on copies. It never
-// gives back: who did not fit once does not fit later in the same pass. Refers to the snapshot.
+// Made from a snapshot; a pass takes from it, claims parts for later, and tries things on copies. Nothing is
+// given back: a job that did not fit once does not fit later in the same pass. Refers to the snapshot.
 // Thread-compatible.
 #pragma once
 
@@ -20,13 +20,13 @@ struct PlacementRequest {
   JobId job{};
   std::int16_t priority = kUsualPriority;
   std::int64_t rank = 0;      // priority.h
-  WallTime since{};           // in the queue since
+  WallTime since{};           // since when it is in the queue
   WallTime end = kNever;      // if it starts now
-  bool host_counted = false;  // it runs or is suspended: its host memory and processors are its own already
-  bool resumes = false;       // not bound by claims: who they are for may wait for what it holds
+  bool host_counted = false;  // it runs or is suspended: it has its host memory and processors already
+  bool resumes = false;       // claims do not bind it: the jobs that they are for may wait for what it holds
 };
 
-// Who holds a GPU, or a part of it.
+// A job that holds a GPU, or a part of it.
 struct Holder {
   Index running = kNone;  // kNone: started in this pass
   WallTime end = kNever;
@@ -38,17 +38,17 @@ struct Holder {
 // A GPU as it is handed out.
 struct Slot {
   bool open = true;        // not drained, restricted or lost
-  bool unmanaged = false;  // not for exclusive jobs; for shared ones where settings allow
+  bool unmanaged = false;  // not for exclusive jobs; for shared ones if the settings allow it
   base::Bytes free{};      // for shared jobs
   std::vector<Holder> holders{};
-  bool exclusive = false;  // one of them has all of it
-  // From then on it is kept for a job that waits; `spare` of it is left beside that job, for shared ones.
+  bool exclusive = false;  // one holder has all of it
+  // From then on it is kept for a waiting job; `spare` of it is left beside that job, for shared ones.
   WallTime claimed = kNever;
   base::Bytes spare{};
   bool claimed_firmly = false;  // also against preemptible jobs
 };
 
-// What stands in a request's way; all of it counts, unless somebody asks what would be without some.
+// What can prevent a placement; all of it counts, unless the caller asks what would be without some.
 struct Constraints {
   bool claims = true;
   bool reservations = true;
@@ -60,33 +60,33 @@ class Room {
  public:
   Room(const Snapshot& snapshot, WallTime now);
 
-  // The GPUs for it to start on now; nullopt: there is no room.
+  // The GPUs that the job can start on now; nullopt: there is no room.
   std::optional<GpuSet> Find(const PlacementRequest& request) const;
-  // The GPUs that would do for it now, however few.
+  // The GPUs that are suitable now, however few.
   GpuSet Fitting(const PlacementRequest& request, const Constraints& constraints = {}) const;
   bool HostFits(const PlacementRequest& request) const;
-  // kUnmanaged, kUnavailable, kReservation, kPriority (kept for others), or kResources. For what Find()
-  // refuses.
+  // Why Find() refuses a request: kUnmanaged, kUnavailable, kReservation, kPriority (kept for others), or
+  // kResources.
   Reason WhyNot(const PlacementRequest& request) const;
 
   void Take(const PlacementRequest& request, const GpuSet& gpus);
   // The running job is told to leave its GPUs in this pass. What it has is not free before it has left.
   void Dismiss(Index running);
-  // Keeps `gpus` and its share of the host from `from` on.
+  // Keeps `gpus` and the job's part of the host from `from` on.
   void Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from);
 
-  // Whether it may hold this GPU until its end, as far as claims and other users' reservations go.
+  // Whether claims and other users' reservations let the job hold this GPU until its end.
   bool MayHold(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints = {}) const;
-  // No other user's reservation of the GPU lies between.
+  // Whether no other user has the GPU reserved within this time.
   bool IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to) const;
-  // Open, and not in use by others for this kind of job.
+  // Whether the GPU is open, and no unmanaged process keeps this kind of job off it.
   bool IsUsable(std::size_t gpu, const Need& need) const;
   bool IsPrivileged(Index user) const { return privileged_[user]; }
 
   const std::vector<Slot>& slots() const { return slots_; }
   const Snapshot& snapshot() const { return *snapshot_; }
   WallTime now() const { return now_; }
-  // What of the host is free at `time`, of what is counted.
+  // The part of the host that is free at `time`, as far as it is counted.
   Host HostAt(WallTime time) const;
   WallTime EndOf(const Running& job) const;
 
@@ -104,13 +104,13 @@ class Room {
   const Snapshot* snapshot_;
   WallTime now_;
   std::vector<Slot> slots_;
-  GpuSet empty_{}, partly_{};               // with nobody on them; with no exclusive job on them
-  GpuSet idle_{}, sharable_{};              // of those, the ones that may be handed out
-  base::Bytes most_free_{};                 // of sharable_
+  GpuSet empty_{}, partly_{};               // without any holder; without an exclusive holder
+  GpuSet idle_{}, sharable_{};              // those of empty_ and partly_ that may be handed out
+  base::Bytes most_free_{};                 // the most among sharable_
   std::vector<bool> privileged_;            // users with a reservation
-  std::vector<WallTime> reserved_;          // when the next reservation of each GPU begins, for other users
+  std::vector<WallTime> reserved_;          // when the next reservation of each GPU by other users begins
   Host host_{};                             // free now
-  std::vector<HostHolder> host_holders_{};  // those started in this pass
+  std::vector<HostHolder> host_holders_{};  // of jobs started in this pass
   WallTime host_claimed_ = kNever;
   Host host_spare_{};  // beside the claim, from then on
 };

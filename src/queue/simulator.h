@@ -1,6 +1,5 @@
-// A queue in simulated time, for tests: jobs come, run for as long as they do, and a policy says who starts.
-// What a plan says is done as a daemon would do it; to leave a GPU, to come back and to move take
-// `hand_over`.
+// A queue in simulated time, for tests: jobs come and run for their time, and a policy decides which start.
+// The simulator carries out a plan as a daemon would; leaving a GPU, coming back and moving take `hand_over`.
 #pragma once
 
 #include <functional>
@@ -19,11 +18,11 @@ struct SimulatedJob {
   Request request{};
   std::string user{};
   WallTime submit{};
-  Millis run{};  // how long it will
+  Millis run{};  // how long it runs
   bool suspendable = true;
   bool movable = true;
 
-  // What became of it.
+  // The result.
   std::optional<WallTime> started{};  // for the first time
   std::optional<WallTime> ended{};
   int preemptions = 0;
@@ -52,7 +51,7 @@ class Simulator {
     state_.emplace_back();
   }
 
-  // Until nothing more happens, or until then.
+  // Runs until nothing more happens, or until `until`.
   void Run(WallTime until = kNever) {
     while (!events_.empty() && events_.top().at <= until) {
       now_ = events_.top().at;
@@ -66,7 +65,8 @@ class Simulator {
     }
   }
 
-  // GPUs' worth of work done before `horizon`: an exclusive job's GPUs, a shared one's part of them.
+  // GPU-hours of work done before `horizon`: of an exclusive job all its GPUs, of a shared one its part of
+  // them.
   double GpuHours(WallTime horizon) const {
     double sum = 0;
     for (const Segment& each : segments_) {
@@ -94,7 +94,7 @@ class Simulator {
     int version = 0;
     GpuSet gpus{}, leaving{};
     Millis done{0};
-    WallTime since{};  // it runs since then (or will); suspended since then
+    WallTime since{};  // it runs since then (or will); suspended: since then
     bool requeue = false;
   };
   struct Segment {
@@ -135,7 +135,7 @@ class Simulator {
     events_.push({now_ + time, events_seen_++, kind, job, state_[job].version});
   }
 
-  // What it did since it was put on its GPUs.
+  // Adds the work since the job was put on its GPUs.
   void Stop(std::size_t job) {
     Active& state = state_[job];
     ++state.version;

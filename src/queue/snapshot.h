@@ -1,9 +1,9 @@
 // Everything that a scheduling pass looks at. book.h keeps one up to date; tests write them by hand.
 //
-// What many jobs have in common (what they need, who they belong to) stands once and is named by its index,
-// so that 100,000 waiting jobs are one array of small rows. Plain values; thread-compatible. Times are wall
-// times in milliseconds, so what the clock does to `begin` and reservations it does here as well; how long
-// something took is told as a duration, measured by the monotonic clock.
+// What many jobs have in common (their needs, their owners) is stored once and named by its index, so that
+// 100,000 waiting jobs are one array of small rows. Plain values; thread-compatible. Points in time are wall
+// times in milliseconds, so a change of the clock affects `begin` and reservations here too; how long
+// something took is a duration by the monotonic clock.
 #pragma once
 
 #include <cstdint>
@@ -28,27 +28,28 @@ inline constexpr WallTime kNever = WallTime::max();
 
 struct Gpu {
   unsigned index = 0;  // NVML's, for people
-  // A part of a GPU (MIG): its number there, and what it is called, "1g.18gb". A program has one of those and
-  // nothing beside it.
+  // A part of a GPU (MIG): its number there and the name of its profile, "1g.18gb". A program has one
+  // instance and no other GPU beside it.
   std::optional<unsigned> instance{};
   std::string profile{};
-  bool shares_memory = false;  // an instance whose memory is other instances' as well
+  bool shares_memory = false;  // an instance that shares its memory with other instances
   std::string uuid{};
   std::string model{};
-  base::Bytes memory{};     // what jobs may have of it together: the whole less the guard's reserve
-  base::Bytes foreign{};    // of that, in use by processes of nobody's job; without those that are ignored
+  base::Bytes memory{};     // for all jobs together: the whole minus the guard's reserve
+  base::Bytes foreign{};    // the part of it that processes of no job use; without ignored processes
   bool unmanaged = false;   // such a process is there: exclusive jobs do not get this GPU
   bool restricted = false;  // `gpu restrict`: the queue does not use it
   bool drained = false;     // nothing new starts on it
-  bool split = false;       // into instances; drained as well
+  bool split = false;       // into instances; also drained
   bool lost = false;        // the driver cannot reach it
-  std::string holder{};     // who the foreign process is, for reasons: "pid 4711 (python, user ann)"
+  std::string holder{};     // the foreign process, for reasons: "pid 4711 (python, user ann)"
 };
 
 // "0", "0:1".
 std::string NumberOf(const Gpu& gpu);
-// Whether a part of its name is `model`, in either case; empty: any. Of an instance, a part that reaches into
-// what makes it one: "h200" is whole GPUs alone, "1g.18gb" and "H200 MIG" are instances.
+// Whether `model` is a part of the GPU's name, in either case; empty: any. For an instance the match has to
+// reach into the part that names the instance: "h200" means whole GPUs only, "1g.18gb" and "H200 MIG"
+// instances.
 bool IsOfModel(const Gpu& gpu, std::string_view model);
 
 using gpu::Link;
@@ -56,7 +57,7 @@ using gpu::Link;
 // What jobs need of the machine. Jobs with the same needs share one.
 struct Need {
   int gpus = 0;
-  GpuSet possible{};  // of those; with `exact` all of them
+  GpuSet possible{};  // the GPUs that it may have; with `exact` all of them
   bool exact = false;
   bool share = false;
   bool preemptible = false;
@@ -68,12 +69,12 @@ struct Need {
   friend bool operator==(const Need&, const Need&) = default;
 };
 
-// Of a user or a project. Absent: no limit.
+// For a user or a project. Absent: no limit.
 struct Quota {
   std::optional<int> running{};       // jobs
-  std::optional<int> gpus{};          // held at a time; a shared job counts each of its GPUs
+  std::optional<int> gpus{};          // held at a time; a shared job counts all its GPUs
   std::optional<int> queued{};        // waiting jobs: held at submission (admission.h)
-  std::optional<double> gpu_hours{};  // within `window`, what running jobs may still use counted in
+  std::optional<double> gpu_hours{};  // within `window`, with what running jobs may still use
   Millis window{std::chrono::hours(24)};
   friend bool operator==(const Quota&, const Quota&) = default;
 };
@@ -81,13 +82,13 @@ struct Quota {
 // A user or a project.
 struct Account {
   std::string name{};
-  double shares = 1;  // of fair share: a project's among projects, a user's among those of each project
+  double shares = 1;  // in fair share: a project's among projects, a user's among the users of each project
   Quota quota{};
   double window_gpu_seconds = 0;    // of runs that ended, within the quota's window
   WallTime window_relief = kNever;  // when the window next forgets some of it
 };
 
-// A user within a project: whose fair share is looked at.
+// A user within a project: fair share is by members.
 struct Member {
   Index user = 0;
   Index project = kNone;
@@ -102,8 +103,8 @@ struct Throttle {
 
 enum class DependencyState : std::uint8_t { kMet, kWaits, kImpossible };
 
-// A job that waits for its start. A pass looks at them in another order than they lie in, so each is one line
-// of the cache.
+// A job that waits for its start. A pass does not read them in the order in which they lie, so each fills one
+// cache line.
 struct alignas(64) Waiting {
   JobId id{};
   WallTime since{};                  // submitted, or requeued
@@ -122,7 +123,7 @@ struct alignas(64) Waiting {
 };
 
 enum class RunningPhase : std::uint8_t {
-  kRunning,    // on its GPUs, or on the way there
+  kRunning,    // on its GPUs, or on the way to them
   kLeaving,    // ends, or is on its way off the GPU: what it has is free soon
   kMoving,     // on its way from `leaving` to the rest of `gpus`
   kSuspended,  // off the GPU, with its host memory and its processors
@@ -140,17 +141,16 @@ struct Running {
   std::int16_t priority = kUsualPriority;
   RunningPhase phase = RunningPhase::kRunning;
   bool suspendable = false;  // the driver can take it off the GPU and back
-  bool movable = false;      // and back on another one
-  bool wants_back = false;   // suspended, and to be resumed when there is room: not one that a user suspended
-  GpuSet gpus{};             // all that it has some of, now or soon
-  GpuSet leaving{};          // of those, the ones it leaves (kMoving)
+  bool movable = false;      // and back to another GPU
+  bool wants_back = false;   // suspended, and to be resumed when there is room; not if a user suspended it
+  GpuSet gpus{};             // all GPUs on which it has something, now or soon
+  GpuSet leaving{};          // those of `gpus` that it leaves (kMoving)
   Millis ran{0};             // of this run, without the time it was suspended
   Millis settled{0};         // since it started, was resumed or moved
-  WallTime since{};          // suspended: since when
+  WallTime since{};          // since when it is suspended
 };
 
-// GPUs that are kept for some users between two times. Nothing of others is started that could still run
-// then.
+// GPUs that are kept for some users between two times. No other job is started that could still run then.
 struct Reservation {
   std::int64_t id = 0;
   std::string name{};

@@ -1,5 +1,5 @@
-// What counts against quotas and throttles, while a pass hands out. Internal to src/queue. Refers to the
-// snapshot. Thread-compatible.
+// What counts against quotas and throttles during a pass. Internal to src/queue. Refers to the snapshot.
+// Thread-compatible.
 #pragma once
 
 #include <vector>
@@ -9,29 +9,29 @@
 
 namespace gpuman::queue {
 
-// What an account has at the moment.
+// What an account holds at the moment.
 struct Held {
   int running = 0;  // jobs, suspended ones too
   int gpus = 0;     // without suspended ones
-  // Used by those that run, and what their time limits still allow; infinity without a limit. Whole numbers,
-  // so sums are exact.
+  // What its running jobs have used, and what their time limits still allow; infinity without a limit. Whole
+  // numbers, so sums are exact.
   double gpu_millis = 0;
   double GpuHours() const { return gpu_millis / 3'600'000; }
 };
-// Of one job.
+// What one job holds.
 Held HeldBy(const Need& need, Millis ran, bool suspended);
 
 class Tally {
  public:
   explicit Tally(const Snapshot& snapshot);
 
-  // Nothing here can refuse it.
+  // No quota and no throttle can refuse it.
   bool IsFree(const Waiting& job) const {
     return job.array == kNone && job.group == kNone && !IsLimited(job.user, job.project);
   }
-  // kArrayLimit, kGroupLimit, kQuota; kStarts where none of them is in its way.
+  // kArrayLimit, kGroupLimit, kQuota; kStarts if none of them prevents it.
   Reason Refuses(const Waiting& job) const;
-  // The same for a suspended job that comes back: it has all but the GPUs.
+  // The same for a suspended job that comes back: it counts already, except for the GPUs.
   Reason Refuses(const Running& job) const;
   void Start(const Waiting& job);
   void Resume(const Running& job);

@@ -1,8 +1,8 @@
-// What somebody used of the GPUs: for fair share, where the past counts less and less, and for quotas of
-// GPU-hours, where a window of time counts and nothing before it.
+// What users used of the GPUs: for fair share, where the past counts less and less, and for quotas of
+// GPU-hours, where only a window of time counts.
 //
-// Plain values, pure functions; thread-compatible. Times on the wall: a clock that is set back makes what was
-// used look newer, never more.
+// Plain values, pure functions; thread-compatible. Times are wall times: a clock that is set back makes the
+// use look newer, never more.
 #pragma once
 
 #include <deque>
@@ -12,14 +12,14 @@
 
 namespace gpuman::queue {
 
-// What a job takes while it runs, in GPUs: by number (an exclusive job counts its GPUs, a shared one too),
-// and by memory, as parts of a GPU (an exclusive job has all of it).
+// What a job takes while it runs, in GPUs: by number (both exclusive and shared jobs count their GPUs), and
+// by memory, as parts of a GPU (an exclusive job has all of it).
 struct Rate {
   double gpus = 0;
   double memory = 0;
 };
 
-// What ended so many half-lives ago counts no more: it would be less than 2 in 100.
+// Use that ended so many half-lives ago does not count any more: it would be less than 2 in 100.
 inline constexpr int kHalfLivesKept = 6;
 
 // Sums that halve with each half-life.
@@ -28,14 +28,13 @@ struct Usage {
   double memory_seconds = 0;  // GPU-byte-seconds over the memory of a GPU
   base::WallTime as_of{};
 
-  // A run from `from` to `to`, now or in the past.
+  // Adds a run from `from` to `to`, now or in the past.
   void Add(const Rate& rate, base::WallTime from, base::WallTime to, base::Millis half_life);
   // What is left of it at `now`: both sums, weighted (settings.h: memory_weight).
   double At(base::WallTime now, base::Millis half_life, double memory_weight) const;
 };
 
-// GPU-seconds within the last `window`, by quarters of an hour: what is older leaves it at most that much
-// late.
+// GPU-seconds within the last `window`, by quarters of an hour: older use leaves it at most that much late.
 class UsageWindow {
  public:
   explicit UsageWindow(base::Millis window) : window_(window) {}
@@ -44,7 +43,7 @@ class UsageWindow {
   void Forget(base::WallTime now);
   double GpuSeconds() const { return sum_; }
   bool IsEmpty() const { return slices_.empty(); }
-  // When the oldest of it is forgotten; kNever's value (WallTime::max()) where there is none.
+  // When the oldest part is forgotten; WallTime::max() (kNever) if there is none.
   base::WallTime Relief() const;
 
  private:

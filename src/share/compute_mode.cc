@@ -11,7 +11,7 @@ void ComputeChoice::Update(const std::set<TenantId>& working, const SchedulerSet
   }
   alone_ = working.size() < 2;
   if (alone_) {
-    // Who is alone for a while leaves what was found standing.
+    // A tenant that is alone for a while does not change what was found.
     if (phase_ != Phase::kKept) Enter(Phase::kNone, {});
     return;
   }

@@ -1,10 +1,9 @@
-// Side by side or in turns, for tenants that fit together: what completes more, by trying. Value; pure.
+// Side by side or in turns, for tenants that fit together: trials show what completes more. Value; pure.
 //
-//   kConcurrent trial -> kExclusive trial -> keep the better ---- compute_again, or who works changed --->
-//   trial
+//   kConcurrent trial -> kExclusive trial -> keep the better -- compute_again, or other tenants --> trial
 //
-// Tenants count different things, so each is compared with itself: turns are better where the tenants
-// complete more on average, relative to what each completed side by side.
+// Tenants count different things, so each is compared with itself: turns are better where the tenants on
+// average complete more than side by side.
 #pragma once
 
 #include <map>
@@ -23,7 +22,7 @@ class ComputeChoice {
 
   bool IsExclusive() const { return exclusive_; }
   std::optional<base::MonoTime> Deadline() const;
-  // What turns completed for each thing completed side by side, at the last comparison.
+  // What turns completed relative to side by side, at the last comparison.
   std::optional<double> Ratio() const { return ratio_; }
 
  private:

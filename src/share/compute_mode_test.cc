@@ -13,7 +13,7 @@ class ShareCompute : public testing::Test {
  protected:
   ShareCompute() { settings_.compute = Compute::kAuto; }
   void Update() { choice_.Update(working_, settings_, now_); }
-  // A trial in which they complete so much.
+  // A trial in which the tenants complete so much.
   void Try(std::uint64_t a, std::uint64_t b) {
     choice_.Add(kA, a);
     choice_.Add(kB, b);

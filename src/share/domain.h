@@ -1,4 +1,4 @@
-// GPUs that a tenant joins take turns together: a job on two GPUs runs on both or on none. Pure. Internal.
+// GPUs that share a tenant take turns together: a job on two GPUs runs on both or on none. Pure. Internal.
 #pragma once
 
 #include <map>
@@ -10,11 +10,11 @@
 namespace gpuman::share {
 
 struct Domain {
-  std::string name;  // its first GPU; empty: tenants without a GPU so far
+  std::string name;  // its first GPU; empty: its tenants have no GPU yet
   Group tenants;     // by id
 };
 
-// By name. Tenants that are on no GPU are one domain, which has nothing to share.
+// All domains, in the order of names. Tenants that are on no GPU are one domain, which has nothing to share.
 std::vector<Domain> DomainsOf(std::map<TenantId, Tenant>& tenants);
 
 }  // namespace gpuman::share

@@ -1,4 +1,4 @@
-// What the policy is worth, in the model of world.h: a bus of 55 GB/s each way at once.
+// What the policy gains, in the model of world.h: a bus of 55 GB/s each way at once.
 #include "share/world.h"
 
 namespace gpuman::share {
@@ -10,7 +10,7 @@ base::Bytes Part(base::Bytes capacity, double part) {
   return {static_cast<std::uint64_t>(static_cast<double>(capacity.count) * part)};
 }
 
-// How many times faster two of them are together than one after the other.
+// How many times faster two jobs are together than one after the other.
 double Speedup(base::Bytes capacity, Span period, double busy, double memory = 0.9) {
   World world({}, {{"gpu", capacity}}, kBus);
   const Span burst = std::chrono::duration_cast<Span>(period * busy);
@@ -36,7 +36,7 @@ TEST(ShareEvaluation, TwoJobsOfNinetyPercentGainWhereTheyRestATenthOfTheTime) {
   EXPECT_GE(Speedup(base::GiB(32), 20s, 0.9), 1.05);
 }
 
-// A gap that is shorter than the moving hides nothing: what is lost is the overhead target and no more.
+// A gap that is shorter than the moving hides nothing: the loss is the overhead target and no more.
 TEST(ShareEvaluation, ShorterPhasesGainLessAndLoseNoMoreThanTheTarget) {
   EXPECT_GE(Speedup(base::GiB(16), 2s, 0.5), 1.4);
   EXPECT_GE(Speedup(base::GiB(16), 1s, 0.5), 1.1);
@@ -87,7 +87,7 @@ TEST(ShareEvaluation, SharesAreWithinFivePercentOfTheWeightsAfterTenMinutes) {
   }
 }
 
-// A question now and then, beside a training that never rests.
+// A short request at intervals, beside a training that never rests.
 void ExpectPrompt(double training, double interactive, Span every) {
   const base::Bytes capacity = base::GiB(16);
   World world({}, {{"gpu", capacity}}, kBus);
@@ -99,7 +99,7 @@ void ExpectPrompt(double training, double interactive, Span every) {
   ASSERT_GT(job.stood.size(), 20u);
   const Span restore = std::chrono::duration_cast<Span>(
       std::chrono::duration<double>(static_cast<double>(Part(capacity, interactive).count) / kBus));
-  // The first ones teach it that this is one who goes again.
+  // From the first ones the scheduler learns that this tenant leaves again.
   for (std::size_t i = 3; i < job.stood.size(); ++i) EXPECT_LE(job.stood[i], restore + 100ms) << i;
 }
 

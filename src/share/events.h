@@ -1,7 +1,7 @@
-// What the scheduler of shared GPUs is told, and what it says. Values; see scheduler.h.
+// The events that the scheduler of shared GPUs takes, and the actions it returns. Values; see scheduler.h.
 //
-// Times are durations of CLOCK_MONOTONIC. Every order that expects an answer has a number of its own, never
-// 0 and never used again; an answer names the order it belongs to, and one to an older order is ignored.
+// Times are durations of CLOCK_MONOTONIC. Every order that expects an answer has a number of its own, never 0
+// and never used again; an answer names its order, and an answer to an older order is ignored.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +23,26 @@ using TenantId = base::JobId;
 using OrderId = std::uint64_t;
 using Span = base::MonoTime::duration;
 
-// Of a tenant on one GPU.
+// A tenant's memory on one GPU.
 struct Demand {
   base::Bytes resident;  // on the device, and could leave it
   base::Bytes away;      // in host memory
-  base::Bytes pinned;    // on the device, and cannot leave: contexts, modules, arrays, imported, exported
+  base::Bytes pinned;    // on the device, and cannot leave it: contexts, modules, arrays, imported, exported
   base::Bytes wants;     // an allocation waits for so much room
-  // Managed memory, which the driver moves: on the device as far as the tenant works on it, and leaves for
-  // whatever else needs the room once its gate is shut.
+  // Managed memory, which the driver moves: on the device as far as the tenant works on it. It leaves for
+  // anything else that needs the room once the tenant's gate is closed.
   base::Bytes managed{};
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
 enum class Gate { kOpen, kClosing, kClosed };
 
-// kUnknown counts as busy. kWaiting: a thread of it stands at the closed gate.
+// kUnknown counts as busy. kWaiting: one of its threads waits at the closed gate.
 enum class Activity { kUnknown, kBusy, kIdle, kWaiting };
 
 namespace event {
-// One that is known already (a new daemon) may join with its gate closed; it has no turn before its DemandIs.
-// `user`: whoever is of the same user has the same word there.
+// A tenant that runs already (new daemon) may join with its gate closed; it has no turn before its DemandIs.
+// `user`: a word that is the same for all tenants of one user.
 struct Joined {
   TenantId tenant;
   double weight = 1;
@@ -50,48 +50,49 @@ struct Joined {
   Gate gate = Gate::kOpen;
   std::string user{};
 };
-// Over, or not shared any more. Whatever was ordered of it is not answered.
+// Over, or not shared any more. Orders to it are not answered.
 struct Left {
   TenantId tenant;
 };
-// All its GPUs by UUID, each time. While an Evict or a Bring of it is not answered, resident and away are the
-// scheduler's own count from the reports of progress, and only the rest is taken; so tell it again
-// after OutDone and BackDone. wants falls to 0 when the allocation succeeded or gave up. `taken`: where what
-// was granted for it has been taken, and what waits now is another allocation, maybe as large.
+// All its GPUs by UUID, each time. While an Evict or a Bring of it is not answered, the scheduler counts
+// resident and away itself from the reports of progress, and takes only the rest; so send it again after
+// OutDone and BackDone. wants falls to 0 when the allocation succeeded or gave up. `taken`: GPUs where the
+// tenant has used what was granted for it, and what waits now is another allocation, maybe as large.
 struct DemandIs {
   TenantId tenant;
   std::map<std::string, Demand> gpus;
   std::set<std::string> taken{};
 };
-// `since`: with kIdle, when the last work came to its end.
+// `since`: with kIdle, when the last work ended.
 struct ActivityIs {
   TenantId tenant;
   Activity activity = Activity::kUnknown;
   base::MonoTime since{};
 };
-// Work seen done, since the last time.
+// How much work was seen done since the last time.
 struct Completed {
   TenantId tenant;
   std::uint64_t count = 0;
 };
-// The gate is shut and the work drained.
+// The gate is closed and the work drained.
 struct Closed {
   TenantId tenant;
   OrderId order = 0;
 };
-// It says that it cannot. A passed deadline is the same: the order is withdrawn, and it is asked again later.
+// The tenant says that it cannot. A passed deadline means the same: the order is withdrawn, and the tenant is
+// asked again later.
 struct NotClosed {
   TenantId tenant;
   OrderId order = 0;
   std::string why;
 };
-// Whether its processes take orders up: false where one of them is stopped or does not answer, and `why`.
+// Whether its processes take up orders; if one of them is stopped or does not answer, `why` says so.
 struct Answers {
   TenantId tenant;
   bool answers = true;
   std::string why{};
 };
-// So many bytes left the device just now.
+// So many bytes have just left the device.
 struct MovedOut {
   TenantId tenant;
   std::string gpu;
@@ -104,7 +105,7 @@ struct OutDone {
   OrderId order = 0;
   std::string why{};
 };
-// So many bytes came to the device just now, of those granted.
+// So many of the granted bytes have just come to the device.
 struct Back {
   TenantId tenant;
   std::string gpu;
@@ -116,12 +117,12 @@ struct BackDone {
   OrderId order = 0;
   std::string why{};
 };
-// Its memory is wholly away by suspend; no turn until Unsuspended, and all its orders are void.
+// Suspend has taken all its memory away; it has no turn until Unsuspended, and all its orders are void.
 struct Suspended {
   TenantId tenant;
 };
-// It can have turns again; its memory as the next DemandIs says.
-// With its gate open all of its memory is there; `refused`: because it could not be closed, and why.
+// It can have turns again; the next DemandIs tells of its memory. With an open gate all of its memory is
+// there; `refused`: why its gate could not be closed.
 struct Unsuspended {
   TenantId tenant;
   Gate gate = Gate::kClosed;
@@ -135,7 +136,7 @@ struct WeightIs {
 struct SettingsChanged {
   SchedulerSettings settings;
 };
-// What tenants may have of the GPU together. A GPU that was never told of has room for everything.
+// What all tenants together may have of the GPU. A GPU that was never named has room for everything.
 struct CapacityChanged {
   std::string gpu;
   base::Bytes bytes;
@@ -148,7 +149,7 @@ using Event = std::variant<event::Joined, event::Left, event::DemandIs, event::A
                            event::WeightIs, event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
-// Not answered: it counts as done. Voids a Close that is not answered yet.
+// It is not answered: it counts as done. Voids a Close that is not answered yet.
 struct Open {
   TenantId tenant;
   OrderId order = 0;
@@ -160,7 +161,7 @@ struct Close {
   base::MonoTime deadline{};
   friend bool operator==(const Close&, const Close&) = default;
 };
-// Only of a closed tenant: at least so many bytes are to leave the GPU.
+// Only for a closed tenant: at least so many bytes have to leave the GPU.
 struct Evict {
   TenantId tenant;
   std::string gpu;
@@ -168,20 +169,20 @@ struct Evict {
   base::Bytes bytes;
   friend bool operator==(const Evict&, const Evict&) = default;
 };
-// Everything it has away is to come back, on every GPU, as room is granted.
+// All its memory that is away comes back, on every GPU, as room is granted.
 struct Bring {
   TenantId tenant;
   OrderId order = 0;
   friend bool operator==(const Bring&, const Bring&) = default;
 };
-// No more is to come back; what has come stays. Answered by the BackDone of that Bring.
+// No more comes back; what has come stays. Answered by the BackDone of that Bring.
 struct StopBring {
   TenantId tenant;
   OrderId order = 0;
   friend bool operator==(const StopBring&, const StopBring&) = default;
 };
-// So much more room: for its Bring (in_bring), or for the allocation that waits. Taken back where Bring
-// fails, where DemandIs says that something else waits, or nothing, and when the gate is shut.
+// So much more room: for its Bring (in_bring), or for the allocation that waits. Void when Bring fails, when
+// DemandIs says that another allocation waits, or none, and when the gate is closed.
 struct Grant {
   TenantId tenant;
   std::string gpu;
@@ -189,15 +190,15 @@ struct Grant {
   bool in_bring = false;
   friend bool operator==(const Grant&, const Grant&) = default;
 };
-// The waiting allocation can never have its room, as it looks now: it is to fail if that is still so a moment
-// later (Scheduler::IsDenied).
+// The waiting allocation can never have its room, as things are: it fails if that is still so a moment later
+// (Scheduler::IsDenied).
 struct Deny {
   TenantId tenant;
   std::string gpu;
   friend bool operator==(const Deny&, const Deny&) = default;
 };
-// Its work did not come to rest in time; `forced`: its processes do not answer and another user's job waits,
-// so that one that cannot be suspended is ended.
+// Its work did not come to rest in time. `forced`: its processes do not answer and another user's job waits,
+// so a tenant that cannot be suspended is ended.
 struct Escalate {
   TenantId tenant;
   OnNoYield how = OnNoYield::kSuspend;
@@ -205,7 +206,7 @@ struct Escalate {
   std::string why{};
   friend bool operator==(const Escalate&, const Escalate&) = default;
 };
-// For the journal: share_not_yielded, share_move_failed, share_too_large.
+// An event for users: share_not_yielded, share_move_failed, share_too_large.
 struct Report {
   TenantId tenant;
   std::string kind, message;

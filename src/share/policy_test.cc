@@ -1,4 +1,4 @@
-// Turn by turn, for each policy; the whole of it is in scheduler_test.cc.
+// Turn by turn, for each policy; scheduler_test.cc tests the whole.
 #include "share/policy.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class SharePolicy : public testing::Test {
     waiter_.waiting_since = kNow - 1s;
     waiter_.parts["gpu"].demand.away = GiB(4);
   }
-  // From now; max: when something else happens.
+  // How long from now; max: only when something else happens.
   Span Leaves() {
     const base::MonoTime when = LeavesAt(holder_, waiter_, {settings_, meter_, kNow});
     return when == base::MonoTime::max() ? Span::max() : when - kNow;

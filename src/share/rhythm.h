@@ -1,7 +1,7 @@
 // How a tenant's work comes and goes, from its last few bursts and gaps. Values; pure.
 //
-// A forecast is the mean of what remained in those earlier ones that lasted longer than this one has so far;
-// none where none did: then nothing is known.
+// A forecast is the mean of what remained in those earlier bursts or gaps that lasted longer than this one
+// has so far; if there are none, nothing is known.
 #pragma once
 
 #include <deque>
@@ -19,10 +19,10 @@ class Rhythm {
   std::optional<Span> BurstLeft(Span so_far) const { return Left(bursts_, so_far); }
   std::optional<Span> GapLeft(Span so_far) const { return Left(gaps_, so_far); }
   bool KnowsGaps() const { return !gaps_.empty(); }
-  // There were at least two, and each was longer than that.
+  // There were at least two gaps, and each was longer than `length`.
   bool AreGapsOver(Span length) const;
   bool KnowsBursts() const { return !bursts_.empty(); }
-  // The time at which the forecast of a gap changes next, counted from the gap's begin.
+  // When the forecast of a gap changes next, counted from the begin of the gap.
   std::optional<Span> NextGapEnd(Span so_far) const;
 
  private:

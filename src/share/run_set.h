@@ -1,4 +1,4 @@
-// Who fits together. Pure. Internal to src/share.
+// Which tenants fit together. Pure. Internal to src/share.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace gpuman::share {
 // By UUID. A GPU that is not in it has room for everything.
 using Capacities = std::map<std::string, base::Bytes>;
 
-// What of it stays on the GPU although it is not in the run set.
+// The part of the tenant's memory that stays on the GPU when it is not in the run set.
 base::Bytes Immovable(const Tenant& tenant, const GpuPart& part);
 
-// A run set as it is put together. Besides the members' demands each GPU holds what of the others cannot
+// Puts a run set together. Besides the members' demands each GPU holds the memory of the others that cannot
 // leave.
 class Packing {
  public:
@@ -23,7 +23,7 @@ class Packing {
   Packing(const Group& tenants, const Capacities& capacities, bool exclusive, bool wanted = true);
 
   bool Fits(const Tenant& tenant) const;
-  // Also where it does not fit: a tenant that runs is not closed for no one.
+  // Adds a tenant even if it does not fit: a tenant that runs is not closed without need.
   void Put(const Tenant& tenant);
   bool Add(const Tenant& tenant) {
     if (!Fits(tenant)) return false;
@@ -38,8 +38,8 @@ class Packing {
 
   const Capacities& capacities_;
   bool exclusive_, wanted_;
-  std::map<std::string, base::Bytes> used_;      // by the members and what cannot leave
-  std::map<std::string, base::Bytes> occupied_;  // by everything that is there, and what members miss
+  std::map<std::string, base::Bytes> used_;      // by the members, and by what cannot leave
+  std::map<std::string, base::Bytes> occupied_;  // by everything that is there, and by what members lack
   std::set<std::string> taken_;
 };
 

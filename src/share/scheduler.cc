@@ -45,7 +45,7 @@ void Scheduler::Regroup() {
   states_ = std::move(kept);
 }
 
-// What passed since the last event is booked before the event changes anything.
+// Books the time since the last event before the event changes anything.
 void Scheduler::Spend(base::MonoTime now) {
   const Span passed = last_ ? std::max(now - *last_, Span{}) : Span{};
   last_ = now;
@@ -73,7 +73,7 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
   if (tenant.keeps_until && now >= *tenant.keeps_until) tenant.keeps_until.reset();
   if (tenant.gate == Gate::kClosing && now >= tenant.close_deadline) Refuse(tenant, {}, now);
-  // Told alone: it may be the mover's fault.
+  // Only reported: the mover may be the cause.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
       !std::exchange(tenant.told_staying, true))
     Report(tenant.id, "share_not_yielded", "its memory does not leave");
@@ -153,7 +153,7 @@ void Scheduler::Handle(const event::ActivityIs& is, base::MonoTime now) {
     // The time since then was no work.
     if (!tenant->rests_shut) EndBurst(*tenant, now - since);
   } else if (tenant->IsIdle()) {
-    // A gate that shuts makes a pause, and no gap: whoever is soon at it again was not done.
+    // A gate that closes makes a pause and no gap: a tenant that soon works again was not done.
     const Span gap = now - tenant->since;
     const bool paused = tenant->rests_shut && gap >= settings_.idle;
     if (paused) EndBurst(*tenant, {});
@@ -164,7 +164,7 @@ void Scheduler::Handle(const event::ActivityIs& is, base::MonoTime now) {
   SetWaiting(*tenant, waited, now);
 }
 
-// Nothing that came before the first work tells of its rhythm.
+// What came before the tenant had memory tells nothing of its rhythm.
 void Scheduler::EndBurst(Tenant& tenant, Span no_work) {
   if (tenant.HasMemory() && tenant.burst > no_work) tenant.rhythm.AddBurst(tenant.burst - no_work);
   tenant.burst = {};
@@ -187,10 +187,10 @@ void Scheduler::Handle(const event::Closed& closed, base::MonoTime now) {
   const bool waited = tenant->Waits();
   tenant->gate = Gate::kClosed;
   tenant->gate_order = 0;
-  // One that yields now and then is asked for longer than one that always does.
+  // A tenant that sometimes yields gets more time than one that always does.
   tenant->refusals /= 2;
   tenant->refused.clear();
-  // Nobody can take it any more; it is granted anew with its next turn.
+  // The tenant cannot use a promise any more; it is granted anew with its next turn.
   for (auto& [gpu, part] : tenant->parts) part.promised = part.grown = {};
   SetWaiting(*tenant, waited, now);
 }
@@ -216,7 +216,7 @@ void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
   states_[domain_of_[moved.gpu]].moved[moved.gpu].first += bytes;
 }
 
-// Most failures are of a moment: a mover that died, host memory that others gave up just then.
+// Most failures are short: a mover died, or host memory was missing just then.
 Span Scheduler::RetryAfter(unsigned failures) const {
   constexpr Span kFirst = std::chrono::milliseconds(500);
   constexpr unsigned kMaxDoublings = 20;
@@ -238,7 +238,7 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
   }
   tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
   if (!tenant->answers) return TellSilence(*tenant);
-  // Once it may have freed it meanwhile, or come to its end.
+  // Once may mean that the tenant freed the memory meanwhile, or ended.
   constexpr unsigned kOften = 3;
   if (!done.why.empty())
     Report(tenant->id, "share_move_failed", done.why);
@@ -313,7 +313,7 @@ void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {
   tenant->priority = is.priority;
 }
 
-// It holds at once, for those that do not yield as well: they are asked again.
+// The settings hold at once, also for tenants that do not yield: they are asked again.
 void Scheduler::Handle(const event::SettingsChanged& changed, base::MonoTime) {
   const bool how_changed = settings_.on_no_yield != changed.settings.on_no_yield;
   settings_ = changed.settings;
@@ -331,7 +331,7 @@ void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
     if (found == tenant.parts.end()) continue;
     GpuPart& part = found->second;
     part.denied = false;
-    // A promise of room that there never will be: it is denied instead.
+    // A promise that the capacity cannot hold is void: the allocation is denied instead.
     if (part.promised + part.demand.resident + part.demand.pinned > changed.bytes) part.promised = {};
   }
 }

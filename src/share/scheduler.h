@@ -1,34 +1,35 @@
-// Who of the tenants of a GPU runs, and whose memory is where. Pure: events and the time go in, actions come
+// Which tenants of a GPU run, and where each one's memory is. Pure: events and the time go in, actions come
 // out.
 //
-// While the demands of all tenants fit, all gates are open, nothing moves and no timer runs. Otherwise there
-// is a *run set* for each domain (domain.h): as many tenants as fit together. The others' gates are closed;
-// their memory stays until somebody needs the room, and then only so much leaves as is needed, from whoever's
-// turn is furthest.
+// While the demands of all tenants fit, all gates are open, nothing moves and no timer runs. Otherwise each
+// domain (domain.h) has a *run set*: as many tenants as fit together. The others' gates are closed; their
+// memory stays until another tenant needs the room, and then only as much leaves as is needed, from the
+// tenant whose turn is furthest away.
 //
 //             a tenant waits, and enough of the run set may leave for it (policy.h)
 //   settled ----------------------------------------------------------------------> handing over
-//      ^        every member runs, everybody else is closed, nothing moves               |
+//      ^    every member runs, every other tenant is closed, nothing moves               |
 //      +---------------------------------------------------------------------------------+
-//   handing over: Close who leaves; Evict from closed ones while Bring copies into the room as it is granted:
-//   both directions at once; Open.
+//   handing over: Close the tenants that leave; Evict from closed ones while Bring copies into the room as it
+//   is granted, so memory moves in both directions at once; Open.
 //
-// Managed memory is nothing to evict or bring: who has some waits at its gate until there is room for it, and
-// the driver moves it then. One that has more than the GPU runs when it can have all of the GPU.
+// Managed memory is neither evicted nor brought: a tenant that has some waits at its gate until there is room
+// for it, and then the driver moves it. A tenant with more than the GPU runs when it can have all of the GPU.
 //
-// The next step is always derived from what is known of each tenant. A hand-over is not turned around, but a
-// death, a failure or a demand that no longer fits makes a new choice at any time.
+// The next step always follows from what is known of each tenant. A hand-over does not turn around, but a
+// death, a failure or a demand that no longer fits leads to a new choice at any time.
 //
-// Nobody starves where the policy is fair and tenants yield: who waits has its turn after at most
-// WaitBound(). Under strict priority that holds among the highest only.
+// No tenant starves where the policy is fair and tenants yield: a tenant that waits has its turn after at
+// most WaitBound(). Under strict priority that holds only among those with the highest.
 //
-// A gate that cannot be closed in time is given back at once: the processes of a job may wait for each other
-// on the GPU, and stand still for ever where one of them is held. Such a tenant keeps its place, runs on, and
-// is asked again later, less often and for longer each time; who fits beside it runs. One whose processes do
-// not answer is handled by force when it keeps another user's job waiting (scheduler_yield.cc).
+// A gate that cannot be closed in time is opened again at once: the processes of a job may wait for each
+// other on the GPU, and stand still for ever where one of them is held. Such a tenant keeps its place, runs
+// on, and is asked again later, less often and for longer each time; tenants that fit beside it run. Force is
+// used against a tenant whose processes do not answer, when it keeps another user's job waiting
+// (scheduler_yield.cc).
 //
-// scheduler_test.cc reads as the specification, scheduler_property_test.cc holds what is true whatever
-// happens: capacity is never passed, who is closed does get its turn, it comes to rest.
+// scheduler_test.cc is the specification; scheduler_property_test.cc checks what is true whatever happens:
+// the capacity is never passed, a closed tenant gets its turn, the scheduler comes to rest.
 #pragma once
 
 #include <map>
@@ -46,12 +47,12 @@
 
 namespace gpuman::share {
 
-// How long one of a domain can wait at most under kFair, where a hand-over takes at most `hand_over`:
-// each other one can use what it was behind, at most its credit and a turn of the slowest weight twice, and
-// then a turn. Generous; `weights` are all of the domain's.
+// How long a tenant of a domain can wait at most under kFair, if a hand-over takes at most `hand_over`: each
+// other tenant can use the time that it was behind, at most its credit and a turn of the slowest weight
+// twice, and then a turn. Generous; `weights` are those of all tenants of the domain.
 Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over);
 
-// Thread-compatible. The edge carries actions out in order.
+// Thread-compatible. The caller carries actions out in order.
 class Scheduler {
  public:
   explicit Scheduler(SchedulerSettings settings) : settings_(std::move(settings)) {}
@@ -64,11 +65,11 @@ class Scheduler {
 
   Snapshot View(base::MonoTime now) const;
   const SchedulerSettings& settings() const { return settings_; }
-  // Somebody has to wait, or will: activity has to be told. False: nobody needs to look for idleness.
+  // A tenant has to wait, or will: activity has to be told. False: no shim needs to look for idleness.
   bool IsContended(const std::string& gpu) const;
-  // What it was denied it still cannot have.
+  // The tenant still cannot have what it was denied.
   bool IsDenied(TenantId tenant) const;
-  // Who does not yield, and why: the tenant itself, or one that has the room that it waits for.
+  // The tenant that does not yield, and why: the tenant itself, or one that has the room that it waits for.
   struct Obstacle {
     TenantId tenant;
     std::string why;
@@ -76,12 +77,12 @@ class Scheduler {
   std::optional<Obstacle> ObstacleOf(TenantId tenant) const;
 
  private:
-  // Of one domain; kept while its name is the same.
+  // The state of one domain; kept while its name is the same.
   struct State {
     MovingMeter meter;
     ComputeChoice compute;
-    std::optional<base::MonoTime> began;                               // the hand-over on its way
-    std::map<std::string, std::pair<base::Bytes, base::Bytes>> moved;  // in it: out, in
+    std::optional<base::MonoTime> began;                               // when the hand-over in progress began
+    std::map<std::string, std::pair<base::Bytes, base::Bytes>> moved;  // in that hand-over: out, in
     std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
     bool contended = false;
   };
@@ -113,16 +114,16 @@ class Scheduler {
   void Handle(const event::Tick&, base::MonoTime now);
   Tenant* Find(TenantId id);
   const Tenant* Find(TenantId id) const;
-  void Forget(Tenant& tenant);  // all that was ordered of it
+  void Forget(Tenant& tenant);  // forgets all that was ordered of it
   void Regroup();
   void Spend(base::MonoTime now);
-  // Between two run sets; or memory moves for an allocation of one that runs already.
+  // Between two run sets, or while memory moves for an allocation of a tenant that runs already.
   static bool IsMoving(const Domain& domain, const State& state);
   void Expire(Tenant& tenant, base::MonoTime now);
   void EndBurst(Tenant& tenant, Span no_work);
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
 
-  // --- scheduler_yield.cc: those that do not yield
+  // --- scheduler_yield.cc: tenants that do not yield
   void Refuse(Tenant& tenant, const std::string& why, base::MonoTime now);
   void KeepsRoom(Tenant& tenant, base::MonoTime now);
   void TellSilence(Tenant& tenant);
@@ -133,7 +134,7 @@ class Scheduler {
   bool IsAwaited(const Tenant& tenant) const;
   Span CloseLimit(const Tenant& tenant) const;
 
-  // --- scheduler_turn.cc: who is to run
+  // --- scheduler_turn.cc: which tenants run
   void Advance(Domain& domain, base::MonoTime now);
   void SetPaged(const Domain& domain);
   void UpdateCompute(const Domain& domain, State& state, base::MonoTime now);
@@ -141,7 +142,7 @@ class Scheduler {
   bool IsPossible(const Domain& domain) const;
   void Decide(Domain& domain, State& state, base::MonoTime now);
   Tenant* FirstWaiter(const Domain& domain, const State& state) const;
-  // The run set in which this one is, if enough may leave for it now.
+  // The run set with this waiter, if enough tenants may leave for it now.
   std::optional<Group> MakeRoomFor(Tenant& waiter, const Group& members, const Domain& domain, State& state,
                                    base::MonoTime now);
   Group Remain(const Group& members, const Domain& domain, const State& state) const;
@@ -150,7 +151,7 @@ class Scheduler {
   void FinishHandOver(Domain& domain, State& state, base::MonoTime now);
   static bool MayRun(const Tenant& tenant);
 
-  // --- scheduler_move.cc: what has to be done for that
+  // --- scheduler_move.cc: what has to be done for the run set
   void IssueOrders(Domain& domain, base::MonoTime now);
   void SendOff(const Domain& domain, base::MonoTime now);
   void MakeRoom(const Domain& domain);
@@ -163,7 +164,7 @@ class Scheduler {
   static base::Bytes NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part);
   void DenyImpossible(const Domain& domain);
   void TellTooLarge(const Domain& domain, base::MonoTime now);
-  // Not taken by what is there and what is granted; negative where the capacity was lowered.
+  // What neither the present memory nor grants take; negative where the capacity was lowered.
   std::int64_t Free(const Domain& domain, const std::string& gpu) const;
 
   OrderId NextOrder() { return ++last_order_; }
@@ -179,7 +180,7 @@ class Scheduler {
   std::map<std::string, GpuTotals> totals_;
   std::map<std::string, std::string> domain_of_;  // by GPU
   OrderId last_order_ = 0;
-  std::optional<base::MonoTime> last_;  // event
+  std::optional<base::MonoTime> last_;  // time of the last event
   Actions out_;                         // of the event being handled
 };
 

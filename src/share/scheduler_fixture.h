@@ -16,7 +16,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 inline constexpr TenantId kA{1}, kB{2}, kC{3};
 
-// Tells a scheduler of one GPU of 16 GiB what happens, and keeps what it says until it is looked at.
+// Tells a scheduler of one GPU of 16 GiB what happens, and keeps its actions until the test looks at them.
 class ShareScheduler : public testing::Test {
  protected:
   ShareScheduler() { Tell(event::CapacityChanged{"gpu", GiB(16)}); }
@@ -34,7 +34,7 @@ class ShareScheduler : public testing::Test {
   void Has(TenantId tenant, base::Bytes resident, base::Bytes away = {}, base::Bytes wants = {}) {
     Tell(event::DemandIs{tenant, {{"gpu", {resident, away, {}, wants}}}});
   }
-  // One that runs with so much.
+  // A tenant that runs with so much.
   void Join(TenantId tenant, base::Bytes resident, double weight = 1, int priority = 0) {
     Tell(event::Joined{tenant, weight, priority});
     Has(tenant, resident);
@@ -49,7 +49,7 @@ class ShareScheduler : public testing::Test {
   void HasManaged(TenantId tenant, base::Bytes managed) {
     Tell(event::DemandIs{tenant, {{"gpu", {{}, {}, {}, {}, managed}}}});
   }
-  // One whose memory is away, and that stands at its gate.
+  // A tenant whose memory is away, and that waits at its gate.
   void JoinAway(TenantId tenant, base::Bytes away, double weight = 1, int priority = 0) {
     Tell(event::Joined{tenant, weight, priority, Gate::kClosed});
     Tell(event::ActivityIs{tenant, Activity::kIdle, now_});
@@ -57,7 +57,7 @@ class ShareScheduler : public testing::Test {
   }
   void Is(TenantId tenant, Activity activity) { Tell(event::ActivityIs{tenant, activity, now_}); }
 
-  // What was said since the last look, without reports.
+  // The actions since the last look, without reports.
   template <typename Kind>
   std::vector<Kind> Said() {
     std::vector<Kind> found;

@@ -1,4 +1,4 @@
-// Memory that the driver moves, and nobody else.
+// Memory that only the driver moves.
 #include "share/scheduler_fixture.h"
 
 namespace gpuman::share {
@@ -6,7 +6,7 @@ namespace {
 
 class ManagedMemory : public ShareScheduler {
  protected:
-  // A turn that is over begins anew where the other is not owed one yet.
+  // A turn that is over begins anew where the waiter is not owed one yet.
   void TickUntilOneIsClosed() {
     const auto closes = [this] {
       return std::any_of(said_.begin(), said_.end(),
@@ -66,7 +66,7 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
   Tell(event::OutDone{kA, "gpu", evict.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
-  // And back: what is managed is in nobody's way once its gate is shut.
+  // And back: managed memory needs no order to leave once its gate is closed.
   Has(kA, GiB(6), GiB(4));
   TickUntilOneIsClosed();
   const auto bring = One<action::Bring>();

@@ -1,4 +1,4 @@
-// What has to be done for the run set to run, derived anew each time: closing, evicting, bringing, opening.
+// What has to be done for the run set to run, derived anew each time: close, evict, bring, open.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace gpuman::share {
 namespace {
 
-// Less room than this is granted only where it is all that is missing.
+// Less room than this is granted only if no more is missing.
 constexpr base::Bytes kGrantStep = base::MiB(32);
 constexpr std::int64_t kUnbounded = INT64_MAX / 4;
 
@@ -79,15 +79,15 @@ void Scheduler::MakeRoom(const Domain& domain) {
       growing.push_back(&part);
     }
     if (lack <= 0) continue;
-    // Who allocates bit by bit would wait for each bit: as much again as it had to wait for already leaves
-    // along.
+    // A tenant that allocates little by little would wait each time, so as much again leaves as it has waited
+    // for already.
     if (!EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack + grown)})) continue;
     for (GpuPart* part : growing) part->grown += part->Lacks();
   }
 }
 
-// From whose turn is furthest: who rests for longest, then the last of those that wait. False: from nobody
-// now.
+// Evicts from the tenant whose turn is furthest away: first the one that rests for longest, then the last of
+// those that wait. False: no tenant can be evicted now.
 bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes) {
   Group victims;
   for (Tenant* tenant : domain.tenants) {
@@ -116,7 +116,7 @@ bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
   return !victims.empty();
 }
 
-// Of what is away to the byte: a Bring that is granted less waits for ever.
+// Waits until it knows exactly what is away: a Bring that is granted less waits for ever.
 void Scheduler::OrderReturns(Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->member || tenant->gate != Gate::kClosed || tenant->bring != 0 || tenant->IsEvicting() ||
@@ -127,7 +127,7 @@ void Scheduler::OrderReturns(Domain& domain) {
   }
 }
 
-// To those whose memory comes back.
+// Grants room to tenants whose memory comes back.
 void Scheduler::GrantRoom(const Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->member || tenant->bring == 0 || tenant->stopping) continue;
@@ -143,7 +143,7 @@ void Scheduler::GrantRoom(const Domain& domain) {
   }
 }
 
-// An allocation gets its room in one, after what comes back.
+// Grants an allocation its room in one step, after the memory that comes back.
 void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now) {
   for (auto& [gpu, part] : tenant.parts) {
     const base::Bytes lacks = part.Lacks();
@@ -155,13 +155,13 @@ void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime
         });
     if (others_first) continue;
     part.promised += lacks;
-    // It stood still; whoever allocates again and again does not begin its turn anew.
+    // The tenant stood still; one that allocates again and again does not begin its turn anew.
     tenant.turn_since += now - std::max(tenant.turn_since, tenant.waiting_since);
     out_.emplace_back(action::Grant{tenant.id, gpu, lacks, false});
   }
 }
 
-// Its managed memory comes by itself, into what the others have left.
+// Whether its managed memory, which comes by itself, has room beside the others.
 bool Scheduler::HasRoomToPage(const Domain& domain, const Tenant& tenant) const {
   return std::all_of(tenant.parts.begin(), tenant.parts.end(), [&](const auto& each) {
     const base::Bytes paged = tenant.PagedToCome(each.second);
@@ -190,7 +190,7 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
   }
 }
 
-// What it takes with what of the others cannot leave.
+// What it takes, together with the memory of the others that cannot leave.
 base::Bytes Scheduler::NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part) {
   base::Bytes bytes = part.promised + part.demand.resident + part.demand.away + part.paged;
   for (const Tenant* each : domain.tenants)
@@ -211,7 +211,7 @@ void Scheduler::DenyImpossible(const Domain& domain) {
   }
 }
 
-// Figures of different moments may say so while somebody comes or goes: it has to last.
+// Figures of different moments may show this while a tenant comes or goes: it has to last.
 void Scheduler::TellTooLarge(const Domain& domain, base::MonoTime now) {
   for (Tenant* tenant : domain.tenants) {
     const auto exceeds = [&](const auto& part) {

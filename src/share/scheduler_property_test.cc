@@ -1,4 +1,4 @@
-// What must hold whatever happens, in the model of world.h. Each world is made from its number alone.
+// What must hold whatever happens, in the model of world.h. The number of a world determines all of it.
 #include <random>
 #include <sstream>
 
@@ -70,7 +70,7 @@ class RandomWorld : public World {
       case 5:
         return Resume(Any());
       case 6: {
-        // One after the other: compilers differ in which argument they draw first.
+        // In separate statements: compilers differ in which argument they draw first.
         const char* const gpu = Below(2) == 0 ? "a" : "b";
         return SetCapacity(gpu, base::GiB(12 + Below(8)));
       }
@@ -89,7 +89,7 @@ class RandomWorld : public World {
         std::count_if(jobs_.begin(), jobs_.end(), [](const auto& each) { return each.second.alive; }));
   }
 
-  // From now on nothing fails, all may run, and nobody is before another for good.
+  // From now on nothing fails, all may run, and no tenant comes before another for good.
   void Calm() {
     trouble_ = false;
     for (const char* gpu : {"a", "b"}) SetCapacity(gpu, base::GiB(17));
@@ -113,7 +113,7 @@ class RandomWorld : public World {
 
   std::map<TenantId, Job>& jobs() { return jobs_; }
   std::uint64_t HandOvers() { return Status("a").hand_overs + Status("b").hand_overs; }
-  // What each has is on its GPU or away, to the byte, and the scheduler knows which.
+  // The memory of each job is on its GPU or away, to the byte, and the scheduler knows which.
   void ExpectNothingLost() {
     for (auto& [id, job] : jobs_) {
       if (!job.alive) continue;
@@ -157,7 +157,7 @@ std::string Live(std::uint64_t seed, bool trouble) {
     world.RandomEvent();
     world.RunFor(world.Time(4000));
   }
-  // Who is closed does get its turn. Retries and late answers of before have passed by the first wait.
+  // A closed tenant does get its turn. Earlier retries and late answers have passed by the first wait.
   world.Calm();
   world.RunFor(20s);
   std::map<TenantId, Span> computed;
@@ -165,7 +165,7 @@ std::string Live(std::uint64_t seed, bool trouble) {
   world.RunFor(world.Bound() + 20s);
   for (auto& [id, job] : world.jobs())
     EXPECT_TRUE(!job.alive || job.computed > computed[id]) << "job " << id.value << " does not come on";
-  // It comes to rest: whoever is left fits.
+  // The scheduler comes to rest: the tenants that are left fit.
   while (world.Alive() > 1) {
     for (auto& [id, job] : world.jobs())
       if (job.alive) {

@@ -1,10 +1,10 @@
-// Whose turn lasts how long, by how its work comes and goes; as scheduler_test.cc.
+// How long a turn is, depending on bursts and gaps of the work; as scheduler_test.cc.
 #include "share/scheduler_fixture.h"
 
 namespace gpuman::share {
 namespace {
 
-// Two that lack 100 MiB to fit together: a hand-over takes 20 ms, a quantum is 10 s.
+// Two tenants lack 100 MiB to fit together: a hand-over takes 20 ms, a quantum is 10 s.
 class ShareRhythmOfTurns : public ShareScheduler {
  protected:
   static constexpr base::Bytes kEach = base::MiB(8242), kOver = base::MiB(100);
@@ -13,7 +13,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
 
   void Set(Policy policy) { Tell(event::SettingsChanged{{.policy = policy, .quantum_min = 10s}}); }
 
-  // A has worked for 5 s, B not at all, and both go on without pause from now on.
+  // A has worked for 5 s, B not at all, and both work without pause from now on.
   void BeginTwo(int priority = 0) {
     Join(kA, kEach, 1, priority);
     Tell(event::Joined{kB, 1, 0, Gate::kClosed});
@@ -23,7 +23,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
     Is(kB, Activity::kWaiting);
   }
 
-  // A short burst and a long gap before anybody has to wait, as programs have that load something first.
+  // A short burst and a long gap before any tenant has to wait, as in programs that load something first.
   void WarmUp(TenantId tenant) {
     Pass(200ms);
     Is(tenant, Activity::kIdle);
@@ -31,8 +31,8 @@ class ShareRhythmOfTurns : public ShareScheduler {
     Is(tenant, Activity::kBusy);
   }
 
-  // From the close of one to the open of the other. Behind its shut gate the one seems idle, until it stands
-  // there; nullopt: it is idle already.
+  // From the close of one to the open of the other. Behind its closed gate the first seems idle until it
+  // waits there; nullopt: it is idle already.
   void HandOver(TenantId from, TenantId to, std::optional<Span> stands_after, bool stays_away = false) {
     CloseNow(from);
     if (stands_after) Is(from, Activity::kIdle);
@@ -54,7 +54,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
     Is(to, Activity::kBusy);
   }
 
-  // Until somebody has to leave; how long that was.
+  // Runs until a tenant has to leave, and returns how long that took.
   Span Turn() {
     const base::MonoTime begin = now_;
     const auto closes = [](const Action& action) { return std::holds_alternative<action::Close>(action); };
@@ -73,7 +73,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
   }
 };
 
-// On the H200 they visited each other every 0.9 s, where a turn was 6 s.
+// On the H200 they visited each other every 0.9 s, instead of after a turn of 6 s.
 TEST_F(ShareRhythmOfTurns, TwoThatWorkWithoutPauseTakeTurnsOfTheFullQuantum) {
   BeginTwo();
   ExpectFullTurns();

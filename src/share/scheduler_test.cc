@@ -1,4 +1,4 @@
-// What the scheduler does, event by event. Reads as the specification of scheduler.h.
+// What the scheduler does, event by event: the specification of scheduler.h.
 #include "share/scheduler_fixture.h"
 
 namespace gpuman::share {

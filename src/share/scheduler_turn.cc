@@ -1,4 +1,4 @@
-// Who is to run: the choice of the run set.
+// Which tenants run: the choice of the run set.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,8 @@ bool Contains(const Group& group, const Tenant* tenant) {
   return std::find(group.begin(), group.end(), tenant) != group.end();
 }
 
-// Of those who may leave, who stays rather: who works, then who has had its turn for the shortest.
+// Of the tenants that may leave, which one stays rather: the one that works, then the one whose turn began
+// last.
 bool StaysRather(const Tenant* a, const Tenant* b) {
   if (a->IsIdle() != b->IsIdle()) return b->IsIdle();
   if (a->turn_since != b->turn_since) return a->turn_since > b->turn_since;
@@ -39,7 +40,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   State& state = states_[domain.name];
   SetPaged(domain);
   UpdateCompute(domain, state, now);
-  // More than once where all that was to be done is done at once.
+  // More than one round where all orders are carried out at once.
   for (int round = 0; round < 4; ++round) {
     state.decide_at.reset();
     const bool settled = IsSettled(domain);
@@ -73,15 +74,15 @@ bool Scheduler::IsSettled(const Domain& domain) const {
   });
 }
 
-// Who would not take its turn up gets none.
+// A tenant that would not take up its turn gets none.
 bool Scheduler::MayRun(const Tenant& tenant) {
-  // What a closed one has, and where, is not known before it is told.
+  // What a closed tenant has, and where, is not known before it is told.
   if (!tenant.told && !tenant.IsOpen()) return false;
   if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
   return tenant.answers || tenant.IsOpen();
 }
 
-// The hand-over on its way can come to its end. What an allocation wants on top has time until then.
+// Whether the hand-over in progress can finish. What an allocation wants in addition has time until then.
 bool Scheduler::IsPossible(const Domain& domain) const {
   std::map<std::string, base::Bytes> used;
   bool all_run = true;
@@ -117,7 +118,7 @@ void Scheduler::Decide(Domain& domain, State& state, base::MonoTime now) {
   SetMembers(domain, state, *chosen, now);
 }
 
-// Who cannot fit now, whoever leaves, has to wait for more than a turn.
+// A tenant that could not fit now, whichever tenants leave, has to wait for more than a turn.
 Tenant* Scheduler::FirstWaiter(const Domain& domain, const State& state) const {
   Tenant* first = nullptr;
   const Packing alone(domain.tenants, capacities_, state.compute.IsExclusive());
@@ -158,7 +159,7 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
     if (packing.Add(*member)) {
       chosen.push_back(member);
     } else if (!member->IsIdle() && now < member->turn_since + TurnFor(waiter, at)) {
-      // Who pushes another off before its turn is over causes both ways.
+      // A tenant that pushes another off before its turn is over causes both ways.
       waiter.moves_charged = 2;
       member->moves_charged = 0;
     }
@@ -166,8 +167,8 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
   return chosen;
 }
 
-// Without anybody to make room for, all stay that fit; one that does not even fit alone is not closed for no
-// one. Whoever does not yield stays in any case, and first.
+// If no tenant needs room, all stay that fit; one that does not even fit alone is not closed without need. A
+// tenant that does not yield stays in any case, and comes first.
 Group Scheduler::Remain(const Group& members, const Domain& domain, const State& state) const {
   Group sorted = members, chosen;
   std::sort(sorted.begin(), sorted.end(), [](const Tenant* a, const Tenant* b) {
@@ -201,7 +202,7 @@ void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, 
     tenant->backfilled = waiter && waiter != tenant && !Contains(chosen, waiter);
     chosen.push_back(tenant);
   }
-  // Nobody is evicted for one that would not run.
+  // No tenant is evicted for one that would not run.
   for (Tenant* tenant : resting)
     if ((!tenant->HasAway() || packing.FitsBesideAll(*tenant)) && packing.Add(*tenant))
       chosen.push_back(tenant);
@@ -230,7 +231,7 @@ void Scheduler::FinishHandOver(Domain& domain, State& state, base::MonoTime now)
     if (!tenant->incoming) continue;
     for (const auto& [gpu, part] : tenant->parts) {
       paged = std::max(paged, part.paged);
-      if (part.paged.count > 0) state.moved[gpu];  // by the driver: it counts as well
+      if (part.paged.count > 0) state.moved[gpu];  // the driver moves it: it counts too
     }
   }
   for (const auto& [gpu, moved] : state.moved) {

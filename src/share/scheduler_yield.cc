@@ -1,4 +1,4 @@
-// Those that do not yield: what they keep, when they are asked again, and when they are handled by force.
+// Tenants that do not yield: what they keep, when they are asked again, and when force is used.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 namespace gpuman::share {
 namespace {
 
-// Each time it is asked it has longer to come to rest, up to so many times yield_limit; and so much longer it
-// runs in between, so that asking costs it a tenth of its time at first and then less and less.
+// Each time a tenant is asked it has longer to come to rest, up to so many times yield_limit; and it runs so
+// much longer in between that asking costs it a tenth of its time at first and then less and less.
 constexpr unsigned kLongestAttempt = 4;
 constexpr int kRunsBetween = 10, kRunsLonger = 4;
 constexpr Span kLongestBetween = std::chrono::minutes(30);
-// One that yields now and then is not told of each time that it does not.
+// A tenant that sometimes yields is not reported each time that it does not.
 constexpr Span kTellAgain = std::chrono::minutes(10);
 
 base::Millis MillisOf(Span span) { return std::chrono::duration_cast<base::Millis>(span); }
@@ -25,7 +25,7 @@ Span Scheduler::CloseLimit(const Tenant& tenant) const {
   return settings_.yield_limit * std::min(1u << std::min(tenant.refusals, 8u), kLongestAttempt);
 }
 
-// Its gate is open, and stays so for a while.
+// Its gate is open, and stays open for a while.
 void Scheduler::KeepsRoom(Tenant& tenant, base::MonoTime now) {
   Span pause = kRunsBetween * CloseLimit(tenant);
   const Span longest = std::max(pause, kLongestBetween);
@@ -60,7 +60,7 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, base::MonoTime no
   Escalate(tenant, tenant.refused);
 }
 
-// Once for each silence.
+// Reports each silence once.
 void Scheduler::TellSilence(Tenant& tenant) {
   if (!std::exchange(tenant.told_silent, true)) Report(tenant.id, "share_not_yielded", tenant.silence);
   Escalate(tenant, tenant.silence);
@@ -71,7 +71,7 @@ void Scheduler::Escalate(const Tenant& tenant, const std::string& why) {
   out_.emplace_back(action::Escalate{tenant.id, settings_.on_no_yield, false, why});
 }
 
-// Those that others wait for.
+// Escalates for the tenants that others wait for.
 void Scheduler::EscalateAll() {
   for (const auto& [id, tenant] : tenants_) {
     if (!IsAwaited(tenant)) continue;
@@ -105,8 +105,8 @@ void Scheduler::Handle(const event::Answers& is, base::MonoTime now) {
   TellSilence(*tenant);
 }
 
-// When one that does not answer has kept a job of another user waiting for long enough. What nobody waits
-// for, or its own user's other jobs, is as on_no_yield says.
+// When a tenant that does not answer has kept a job of another user waiting for long enough. Where nobody
+// waits, or only its own user's other jobs, on_no_yield decides.
 std::optional<base::MonoTime> Scheduler::ForcedAt(const Tenant& tenant) const {
   if (tenant.answers || tenant.forced || tenant.parked || settings_.on_no_answer == OnNoYield::kWait ||
       !tenant.HoldsRoom())
@@ -138,7 +138,7 @@ std::optional<Scheduler::Obstacle> Scheduler::ObstacleOf(TenantId id) const {
     return std::any_of(each.tenants.begin(), each.tenants.end(),
                        [&](const Tenant* one) { return one == tenant; });
   });
-  // What fits beside those that stay waits for its turn alone.
+  // A tenant that fits beside those that stay waits only for its turn.
   if (domain == domains_.end() || Packing(domain->tenants, capacities_, /*exclusive=*/false).Fits(*tenant))
     return std::nullopt;
   for (const auto& [other_id, other] : tenants_) {

@@ -1,4 +1,4 @@
-// Those that do not yield, as scheduler_test.cc.
+// Tenants that do not yield, as scheduler_test.cc.
 #include "share/scheduler_fixture.h"
 
 namespace gpuman::share {
@@ -8,7 +8,7 @@ using testing::HasSubstr;
 
 class DoesNotYield : public ShareScheduler {
  protected:
-  // A runs, B waits for it, and A has been asked.
+  // A runs, B waits for it, and A was asked to yield.
   void Ask(const std::string& user_of_b = "") {
     Join(kA, GiB(10));
     Tell(event::Joined{kB, 1, 0, Gate::kClosed, user_of_b});
@@ -19,7 +19,7 @@ class DoesNotYield : public ShareScheduler {
     bring_ = One<action::Bring>().order;
     Said<action::Grant>();
   }
-  // What B was bringing stops; and what comes of that is that it waits.
+  // B stops bringing its memory, and waits.
   void StopB() {
     EXPECT_EQ(One<action::StopBring>().tenant, kB);
     Tell(event::BackDone{kB, bring_, "stopped"});

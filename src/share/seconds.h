@@ -9,7 +9,7 @@
 namespace gpuman::share {
 
 inline double Seconds(Span span) { return std::chrono::duration<double>(span).count(); }
-// At most three years: longer ones would not fit into nanoseconds after more arithmetic.
+// At most three years: longer spans would not fit into nanoseconds after more arithmetic.
 inline Span FromSeconds(double seconds) {
   return std::chrono::duration_cast<Span>(std::chrono::duration<double>(std::min(seconds, 1e8)));
 }

@@ -61,7 +61,7 @@ base::Result<> Validate(const SchedulerSettings& settings) {
   GPUMAN_TRY(Within("share.yield_limit", settings.yield_limit, Millis(100), kDay));
   GPUMAN_TRY(Within("share.answer_limit", settings.answer_limit, Millis(100), kDay));
   GPUMAN_TRY(Within("share.retry", settings.retry, Millis(100), kDay));
-  // Written so that what is not a number fails too.
+  // Written so that a NaN fails too.
   if (!(settings.overhead_target >= 0.001 && settings.overhead_target <= 0.5))
     return base::Fail(ErrorCode::kInvalidArgument, "share.overhead_target has to be from 0.1 % to 50 %");
   return {};

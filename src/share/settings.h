@@ -11,15 +11,17 @@
 
 namespace gpuman::share {
 
-// Who is next. kFair: who had least time for its weight, moving time counted. kPriority: strictly the higher
-// one, among equals as kFair; the lower may starve. kFcfs: who waits longest.
+// Which tenant is next. kFair: the one that had least time for its weight, moving time counted. kPriority:
+// strictly the one with the higher priority, among equals as kFair; a lower one may starve. kFcfs: the one
+// that waits longest.
 enum class Policy { kFair, kPriority, kFcfs };
-// Of tenants that fit together: at once, one after the other, or what completes more.
+// How tenants that fit together run: at once, one after the other, or in the way that completes more.
 enum class Compute { kConcurrent, kExclusive, kAuto };
-// What memory of tenants is made of: as far as the device can, what can be moved; else managed memory, which
-// the driver moves. Of those that start from then on.
+// What tenants' memory is made of: memory that can be moved, as far as the device has it, else managed
+// memory, which the driver moves. Holds for programs that start from then on.
 enum class Memory { kAuto, kVmm, kManaged };
-// A holder whose work does not come to rest within yield_limit, or whose processes do not answer.
+// What happens to a holder whose work does not come to rest within yield_limit, or whose processes do not
+// answer.
 enum class OnNoYield { kWait, kSuspend, kEnd };
 
 struct SchedulerSettings {
@@ -28,30 +30,30 @@ struct SchedulerSettings {
   base::Millis quantum_min{1000};
   base::Millis quantum_max{30'000};
   double overhead_target = 0.05;
-  base::Millis idle{100};  // nothing in flight for so long: the rest of the turn is given away
-  bool pause = false;      // turns stay as they are; who fits still runs
+  base::Millis idle{100};  // no work in flight for so long: the rest of the turn is given away
+  bool pause = false;      // turns stay as they are; tenants that fit still run
   Compute compute = Compute::kConcurrent;
   Memory memory = Memory::kAuto;
-  bool managed_turns = true;                 // false: managed memory is nobody's reason to wait
-  base::Millis compute_quantum{500};         // a turn among those who fit together
+  bool managed_turns = true;                 // false: no tenant waits because of managed memory
+  base::Millis compute_quantum{500};         // a turn among tenants that fit together
   base::Millis compute_trial{10'000};        // kAuto: how long each way is tried
-  base::Millis compute_again{600'000};       // and after how long again
+  base::Millis compute_again{600'000};       // and after how long it is tried again
   std::optional<base::SizeSpec> capacity{};  // of every GPU; none: what the daemon finds free for tenants
-  std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID, before `capacity`
+  std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID; takes precedence over `capacity`
   OnNoYield on_no_yield = OnNoYield::kWait;
   base::Millis yield_limit{5000};
-  // Between users: a holder whose processes are stopped, or do not answer, while a job of another user has
-  // waited for so long for what it has.
+  // Between users: for a holder whose processes are stopped, or do not answer, when a job of another user has
+  // waited for `answer_limit` for what it has.
   OnNoYield on_no_answer = OnNoYield::kSuspend;
   base::Millis answer_limit{30'000};
   base::Millis retry{30'000};  // at most, after moves that failed
   friend bool operator==(const SchedulerSettings&, const SchedulerSettings&) = default;
 };
 
-// kInvalidArgument with the name of the setting and what it may be.
+// kInvalidArgument with the name of the setting and its allowed values.
 base::Result<> Validate(const SchedulerSettings& settings);
 
-// Of a GPU of `whole` bytes; never more than that.
+// The capacity of a GPU of `whole` bytes; never more than that.
 base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu, base::Bytes whole);
 
 // "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",

@@ -17,7 +17,7 @@ std::string WhatFor(const Tenant& tenant, bool is_blocked) {
   return tenant.Waits() ? "turn" : "";
 }
 
-// `unbooked`: since the last event.
+// `unbooked`: the time since the last event.
 TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime now, Span unbooked) {
   TenantStatus status{.tenant = tenant.id,
                       .demand = part.demand,

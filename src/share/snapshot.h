@@ -18,18 +18,18 @@ struct TenantStatus {
   Gate gate = Gate::kOpen;
   Activity activity = Activity::kUnknown;
   bool suspended = false;
-  // "turn", "room", "return" (its memory is on its way), "yield" (another does not), "retry" (a move failed),
-  // "too_large"; empty: nothing.
+  // "turn", "room", "return" (its memory is on its way), "yield" (another tenant does not), "retry" (a move
+  // failed), "too_large"; empty: nothing.
   std::string waits_for{};
-  std::optional<TenantId> obstacle{};  // who does not yield: itself, or who has the room that it waits for
-  std::string why{};                   // that one does not
-  Span waiting{};                      // so long already
+  std::optional<TenantId> obstacle{};  // does not yield: itself, or a tenant with the room that it waits for
+  std::string why{};                   // why that tenant does not yield
+  Span waiting{};                      // for so long already
   Span had_turn{};                     // since it joined
   double weight = 1;
   int priority = 0;
 };
 
-// Of the histogram, in seconds.
+// The bounds of the histogram, in seconds.
 inline std::vector<double> HandOverBounds() { return {0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}; }
 
 struct GpuStatus {
@@ -37,16 +37,16 @@ struct GpuStatus {
   std::optional<base::Bytes> capacity;
   base::Bytes demand;                 // of all tenants: resident, away, pinned and wanted
   std::vector<TenantStatus> tenants;  // by id
-  bool contended = false;             // not all fit, or they take turns
-  bool exclusive = false;             // also those who fit take turns
+  bool contended = false;             // not all tenants fit, or they take turns
+  bool exclusive = false;             // tenants that fit together take turns too
   bool handing_over = false;
   Span quantum{};
-  std::optional<Span> quantum_left;  // of the turn that ends first, while somebody waits for it
+  std::optional<Span> quantum_left;  // of the turn that ends first, while a tenant waits for it
   base::Bytes moved_out, moved_in;   // since the scheduler began
   std::uint64_t hand_overs = 0;
   base::Histogram hand_over_times{HandOverBounds()};  // in seconds
   Span moving{};                                      // spent in hand-overs
-  double moving_share = 0;                            // of the time in which it was contended, from 0 to 1
+  double moving_share = 0;                            // part of the contended time, from 0 to 1
 };
 
 struct Snapshot {

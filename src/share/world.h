@@ -21,14 +21,14 @@ namespace gpuman::share {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 struct Program {
-  std::map<std::string, base::Bytes> memory;  // could leave
+  std::map<std::string, base::Bytes> memory;  // it could leave
   Span burst{1h}, gap{};
   Span work = Span::max();  // computing time after which it ends
   double weight = 1;
   int priority = 0;
   base::Bytes pinned{};  // on each of its GPUs
-  Span drain = 5ms;      // until its work in flight has come to rest
-  bool managed = false;  // its memory is the driver's to move
+  Span drain = 5ms;      // until the work in flight has come to rest
+  bool managed = false;  // the driver moves its memory
 };
 
 class World {
@@ -36,16 +36,16 @@ class World {
   struct Job {
     Program program;
     bool alive = true, open = true, gap = false, told_idle = false, parked = false;
-    bool closing = false;  // asked to close its gate, and not at rest yet: what it uses stays in use
+    bool closing = false;  // told to close its gate, and not at rest yet: what it uses stays in use
     std::map<std::string, base::Bytes> here, away, wanted, managed;
     std::map<std::string, std::uint64_t> promised, credit;
-    Span left{}, computed{};  // of this phase; in all
-    base::MonoTime since{};   // of the phase, or of its last continuation
-    std::uint64_t epoch = 0;  // of what is planned for it
+    Span left{}, computed{};  // of this phase; in all phases
+    base::MonoTime since{};   // of the phase, or since it went on
+    std::uint64_t epoch = 0;  // of its planned events
     OrderId close = 0, bring = 0;
     std::map<std::string, OrderId> evicts;
-    std::optional<base::MonoTime> stands;  // at its gate, since
-    std::vector<Span> stood;               // how long, each time
+    std::optional<base::MonoTime> stands;  // waits at its gate since then
+    std::vector<Span> stood;               // how long it waited there, each time
     std::map<std::string, std::uint64_t> moved_out, moved_in;
     int closings = 0;
     std::optional<base::MonoTime> ended;
@@ -82,7 +82,7 @@ class World {
     Feed(event::Left{id});
   }
 
-  // Its memory and contexts leave by suspend, whatever the scheduler has going on with it.
+  // Suspend takes its memory and contexts away, whatever orders the scheduler has given to it.
   void Suspend(TenantId id) {
     Job& job = jobs_.at(id);
     if (!job.alive || job.parked || job.program.managed) return;
@@ -107,7 +107,7 @@ class World {
     Job& job = jobs_.at(id);
     if (!job.alive || !job.parked) return;
     job.parked = false;
-    // Its contexts are there again, whoever had to make room for them.
+    // Its contexts are there again, whatever had to leave for them.
     for (const auto& [gpu, bytes] : job.program.memory) lowered_.insert(gpu);
     Feed(event::Unsuspended{id});
     TellDemand(id);
@@ -119,7 +119,7 @@ class World {
     Feed(event::CapacityChanged{gpu, bytes});
   }
 
-  // Until then, or until nothing more happens.
+  // Runs for `span`, or until nothing more happens.
   void RunFor(Span span) {
     const base::MonoTime end = now_ + span;
     while (Step(end)) {
@@ -127,7 +127,7 @@ class World {
     now_ = end;
     for (auto& [id, job] : jobs_) Stop(job), Continue(id);
   }
-  // Until all programs have ended; the time that took.
+  // Runs until all programs have ended, and returns how long that took.
   Span RunToEnd(Span limit) {
     const base::MonoTime begin = now_;
     while (now_ < begin + limit && AnyAlive() && Step(begin + limit)) {
@@ -169,7 +169,7 @@ class World {
       return std::tie(when, number) > std::tie(other.when, other.number);
     }
   };
-  // What a test may have go wrong. The piece of a move; how long until a gate is shut, nullopt: never.
+  // What a test may make fail: a piece of a move; how long until a gate is closed, nullopt: never.
   virtual bool FailsOut() { return false; }
   virtual bool FailsBack() { return false; }
   virtual std::optional<Span> ClosesAfter(const Job& job) { return job.program.drain; }
@@ -244,7 +244,7 @@ class World {
     const std::uint64_t next = ++job.epoch;
     PlanGapEnd(id, next);
     const base::MonoTime begin = now_;
-    // The shim looks twice before it says so.
+    // The shim looks twice before it says that the program is idle.
     const Span look = scheduler_.settings().idle / 2;
     At(now_ + look, [this, id, begin] {
       Job& idle = jobs_.at(id);
@@ -343,7 +343,7 @@ class World {
     job.bring = bring.order;
     job.credit.clear();
     busy_in_.erase(bring.tenant);
-    // One that has nothing to wait for says so.
+    // A Bring with nothing to wait for is answered too.
     At(now_, [this, bring] { MoveBack(bring.tenant, bring.order); });
   }
   void Do(const action::StopBring& stop) {
@@ -384,7 +384,7 @@ class World {
     TellDemand(id);
     Continue(id);
   }
-  // A piece at a time on each GPU, as far as there is credit.
+  // Moves a piece at a time on each GPU, as far as there is credit.
   void MoveBack(TenantId id, OrderId order) {
     Job& job = jobs_.at(id);
     if (!job.alive || job.bring != order) return;
@@ -430,13 +430,13 @@ class World {
       for (const auto& [id, job] : jobs_) {
         if (!job.alive) continue;
         if (const auto it = job.here.find(gpu); it != job.here.end()) sum += it->second;
-        // What is larger than the GPU has all of it.
+        // Managed memory larger than the GPU has all of it.
         if (const auto it = job.managed.find(gpu); (job.open || job.closing) && it != job.managed.end())
           sum += std::min(it->second, capacity - fixed);
         if (const auto it = job.promised.find(gpu); it != job.promised.end()) sum += base::Bytes{it->second};
         if (const auto it = job.credit.find(gpu); it != job.credit.end()) sum += base::Bytes{it->second};
       }
-      // Where it was lowered, it is passed until enough has left.
+      // After the capacity was lowered it is exceeded until enough has left.
       if (sum <= capacity) lowered_.erase(gpu);
       EXPECT_TRUE(sum <= capacity || lowered_.count(gpu) > 0) << gpu << ": " << sum.count;
     }

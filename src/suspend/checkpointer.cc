@@ -12,7 +12,7 @@ namespace gpuman::suspend {
 namespace asio = boost::asio;
 namespace {
 
-constexpr std::uint64_t kNobodyWaits = UINT64_MAX;  // the id of kPrepare
+constexpr std::uint64_t kNobodyWaits = UINT64_MAX;  // the id of kPrepare; its answers belong to no request
 
 base::MonoTime Now() { return std::chrono::steady_clock::now(); }
 
@@ -43,7 +43,7 @@ void Checkpointer::Ask(const MoverUser& user, Request request, Done done) {
   Soon([user](Checkpointer& me) { me.Admit(user); });
 }
 
-// What the user has asked for and is not in the turn yet: that begins when a mover can make the call.
+// Takes the user's requests that are not in the turns yet: they join when a mover can make the call.
 void Checkpointer::Admit(const MoverUser& user) {
   std::vector<std::uint64_t> asked;
   for (const auto& [id, pending] : requests_)
@@ -94,7 +94,7 @@ void Checkpointer::Send(std::uint64_t id) {
   pending.limit = std::make_unique<asio::steady_timer>(loop_, limit);
   pending.limit->async_wait([weak = std::weak_ptr(self_), id, limit](const boost::system::error_code& error) {
     const auto self = weak.lock();
-    // It may have been answered in the same round of the loop.
+    // The request may have been answered in the same round of the loop.
     if (error || !self || !(*self)->requests_.contains(id)) return;
     const MoverUser whose = (*self)->requests_.at(id).user;
     (*self)->OnGone(whose, {base::ErrorCode::kTimeout, fmt::format("gpuman-mover did not answer within {}",
@@ -113,7 +113,7 @@ void Checkpointer::Prepare(const MoverUser& user, const std::string& gpu, base::
   if (MoverOf(user).ready) SendDemand(user);
 }
 
-// What it says it has ready counts as far as it was asked for.
+// What the mover says it has ready counts only up to what was asked for.
 base::Bytes Checkpointer::Prepared(const MoverUser& user) const {
   const auto found = demands_.find(user);
   if (found == demands_.end() || !movers_.contains(user)) return {};
@@ -144,7 +144,7 @@ void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::ve
     FailTransfers(user, answer);
     return FailRequests(user, answer);
   }
-  // Of somebody else's request, too, it knows nothing.
+  // The id may belong to a transfer of another user: a mover has no say in that.
   if (const auto it = transfers_.find(answer.id);
       it != transfers_.end() && it->second.sent && it->second.user == user)
     return OnAnswerOf(answer.id, it->second, answer, std::move(files));
@@ -189,7 +189,7 @@ void Checkpointer::FailRequests(const MoverUser& user, const Answer& answer) {
   for (const auto id : ids) FinishRequest(id, answer);
 }
 
-// The last descriptor gives the memory back, which takes the driver its time.
+// Closing the last descriptor gives the memory back, which takes the driver some time.
 void Checkpointer::LetGo(std::map<base::ProcessId, Held>::iterator held) {
   asio::post(workers_, [files = std::move(held->second.files)]() mutable { files.clear(); });
   held_.erase(held);

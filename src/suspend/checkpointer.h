@@ -1,17 +1,17 @@
-// The daemon's way to the movers: requests for the driver's checkpoint queue here and go, in turns (turns.h),
-// to a gpuman-mover of the right user, which is started when it is needed and stopped when it has had nothing
-// to do for a while. What moves memory goes at once, any number at a time.
+// The daemon's way to the movers. Requests for the driver's checkpoint queue here and go, in turns (turns.h),
+// to a gpuman-mover of the right user. A mover is started when it is needed and stopped when it has had
+// nothing to do for a while. Requests that move memory go at once, any number at a time.
 //
-// What a mover takes from a process is held here as well, as descriptors, until it is whole in host memory or
-// given back: should the mover die meanwhile, the next one goes on with it.
+// The memory that a mover takes from a process is held here as well, as descriptors, until it is whole in
+// host memory or given back: if the mover dies meanwhile, the next one goes on with it.
 //
-// A mover that stands still, dies, floods or lies costs its own user alone: each has limits and a queue of
-// its own, the turn of the driver's calls has an end, and what is kept here of one user is bounded.
+// A mover that stands still, dies, floods or lies harms only its own user: each has limits and a queue of its
+// own, the turn of the driver's calls ends, and what is kept here for one user is bounded.
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within
-// Ask. Every request is answered exactly once, as long as the Checkpointer lives: a mover that dies, hangs
-// or writes nonsense is killed and answers kLost, one that cannot be started, or cannot load the driver,
-// kFailed or kUnsupported; the next request starts another.
+// Ask. Every request is answered exactly once, as long as the Checkpointer lives. A mover that dies, hangs or
+// writes nonsense is killed, and its requests get kLost. Requests get kFailed where no mover can be started,
+// and kUnsupported where it cannot load the driver; the next request starts another.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -41,10 +41,10 @@ struct CheckpointerOptions {
   base::Millis start_limit{30'000};     // until a new mover has loaded the driver
   base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
   base::Millis idle_limit{600'000};     // a mover without requests is stopped
-  base::Millis rest_limit{2'000};       // one that has a context: that is memory on the GPU
+  base::Millis rest_limit{2'000};       // a mover with a context, which is memory on the GPU
   TurnSettings turns{};
-  // Of one user: descriptors that are held here, and processes' connections whose transfers are not over; of
-  // one process the latter.
+  // Of one user: the descriptors held here, and the connections of processes whose transfers are not over;
+  // `most_of_process`: such connections of one process.
   std::size_t most_held = 16'384;
   std::size_t most_transfers = 1'024, most_of_process = 8;
 };
@@ -52,49 +52,50 @@ struct CheckpointerOptions {
 class Checkpointer {
  public:
   using Done = std::function<void(const Answer&)>;
-  // kTaken and kMoving; any number of times before Done. What has moved out by then is free.
+  // kTaken and kMoving; any number of times before Done. The bytes that have moved out by then are free.
   using Progress = std::function<void(const Answer&)>;
 
-  // Loop and workers must outlive it.
+  // `loop` and `workers` must outlive it.
   Checkpointer(boost::asio::io_context& loop, boost::asio::thread_pool& workers, CheckpointerOptions options);
-  // Requests without an answer get none; movers end when they have done what they are at.
+  // Requests without an answer get none; movers end when they have done what they are doing.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // The id of `request` is set here. kCan also starts the mover, which is worth doing ahead of time.
+  // Sets the id of `request`. kCan also starts the mover, which is worth doing ahead of time.
   void Ask(const MoverUser& user, Request request, Done done);
 
-  // kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answered as Ask does.
-  // One that waits for room may take as long as it likes. kFailed, and the connection is closed, where the
-  // process or its user has too many under way.
+  // For kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answers as Ask
+  // does. A request that waits for room may take any time. Where the process or its user has too many under
+  // way the answer is kFailed, and the connection is closed.
   void Move(const MoverUser& user, Request request, base::UntrustedSocket connection, Done done,
             Progress progress = {});
-  // So much more room for the process's kLoad or kGive that was asked for with some. Nothing where its mover
-  // has gone meanwhile: what was asked is answered kLost then.
+  // Gives `bytes` more room to the process's kLoad or kGive, if that was asked for with some. Does nothing
+  // where its mover has gone meanwhile: the request is answered kLost then.
   void Grant(const MoverUser& user, base::ProcessId process, base::Bytes bytes);
-  // Host memory for so many bytes of the user's that may come, on this GPU or another. Above 0 the user's
+  // Asks for host memory for `bytes` of the user's that may come, on this GPU or another. Above 0 the user's
   // mover stays, and is started ahead of need.
   void Prepare(const MoverUser& user, const std::string& gpu, base::Bytes bytes);
 
-  // The user's mover has a context on the GPU and nothing to copy for now: it ends where it has nothing to
-  // do, and the next request starts another.
+  // The user's mover has a context on the GPU and nothing to copy for now: it ends if it has nothing to do,
+  // and the next request starts another.
   void Retire(const MoverUser& user);
-  // All who have nothing to do, whatever they keep ready. Their pids: they end in a moment.
+  // Ends all movers that have nothing to do and that no Prepare keeps. Returns their pids: they end in a
+  // moment.
   std::set<pid_t> RetireIdle();
 
-  // The process has all its memory, or wants none of it: what is left of it here and with the mover goes.
+  // The process has all its memory, or wants none of it: releases what is left of it here and in the mover.
   void Forget(const MoverUser& user, const base::ProcessId& process);
-  // What processes that have ended left here: their memory stays on the GPU as long as it is held.
+  // Releases what ended processes left here: their memory stays on the GPU as long as it is held.
   void ForgetDead();
 
-  // Of that, what is ready and nobody's yet, as the mover said last.
+  // The part of the prepared memory that is ready and not in use, as the mover said last.
   base::Bytes Prepared(const MoverUser& user) const;
 
-  // Of the user's mover; nullopt: none runs.
+  // The pid of the user's mover; nullopt: none runs.
   std::optional<pid_t> MoverPid(const MoverUser& user) const;
-  std::set<pid_t> MoverPids() const;      // of all users'
-  std::set<pid_t> IdleMoverPids() const;  // those that RetireIdle would send away
+  std::set<pid_t> MoverPids() const;      // of all users
+  std::set<pid_t> IdleMoverPids() const;  // those that RetireIdle would end
 
  private:
   struct Mover {
@@ -102,9 +103,9 @@ class Checkpointer {
     bool ready = false;
     bool has_moved = false;          // it has a context
     bool was_of_use = false;         // something was carried out
-    std::optional<Answer> cannot{};  // checkpoint; it moves memory all the same
+    std::optional<Answer> cannot{};  // why it cannot checkpoint; it moves memory all the same
     std::unique_ptr<boost::asio::steady_timer> idle{};
-    std::unique_ptr<boost::asio::steady_timer> start{};  // when it is started, then when it is to be ready
+    std::unique_ptr<boost::asio::steady_timer> start{};  // first until it is started, then until it is ready
   };
   struct Pending {
     MoverUser user;
@@ -121,21 +122,21 @@ class Checkpointer {
     Done done;
     Progress progress{};
     bool sent = false;
-    bool taken = false;  // kTake: the process has given it up
+    bool taken = false;  // kTake: the process has given its memory away
     std::unique_ptr<boost::asio::steady_timer> limit;
   };
-  // Descriptors of what the mover of that pid has taken, and has not all in host memory yet.
+  // Descriptors of memory that the mover with pid `by` has taken and that is not all in host memory yet.
   struct Held {
     MoverUser user;
     pid_t by = 0;
     std::uint64_t take = 0;   // the request's id
     bool over = false;        // not needed once the transfer under way has its answer
-    bool too_many = false;    // of its user's: nothing more is held of it
-    std::uint64_t first = 0;  // the piece that is whose first
+    bool too_many = false;    // its user has too many: nothing more is held for it
+    std::uint64_t first = 0;  // the number of the piece that is first in `files`
     std::deque<base::Fd> files;
   };
 
-  // Does it from the loop, should this object live then.
+  // Calls `what` from the loop, if this object still lives then.
   void Soon(std::function<void(Checkpointer&)> what);
   Mover& MoverOf(const MoverUser& user);
   void Start(const MoverUser& user, Mover& mover);
@@ -170,9 +171,9 @@ class Checkpointer {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Pending> requests_;
   Turns turns_;
-  boost::asio::steady_timer turn_;  // when others stop waiting for who has it
+  boost::asio::steady_timer turn_;  // when others stop waiting for the call that has the turn
   std::map<MoverUser, Mover> movers_;
-  // Movers that ended, one after the other, before they were of any use.
+  // Movers that ended in a row before they were of any use.
   struct Deaths {
     int count = 0;
     base::MonoTime last{};

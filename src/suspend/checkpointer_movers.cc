@@ -1,4 +1,4 @@
-// The movers' lives: when they are started, and what becomes of requests when one ends.
+// The movers' lives: when they are started, and what becomes of requests when a mover ends.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::set<pid_t> Checkpointer::MoverPids() const {
 
 Checkpointer::Mover& Checkpointer::MoverOf(const MoverUser& user) {
   if (const auto it = movers_.find(user); it != movers_.end()) return it->second;
-  // Callbacks end with Stop, which comes before this object is gone.
+  // Stop ends the callbacks, and it comes before this object is gone.
   auto link = std::make_shared<MoverLink>(
       loop_, workers_, closer_,
       MoverLink::Callbacks{[this, user](const Answer& answer, std::vector<base::Fd> files) {
@@ -69,7 +69,7 @@ void Checkpointer::Start(const MoverUser& user, Mover& mover) {
     const auto self = weak.lock();
     if (error || !self) return;
     const auto found = (*self)->movers_.find(user);
-    // It may have got ready in the same round of the loop.
+    // The mover may have become ready in the same round of the loop.
     if (found == (*self)->movers_.end() || found->second.link != link || found->second.ready) return;
     (*self)->OnGone(user, {base::ErrorCode::kTimeout, fmt::format("gpuman-mover did not get ready within {}",
                                                                   base::FormatDuration(limit))});
@@ -77,7 +77,7 @@ void Checkpointer::Start(const MoverUser& user, Mover& mover) {
 }
 
 void Checkpointer::OnGone(const MoverUser& given, const base::Error& error) {
-  const MoverUser user = given;  // which may be of what ends here
+  const MoverUser user = given;  // `given` may belong to what ends here
   const auto it = movers_.find(user);
   if (it == movers_.end()) return;
   const bool was_ready = it->second.ready;
@@ -85,7 +85,7 @@ void Checkpointer::OnGone(const MoverUser& given, const base::Error& error) {
   it->second.link->Kill();
   movers_.erase(it);
   FailTransfers(user, {.outcome = Outcome::kLost, .message = error.message});
-  // One that never got so far as to be asked has done nothing.
+  // A mover that never became ready has done nothing.
   if (!was_ready) return FailRequests(user, {.outcome = Outcome::kFailed, .message = error.message});
   std::vector<std::pair<std::uint64_t, Outcome>> over;
   for (auto& [id, pending] : requests_) {
@@ -131,7 +131,7 @@ void Checkpointer::StopNow(const MoverUser& user) {
 void Checkpointer::Retire(const MoverUser& user) {
   ForgetDead();
   if (IsIdle(user)) return StopNow(user);
-  // One that holds what is to go straight to another GPU: the process may end before it is asked for.
+  // The mover holds what is to go straight to another GPU: its process may end before it is asked for.
   if (std::any_of(held_.begin(), held_.end(), [&](const auto& one) { return one.second.user == user; }))
     StopWhenIdle(user);
 }

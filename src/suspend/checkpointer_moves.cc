@@ -1,4 +1,4 @@
-// What moves memory, any number at a time.
+// Requests that move memory, any number at a time.
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <span>
@@ -25,7 +25,7 @@ void Checkpointer::Move(const MoverUser& user, Request request, base::UntrustedS
                         Progress progress) {
   request.id = next_id_++;
   const std::uint64_t id = request.id;
-  // A process may connect as often as it likes, and what comes waits here until its mover is ready.
+  // A process may connect as often as it likes, and its connections wait here until its mover is ready.
   if (connection.ok() && !HasRoomFor(user, request.process)) {
     connection.Close();
     return Soon([id, done = std::move(done)](Checkpointer&) {
@@ -68,7 +68,7 @@ std::size_t Checkpointer::HeldBy(const Party& party) const {
 }
 
 void Checkpointer::Grant(const MoverUser& user, base::ProcessId process, base::Bytes bytes) {
-  // Not sent yet: it goes with the request.
+  // A transfer that is not sent yet takes the room along.
   for (auto& [id, transfer] : transfers_) {
     if (transfer.sent || transfer.request.process != process || !transfer.request.room) continue;
     *transfer.request.room += bytes;
@@ -88,7 +88,7 @@ void Checkpointer::SendTransfers(const MoverUser& user) {
     transfer.sent = true;
     mover->second.has_moved = true;
     const auto held = held_.find(transfer.request.process);
-    // Whatever another mover is asked first, these are what it needs to go on.
+    // Another mover needs these descriptors to go on, whatever it is asked first.
     if (held != held_.end() && held->second.by != link.pid()) {
       std::vector<int> files;
       for (const auto& file : held->second.files) files.push_back(file.get());
@@ -119,10 +119,10 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
   }
   if (answer.outcome == Outcome::kHolding) {
     Held& held = held_[process];
-    if (held.take > id) return;  // of an offer that the process went back on
+    if (held.take > id) return;  // it belongs to an offer that the process took back
     if (held.take != id)
       held = {transfer.user, movers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
-    // Then the mover and the process alone have it.
+    // Then only the mover and the process have it.
     held.too_many = held.too_many || HeldBy(PartyOf(transfer.user)) + files.size() > options_.most_held;
     if (held.too_many) {
       held.files.clear();
@@ -132,16 +132,17 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
     return;
   }
   if (answer.outcome == Outcome::kTaken) transfer.taken = true;
-  // These keep memory of the GPU as well.
+  // The descriptors keep memory on the GPU as well.
   if (const auto held = held_.find(process); held != held_.end()) {
     for (; held->second.first < answer.pieces && !held->second.files.empty(); ++held->second.first)
       held->second.files.pop_front();
   }
-  const auto progress = transfer.progress;  // which may ask for something
+  const auto progress = transfer.progress;  // it may start a request
   if (progress) progress(answer);
 }
 
-// What is held is needed no more when it is whole in host memory, with the process again, or was never taken.
+// Held descriptors are not needed any more when the memory is whole in host memory, with the process again,
+// or was never taken.
 void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Answer& answer) {
   const auto held = held_.find(finished.request.process);
   const bool done = answer.outcome == Outcome::kDone;
@@ -156,7 +157,7 @@ void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Ans
     case Verb::kLoad:
       break;
     default: {
-      // Another kTake may have begun before this was answered.
+      // Another kTake may have begun before this request was answered.
       const auto takes = [&](const auto& entry) {
         return entry.second.request.verb == Verb::kTake && entry.second.request.process == held->first;
       };
@@ -180,7 +181,7 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
   if (finished.done) finished.done(answer);
 }
 
-// Those that were sent may have been carried out.
+// Transfers that were sent may have been carried out.
 void Checkpointer::FailTransfers(const MoverUser& user, const Answer& answer) {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, transfer] : transfers_)

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxPassed = 253;  // SCM_MAX_FD: the kernel passes no mor
 }  // namespace
 
 bool CanBeDeviceMemory(int descriptor) {
-  // Of memory files alone it says something, and it asks nobody.
+  // F_GET_SEALS works for memory files only, and asks no file system.
   if (::fcntl(descriptor, F_GET_SEALS) >= 0) return true;
   struct statx status {};
   return ::statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 &&

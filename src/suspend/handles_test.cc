@@ -36,7 +36,7 @@ TEST(Handles, WhatMayKeepItsCloserWaitingCannot) {
   EXPECT_FALSE(CanBeDeviceMemory(-1));
 }
 
-// The kernel would close those for which there is no room, whoever waits for that.
+// The kernel would close descriptors for which there is no room, and the thread would wait for that.
 TEST(Handles, AllThatCameWithAMessageIsTaken) {
   constexpr int kMany = 253;
   int pair[2];

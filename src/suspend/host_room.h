@@ -1,5 +1,5 @@
-// Whether the host's memory holds what a job has on its GPUs: asked before anything is done, so that it is a
-// refusal with the numbers that answers, never the kernel's out-of-memory killer.
+// Whether the host's memory can hold what a job has on its GPUs. The daemon asks before it does anything, so
+// that a refusal with the numbers answers, and never the kernel's out-of-memory killer.
 #pragma once
 
 #include <filesystem>
@@ -11,37 +11,38 @@
 namespace gpuman::suspend {
 
 struct HostMemory {
-  base::Bytes total, available;  // as the kernel says: MemTotal, MemAvailable
+  base::Bytes total, available;  // as the kernel tells them: MemTotal, MemAvailable
 };
 
-// Pure. kCorrupt: no meminfo.
+// Pure. kCorrupt: the text is no meminfo.
 base::Result<HostMemory> ParseHostMemory(std::string_view meminfo);
 base::Result<HostMemory> ReadHostMemory(const std::filesystem::path& meminfo = "/proc/meminfo");
 
-// What stays free of it: a sixteenth, and at least 512 MiB, as with the shim's own memory.
+// The part that stays free: a sixteenth, and at least 512 MiB, as for the shim's own memory.
 base::Bytes KeptFree(const HostMemory& memory);
 
-// Of what jobs say that they have there: they write it into memory of their own, and a lie must not keep
-// others out. All of them together have no more than is in use on the machine.
+// How much is believed of what jobs say that they have in host memory: they write the number into memory of
+// their own, and a lie must not keep other jobs out. All jobs together have no more than is in use on the
+// machine.
 base::Bytes Believed(const HostMemory& memory, base::Bytes said);
 
 struct HostRoom {
   base::Bytes budget;     // of all suspended jobs
-  base::Bytes in_use;     // by other jobs, suspended or away for another's turn
-  base::Bytes prepared;   // what the job's shims have of it already
-  base::Bytes available;  // MemAvailable, less what jobs on their way out will still take
+  base::Bytes in_use;     // by other jobs, suspended or away for another job's turn
+  base::Bytes prepared;   // what the job's shims already have of it
+  base::Bytes available;  // MemAvailable, without what jobs on their way out will still take
   base::Bytes kept_free;
 };
 
-// What a job would bring to the host: by its shims, and by the driver's checkpoint.
+// What a job would bring to the host: through its shims, and through the driver's checkpoint.
 struct HostNeed {
   base::Bytes evicted, checkpointed;
 };
 
-// kUnsatisfiable with the numbers.
+// kUnsatisfiable, with the numbers, where it does not fit.
 base::Result<> Holds(const HostRoom& room, const HostNeed& need);
 
-// The same for one process that the driver is about to checkpoint, of the machine's memory alone.
+// The same for one process that the driver is about to checkpoint; checks the machine's memory only.
 base::Result<> HoldsCheckpoint(const HostMemory& memory, base::Bytes bytes);
 
 }  // namespace gpuman::suspend

@@ -22,11 +22,11 @@ namespace {
 namespace asio = boost::asio;
 using base::ErrorCode;
 
-// Of what it says, in bytes. An honest mover with a transfer in each of many processes says less than half
-// a megabyte a second.
-constexpr std::int64_t kATurn = 64 * 1024;  // then others have theirs
+// Limits on what a mover says, in bytes. An honest mover with a transfer in each of many processes says less
+// than half a megabyte a second.
+constexpr std::int64_t kATurn = 64 * 1024;  // after that other descriptors have their turn
 constexpr std::int64_t kAtOnce = 1 << 20, kASecond = 2 << 20;
-constexpr std::int64_t kADescriptor = 64;  // what one costs
+constexpr std::int64_t kADescriptor = 64;  // the cost of one descriptor
 
 }  // namespace
 
@@ -53,7 +53,7 @@ void MoverLink::OnSpawned(base::Result<SpawnedMover> spawned) {
   pid_ = spawned->pid;
   process_.assign(spawned->process.Release());
   ReapWhenEnded();
-  if (stopped_) {  // meanwhile; its socket closes here, and nobody has read of it
+  if (stopped_) {  // Stop came meanwhile; the socket closes here, and nothing was read from it
     closer_->Close(std::move(spawned->socket));
     if (kill_when_started_) Kill();
     return;
@@ -113,7 +113,7 @@ std::int64_t MoverLink::ReadOne() {
     Gone(std::move(error).In("reading what gpuman-mover says"));
     return 0;
   }
-  const auto on_answer = callbacks_.on_answer;  // which may stop this link
+  const auto on_answer = callbacks_.on_answer;  // it may stop this link
   on_answer(*answer, std::move(files));
   return cost;
 }
@@ -130,7 +130,7 @@ void MoverLink::Stop() {
   stopped_ = true;
   callbacks_ = {};
   pause_.cancel();
-  // What it has passed along and nobody read is let go of with the socket.
+  // The descriptors that the mover has passed along and nobody has read are closed with the socket.
   if (socket_.is_open()) closer_->Close(base::Fd(socket_.release()));
 }
 

@@ -1,11 +1,11 @@
-// One gpuman-mover as the event loop sees it: start it, send it requests, hear its answers and its end.
+// One gpuman-mover for the event loop: starts it, sends it requests, receives its answers and its end.
 //
 // Starting it may block, so that runs on `workers`; everything else, the callbacks too, on `loop`. Not
 // thread-safe. After Stop no callback comes; the process ends by itself and is reaped.
 //
-// It is its user's process, and may be made to say anything: what it says is read a little at a time and no
-// faster than an honest one speaks, and it passes nothing along but what can be memory of a GPU. Whatever
-// else comes, and what it said and nobody read, is closed where nobody waits for it (base/closer.h).
+// The mover is its user's process, and may be made to say anything. The link reads a little at a time and no
+// faster than an honest mover speaks, and passes on only descriptors that can be memory of a GPU. All others,
+// and those in messages that nobody read, are closed where nobody waits for it (base/closer.h).
 #pragma once
 
 #include <sys/types.h>
@@ -45,16 +45,16 @@ struct SpawnedMover {
 // The name of the party's lock file: no other party has it, and it stays.
 std::string LockNameOf(const Party& party);
 
-// Blocks until the program is executed. A daemon that is not root can start movers of its own user alone.
+// Blocks until the program is executed. A daemon that is not root can start only movers of its own user.
 base::Result<SpawnedMover> SpawnMover(const MoverProgram& program, const MoverUser& user);
 
 class MoverLink : public std::enable_shared_from_this<MoverLink> {
  public:
   struct Callbacks {
-    // The first is what the mover says about itself: kDone, or why it is of no use. Descriptors can be
-    // memory of a GPU (handles.h), and are few (kMaxParts).
+    // The first is what the mover says about itself: kDone, or why it is of no use. The descriptors can be
+    // memory of a GPU (handles.h); there are at most kMaxParts.
     std::function<void(const Answer&, std::vector<base::Fd>)> on_answer;
-    // It could not be started, has ended or writes nonsense; nothing more comes.
+    // The mover could not be started, has ended or writes nonsense; nothing more comes.
     std::function<void(const base::Error&)> on_gone;
   };
 
@@ -62,10 +62,10 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
             std::shared_ptr<base::Closer> closer, Callbacks callbacks);
 
   void Start(const MoverProgram& program, const MoverUser& user);
-  // After the first answer; `files` go with it and stay the caller's. What cannot be sent shows as the
-  // mover's end.
+  // Call it after the first answer; `files` go with the request and stay the caller's. If it cannot be sent,
+  // the mover counts as ended.
   void Send(const Request& request, std::span<const int> files = {});
-  // Closes the socket: the mover ends when it has done what it is at.
+  // Closes the socket: the mover ends when it has done what it is doing.
   void Stop();
   // SIGKILL, and Stop.
   void Kill();
@@ -77,7 +77,7 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
   void OnSpawned(base::Result<SpawnedMover> spawned);
   void ReapWhenEnded();
   void Read();
-  // What it cost of the allowance; 0: nothing more is to be read now.
+  // Returns what it cost of the allowance; 0: nothing more is to be read now.
   std::int64_t ReadOne();
   void Gone(base::Error error);
 

@@ -1,4 +1,4 @@
-// What the daemon stores of a job's way off the GPU and back, so that a new daemon goes on with it.
+// What the daemon stores of a job's way off the GPU and back, so that a new daemon can go on with it.
 //
 // Values; the functions are pure.
 #pragma once
@@ -18,37 +18,37 @@ namespace gpuman::suspend {
 // Where a job is between the GPU and the host's memory. At rest: kRunning, kSuspended, kEnded.
 enum class SuspensionPhase {
   kRunning,
-  kSuspending,  // on the way out, because somebody asked
+  kSuspending,  // on the way out, because it was asked for
   kSuspended,
-  kResuming,    // on the way back, because somebody asked
-  kUndoing,     // on the way back, because the way out failed or was called off
+  kResuming,    // on the way back, because it was asked for
+  kUndoing,     // on the way back, because the way out failed or was cancelled
   kRetreating,  // on the way out again, because the way back failed
   kEnded,
 };
 
 std::string_view ToString(SuspensionPhase phase);
 
-// Of the contract's job states: `suspended` from kSuspended until it runs again, else `running`. (Those of a
-// job that ends are the daemon's business.)
+// The state of the job that users see: `suspended` from kSuspended until it runs again, else `running`. (The
+// daemon decides on the states of a job that ends.)
 std::string_view JobStateOf(SuspensionPhase phase);
 
 using BytesByGpu = std::map<std::string, base::Bytes>;  // by UUID
 
-// Of a job that was taken off its GPU to come back by itself.
+// Why a job that comes back by itself was taken off its GPU.
 struct Absence {
-  std::string reason, cause;   // as they were given
+  std::string reason, cause;   // as the request gave them
   base::Millis room_lasts{0};  // it comes back when there has been room for it so long without a break
   friend bool operator==(const Absence&, const Absence&) = default;
 };
 
 struct SuspensionRecord {
   SuspensionPhase phase = SuspensionPhase::kRunning;
-  bool wants_gpu = true;              // the end that was asked for: on a GPU, or off it
-  std::optional<std::string> target;  // the GPU to come back on; none: where it was
-  std::optional<Absence> absence{};   // until somebody asks for something else
+  bool wants_gpu = true;              // the state that was asked for: on a GPU, or off it
+  std::optional<std::string> target;  // the GPU to come back on; none: the GPU where it was
+  std::optional<Absence> absence{};   // until a request asks for something else
   std::string reason;                 // the job's reason word; docs/suspend.md has them
-  std::string detail;                 // and the sentence, with the numbers
-  // What each process held on its GPUs when it was taken off. Room for this has to be there for its return.
+  std::string detail;                 // the sentence for it, with the numbers
+  // What each process held on its GPUs when it was taken off. It needs this room to return.
   std::map<base::ProcessId, BytesByGpu> held;
   friend bool operator==(const SuspensionRecord&, const SuspensionRecord&) = default;
 };
@@ -57,7 +57,7 @@ struct SuspensionRecord {
 std::string ReturnsTo(const SuspensionRecord& record, const base::ProcessId& process);
 
 std::string SerializeRecord(const SuspensionRecord& record);
-// kCorrupt for what was not written by SerializeRecord.
+// kCorrupt for text that SerializeRecord did not write.
 base::Result<SuspensionRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::suspend

@@ -60,7 +60,7 @@ std::string_view WordOf(const Table& table, Value value) {
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 44;  // what a ledger can count
 constexpr std::size_t kMaxMessage = 1'000;
 
-// It goes into records and events, and to terminals.
+// Makes a message safe to show: it goes into records and events, and to terminals.
 std::string Shown(std::string_view message) {
   std::size_t end = std::min(message.size(), kMaxMessage);
   while (end < message.size() && end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;

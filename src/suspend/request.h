@@ -29,23 +29,22 @@ enum class Verb {
   kState,       // where is the process?
   kCheckpoint,  // lock, then checkpoint; when the second fails the process runs on
   kRestore,     // restore, then unlock
-  kUnlock,      // of a process that is locked and no more
-  // Of memory that leaves the GPU by its shim (ledger/wire/transfer.h). Any number of these at a time.
-  // With `gpu`, where the process is going to be: memory that this GPU can read stays where it is, and goes
-  // straight across when it is given.
-  kTake,  // with the process's connection: takes over what it hands out, and begins to copy it. Answered when
-          // the process has given it up, or, where it is to be `whole`, when that is in host memory
-  kSecure,   // its data are whole in host memory, and nothing of it on a GPU; else the answer says `straight`
-  kLoad,     // its data are in memory on a GPU, ready to be given
-  kHold,     // has no answer: descriptors for a request that follows, of the pieces from `first` on
-  kGive,     // with the process's connection: gives it that memory, `gpu` as in kLoad; what is not loaded is
-             // loaded on the way
-  kForget,   // has no answer: the process has all that it handed out, or wants none of it
-  kPrepare,  // host memory for so many bytes, made in the background
-  kGrant,    // has no answer: so much more `room` for the process's kLoad or kGive
+  kUnlock,      // for a process that is only locked
+  // For memory that leaves the GPU through its shim (ledger/wire/transfer.h). Any number of these at a time.
+  // `gpu` says where the process will be: memory that this GPU can read stays where it is, and goes straight
+  // across when it is given.
+  kTake,    // with the process's connection: takes over the memory that it hands out, and begins to copy it.
+            // Answered when the process has given it away or, with `whole`, when it is in host memory
+  kSecure,  // the process's data are whole in host memory, and none on a GPU; else the answer says `straight`
+  kLoad,    // the process's data are in memory on a GPU, ready to be given
+  kHold,    // has no answer: descriptors for a request that follows, for the pieces from `first` on
+  kGive,  // with the process's connection: gives it that memory, `gpu` as in kLoad; loads the rest meanwhile
+  kForget,   // has no answer: the process has all that it handed out, or does not want it
+  kPrepare,  // makes host memory for `bytes` ready in the background
+  kGrant,    // has no answer: gives `bytes` more room to the process's kLoad or kGive
 };
 
-// A GPU by its UUID, and the one that takes its place.
+// A GPU by its UUID, and the GPU that takes its place.
 struct GpuMove {
   std::string from, to;
   friend bool operator==(const GpuMove&, const GpuMove&) = default;
@@ -56,11 +55,11 @@ struct Request {
   Verb verb = Verb::kCan;
   base::ProcessId process{};     // all but kCan
   base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
-  std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine, or none: come back where it was
-  std::string gpu{};             // the UUID; empty: of kLoad where it came from, of kPrepare any
+  std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine; empty: it comes back where it was
+  std::string gpu{};             // the UUID; empty: where it came from (kLoad), any (kPrepare)
   base::Bytes bytes{};           // kPrepare, kGrant
   bool whole = false;            // kTake
-  // kLoad, kGive: bytes that may be taken on the GPU before more are granted; none: as many as it takes.
+  // kLoad, kGive: bytes that may be taken on the GPU before more are granted; none: no bound.
   std::optional<base::Bytes> room{};
   std::uint64_t first = 0;  // kHold
   friend bool operator==(const Request&, const Request&) = default;
@@ -68,41 +67,41 @@ struct Request {
 
 enum class Outcome {
   kDone,         // also when there was nothing left to do
-  kNoCuda,       // the process has no CUDA in it, so there is nothing to do: no failure
+  kNoCuda,       // the process does not use CUDA, so there is nothing to do: no failure
   kGone,         // the process has ended
-  kNothing,      // of kSecure: the process has nothing in host memory
+  kNothing,      // kSecure: the process has nothing in host memory
   kTimeout,      // its GPU work did not come to rest in time; it runs on
   kNoRoom,       // out of memory, on the device (restore) or the host (checkpoint)
-  kRefused,      // the driver cannot do it to this process
-  kUnsupported,  // this driver cannot do it to any process, or there is no driver
+  kRefused,      // the driver cannot do it for this process
+  kUnsupported,  // this driver cannot do it for any process, or there is no driver
   kFailed,       // anything else; the message says what
   // No answer yet:
-  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold; without any:
-             // those are not needed any more
-  kTaken,    // of a kTake that is to be whole: the process has given it up
-  kMoving,   // so many bytes more have left the GPU, or have come to it; every 20 s at least
-  // The last word again:
-  kLost,  // it may have been done or not: the mover died or took too long, or the driver cannot say
+  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold; without any: they
+             // are not needed any more
+  kTaken,    // kTake with `whole`: the process has given its memory away
+  kMoving,   // `bytes` more have left the GPU, or have come to it; every 20 s at least
+  // Last answers again:
+  kLost,  // it may be done or not: the mover died or took too long, or the driver cannot tell
 };
 
-// The driver's word on a process.
+// What the driver says of a process.
 enum class Saved { kUnknown, kRunning, kLocked, kCheckpointed, kBroken };
 
 struct Answer {
   std::uint64_t id = 0;
   Outcome outcome = Outcome::kFailed;
-  Saved state = Saved::kUnknown;  // at the end, whatever the outcome; unknown without kLost: nothing was done
+  Saved state = Saved::kUnknown;  // at the end, whatever the outcome; unknown, not kLost: nothing was done
   std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
-  base::Bytes bytes{};            // that were copied; of a notice: since the last one
+  base::Bytes bytes{};            // bytes copied; in a notice: since the last one
   base::Millis took{0};           // by the driver's call, or by the copy
-  std::uint64_t pieces = 0;       // kMoving, out: so many of this transfer have left the GPU in all
-  bool straight = false;          // kSecure, kLoad: it is on the GPU that it left, not in host memory
+  std::uint64_t pieces = 0;       // kMoving, out: the pieces of this transfer that have left the GPU so far
+  bool straight = false;  // kSecure, kLoad: the data are on the GPU that they left, not in host memory
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
-// False: more is to come.
+// False: more answers come.
 bool IsLast(Outcome outcome);
-// Whether one that was asked this may say that.
+// Whether a mover may give this answer to this request.
 bool MayAnswer(const Request& request, const Answer& answer);
 
 std::string_view ToString(Verb verb);
@@ -115,8 +114,8 @@ inline constexpr std::size_t kMaxLine = 64 * 1024;
 std::string Serialize(const Request& request);
 std::string Serialize(const Answer& answer);
 
-// kCorrupt for what is no such line: fields missing, mistyped, out of range, unknown words. More fields than
-// these are fine. Of a long message the beginning is kept, and what is not for a terminal is replaced.
+// kCorrupt for a text that is no such line: fields missing, mistyped, out of range, unknown words. Other
+// fields are ignored. A long message is cut, and its control characters are replaced.
 base::Result<Request> ParseRequest(std::string_view line);
 base::Result<Answer> ParseAnswer(std::string_view line);
 

@@ -1,5 +1,5 @@
-// Whatever a mover of some user writes, and whatever stands in the store, reading it returns; what is
-// accepted reads the same once written.
+// The parsers return whatever a mover of any user writes, and whatever the store holds; what they accept
+// reads the same after it was written.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -62,7 +62,7 @@ TEST(SuspendAnswer, ReadsTheSameAsWritten) {
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"running","message":5})"));
 }
 
-// The mover is its user's process.
+// A mover is its user's process.
 TEST(SuspendAnswer, WhatCannotBeIsNotBelieved) {
   EXPECT_TRUE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044416})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044417})"));

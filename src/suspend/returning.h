@@ -1,4 +1,4 @@
-// Which of the suspended jobs that want back may begin: in order of priority, by the room there is. Pure.
+// Which of the suspended jobs that want back may begin: by priority and by the room there is. Pure.
 #pragma once
 
 #include <map>
@@ -17,30 +17,30 @@ struct Candidate {
   int priority = 128;          // higher is more important
   base::MonoTime since{};      // when its return was asked for
   BytesByGpu needs{};          // SuspensionStateMachine::Needs
-  base::Millis room_lasts{0};  // there has to have been room for so long without a break
+  base::Millis room_lasts{0};  // the room has to be there for so long without a break
 };
 
 struct Choice {
-  std::vector<base::JobId> now;   // begin
-  std::vector<base::JobId> soon;  // have room that has not lasted yet
+  std::vector<base::JobId> now;   // those that begin
+  std::vector<base::JobId> soon;  // those with room that has not lasted long enough yet
 };
 
-// Since when there has been room for each. Start with an empty one; nothing else writes to it.
+// Since when there has been room for each job. Start with an empty map; only ChooseReturning writes to it.
 using RoomSince = std::map<base::JobId, base::MonoTime>;
 
-// The jobs whose needs fit into `free` one after the other, more important ones first, then those that wait
-// longer. Room that has not lasted yet is kept for whom it is. One that does not fit keeps the GPUs it waits
-// for from everyone behind it, or small jobs would keep a big one out for ever. What the guard keeps in
-// reserve is not `free`. A job on the way back already has its needs taken from `free` by the caller. A GPU
-// that `free` does not name has no room.
+// The jobs whose needs fit into `free` one after the other: more important jobs first, then those that wait
+// longer. Room that has not lasted yet is kept for its job. A job that does not fit keeps the GPUs it waits
+// for from every job behind it, or small jobs would keep a big one out for ever. `free` does not include the
+// guard's reserve. The caller has already taken the needs of jobs on the way back from `free`. A GPU that
+// `free` does not name has no room.
 Choice ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free, base::MonoTime now,
                        RoomSince& since);
 
-// What jobs took that came back, until the samples show it: what is free by an older sample is not there.
+// What jobs that came back took, until the samples show it: an older sample still shows it as free.
 class Arrivals {
  public:
   void Add(base::MonoTime at, BytesByGpu bytes) { all_.push_back({at, std::move(bytes)}); }
-  // `sampled`: when what is free of each GPU was looked at. Those that all of them show are forgotten.
+  // `sampled`: when each GPU's free memory was sampled. Forgets arrivals that all of their GPUs show.
   void TakeFrom(BytesByGpu& free, const std::map<std::string, base::MonoTime>& sampled);
 
  private:

@@ -19,9 +19,9 @@ namespace {
 using base::FailSystem;
 using base::Result;
 
-// What of the daemon's environment is a user's business: how programs and libraries are found. Not
-// CUDA_VISIBLE_DEVICES: the mover speaks of every GPU of the machine, or of the instance that it is for. Not
-// LD_PRELOAD.
+// Whether a variable of the daemon's environment is passed on: those that say how programs and libraries are
+// found are. CUDA_VISIBLE_DEVICES is not: the mover speaks of every GPU of the machine, or of its instance.
+// LD_PRELOAD is not.
 bool IsPassedOn(std::string_view entry) {
   const std::string_view name = entry.substr(0, entry.find('='));
   return name == "PATH" || name == "LD_LIBRARY_PATH" || name.starts_with("GPUMAN_SIM_") ||
@@ -42,7 +42,8 @@ std::vector<std::string> Words(const MoverProgram& program, const MoverUser& use
   return words;
 }
 
-// Above the numbers that the child takes, so that one dup2 does not close what another needs.
+// Moves the descriptor above the numbers that the child takes, so that one dup2 does not close what another
+// needs.
 Result<base::Fd> Lifted(base::Fd fd) {
   base::Fd lifted(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kMoverLock + 1));
   if (!lifted.ok()) return FailSystem(errno, "duplicating a descriptor");
@@ -83,7 +84,7 @@ Result<SpawnedMover> SpawnMover(const MoverProgram& program, const MoverUser& us
   GPUMAN_ASSIGN(const base::Fd theirs, Lifted(base::Fd(pair[1])));
   base::Fd lock;
   if (!program.locks.empty()) {
-    // A description of its own for each mover: they exclude one another.
+    // Each mover has an open file description of its own, so that they exclude one another.
     const auto file = program.locks / LockNameOf(PartyOf(user));
     GPUMAN_ASSIGN(base::Fd opened, base::OpenFile(file, O_RDWR | O_CREAT, 0600));
     GPUMAN_ASSIGN(lock, Lifted(std::move(opened)));

@@ -1,4 +1,4 @@
-// The machine's events: what each means in each phase.
+// The state machine's events: what each means in each phase.
 #include "suspend/state_machine.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ using base::MonoTime;
 
 namespace {
 
-// Data that are lost show as nothing as well: a suspension comes to its end.
+// Lost data show as nothing too: after so many looks the step fails.
 constexpr int kLooksForNothing = 20;
 
 }  // namespace
@@ -36,13 +36,13 @@ Actions SuspensionStateMachine::On(const Event& event, MonoTime now) {
 }
 
 void SuspensionStateMachine::Advance(MonoTime now) {
-  if (rebuilt_) return;  // nothing is known yet
+  if (rebuilt_) return;  // the processes are not known yet
   for (std::optional<SuspensionPhase> before; before != phase();) {
     before = phase();
     switch (phase()) {
       case SuspensionPhase::kSuspending:
       case SuspensionPhase::kRetreating:
-      case SuspensionPhase::kSuspended:  // for processes that turn up
+      case SuspensionPhase::kSuspended:  // for new processes
         GoOut(now);
         break;
       case SuspensionPhase::kResuming:
@@ -56,7 +56,7 @@ void SuspensionStateMachine::Advance(MonoTime now) {
   }
 }
 
-// A new way: what went wrong on the last one is forgotten.
+// Begins a new way: forgets what went wrong on the last one.
 void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
   record_.phase = phase;
   began_ = now;
@@ -81,7 +81,7 @@ void SuspensionStateMachine::Want(bool gpu, std::optional<std::string> target) {
 void SuspensionStateMachine::Handle(const event::SuspendAsked& asked, MonoTime now) {
   const bool away = phase() == SuspensionPhase::kSuspending || phase() == SuspensionPhase::kSuspended ||
                     phase() == SuspensionPhase::kRetreating;
-  if (asked.room_lasts && away) return;  // as it was asked for before
+  if (asked.room_lasts && away) return;  // it stays as it was asked for before
   Want(asked.room_lasts.has_value(), std::nullopt);
   if (asked.room_lasts) record_.absence = {asked.reason, asked.detail, *asked.room_lasts};
   switch (phase()) {
@@ -112,7 +112,7 @@ void SuspensionStateMachine::Handle(const event::ResumeAsked& asked, MonoTime no
   if (const auto can = CanResume(asked.gpu); !can) return Emit("resume_refused", can.error().message, now);
   switch (phase()) {
     case SuspensionPhase::kSuspending:
-      // One that others pushed off goes, and comes back when there is room.
+      // A job that was pushed off goes, and comes back when there is room.
       if (asked.gpu || record_.absence) return Want(true, asked.gpu);
       return TurnBack("", "its return was asked for before it had left", now);
     case SuspensionPhase::kRetreating:
@@ -166,7 +166,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
   members_ = std::move(members);
   std::erase_if(record_.held, [&](const auto& held) { return !members_.contains(held.first); });
   if (!std::exchange(rebuilt_, false) || phase() != SuspensionPhase::kRunning) return;
-  // A daemon that was killed before it had written anything down.
+  // The last daemon was killed before it had stored anything.
   for (const auto& [id, member] : members_)
     if (IsOff(member) || IsShimAtWork(member)) {
       record_.phase = SuspensionPhase::kUndoing;
@@ -179,7 +179,8 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     }
 }
 
-// A process that was not there before: the last daemon may have ordered something, the driver have done it.
+// For a process that was not there before: the last daemon may have ordered something, and the driver may
+// have done it.
 void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
   const ShimStage stage = member.seen.stage;
   if (stage == ShimStage::kEvicting || stage == ShimStage::kEvicted) member.order = Order::kEvict;
@@ -232,7 +233,7 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
     if (answer.bytes.count > 0 && !answer.straight) Spend("copy", answer.took);
     return;
   }
-  // One that died may have done it: its data are where they were, or the next one finds them.
+  // A mover that died may have done it: the data are where they were, or the next mover finds them.
   if (answer.outcome == Outcome::kLost && ++member.losses < 3) return;
   const auto why = fmt::format("the memory of process {}: {}", answered.process.pid, answer.message);
   if (secure && out) FailOut(member, why, now);
@@ -240,7 +241,7 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
     FailBack(why, answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost, now);
 }
 
-// A failure matters only to the way that asked.
+// A failure matters only to the way that asked for the step.
 void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now) {
   const base::ProcessId process = member.seen.id;
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
@@ -252,7 +253,7 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
     member.left_until = now + settings_.retry;
     return;
   }
-  // A mover is its user's: what it says need not make sense.
+  // A mover is its user's process: its answers need not make sense.
   const bool done = answer.outcome == Outcome::kDone && answer.state != Saved::kUnknown &&
                     (verb != Verb::kCheckpoint || answer.state == Saved::kCheckpointed) &&
                     (verb != Verb::kRestore || answer.state == Saved::kRunning);
@@ -260,7 +261,7 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
   if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
   if (done) {
     if (verb == Verb::kRestore) Moved(process, pending_moves_);
-    // Locked: the driver has restored it, and nobody has unlocked it yet.
+    // Locked: the driver has restored it and has not unlocked it yet.
     if (verb == Verb::kState && (answer.state == Saved::kRunning || answer.state == Saved::kLocked))
       FindWhere(member);
     member.lost_moves.clear();
@@ -270,7 +271,7 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
   if (answer.outcome == Outcome::kUnsupported) {
     can_ = false;
     cannot_ = answer.message;
-    // What cannot be done was not done.
+    // A driver that does not support the call has not done it before.
     if (verb == Verb::kState) member.saved = Saved::kRunning;
     if (verb == Verb::kState || (verb == Verb::kCheckpoint && !IsStrict())) return;
   }
@@ -282,7 +283,7 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
                               : fmt::format("process {}: {}", process.pid, answer.message);
   if (verb == Verb::kCheckpoint && out) FailOut(member, why, now);
   if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
-  // What became of a lost one is asked first.
+  // First asks what became of a lost request.
   const bool ask = answer.outcome == Outcome::kLost && member.losses < 2;
   if (verb == Verb::kRestore && !out && !ask) FailBack(why, answer.outcome == Outcome::kNoRoom, now);
 }
@@ -300,10 +301,10 @@ void SuspensionStateMachine::Handle(const event::Room& room, MonoTime now) {
     Begin(SuspensionPhase::kResuming, now);
     return SetState(record_.reason == "moving" ? "moving" : "resuming", "on its way back to the GPU");
   }
-  // Nothing waits on a GPU for room on another.
+  // No data wait on one GPU for room on another.
   for (auto& [id, member] : members_)
     if (member.location == Location::kStraight) member.location = Location::kUnknown;
-  // Told once, and then now and again: what is free changes with every sample.
+  // Tells it once, and then at intervals: what is free changes with every sample.
   if (told_of_room_ && now - *told_of_room_ < settings_.retry) return;
   told_of_room_ = now;
   if (room.settling && record_.absence)
@@ -320,11 +321,11 @@ void SuspensionStateMachine::Handle(const event::Room& room, MonoTime now) {
 void SuspensionStateMachine::Handle(const event::Tick&, MonoTime) {}
 
 std::optional<MonoTime> SuspensionStateMachine::Deadline() const {
-  // The driver's answer comes without being looked for, and nothing is done before.
+  // The driver's answer comes as an event, and nothing is done before it.
   if (phase() == SuspensionPhase::kRunning || phase() == SuspensionPhase::kEnded || pending_)
     return std::nullopt;
   if (settling_ && phase() == SuspensionPhase::kSuspending)
-    return began_ + settings_.settle_limit;  // nothing before
+    return began_ + settings_.settle_limit;  // nothing is due before
   const bool back = phase() == SuspensionPhase::kResuming || phase() == SuspensionPhase::kUndoing;
   std::optional<MonoTime> first;
   const auto at = [&](MonoTime time) { first = first ? std::min(*first, time) : time; };

@@ -6,24 +6,24 @@
 //      +---------- kUndoing <------------+                 +---- kRetreating <----+
 //
 // Out: first all processes with memory to move are held (state_machine_rest.cc): they may wait for each other
-// on the GPU, and where one of them does not come to rest all of them run on, and nothing has moved. Then the
-// shims evict, all at once: they hand their memory to the mover. That copies it to the host (Secure) while
-// the driver checkpoints every process that is on a GPU, one at a time, the one started last first: what a
-// parent starts while its children are being taken is seen and goes before the parent. Back: the mover copies
-// (Load) while the driver restores them, parents first, and then the shims fetch what is theirs. What fails
-// on the way out is undone and the job runs on with the reason; what fails on the way back is taken out
-// again, and the job stays suspended with its data and the reason. A process that ends is no failure. Where
-// the driver cannot checkpoint, eviction alone counts, and the contexts stay.
+// on the GPU, and where one of them does not come to rest all of them run on, and nothing has moved. Then all
+// shims evict at once: they hand their memory to the mover. The mover copies it to the host (Secure) while
+// the driver checkpoints every process that is on a GPU, one at a time, the one started last first: a process
+// that a parent starts while its children are being taken is seen and goes before the parent. Back: the mover
+// copies (Load) while the driver restores them, parents first, and then the shims fetch their memory. If a
+// step fails on the way out, it is undone and the job runs on with the reason; if one fails on the way back,
+// the job is taken out again and stays suspended with its data and the reason. A process that ends is no
+// failure. Where the driver cannot checkpoint, only eviction counts, and the contexts stay.
 //
-// The next step is always derived from what is known of each process, never from a script: so a new daemon
-// goes on from what it can observe (Rebuild). The tests beside it read as the specification,
-// state_machine_property_test.cc holds what must be true whatever happens:
+// The next step always follows from what is known of each process, never from a script: so a new daemon goes
+// on from what it can observe (Rebuild). The tests beside this file are the specification;
+// state_machine_property_test.cc checks what must be true whatever happens:
 //   - a process whose shim is at work is not checkpointed, nor one with memory that cannot be restored,
 //   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
 //     are on a GPU again,
-//   - no job rests suspended before its data are whole in host memory: what goes straight to another GPU
-//     has room there, or is copied out,
-//   - it comes to rest.
+//   - no job rests suspended before its data are whole in host memory: data that go straight to another GPU
+//     have room there, or are copied out,
+//   - the job comes to rest.
 #pragma once
 
 #include <map>
@@ -43,21 +43,22 @@
 namespace gpuman::suspend {
 
 struct SuspensionSettings {
-  base::Bytes worth_evicting = base::MiB(64);  // the checkpoint takes less than this as fast
-  base::Millis lock_timeout{10'000};           // for a process's GPU work to come to rest
-  base::Millis settle_limit{1'000};            // for the driver to show what a shim counts already
-  base::Millis answer_limit{5'000};            // for a shim to take an order up
-  base::Millis evict_limit{120'000};           // for it to carry an eviction out
+  base::Bytes worth_evicting = base::MiB(64);  // the checkpoint takes less than this as fast as the shim does
+  base::Millis lock_timeout{10'000};           // for the work of a process on the GPU to come to rest
+  base::Millis settle_limit{1'000};            // for the driver to show what a shim already counts
+  base::Millis answer_limit{5'000};            // for a shim to take up an order
+  base::Millis evict_limit{120'000};           // for a shim to carry out an eviction
   base::Millis return_limit{120'000};
   base::Millis retry{30'000};  // after a failure that may pass: no room, a process that could not be taken
-  int retries = 10;            // of a way back, before it has to be asked for again
-  // A job that shares its GPU: what its shims have in host memory stays there on the way back, and their
-  // gates stay shut; whoever gives turns brings it. Not where it moves to another GPU.
+  int retries = 10;            // of a way back; after these it has to be asked for again
+  // For a job that shares its GPU: what its shims have in host memory stays there on the way back, and their
+  // gates stay closed; the share controller brings it in the job's turn. Not where the job moves to another
+  // GPU.
   bool returns_held = false;
 };
 
-// A shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed; `evicted` says
-// what is in host memory then.
+// The stage of a shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed;
+// `evicted` says what is in host memory then.
 enum class ShimStage { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
 
 struct GpuShare {
@@ -70,20 +71,20 @@ struct GpuShare {
 
 struct ProcessView {
   base::ProcessId id;
-  std::map<std::string, GpuShare> gpus{};  // by UUID; those it has something to do with
+  std::map<std::string, GpuShare> gpus{};  // by UUID; those on which it has something
   bool has_shim = false;
   ShimStage stage = ShimStage::kNone;
-  bool answered = true;  // the stage already is the shim's answer to the last order
-  std::string error{};   // the shim's, with kFailed
-  // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can take it.
+  bool answered = true;  // `stage` is the shim's answer to the last order
+  std::string error{};   // the shim's error, with kFailed
+  // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can evict it.
   bool holds_imported = false;
   // Bytes of managed memory, which the driver does not checkpoint.
   base::Bytes managed{};
-  // By its shim's answer to the last order: no call passes and no work is in flight.
+  // Its shim's answer to the last order: no call passes and no work is in flight.
   bool held = false;
-  bool closing = false;  // it is on its way there
-  bool stopped = false;  // by a signal or a debugger: the driver's calls about it would not return (measured)
-  // False: the driver's word is older than what the shim counts, and what it will be is not known.
+  bool closing = false;  // it is about to be held
+  bool stopped = false;  // by a signal or a debugger: the driver's calls for it would not return (measured)
+  // False: the driver's figure is older than what the shim counts, and the next one is not known.
   bool settled = true;
 };
 
@@ -92,22 +93,22 @@ struct GpuView {
 };
 
 namespace event {
-// `reason` and `detail` become the job's (held_by_user, device_pressure, …). With `room_lasts` it comes back
-// by itself when there has been room for it so long; a job that was to stay away stays away then.
+// `reason` and `detail` become the job's (held_by_user, device_pressure, …). With `room_lasts` the job comes
+// back by itself when there has been room for so long; a job that was to stay away still stays away.
 struct SuspendAsked {
   std::string reason, detail;
   std::optional<base::Millis> room_lasts{};
 };
 struct ResumeAsked {
-  std::optional<std::string> gpu{};  // UUID; none: where it was
+  std::optional<std::string> gpu{};  // UUID; none: the GPU where it was
 };
 struct MoveAsked {
   std::string gpu;
 };
 // Cancelled, or over: nothing more is ordered, whatever the state.
 struct Ended {};
-// Every process of the job and every GPU of the machine, all of them each time. At first before anything is
-// asked; then after each sampling and whenever a shim's stage changed.
+// Every process of the job and every GPU of the machine, all of them each time. Comes first before anything
+// is asked; then after each sampling and whenever a shim's stage changed.
 struct Observed {
   std::vector<ProcessView> processes;
   std::vector<GpuView> gpus;
@@ -123,8 +124,8 @@ struct MoverAnswered {
   Verb verb = Verb::kSecure;
   Answer answer;
 };
-// To a job that wants back: what is free on each GPU, and whether ChooseReturning chose it, or there is room
-// that has not lasted yet.
+// For a job that wants back: what is free on each GPU, and whether ChooseReturning chose the job (`chosen`)
+// or its room has not lasted yet (`settling`).
 struct Room {
   BytesByGpu free;
   bool chosen = false;
@@ -136,7 +137,7 @@ using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveA
                            event::Observed, event::Answered, event::MoverAnswered, event::Room, event::Tick>;
 
 namespace action {
-// Its calls are to wait and its work to come to rest; its memory stays.
+// The process's calls wait and its work comes to rest; its memory stays.
 struct OrderHold {
   base::ProcessId process;
   friend bool operator==(const OrderHold&, const OrderHold&) = default;
@@ -147,10 +148,10 @@ struct OrderEvict {
 };
 struct OrderReturn {
   base::ProcessId process;
-  bool held = false;  // with its gate shut and its memory where it is (Settings: returns_held)
+  bool held = false;  // with its gate closed and its memory where it is (SuspensionSettings::returns_held)
   friend bool operator==(const OrderReturn&, const OrderReturn&) = default;
 };
-// Can the driver checkpoint? Asked early: it starts the mover while the shims evict.
+// Asks whether the driver can checkpoint. Asked early: it starts the mover while the shims evict.
 struct AskCan {
   friend bool operator==(const AskCan&, const AskCan&) = default;
 };
@@ -169,25 +170,25 @@ struct Restore {
   std::vector<GpuMove> gpus;
   friend bool operator==(const Restore&, const Restore&) = default;
 };
-// What the shim gave away is to be whole in host memory, and off every GPU. With `target`, the GPU where the
-// job goes next, it may stay where that one can read it.
+// The memory that the shim gave away has to be whole in host memory, and off every GPU. With `target`, the
+// GPU where the job goes next, it may stay where that GPU can read it.
 struct Secure {
   base::ProcessId process;
   std::string target{};
   friend bool operator==(const Secure&, const Secure&) = default;
 };
-// It is to be on a GPU again: this one, or (empty) where it came from.
+// The memory has to be on a GPU again: this one, or (empty) where it came from.
 struct Load {
   base::ProcessId process;
   std::string gpu;
   friend bool operator==(const Load&, const Load&) = default;
 };
-// The job is on this GPU from now on: its process came back there, whatever becomes of the rest of the way.
+// The job is on this GPU from now on: one of its processes came back there, whatever becomes of the others.
 struct Moved {
   std::string gpu;
   friend bool operator==(const Moved&, const Moved&) = default;
 };
-// Phase, reason or detail of the record changed. An empty reason: none.
+// Phase, reason or detail of the record changed. Empty reason: none.
 struct SetState {
   SuspensionPhase phase;
   std::string reason, detail;
@@ -204,14 +205,14 @@ using Action = std::variant<action::OrderHold, action::OrderEvict, action::Order
                             action::Load, action::Moved, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
-// Thread-compatible. The edge carries actions out in order, and before that stores record() where it changed:
-// a daemon that is killed in between then knows what it was about to do.
+// Thread-compatible. The caller carries actions out in order, and before that stores record() where it
+// changed: after a kill in between, the next daemon knows what this one was about to do.
 class SuspensionStateMachine {
  public:
   explicit SuspensionStateMachine(SuspensionSettings settings) : settings_(settings) {}
 
-  // A new daemon's: goes on to the end that `record` was after. The first Observed tells of the processes;
-  // what the driver did to them is asked where it matters.
+  // For a new daemon: goes on to the state that `record` asks for. The first Observed tells of the processes;
+  // the driver is asked what it did to them where it matters.
   static SuspensionStateMachine Rebuild(SuspensionSettings settings, SuspensionRecord record);
 
   Actions On(const Event& event, base::MonoTime now);
@@ -221,51 +222,53 @@ class SuspensionStateMachine {
 
   const SuspensionRecord& record() const { return record_; }
   SuspensionPhase phase() const { return record_.phase; }
-  // Since it was asked back, or elsewhere, a way back failed. It may be tried again.
+  // A way back has failed since the job was asked back, or to another GPU. It may be tried again.
   bool HasFailedBack() const { return retries_ > 0; }
 
-  // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence, for the one who asks. What is
-  // accepted may fail later.
+  // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence for the client that asks. An
+  // accepted request may fail later.
   base::Result<> CanSuspend() const;
-  // kUnsatisfiable as well where the host's memory does not hold it.
+  // kUnsatisfiable also where the host's memory does not hold it.
   base::Result<> CanSuspend(const HostRoom& room) const;
   base::Result<> CanResume(const std::optional<std::string>& gpu) const;
   base::Result<> CanMove(const std::string& gpu) const;
   base::Result<> CanMove(const std::string& gpu, const HostRoom& room) const;
 
-  // Of a suspended job that wants back: the room it needs on each GPU. nullopt: it does not (just now).
+  // The room that a suspended job that wants back needs on each GPU. nullopt: it does not want back (just
+  // now).
   std::optional<BytesByGpu> Needs(base::MonoTime now) const;
-  // What of the job is on its GPUs still and would come to the host's memory.
+  // The part of the job that is still on its GPUs and would come to the host's memory.
   HostNeed NeedOfHost() const;
-  // What the job has there, or is about to have.
+  // What the job has in the host's memory, or is about to have.
   base::Bytes InHost() const;
   // Holds from the next order on.
   void SetSettings(SuspensionSettings settings) { settings_ = settings; }
 
  private:
   enum class Order { kNone, kHold, kEvict, kReturn };
-  // Where the mover has what the shim gave away: kStraight on the GPU that it left, on its way to the target.
+  // Where the mover has what the shim gave away: kStraight is on the GPU that it left, on its way to the
+  // target.
   enum class Location { kUnknown, kHost, kStraight, kGpu };
 
   struct Member {
     ProcessView seen;
     Saved saved = Saved::kRunning;
-    bool no_cuda = false;  // the driver finds none in it
+    bool no_cuda = false;  // the driver finds no CUDA in it
     Order order = Order::kNone;
     base::MonoTime ordered_at{};
     base::MonoTime stage_since{};
-    bool without_shim = false;  // on this way: its shim did not answer in time
-    int losses = 0;             // answers that never came, on this way
-    // Of a restore whose answer never came: the driver may have done it.
+    bool without_shim = false;  // its shim did not answer in time on this way
+    int losses = 0;             // answers that never came on this way
+    // The moves of a restore whose answer never came: the driver may have done it.
     std::vector<GpuMove> lost_moves{};
-    // Could not be taken off the GPU, or need not be: not looked at again before then.
+    // It could not be taken off the GPU, or need not be: it is not looked at again before then.
     std::optional<base::MonoTime> left_until{};
     bool told = false;
-    base::MonoTime recheck_at{};  // checkpointed, and yet on the GPU
+    base::MonoTime recheck_at{};  // from then on it is checked whether a checkpointed process is on the GPU
     Location location = Location::kUnknown;
     std::optional<Verb> moving;  // kSecure or kLoad, not answered yet
-    // The mover found nothing of it in host memory, where its slot showed some: it had just taken that back.
-    // It is looked at again before the mover is asked again.
+    // The mover found nothing of it in host memory, although its slot showed some: the shim had just taken
+    // that back. The process is looked at again before the mover is asked again.
     bool outdated = false;
     int nothing_found = 0;  // times in a row
   };
@@ -321,7 +324,7 @@ class SuspensionStateMachine {
   void Hold(Member& member);
   void HoldWhatCameLast(const Member& member);
   void TellOfNewcomer(Member& member, base::MonoTime now);
-  // It failed for this process: turns back, or leaves the process where it is.
+  // A step failed for this process: turns back, or leaves the process where it is.
   void FailOut(Member& member, const std::string& why, base::MonoTime now);
   void TurnBack(std::string reason, std::string why, base::MonoTime now);
 
@@ -336,15 +339,15 @@ class SuspensionStateMachine {
   void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
   void Moved(const base::ProcessId& process, const std::vector<GpuMove>& moves);
-  // The driver says that the process is not checkpointed: a restore that nobody answered may have moved it.
+  // The driver says that the process is not checkpointed: a restore that was not answered may have moved it.
   void FindWhere(Member& member);
-  // A part of the job has moved already: the rest of it follows.
+  // A part of the job has moved already: the rest follows.
   bool IsPartlyMoved() const;
 
   // --- state_machine_queries.cc: what is known
   static bool IsOnGpu(const Member& member);
   static bool IsOff(const Member& member);
-  // Something of it is the mover's.
+  // The mover has some of its memory.
   static bool IsAway(const Member& member);
   static bool IsShimAtWork(const Member& member);
   static base::MonoTime AtWorkSince(const Member& member);  // on the last order
@@ -365,19 +368,19 @@ class SuspensionStateMachine {
   SuspensionRecord record_;
   std::map<base::ProcessId, Member> members_;
   std::vector<GpuView> gpus_;
-  bool rested_ = false;      // on this way: all that has to was held
-  bool settling_ = false;    // the driver does not show yet what is to be held
+  bool rested_ = false;      // on this way all processes that have to be held were held
+  bool settling_ = false;    // the driver does not show yet all that has to be recorded as held
   bool rebuilt_ = false;     // until the first Observed
   std::optional<bool> can_;  // the driver can checkpoint
   bool can_asked_ = false;
   std::string cannot_;  // why not
   std::optional<Pending> pending_;
   std::vector<GpuMove> pending_moves_;
-  std::string why_;            // what turned the way, while kUndoing or kRetreating
+  std::string why_;            // why the job turned back, while kUndoing or kRetreating
   std::string turned_reason_;  // the reason word for the end of that way
   int retries_ = 0;
-  base::MonoTime not_before_{};  // of the next way back
-  base::MonoTime began_{};       // this way
+  base::MonoTime not_before_{};  // no way back begins earlier
+  base::MonoTime began_{};       // when this way began
   std::optional<base::MonoTime> told_of_room_;
   std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by what took them
   Actions out_;                                // of the event being handled

@@ -18,7 +18,7 @@ void SuspensionStateMachine::GoBack(MonoTime now) {
   ArriveBack(now);
 }
 
-// What has not left needs no turn to come back.
+// A job that has not left needs no turn to come back.
 bool SuspensionStateMachine::ReturnsHeld() const {
   if (!settings_.returns_held || record_.target || phase() == SuspensionPhase::kRunning) return false;
   return phase() != SuspensionPhase::kUndoing ||
@@ -26,7 +26,7 @@ bool SuspensionStateMachine::ReturnsHeld() const {
                      [](const auto& one) { return IsAway(one.second) || IsShimAtWork(one.second); });
 }
 
-// While the driver is at work.
+// Runs while the driver works.
 void SuspensionStateMachine::LoadAll() {
   if (ReturnsHeld()) return;
   for (auto& [id, member] : members_) {
@@ -55,7 +55,7 @@ bool SuspensionStateMachine::RestoreNext(MonoTime now) {
   return true;
 }
 
-// Every GPU of the machine, with those two changed for each other: what the driver wants to hear.
+// Every GPU of the machine, with source and target exchanged, as the driver requires.
 std::vector<GpuMove> SuspensionStateMachine::MovesFor(const base::ProcessId& process) const {
   const auto held = record_.held.find(process);
   if (!record_.target || held == record_.held.end() || held->second.size() != 1) return {};
@@ -73,8 +73,8 @@ void SuspensionStateMachine::Moved(const base::ProcessId& process, const std::ve
   if (held == record_.held.end() || moves.empty()) return;
   BytesByGpu there;
   for (const auto& [gpu, bytes] : held->second) {
-    const auto move =
-        std::find_if(moves.begin(), moves.end(), [&from = gpu](const GpuMove& one) { return one.from == from; });
+    const auto move = std::find_if(moves.begin(), moves.end(),
+                                   [&from = gpu](const GpuMove& one) { return one.from == from; });
     there[move == moves.end() ? gpu : move->to] += bytes;
   }
   held->second = std::move(there);
@@ -87,10 +87,11 @@ void SuspensionStateMachine::FindWhere(Member& member) {
     const auto share = member.seen.gpus.find(gpu);
     return share != member.seen.gpus.end() && share->second.used.count > 0;
   };
-  // An earlier daemon's restore: the driver shows where the process is.
+  // An earlier daemon ordered the restore: the driver shows where the process is.
   if (moves.empty()) {
     moves = MovesFor(member.seen.id);
-    if (moves.empty() || !is_on(*record_.target) || is_on(record_.held.at(member.seen.id).begin()->first)) return;
+    if (moves.empty() || !is_on(*record_.target) || is_on(record_.held.at(member.seen.id).begin()->first))
+      return;
   }
   Moved(member.seen.id, moves);
 }
@@ -113,7 +114,7 @@ bool SuspensionStateMachine::ReturnShims(MonoTime now) {
       waiting = true;
       continue;
     }
-    // Also an order of an earlier daemon that is not answered yet.
+    // Also for an order of an earlier daemon that is not answered yet.
     const bool may_be_out =
         member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered || member.seen.held);
     const bool ready = !IsAway(member) || member.location == Location::kGpu || ReturnsHeld();

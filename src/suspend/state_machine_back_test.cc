@@ -1,4 +1,4 @@
-// Suspended, and the way back, event by event.
+// A suspended job, and the way back, event by event.
 #include "suspend/state_machine_fixture.h"
 
 namespace gpuman::suspend {
@@ -92,7 +92,7 @@ TEST(SuspendBack, AProcessThatBecameAnotherProgramHasNothingToRestore) {
   EXPECT_THAT(s.Says(11, Outcome::kNoCuda, Saved::kRunning), ElementsAre("restore 12"));
 }
 
-// --- What fails is taken out again.
+// --- A way back that fails is taken out again.
 
 TEST(SuspendBackFailure, WithoutRoomItGoesOutAgainAndTriesLater) {
   Story s = Suspended();
@@ -184,7 +184,7 @@ TEST(SuspendBackFailure, AProcessThatTheDriverBrokeIsNamed) {
                           "= suspended resume_failed"));
 }
 
-// --- Processes that turn up.
+// --- New processes.
 
 TEST(SuspendedNewcomer, IsToldOfAndTaken) {
   Story s = Suspended();
@@ -209,13 +209,13 @@ TEST(SuspendedNewcomer, ThatCannotBeTakenIsTriedAgainLater) {
 TEST(SuspendedNewcomer, ThatWasCheckpointedOnceIsAskedAbout) {
   Story s = Suspended();
   s.now += std::chrono::minutes(1);
-  s.At(12).gpus["a"].used = GiB(1);  // somebody restored it, or it became another program
+  s.At(12).gpus["a"].used = GiB(1);  // another program restored it, or it executed another program
   EXPECT_THAT(s.Look(), ElementsAre("state? 12"));
   EXPECT_THAT(s.Says(12, Outcome::kDone, Saved::kRunning),
               ElementsAre("! suspended_process_taken", "checkpoint 12"));
 }
 
-// --- Another GPU.
+// --- Moves to another GPU.
 
 TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
   Story s;
@@ -233,7 +233,7 @@ TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
   EXPECT_FALSE(s.machine.record().target);
 }
 
-// The driver has done it, and its mover died before it said so.
+// The driver has restored it, and its mover died before it said so.
 TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
@@ -308,7 +308,7 @@ TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) 
   EXPECT_THAT(s.Says(12, Outcome::kRefused, Saved::kCheckpointed),
               ElementsAre("= retreating move_failed", "! move_failed", "checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended move_failed"));
-  // One of them was on the other GPU by then, where the job counts. The other one follows.
+  // One of them was on the other GPU by then, so the job counts there. The other process follows.
   EXPECT_TRUE(s.machine.CanResume("b"));
   EXPECT_FALSE(s.machine.CanResume("a")) << "its memory belongs to two GPUs";
   s.Suspend();

@@ -1,7 +1,7 @@
-// For tests of the machine: a job of made-up processes, and what the machine wants done about them as words.
+// For tests of the state machine: a job of made-up processes, and the machine's actions as words.
 //
-//   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (where by_hand is set: else the mover has done
-//   it at once)  "hold 11" (where holds_by_hand is set: else it is at rest at once)  "evict 11"  "return 11"
+//   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (with by_hand; else the mover does it at once)
+//   "hold 11" (with holds_by_hand; else it rests at once)  "evict 11"  "return 11"
 //   "moved b"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
 //   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
 #pragma once
@@ -120,7 +120,7 @@ class Story {
   Words MoverAnswered(pid_t pid, Verb verb, Outcome outcome = Outcome::kDone) {
     return Feed(event::MoverAnswered{IdOf(pid), verb, {.outcome = outcome, .message = "it said so"}});
   }
-  // It is on the GPU that it left, and goes straight to the other.
+  // The memory stays on the GPU that it left, and goes straight to the other.
   Words Straight(pid_t pid, Verb verb) {
     return Feed(event::MoverAnswered{
         IdOf(pid), verb, {.outcome = Outcome::kDone, .bytes = GiB(9), .straight = true}});
@@ -158,7 +158,7 @@ class Story {
     At(pid).error = error;
     return Look();
   }
-  // It is at rest, and says so.
+  // The process is at rest, and its shim says so.
   Words Rests(pid_t pid) {
     At(pid).held = true;
     return Shim(pid, ShimStage::kOnGpu);
@@ -167,7 +167,7 @@ class Story {
     std::erase_if(processes, [&](const auto& one) { return one.id.pid == pid; });
     return Look();
   }
-  // Comes to the machine's deadline.
+  // Goes on to the state machine's deadline.
   Words Wait() {
     const auto deadline = machine.Deadline();
     EXPECT_TRUE(deadline) << "nothing to wait for";
@@ -185,7 +185,7 @@ class Story {
   base::MonoTime now{std::chrono::hours(1)};
 
  private:
-  // A checkpointed process is gone from the driver's list.
+  // The driver does not list a checkpointed process.
   void OnDevice(ProcessView& view, bool on) {
     if (!on)
       for (auto& [gpu, share] : view.gpus) parked_[view.id][gpu] = std::exchange(share.used, {});

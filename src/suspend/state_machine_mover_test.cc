@@ -1,4 +1,4 @@
-// What the mover does beside the driver, event by event.
+// What the mover does while the driver works, event by event.
 #include "suspend/state_machine_fixture.h"
 
 namespace gpuman::suspend {
@@ -14,7 +14,7 @@ Story OnItsGpu() {
   return s;
 }
 
-// It has.
+// Process 11 has handed it out.
 Story HandedOut() {
   Story s = OnItsGpu();
   s.Suspend();
@@ -57,7 +57,7 @@ TEST(SuspendMover, CopiesBackWhileTheDriverRestoresAndTheShimFetchesAfterBoth) {
   EXPECT_THAT(second.MoverAnswered(11, Verb::kLoad), ElementsAre("return 11"));
 }
 
-// On its way to GPU b.
+// Process 11 on its way to GPU b.
 Story Leaving() {
   Story s = OnItsGpu();
   s.Move("b");
@@ -132,7 +132,7 @@ TEST(SuspendMover, OneThatDiesIsFollowedByAnother) {
   EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kLost), ElementsAre("load 11"));
 }
 
-// A shim that was just taking its memory back, as its turn had begun, when the job was suspended.
+// The job was suspended just as its turn began and its shim took its memory back.
 TEST(SuspendMover, ThatFindsNothingIsAskedAgainWhenTheProcessHasBeenLookedAt) {
   Story s = HandedOut();
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing), IsEmpty());

@@ -1,4 +1,4 @@
-// The way off the GPU, also for processes that turn up while the job is suspended.
+// The way off the GPU, also for new processes of a suspended job.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,17 +14,18 @@ using base::FormatBytes;
 using base::FormatDuration;
 using base::MonoTime;
 
-// More than what the driver leaves of a checkpointed process (4 MiB on an H200).
+// More than the driver leaves of a checkpointed process (4 MiB on an H200).
 constexpr Bytes kResidue = base::MiB(16);
 
-// What it has by its shim's count, which is of now, where the driver's is of the last sample.
+// What the process has there by its shim's count, which is current; the driver's is of the last sample.
 Bytes Counted(const GpuShare& share) {
   return share.evictable.count > 0 ? share.evictable + share.context : Bytes{};
 }
 
 }  // namespace
 
-// What it needs to come back is read off before it goes: not from a sample of before it allocated.
+// The process's needs for its return are read before it goes, and not from a sample older than its
+// allocations.
 bool SuspensionStateMachine::AwaitSample(MonoTime now) {
   settling_ =
       phase() == SuspensionPhase::kSuspending && now < began_ + settings_.settle_limit &&
@@ -44,7 +45,7 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
       member.without_shim = false;
       if (member.seen.stage == ShimStage::kFailed) member.order = Order::kNone;
     }
-    // Somebody else restored it, or it became another program.
+    // The process is on the GPU again: another program restored it, or it executed another program.
     if (phase() == SuspensionPhase::kSuspended && member.saved == Saved::kCheckpointed &&
         now >= member.recheck_at && Sum(member.seen, &GpuShare::used) > kResidue) {
       member.saved = Saved::kUnknown;
@@ -59,7 +60,7 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
   ArriveOut(now);
 }
 
-// While the driver is at work.
+// Runs while the driver works.
 bool SuspensionStateMachine::SecureAll(MonoTime now) {
   bool waiting = false;
   for (auto& [id, member] : members_) {
@@ -91,11 +92,11 @@ bool SuspensionStateMachine::AskUnknown(MonoTime now) {
 }
 
 bool SuspensionStateMachine::IsLeft(const Member& member, MonoTime now) const {
-  // Looked at again at rest alone: a way has an end.
+  // Looked at again only at rest: so a way ends.
   return member.left_until && (phase() != SuspensionPhase::kSuspended || now < *member.left_until);
 }
 
-// Its shim was told to evict, and has not said a word.
+// Its shim was told to evict, and has not answered.
 bool SuspensionStateMachine::MayBegin(const Member& member) {
   return member.order == Order::kEvict && !member.seen.answered && !member.without_shim &&
          member.saved == Saved::kRunning;
@@ -148,8 +149,8 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
       } else if (can_ == false || member.seen.holds_imported) {
         FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
       } else {
-        // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that; but
-        // not what it has out already.
+        // The driver takes all of it, only slower. The order is withdrawn, or the shim might begin in the
+        // middle of that; but not where some is out already.
         member.without_shim = true;
         if (Sum(member.seen, &GpuShare::evicted).count == 0) Give(member, Order::kReturn, now);
       }
@@ -226,7 +227,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
                      return IsOff(member) || IsShimAtWork(member) || may_go;
                    });
   if (retreated && !off) {
-    // Nothing could be taken again: it runs, whatever was asked for.
+    // Nothing could be taken again: the job runs, whatever was asked for.
     record_.phase = SuspensionPhase::kRunning;
     record_.held.clear();
     OpenGates(now);
@@ -251,7 +252,7 @@ void SuspensionStateMachine::OpenGates(MonoTime now) {
   }
 }
 
-// Once: what it holds later is less, because it was taken.
+// Records it once: later the process holds less, because some was taken.
 void SuspensionStateMachine::Hold(Member& member) {
   const auto [held, fresh] = record_.held.try_emplace(member.seen.id);
   if (!fresh) return;
@@ -261,8 +262,8 @@ void SuspensionStateMachine::Hold(Member& member) {
   }
 }
 
-// But for calls that were in flight when it was asked for: the driver lets them end before it takes anything.
-// What the shim counted then stays, for its process stands still.
+// Corrects the record for calls that were in flight when the suspension was asked for: the driver lets them
+// end before it takes anything. The shim's last count stays, since its process stands still.
 void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
   const auto held = record_.held.find(member.seen.id);
   if (held == record_.held.end() || member.order != Order::kNone) return;

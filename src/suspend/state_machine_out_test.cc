@@ -114,7 +114,7 @@ TEST(SuspendOut, AJobThatEndsIsLetGo) {
   EXPECT_THAT(s.Look(), IsEmpty());
 }
 
-// --- What fails is undone.
+// --- A way out that fails is undone.
 
 TEST(SuspendOutFailure, WorkThatDoesNotComeToRestLetsTheJobRunOn) {
   Story s;
@@ -228,7 +228,7 @@ TEST(SuspendOut, WhatTheShimGaveAwayCountsOnce) {
   s.Suspend();
   s.Evicted(11);
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
-  s.At(11).gpus["a"] = {GiB(2), {}, GiB(1), {}};  // by an older sample
+  s.At(11).gpus["a"] = {GiB(2), {}, GiB(1), {}};  // an older sample shows it
   s.Look();
   s.Checkpointed(11);
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), GiB(2));
@@ -265,7 +265,7 @@ TEST(SuspendOutFailure, WithoutRoomForTheWayBackItStaysOutAndWaits) {
   EXPECT_THAT(s.Restored(12), ElementsAre("= running", "! job_resumed"));
 }
 
-// --- Without checkpoint in the driver.
+// --- The driver cannot checkpoint.
 
 TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
   Story s;

@@ -1,5 +1,5 @@
-// What must hold whatever answers, failures, deaths and requests come in whatever order. The world here does
-// what it is ordered to, sooner or later, or not, and keeps the books itself.
+// What must hold whatever answers, failures, deaths and requests come, in any order. The world here carries
+// out its orders sooner or later, or not, and keeps its own record of what is true.
 #include <rapidcheck.h>
 
 #include <deque>
@@ -12,11 +12,11 @@ namespace {
 struct Target {
   ProcessView view;
   base::Bytes context, data;            // data: what its shim could evict
-  base::Bytes out{};                    // of that, with the mover
+  base::Bytes out{};                    // the part of `data` that the mover has
   bool secure = false, loaded = false;  // whole in host memory; on a GPU again
-  bool straight = false;                // it stayed on its GPU, for its job was on the way to another
+  bool straight = false;                // it stayed on its GPU, because its job was on the way to another
   Saved saved = Saved::kRunning;
-  bool answers = true;  // its shim does
+  bool answers = true;  // its shim answers
   bool cuda = true;
   bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
   enum class Told { kNothing, kHold, kEvict, kReturn } told = Told::kNothing;
@@ -103,13 +103,13 @@ class World {
     }
   }
 
-  // A daemon that is killed and started again: requests on their way are carried out, their answers lost.
+  // A daemon is killed and started again: requests on their way are carried out, their answers lost.
   void Restart() {
     while (!asked_.empty()) {
       AnswerMover(asked_.front(), *rc::gen::arbitrary<bool>());
       asked_.pop_front();
     }
-    // An old mover brings to its end what it has taken, and gives up what it has loaded.
+    // An old mover finishes what it has taken, and gives up what it has loaded.
     for (auto& [id, target] : targets_) {
       target.secure = true;
       target.loaded = false;
@@ -119,13 +119,13 @@ class World {
     Feed(event::Observed{Views(), gpus_});
   }
 
-  // Every shim that has an order makes a step.
+  // Every shim that has an order takes a step.
   void MoveShims(bool fail) {
     for (auto& [id, target] : targets_) {
       if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning)
         continue;
       if (target.told == Target::Told::kHold) {
-        // Work may wait for another process; then the shim gives up by itself.
+        // The work may wait for another process; then the shim gives up by itself.
         target.view.answered = true;
         target.view.held = !fail;
         target.view.stage = fail ? ShimStage::kFailed : target.view.stage;
@@ -138,7 +138,7 @@ class World {
       if (evict && target.out.count > 0) {  // it is out
         target.view.stage = ShimStage::kEvicted;
         target.told = Target::Told::kNothing;
-      } else if (fail && (evict || target.out.count > 0)) {  // with nothing out it only opens its gate
+      } else if (fail && (evict || target.out.count > 0)) {  // with nothing out the shim only opens its gate
         target.view.stage = ShimStage::kFailed;
         target.view.error = "no memory";
         target.told = Target::Told::kNothing;
@@ -146,7 +146,7 @@ class World {
         target.view.stage = at_work;
       } else {
         target.view.stage = evict ? ShimStage::kEvicted : ShimStage::kOnGpu;
-        // An order of before a restart may be obeyed late: the mover loads what it is asked to give.
+        // An order from before a restart may be carried out late: the mover loads what it is asked to give.
         target.out = evict ? target.data : base::Bytes{};
         target.imported = target.imported || !evict;
         target.view.held = false;
@@ -157,7 +157,7 @@ class World {
     Feed(event::Observed{Views(), gpus_});
   }
 
-  // What the driver makes of a request, and what the mover says.
+  // What the driver does with a request, and what the mover answers.
   Answer AnswerMover(const std::pair<base::ProcessId, Verb>& ask, bool fail) {
     if (!can_) return {.outcome = Outcome::kUnsupported, .message = "old"};
     if (ask.second == Verb::kCan) return {.outcome = Outcome::kDone};
@@ -197,7 +197,7 @@ class World {
     Target& target = it->second;
     if (fail) {
       const Outcome how = *rc::gen::element(Outcome::kFailed, Outcome::kLost, Outcome::kNoRoom);
-      // One that died may have come to its end before.
+      // A mover that died may have finished before.
       const bool done = how == Outcome::kLost && *rc::gen::arbitrary<bool>();
       if (done && verb == Verb::kSecure) target.secure = true;
       if (how == Outcome::kLost) target.loaded = false;
@@ -215,7 +215,7 @@ class World {
     if (asked_.empty()) return;
     const auto ask = asked_.front();
     asked_.pop_front();
-    // A mover belongs to its user, who may make it say anything.
+    // A mover is its user's process, and may be made to say anything.
     if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.second != Verb::kCan)
       return Feed(
           event::Answered{ask.first,
@@ -242,7 +242,7 @@ class World {
     for (const Action& action : actions) {
       RC_LOG() << "  " << WordOf(action) << "\n";
       if (const auto* hold = std::get_if<action::OrderHold>(&action)) {
-        // Nobody is held while another's memory has left already: that one could not go on.
+        // No process is held while another's memory has left already: the job could not go on.
         for (const auto& [id, target] : targets_) RC_ASSERT(target.out.count == 0);
         Tell(hold->process, Target::Told::kHold);
       }
@@ -291,7 +291,7 @@ class World {
     it->second.view.answered = false;
   }
 
-  // Nothing more is asked and nothing more fails: it comes to rest, in a state that is true.
+  // Nothing more is asked and nothing more fails: the state machine comes to rest, in a state that is true.
   void Settle() {
     for (int i = 0; i < 400 && !AtRest(); ++i) {
       now_ += std::chrono::minutes(3);
@@ -320,7 +320,7 @@ class World {
       return target.answers && target.saved == Saved::kRunning && target.told != Target::Told::kNothing;
     });
   }
-  // A suspended job still looks now and then after processes that could not be taken.
+  // A suspended job still looks at intervals for processes that could not be taken.
   bool AtRest() const {
     const bool secure = std::all_of(targets_.begin(), targets_.end(), [](const auto& one) {
       return one.second.out.count == 0 || one.second.secure;

@@ -1,4 +1,4 @@
-// Jobs that others push off the GPU: they come back by themselves.
+// Jobs that are pushed off the GPU for others: they come back by themselves.
 #include "suspend/state_machine_fixture.h"
 
 namespace gpuman::suspend {

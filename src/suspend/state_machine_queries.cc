@@ -1,4 +1,4 @@
-// What the machine knows, and how it says so.
+// What the state machine knows, and how it tells it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -231,7 +231,7 @@ void SuspensionStateMachine::SetState(std::string reason, std::string detail) {
   out_.push_back(action::SetState{record_.phase, record_.reason, record_.detail});
 }
 
-// The state of a job that is off the GPU. Why others pushed it off is said as long as it is not back.
+// The state of a job that is off the GPU. Tells why it was pushed off until it is back.
 void SuspensionStateMachine::SetAway(const std::string& reason, const std::string& detail) {
   const auto& absence = record_.absence;
   SetState(absence ? absence->reason : reason, absence ? absence->cause + "; " + detail : detail);
@@ -243,7 +243,7 @@ void SuspensionStateMachine::Emit(const char* kind, std::string message, MonoTim
   out_.push_back(action::Emit{kind, std::move(message), std::move(figures)});
 }
 
-// The longest of what went on at the same time; the driver's calls follow one another.
+// Of steps that run at the same time the longest counts; the driver's calls follow one another.
 void SuspensionStateMachine::Spend(const char* what, base::Millis time) {
   auto& spent = spent_[fmt::format("milliseconds_{}", what)];
   const std::string_view word = what;
@@ -265,7 +265,7 @@ void SuspensionStateMachine::AskDriver(const base::ProcessId& process, Verb verb
   if (verb == Verb::kCheckpoint) {
     const auto member = members_.find(process);
     Bytes bytes = member == members_.end() ? Bytes{} : Sum(member->second.seen, &GpuShare::used);
-    // What the driver shows may still be from before the shim gave its part away.
+    // The driver's figure may be older than the eviction by the shim.
     const auto held = record_.held.find(process);
     if (member != members_.end() && held != record_.held.end() && IsAway(member->second)) {
       Bytes rest;
@@ -277,7 +277,7 @@ void SuspensionStateMachine::AskDriver(const base::ProcessId& process, Verb verb
   if (verb == Verb::kRestore) out_.push_back(action::Restore{process, pending_moves_});
 }
 
-// The answer settles it for the life of the machine; a mover that could not say is asked again.
+// The answer holds for the life of the state machine; a mover that could not tell is asked again.
 void SuspensionStateMachine::AskCan() {
   if (can_ || can_asked_) return;
   can_asked_ = true;

@@ -4,7 +4,7 @@
 namespace gpuman::suspend {
 namespace {
 
-// The same job before the eyes of a new daemon.
+// The same job as a new daemon sees it.
 Story Restarted(const Story& before) {
   Story s;
   s.machine =

@@ -1,5 +1,5 @@
-// Before anything of a job leaves the GPU its processes come to rest, all of them: the work of one may wait
-// on the GPU for what another does next.
+// Before anything of a job leaves the GPU all its processes come to rest: the work of one may wait on the GPU
+// for what another does next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
   if (!IsStrict() || rested_) return false;
   int worth = 0;
   for (const auto& [id, member] : members_) {
-    // An earlier daemon was further, or whoever gives turns has shut all gates.
+    // An earlier daemon had got further, or the share controller has closed all gates.
     if (member.order == Order::kEvict || IsAway(member)) rested_ = true;
     if (!IsLeft(member, now) && (IsWorthEvicting(member) || member.order == Order::kHold)) ++worth;
   }
@@ -49,7 +49,8 @@ void SuspensionStateMachine::LookAtRest(Member& member, bool& waiting, MonoTime 
   } else if (can_ == false || member.seen.holds_imported) {
     fail(fmt::format("libgpuman.so in process {} does not answer", process.pid));
   } else {
-    // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that.
+    // The driver takes all of it, only slower. The order is withdrawn, or the shim might begin in the middle
+    // of that.
     member.without_shim = true;
     Give(member, Order::kReturn, now);
   }
@@ -59,7 +60,7 @@ bool SuspensionStateMachine::IsAwaitedToRest(const Member& member) {
   return member.order == Order::kHold && !member.seen.answered;
 }
 
-// One that has taken the order up says itself when it gives up; this is for one that does not.
+// A shim that has taken the order up gives up by itself; this limit is for one that does not.
 MonoTime SuspensionStateMachine::RestLimit(const Member& member) const {
   const base::Millis at_work = member.seen.closing ? settings_.lock_timeout : base::Millis(0);
   return member.ordered_at + settings_.answer_limit + at_work;
@@ -70,7 +71,7 @@ std::string SuspensionStateMachine::WhyStopped(const Member& member) {
                      member.seen.id.pid);
 }
 
-// The driver would not answer before it is let go on.
+// The driver would not answer before the process continues.
 bool SuspensionStateMachine::FailIfStopped(Member& member, MonoTime now) {
   if (!member.seen.stopped) return false;
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;

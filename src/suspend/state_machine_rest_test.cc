@@ -110,7 +110,7 @@ TEST_F(Together, ADaemonThatComesBackLetsThoseGoThatTheLastOneHeld) {
   EXPECT_THAT(Runs(12), ElementsAre("= running suspend_failed"));
 }
 
-// --- Stopped: the driver's calls would not return.
+// --- Stopped processes: the driver's calls would not return.
 
 TEST(SuspendStopped, AStoppedJobIsRefusedWithWhatToDo) {
   Story s;

@@ -19,13 +19,13 @@ void Turns::End(std::uint64_t id, base::MonoTime now) {
     }
     break;
   }
-  // What is remembered of parties that ask for nothing ends some time.
+  // Parties that ask for nothing are forgotten some time.
   std::erase_if(queues_, [now](const auto& one) {
     return one.second.waiting.empty() && !one.second.at_work && one.second.slow_until <= now;
   });
 }
 
-// Who has waited longest since its last turn.
+// The queue of the party that has waited longest since its last turn.
 Turns::Queue* Turns::Next(const Party*& party) {
   Queue* next = nullptr;
   for (auto& [name, queue] : queues_) {

@@ -1,12 +1,12 @@
-// Who may make the driver's checkpoint calls, of several users who want to. Pure: the time is an argument.
+// Which of several users may make the driver's checkpoint calls. Pure: the time is an argument.
 //
-// One call at a time on the machine, as long as calls are quick: that is the turn. A call that is not over
-// after `alone` goes on, and nobody waits for it any more; calls of that user are then not waited for at all,
-// until none of them took so long for `remembered`. So a user whose mover or whose process stands still keeps
-// others waiting once, for `alone`. The driver carries calls for different processes out at the same time
-// (docs/suspend.md has what was measured); of one user there is one call at a time all the same.
+// As long as calls are quick, there is one call at a time on the machine: it has the turn. A call that is not
+// over after `alone` goes on, and the others do not wait for it any more; they then do not wait for calls of
+// that user at all, until none of them took so long for `remembered`. So a user whose mover or process stands
+// still makes the others wait once, for `alone`. The driver carries out calls for different processes at the
+// same time (docs/suspend.md has what was measured); one user still has one call at a time.
 //
-// Users take turns: who was served longest ago is next, however many calls another one has waiting.
+// Users take turns: the user served longest ago is next, however many calls another user has waiting.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ class Turns {
  public:
   explicit Turns(TurnSettings settings) : settings_(settings) {}
 
-  // A call that the party's mover is ready to make. Ids are the caller's, each used once.
+  // The party's mover is ready to make a call. The caller chooses the ids, each used once.
   void Ask(const Party& party, std::uint64_t id);
-  // It has an answer, or none will come. Nothing for an id that is not known.
+  // The call has an answer, or none will come. Does nothing for an unknown id.
   void End(std::uint64_t id, base::MonoTime now);
 
-  // Calls that are to be made now. To be asked again after each Ask and End, and at the Deadline.
+  // The calls to make now. Call it after each Ask and End, and at the Deadline.
   std::vector<std::uint64_t> Begin(base::MonoTime now);
   // When others stop waiting for the call that has the turn; nullopt: nobody waits for one.
   std::optional<base::MonoTime> Deadline() const;
@@ -45,20 +45,20 @@ class Turns {
   struct Queue {
     std::deque<std::uint64_t> waiting;
     std::optional<std::uint64_t> at_work;
-    base::MonoTime since{};       // of the call at work
-    base::MonoTime slow_until{};  // until then nobody waits for this party
-    std::uint64_t served = 0;     // when last, by `served_`
+    base::MonoTime since{};       // of the call in progress
+    base::MonoTime slow_until{};  // until then no other party waits for this one
+    std::uint64_t served = 0;     // when it was served last, by `served_`
   };
   Queue* Next(const Party*& party);
   void Overstay(Queue& queue, base::MonoTime now);
 
   const TurnSettings settings_;
   std::map<Party, Queue> queues_;
-  std::optional<Party> holder_;  // of the turn
+  std::optional<Party> holder_;  // the party that has the turn
   std::uint64_t served_ = 0;
 };
 
-// How long a user's mover is not started again, after so many have ended before they did anything.
+// How long a user's mover is not started again when so many in a row ended before they did anything.
 base::Millis RestartDelay(int deaths);
 
 }  // namespace gpuman::suspend

@@ -126,11 +126,11 @@ TEST_F(TurnsTest, ContainersOfOneNamespaceAreAPartyOfTheirOwn) {
   EXPECT_THAT(turns.Begin(At(500)), ElementsAre(2));
 }
 
-// Whatever some do with their turns, others who end theirs at once wait for a bounded time.
+// Whatever some users do in their turns, others whose calls end at once wait for a bounded time.
 TEST_F(TurnsTest, NobodyWaitsLongerThanATurnOfEachOther) {
-  // Ada stands still in every call for a minute, Cid for just less than a turn; Bob is quick.
+  // Ada stays in every call for a minute, Cid for just less than a turn; Bob is quick.
   std::uint64_t next = 1;
-  std::map<std::uint64_t, int> ends;  // of calls at work, by their id
+  std::map<std::uint64_t, int> ends;  // ends of calls in progress, by their id
   std::map<std::uint64_t, Party> whose;
   const auto ask = [&](const Party& party) {
     whose[next] = party;

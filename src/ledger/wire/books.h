@@ -1,18 +1,18 @@
-// Changes of a ledger's counts: by many processes at once, each of which may be killed between any two
-// instructions, without a lock and without a byte past a limit.
+// Changes a ledger's counts: many processes do so at once, each may be killed between any two instructions,
+// there is no lock, and no byte passes a limit.
 //
-// What is counted are accounts: the memory of each GPU (its index), and the host's memory for what left the
-// GPUs (kHost).
+// Accounts are counted: the memory of each GPU (its index), and the host memory that holds what left the GPUs
+// (kHost).
 //
 // Two words have to change together: an account's total, and what the process has there. A change is
 // announced in the slot (intent), happens when the total is exchanged, and is then entered in the slot
-// (books). The total names the change that made it, by slot and number, and whoever wants to make the next
-// one enters that one first, if its process has not come to it. So what happened in the total always reaches
-// the slot, and what did not never does:
+// (books). The total names the change that made it, by slot and number. A process that wants to make the next
+// change first enters that one, if the process that made it has not done so. So a change that happened in the
+// total always reaches the slot, and one that did not happen never does:
 //   total = sum of all books + the one change that the total names, if it is not entered yet.
 //
-// Of one slot and account, changes are made by one thread at a time: in the process that owns the slot, or in
-// the one that reclaims it (slot_lock.h). Any number of others may enter changes meanwhile.
+// Only one thread at a time changes one slot and account: in the process that owns the slot, or in the one
+// that reclaims it (slot_lock.h). Any number of others may enter changes meanwhile.
 //
 // The page may hold anything. Nothing here reads or writes outside of it or loops for ever.
 #pragma once
@@ -26,7 +26,7 @@ namespace gpuman::ledger::wire {
 
 enum class Outcome {
   kDone,
-  kRefused,  // it would pass the limit, or what can be counted
+  kRefused,  // the change would pass the limit, or what can be counted
   kBroken    // the page makes no sense (it was overwritten)
 };
 
@@ -68,13 +68,13 @@ inline bool Exchange(std::uint64_t& word, std::uint64_t expected, std::uint64_t 
   return __atomic_compare_exchange_n(&word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-// `units` + `delta`, kept within what a word holds: only an overwritten page comes near.
+// `units` + `delta`, kept within the range of a word: only an overwritten page comes near its ends.
 constexpr std::uint32_t Plus(std::uint32_t units, std::int32_t delta) {
   const std::int64_t sum = std::int64_t{units} + delta;
   return sum < 0 ? 0 : sum > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(sum);
 }
 
-// Steps that hold `bytes`.
+// The units that hold `bytes`.
 constexpr std::uint64_t UnitsOf(std::uint64_t bytes) { return bytes / kUnit + (bytes % kUnit != 0 ? 1 : 0); }
 
 // The account's words. The account is below kAccounts, the slot below kSlots.
@@ -88,18 +88,18 @@ inline Holding& HoldingOf(Slot& slot, unsigned account) {
   return account == kHost ? slot.host : slot.gpu[account];
 }
 
-// Enters the change that `total` names where it has not been entered. Any thread of any process.
+// Enters the change that `total` names, unless it was entered. Any thread of any process may call it.
 inline void ApplyLastChange(Ledger& ledger, unsigned account, Total total) {
   Holding& holding = HoldingOf(ledger.slot[total.slot()], account);
   const Books books{Load(holding.books)};
   if (ShortNumber(books.number() + 1) != total.number()) return;  // entered
   const Intent intent{Load(holding.intent)};
-  // Another number: the slot has gone on, so the change was entered after `books` was read.
+  // Another number: the slot has a newer change, so this one was entered after `books` was read.
   if (intent.number() != books.number() + 1) return;
   Exchange(holding.books, books.word, Pack(Plus(books.units(), intent.delta()), intent.number()));
 }
 
-// What a slot has in an account, everything entered.
+// What a slot has in an account, with every change entered.
 inline std::uint64_t BytesOf(Ledger& ledger, unsigned account, unsigned slot) {
   ApplyLastChange(ledger, account, Total{Load(TotalWord(ledger, account))});
   return Books{Load(HoldingOf(ledger.slot[slot], account).books)}.units() * kUnit;
@@ -119,7 +119,7 @@ inline bool Fits(const Ledger& ledger, unsigned account, std::uint64_t units) {
   return outside <= limit && units * kUnit <= limit - outside;
 }
 
-// Whether it is within what the job may have for now (Gpu::room).
+// Whether the job's use is within what it may have for now (Gpu::room).
 inline bool HasRoom(const Ledger& ledger, unsigned gpu) {
   const std::uint64_t room = Load(ledger.gpu[gpu].room);
   return room == kNoLimit || Load(ledger.gpu[gpu].outside) + TotalOf(ledger, gpu) <= room;
@@ -127,9 +127,9 @@ inline bool HasRoom(const Ledger& ledger, unsigned gpu) {
 
 enum class Check { kLimit, kNone };
 
-// The owner's way to change what its slot has, by `units` (never below zero).
+// The owner changes what its slot has by `units` (never below zero).
 inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int64_t units, Check check) {
-  constexpr unsigned kTries = 100'000;  // each failed one is another process's success
+  constexpr unsigned kTries = 100'000;  // each failed try is another process's success
   if (units > INT32_MAX || units < INT32_MIN) return Outcome::kRefused;
   std::uint64_t& word = TotalWord(ledger, account);
   Holding& holding = HoldingOf(ledger.slot[slot], account);
@@ -137,7 +137,7 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
     const Total total{Load(word)};
     ApplyLastChange(ledger, account, total);
     const Books books{Load(holding.books)};
-    // Neither can give more than there is: an overwritten page must not make the total wrap.
+    // Gives back no more than the slot and the total have: an overwritten page must not make the total wrap.
     std::int64_t delta = units;
     if (delta < -std::int64_t{books.units()}) delta = -std::int64_t{books.units()};
     if (delta == 0) return Outcome::kDone;
@@ -161,7 +161,7 @@ inline Outcome Reserve(Ledger& ledger, unsigned account, unsigned slot, std::uin
   return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kLimit);
 }
 
-// Takes them whatever the limit is: the device has given them already.
+// Takes `bytes` whatever the limit is: the device has given them already.
 inline Outcome Charge(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
   return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
@@ -172,7 +172,8 @@ inline Outcome GiveBack(Ledger& ledger, unsigned account, unsigned slot, std::ui
   return Change(ledger, account, slot, -static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
 }
 
-// Gives back all that a slot has, and frees it. For who holds its lock, its process being gone.
+// Gives back all that a slot has, and frees it. The caller holds the slot's lock; the slot's process has
+// ended.
 inline Outcome Clear(Ledger& ledger, unsigned slot) {
   Outcome outcome = Outcome::kDone;
   for (unsigned account = 0; account < kAccounts; ++account) {

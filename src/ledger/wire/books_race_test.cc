@@ -1,4 +1,4 @@
-// Many processes, each with several threads, on one ledger at once: and killed in the middle of it.
+// Many processes, each with several threads, change one ledger at once, and are killed meanwhile.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ constexpr unsigned kProcesses = 8, kThreads = 4;
 constexpr std::uint64_t kLimit = 100 * wire::kUnit;
 const std::string kUuid = "GPU-00112233-4455-6677-8899-aabbccddeeff";
 
-// Threads of one process, as the shim's are: one change of a slot at a time.
+// The threads of one process make one change of a slot at a time, as the shim's do.
 void Work(wire::Ledger& ledger, unsigned slot, unsigned steps, bool ends_empty) {
   std::mutex mutex;
   const auto run = [&](unsigned seed) {
@@ -60,7 +60,7 @@ class BooksRace : public testing::Test {
     EXPECT_TRUE(ledgers_.Create(job_, std::vector{GpuLimit{kUuid, base::Bytes{kLimit}, {}, {}}}));
   }
 
-  // A process that has joined as the shim does: the mapping alone holds its slot.
+  // A process that has joined as the shim does: only the mapping holds its slot.
   template <typename Body>
   pid_t Start(Body body) {
     auto joined = ledgers_.Join(job_, base::SelfId());
@@ -80,7 +80,7 @@ class BooksRace : public testing::Test {
 };
 
 TEST_F(BooksRace, TheLimitHoldsAndTheBooksEndAtZero) {
-  // They begin once all have joined: who joins takes a slot over whose process has ended.
+  // They begin once all have joined: a process that joins takes over the slot of one that has ended.
   std::array<int, 2> begin{};
   ASSERT_EQ(::pipe2(begin.data(), O_CLOEXEC), 0);
   std::vector<pid_t> children;
@@ -102,7 +102,7 @@ TEST_F(BooksRace, TheLimitHoldsAndTheBooksEndAtZero) {
   EXPECT_EQ(ledgers_.Reclaim(job_), kProcesses);
 }
 
-// Some are killed at any instruction, while others go on and reclaim what those had.
+// Some are killed at any instruction, while others go on and reclaim what they had.
 TEST_F(BooksRace, WhatKilledProcessesHadComesBackToTheByte) {
   std::minstd_rand random(7);
   for (int round = 0; round < 30; ++round) {
@@ -141,7 +141,8 @@ std::string UuidNumber(unsigned number) {
   return text;
 }
 
-// The count is checked and used as it was checked: there is room for 16, and what lies behind them stays.
+// The count is checked and then used as checked: there is room for 16 GPUs, and the memory behind them stays
+// as it is.
 TEST_F(BooksRace, ACountOfGpusThatChangesAllTheTimeIsFollowedNowhere) {
   constexpr std::uint32_t kGpuCount = 3, kTooMany = 20;
   auto joined = ledgers_.Join(job_, base::SelfId());

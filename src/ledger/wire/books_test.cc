@@ -107,7 +107,7 @@ TEST_F(BooksTest, ClearGivesBackEverythingOfASlotAndFreesIt) {
   EXPECT_EQ(TotalOf(ledger_, 1), 4 * kMiB);
 }
 
-// A process that was killed right after it had exchanged the total: the slot does not know yet.
+// The process was killed right after it had exchanged the total: its slot does not have the change yet.
 TEST_F(BooksTest, AChangeThatItsProcessDidNotComeToEnterIsEnteredByTheNext) {
   Reserve(ledger_, 0, 3, kMiB);
   const Books before{ledger_.slot[3].gpu[0].books};
@@ -118,7 +118,7 @@ TEST_F(BooksTest, AChangeThatItsProcessDidNotComeToEnterIsEnteredByTheNext) {
   EXPECT_EQ(TotalOf(ledger_, 0), 4 * kMiB);
 }
 
-// And one that was killed before: announced, but it never happened.
+// The process was killed before the exchange: the change was announced, but it never happened.
 TEST_F(BooksTest, AChangeThatWasOnlyAnnouncedNeverHappens) {
   Reserve(ledger_, 0, 3, kMiB);
   const Books books{ledger_.slot[3].gpu[0].books};
@@ -155,7 +155,7 @@ TEST_F(BooksTest, FindsAGpuByItsUuidOnly) {
   EXPECT_EQ(FindGpu(ledger_, uuid), -1);
 }
 
-// Whatever a program writes into the page, calls end and stay inside of it (the sanitizers watch).
+// Whatever a program writes into the page, calls end and stay inside it (the sanitizers watch).
 TEST_F(BooksTest, AnOverwrittenPageHurtsNobody) {
   std::mt19937_64 random(42);
   auto* const bytes = reinterpret_cast<unsigned char*>(&ledger_);

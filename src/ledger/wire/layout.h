@@ -1,7 +1,8 @@
-// The ledger of a job: memory that the daemon and the shims of the job's processes share. What each field
-// means and who may write it: docs/shim-protocol.md. Plain C layout, the same on every machine of 64 bits.
+// The ledger of a job: memory that the daemon and the shims of the job's processes share.
+// docs/shim-protocol.md says what each field means and who may write it. Plain C layout, the same on every
+// 64-bit machine.
 //
-// The job's programs can write anywhere in it. Nobody follows an index or a count of it unchecked.
+// The job's programs can write anywhere in it. No reader follows an index or a count in it unchecked.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@ inline constexpr std::uint32_t kMagic = 0x4c4d5047;  // "GPML"
 inline constexpr std::uint32_t kVersion = 4;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kSlots = 1024;  // processes of one job at the same time
-// What is counted comes in steps of this size; a count of 32 bits reaches 16 TiB.
+// Counts are in steps of this size; a count of 32 bits reaches 16 TiB.
 inline constexpr std::uint64_t kUnit = 4096;
 inline constexpr std::uint64_t kNoLimit = UINT64_MAX;
 
@@ -25,13 +26,13 @@ enum class RefusedBy : std::uint32_t {
   kDevice = 3    // the GPU had no memory left
 };
 
-// The last allocation on the GPU that a program of the job was refused. It is for people: nothing is decided
-// by it, and the words of two that are refused at once may mix.
+// The last allocation on the GPU that was refused to a program of the job. It is for people: nothing is
+// decided by it, and if two are refused at once their words may mix.
 struct Refusal {
   std::uint64_t number;  // grows with each refusal, written last; 0: there was none
   std::uint64_t bytes;   // asked for
-  std::uint64_t used;    // by the job on this GPU then, with `outside`
-  std::uint64_t limit;   // the hard limit then; kNoLimit: none
+  std::uint64_t used;    // by the job on this GPU at that time, with `outside`
+  std::uint64_t limit;   // the hard limit at that time; kNoLimit: none
   std::uint64_t at;      // CLOCK_MONOTONIC, ns
   std::uint32_t by;      // RefusedBy
   std::uint8_t reserved[4];
@@ -44,9 +45,9 @@ struct Gpu {
   std::uint64_t soft;           // bytes; kNoLimit: none
   std::uint64_t context_bytes;  // what one context costs on this GPU; 0: not known yet
   std::uint64_t outside;        // bytes of the job that the driver shows and no slot counts
-  std::uint64_t room;  // bytes that the job may have for now: beyond it allocations wait; kNoLimit: none
+  std::uint64_t room;  // bytes that the job may have for now: allocations beyond it wait; kNoLimit: none
   std::uint8_t reserved0[8];
-  std::uint64_t total;  // Total: units of all slots, and the change that brought them there
+  std::uint64_t total;  // Total: units of all slots, and the change that made it
   Refusal refusal;
   std::uint8_t reserved1[8];
 };
@@ -57,31 +58,31 @@ struct Holding {
   std::uint64_t intent;  // Intent
 };
 
-// The process has memory on the device that came from another process, as all that was away and came back
-// does. The driver saves it with a checkpoint and then cannot restore it (measured: CUDA_ERROR_NOT_SUPPORTED,
-// and the process is lost), so it has to leave by the shim first.
+// The process has memory on the device that came from another process; all memory that was away and came back
+// is such memory. The driver saves it with a checkpoint and then cannot restore it (measured:
+// CUDA_ERROR_NOT_SUPPORTED, and the process is lost), so the shim has to evict it first.
 inline constexpr std::uint32_t kHoldsImported = 1;
 
-// One process. Only who holds the lock on the slot's byte of the file writes here (slot_lock.h), but for
-// `order` and `order_bytes`, which are the daemon's (orders.h).
+// One process. Only the process that holds the lock on the slot's byte of the file writes here (slot_lock.h),
+// except that the daemon writes `order` and `order_bytes` (orders.h).
 struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: free
-  std::uint32_t flags;       // kHoldsImported
+  std::uint32_t flags;       // bits; kHoldsImported
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMaxGpus];
-  std::uint32_t order;           // a futex word: what to do, and how many orders there were (orders.h)
-  std::uint32_t answered;        // a futex word: the order that was carried out or refused last
-  std::uint32_t stage;           // MemoryStage
-  std::uint32_t error;           // why the last order was not carried out: PackError
-  std::uint64_t evictable;       // bytes on the device now that can leave it
-  std::uint64_t evicted;         // bytes in host memory instead
-  Holding host;                  // host memory that is kept for evicted data
-  std::uint64_t order_bytes;     // the daemon's, with kTake: bytes that are to be away in all, at least
-  std::uint64_t wants;           // bytes that allocations wait for
+  std::uint32_t order;        // a futex word: what to do, and how many orders there were (orders.h)
+  std::uint32_t answered;     // a futex word: the last order that was carried out or refused
+  std::uint32_t stage;        // MemoryStage
+  std::uint32_t error;        // why the last order was not carried out: PackError
+  std::uint64_t evictable;    // bytes on the device now that can leave it
+  std::uint64_t evicted;      // bytes in host memory instead
+  Holding host;               // host memory that holds evicted data
+  std::uint64_t order_bytes;  // the daemon writes it, with kTake: bytes that are to be away in all, at least
+  std::uint64_t wants;        // bytes that allocations wait for
   std::uint64_t activity_since;  // CLOCK_MONOTONIC, ns
   std::uint64_t completed;       // calls that went through the gate; grows while the job is watched
   std::uint32_t activity;        // Activity
-  std::uint32_t home;            // the GPU whose memory can leave, from 1 on; 0: the process sees one alone
+  std::uint32_t home;            // index + 1 of the GPU whose memory can leave; 0: the process sees only one
   std::uint64_t managed;         // bytes of managed memory: the driver moves it
   std::uint8_t reserved1[16];
 };
@@ -89,7 +90,7 @@ struct Slot {
 // How the job's processes take device memory.
 enum class AllocationMode : std::uint32_t {
   kPlain = 0,
-  kEvictable = 1  // so that it can leave the device and come back
+  kEvictable = 1  // can leave the device and come back
 };
 
 struct Ledger {
@@ -99,18 +100,18 @@ struct Ledger {
   std::uint32_t gpus;     // how many of `gpu` are used
   std::uint32_t changes;  // grows when a limit changes
   std::uint32_t backing;  // AllocationMode; written before the first process joins
-  // How long a process that is to leave the GPU waits for its calls and work in flight; 0: kPatience.
+  // How long a process that is to leave the GPU waits for its calls and work in flight; 0: kPatienceMs.
   std::uint32_t patience_ms;
-  std::uint64_t host_budget;  // bytes of host memory that all processes may keep for evicted data; kNoLimit
-  std::uint64_t host_total;   // Total, of what they keep
-  // Above 0 the shims tell what their programs are doing: one that submits nothing for so long is idle.
+  std::uint64_t host_budget;  // bytes of host memory for evicted data of all processes; kNoLimit: no bound
+  std::uint64_t host_total;   // Total of the host memory that they keep
+  // Above 0 the shims tell what their programs do: a program that submits nothing for so long is idle.
   std::uint32_t watched_ms;
-  std::uint32_t offers;            // a futex word; grows when there may be room for who waits for some
+  std::uint32_t offers;  // a futex word; grows when there may be room for allocations that wait for it
   std::uint32_t room_patience_ms;  // how long an allocation waits for room; 0: it does not
   std::uint8_t reserved0[4];
   Gpu gpu[kMaxGpus];
-  // No room comes for so many bytes or more, with all that the process waits for: such an allocation fails
-  // without waiting. 0: there is no such size.
+  // No room will come for an allocation that takes what the process waits for to this many bytes or more: it
+  // fails without waiting. 0: there is no such size.
   std::uint64_t denied;
   std::uint8_t reserved1[4096 - 64 - kMaxGpus * sizeof(Gpu) - 8];
   Slot slot[kSlots];

@@ -1,5 +1,5 @@
-// What a shim and the daemon say to each other: one message each way on a unix seqpacket socket, then both
-// close. docs/shim-protocol.md.
+// The messages between a shim and the daemon: one each way on a unix seqpacket socket, then both close it.
+// docs/shim-protocol.md.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@ inline constexpr std::uint32_t kWelcomeMagic = 0x574d5047;  // "GPMW"
 inline constexpr char kSocketVariable[] = "GPUMAN_SHIM_SOCKET";
 inline constexpr char kJobVariable[] = "GPUMAN_JOB_ID";
 inline constexpr char kKeyVariable[] = "GPUMAN_JOB_KEY";
-// "1": memory of this process may be asked to leave the GPU. Read when the program looks for the driver's
-// functions, before a ledger says the same (AllocationMode): afterwards it is too late to stand before its
-// launches.
+// "1": this process may be asked to take its memory off the GPU. The shim reads it when the program looks up
+// the driver's functions, before a ledger says the same (AllocationMode): later the shim could not intercept
+// its launches any more.
 inline constexpr char kEvictableVariable[] = "GPUMAN_SHIM_EVICTABLE";
-// What plain memory of this process is made of: "vmm": memory that the daemon can move, where it may be asked
-// to leave; "managed": managed memory, which the driver pages; "oversubscribe": that, and more of it than the
-// device has. Else: as "vmm", and where the device has no virtual memory calls as "managed".
+// What plain memory of this process is made of. "vmm": memory that the daemon can move, where it may be asked
+// to leave; "managed": managed memory, which the driver pages; "oversubscribe": the same, and more of it than
+// the device has. Else: as "vmm", or as "managed" where the device has no virtual memory calls.
 inline constexpr char kMemoryVariable[] = "GPUMAN_SHIM_MEMORY";
 inline constexpr char kSocketName[] = "shim.sock";
 
-// From the shim. The daemon knows the process by the socket; what is said here only helps to find its job.
+// From the shim. The daemon knows the process by the socket; these fields only help to find its job.
 struct Hello {
   std::uint32_t magic;
   std::uint32_t version;  // of the ledger that the shim understands
@@ -33,14 +33,14 @@ struct Hello {
 
 enum class Answer : std::uint32_t {
   kJoined = 1,        // two descriptors come with it
-  kNoJob = 2,         // the process is in no job of this daemon: ask no more
-  kOtherVersion = 3,  // this daemon speaks another version: ask no more
+  kNoJob = 2,         // the process is in no job of this daemon: do not ask again
+  kOtherVersion = 3,  // this daemon speaks another version: do not ask again
   kTryLater = 4,      // no slot, or no memory
 };
 
-// From the daemon. With kJoined come two descriptors of the ledger's file, in this order: one to map the
-// ledger through and close, which holds the lock of the slot; one to keep, for reclaiming the slots of
-// others.
+// From the daemon. With kJoined come two descriptors of the ledger's file. The first has the lock of the
+// slot: the process maps the ledger through it and closes it. The process keeps the second, to reclaim the
+// slots of others.
 struct Welcome {
   std::uint32_t magic;
   std::uint32_t version;  // of the ledger

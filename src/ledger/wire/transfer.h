@@ -1,9 +1,9 @@
 // How memory passes between a process and the mover: over a connection that the process makes to the daemon's
-// socket when it was ordered, and that the daemon passes on. docs/shim-protocol.md.
+// socket when it is ordered to, and that the daemon passes on. docs/shim-protocol.md.
 //
 //   out:   hello kOut >   parts (a descriptor of device memory each) >   < replies (host memory)   receipt >
 //   back:  hello kBack >  < parts (the same; without any: wait on)   receipt >
-//   where the driver does not let it in (a process that was moved to another GPU), memory of its own instead:
+//   where the driver does not import it (the process was moved to another GPU), memory of its own instead:
 //          … < parts   own >  < done   parts (its own) >  < done (filled)   receipt >
 //   The mover asks for that at once (`own`, no parts) where it knows that the process was moved.
 //
@@ -23,19 +23,19 @@
 
 namespace gpuman::ledger::wire {
 
-// Of a Hello in place of kHelloMagic.
+// Stand in a Hello in place of kHelloMagic.
 inline constexpr std::uint32_t kOutMagic = 0x4f4d5047;   // "GPMO"
 inline constexpr std::uint32_t kBackMagic = 0x424d5047;  // "GPMB"
-// A notification: nothing follows. What the process has to say stands in its slot.
+// A notification: nothing follows. The process's slot holds what it has to say.
 inline constexpr std::uint32_t kNotifyMagic = 0x444d5047;  // "GPMD"
 
 inline constexpr std::uint32_t kPartsMagic = 0x504d5047;  // "GPMP"
 inline constexpr std::uint32_t kReplyMagic = 0x524d5047;  // "GPMR"
-inline constexpr unsigned kMaxParts = 32;                 // of one message, and descriptors
-inline constexpr unsigned kMaxSegments = 1024;            // of one process's host memory
+inline constexpr unsigned kMaxParts = 32;                 // in one message; also the most descriptors
+inline constexpr unsigned kMaxSegments = 1024;            // in one process's host memory
 
 struct Part {
-  std::uint64_t address;  // where the process has it
+  std::uint64_t address;  // the process's address of it
   std::uint64_t bytes;
 };
 
@@ -43,21 +43,22 @@ struct Part {
 struct Parts {
   std::uint32_t magic;
   std::uint32_t count;
-  std::uint32_t last;  // 1: no more follow
-  // Out: 1 where the process has handed out memory before, which is still away. Back: 1 where the process is
-  // to make memory of its own.
+  std::uint32_t last;  // 1: this is the last message of parts
+  // Out: 1 where the process has handed out memory before that is still away. Back: 1 where the process is to
+  // make its own memory.
   std::uint32_t more;
   std::uint64_t total;  // out: bytes of all parts of this transfer
   Part part[kMaxParts];
 };
 
 // From the mover: `count` descriptors of host memory; without any: it has done its part. From the process:
-// its receipt; with `last` 0: own, it cannot import, and the mover is to fill memory that the process makes.
+// its receipt; with `last` 0 it means own: the process cannot import, and the mover is to fill memory that
+// the process makes.
 struct Reply {
   std::uint32_t magic;
   std::uint32_t count;
   std::uint32_t last;   // 1: no more follow
-  std::uint32_t error;  // PackError (orders.h): it cannot be done, and nothing was
+  std::uint32_t error;  // PackError (orders.h): it cannot be done, and nothing was done
 };
 
 static_assert(sizeof(Part) == 16 && sizeof(Parts) == 24 + kMaxParts * 16 && sizeof(Reply) == 16);
@@ -69,14 +70,14 @@ inline std::int64_t MonotonicMs() {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// When a waiting of so many milliseconds ends, as MonotonicMs tells it; below 0: kNever.
+// When a wait of so many milliseconds ends, in the time of MonotonicMs; below 0: kNever.
 inline constexpr std::int64_t kNever = INT64_MAX;
 inline std::int64_t EndAfter(int milliseconds) {
   return milliseconds < 0 ? kNever : MonotonicMs() + milliseconds;
 }
 
-// Whether one of the events came by then. A program's signals may interrupt it more often than the time is
-// long.
+// Whether one of the events came before `end`. The program's signals may interrupt the wait at shorter
+// intervals than it is long.
 inline bool AwaitEvents(int socket, short events, std::int64_t end) {
   for (;;) {
     const std::int64_t left = end == kNever ? -1 : end - MonotonicMs();
@@ -88,8 +89,8 @@ inline bool AwaitEvents(int socket, short events, std::int64_t end) {
   }
 }
 
-// One message of a seqpacket socket with descriptors (at most kMaxParts). False: the other side is gone, or
-// does not read within the time; below 0: it is waited for without end.
+// Sends one message on a seqpacket socket with descriptors (at most kMaxParts). False: the other side is
+// gone, or does not read within the time; with a time below 0 it waits without end.
 inline bool SendWith(int socket, const void* data, std::size_t size, const int* descriptors, unsigned count,
                      int milliseconds) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxParts * sizeof(int))] = {};
@@ -118,10 +119,9 @@ inline bool SendWith(int socket, const void* data, std::size_t size, const int* 
   }
 }
 
-// The message's size, 0: the other side has closed, below 0: nothing came within the time (which has no end
-// below 0), or an error.
-// `count` is how many descriptors came, close-on-exec; one that did not fit into the table of descriptors is
-// missing.
+// Returns the message's size; 0: the other side has closed; below 0: an error, or nothing came within the
+// time (with a time below 0 it waits without end). `count` is how many descriptors came, close-on-exec; one
+// that did not fit into the table of descriptors is missing.
 inline ssize_t ReceiveWith(int socket, void* data, std::size_t size, int* descriptors, unsigned& count,
                            int milliseconds) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxParts * sizeof(int))];

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kWaitMs = 50;
 
-// The other side does what is waited for, but only after so many signals; the second is far later than who
-// gives up in time.
+// The other side acts, but only after so many signals. kLate is far more than come before a wait that ends in
+// time.
 constexpr int kSoon = 10, kLate = 20'000;
 volatile sig_atomic_t signals = 0;
 int patience = kLate, other = -1;
@@ -31,7 +31,7 @@ void OnAlarm(int) {
   errno = before;
 }
 
-// Two ends, and a timer of the program's that interrupts each wait after a millisecond.
+// Two ends of a connection, and a timer that interrupts each wait after a millisecond.
 class AProgramWithATimer : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,6 +1,6 @@
-// Words of a ledger, which others may write at any moment: each is read or written as a whole, and once. What
-// is read is kept in a variable of its own and checked there; what was checked on the page is another value
-// when it is read again.
+// Words of a ledger, which others may write at any moment: each is read or written as a whole, and once. The
+// reader keeps the value in a variable of its own and checks it there; read again from the page, it may be
+// another value than the one checked.
 #pragma once
 
 #include "ledger/wire/layout.h"
