@@ -150,7 +150,7 @@ TEST_F(AttachedJobs, AreEndedByAskingAndByForceWhatDoesNotHear) {
   const auto removed = Removed(*id);  // its root waits for its processes, and ends
   ASSERT_TRUE(removed) << removed.error().message;
   EXPECT_EQ(removed->state, JobState::kKilled);
-  EXPECT_FALSE(ChildLives());
+  EXPECT_TRUE(Until([&] { return !ChildLives(); })) << "it has its SIGKILL, and ends soon";
 }
 
 TEST_F(AttachedJobs, ThatTheGuardEndsHaveItsReason) {
@@ -173,8 +173,7 @@ TEST_F(AttachedJobs, AreOverWhenTheyAreEndedThoughTheirRootGoesOn) {
   const auto root = Root("exec sleep 1000");  // below this process
   const auto removed = Removed(*id);
   ASSERT_TRUE(removed) << removed.error().message;
-  EXPECT_FALSE(ChildLives());
-  EXPECT_FALSE(base::IsAlive(root));
+  EXPECT_TRUE(Until([&] { return !ChildLives() && !base::IsAlive(root); })) << "they have their SIGKILL";
 }
 
 TEST_F(AttachedJobs, LeaveNothingBehindThatHasTheirKey) {
@@ -187,8 +186,10 @@ TEST_F(AttachedJobs, LeaveNothingBehindThatHasTheirKey) {
   ASSERT_TRUE(Until([&] { return !base::ReadFile(stray).value_or("").empty(); }));
   EndRoot();
   ASSERT_TRUE(Ends(job.id));
-  const auto left = table.Find(std::atoi(base::ReadFile(stray)->c_str()));
-  EXPECT_TRUE(!left || left->state == 'Z');
+  EXPECT_TRUE(Until([&] {
+    const auto left = table.Find(std::atoi(base::ReadFile(stray)->c_str()));
+    return !left || left->state == 'Z';
+  }));
 }
 
 TEST_F(AttachedJobs, AreLetGoAndNotStartedAgain) {

@@ -45,6 +45,7 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
   }
 
   void TearDown() override {
+    if (!manager) return;  // SetUp failed
     // A job that is just being started would be left alone.
     const auto starting = [](const Job* job) { return !IsEnded(*job) && !IsWaiting(*job) && !job->keeper; };
     (void)Until([&] {

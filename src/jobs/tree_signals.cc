@@ -41,13 +41,15 @@ std::set<pid_t> FirstPidsOf(const std::filesystem::path& cgroup) {
 
 }  // namespace
 
-// One order that is being carried out. The thread owns it, but for `sent`, which the thread's mutex guards.
+// One order that is being carried out. The thread owns it, but for `sent`.
 struct TreeSignals::Walk {
   Walk(JobId whose, SignalOrder what) : job(whose), order(std::move(what)) {}
   JobId job;
   SignalOrder order;
   std::set<pid_t> counted{};  // had cgroup.kill, and are counted
-  SignalSent sent{};
+  // Held for as long as signals are sent and counted: a process may end, and the loop learn of it, in between.
+  std::mutex step;
+  SignalSent sent{};  // guarded by `step`
   keeper::Killing killing{};
   std::optional<std::chrono::steady_clock::time_point> began{};
 };
@@ -79,8 +81,8 @@ struct TreeSignals::Thread {
   }
 
   // Without a time, the job had no process left: it counts as ended now.
-  SignalSent SentOf(const Walk& walk) {
-    const std::lock_guard lock(mutex);
+  SignalSent SentOf(Walk& walk) {
+    const std::lock_guard lock(walk.step);
     return walk.sent.at == base::MonoTime{} ? SignalSent{walk.sent.processes, clock.Mono()} : walk.sent;
   }
 
@@ -139,11 +141,10 @@ struct TreeSignals::Thread {
 
   // True: there is nothing more to do.
   bool Step(Walk& walk, const std::vector<ProcessInfo>& members) {
+    const std::lock_guard lock(walk.step);
     if (!walk.began) walk.began = std::chrono::steady_clock::now();
     if (walk.order.signal != SIGKILL) {
-      const std::size_t reached = keeper::SignalAll(members, walk.order.signal);
-      const std::lock_guard lock(mutex);
-      walk.sent = {reached, clock.Mono()};
+      walk.sent = {keeper::SignalAll(members, walk.order.signal), clock.Mono()};
       return true;
     }
     const std::size_t before = walk.killing.killed();
@@ -152,7 +153,6 @@ struct TreeSignals::Thread {
       const auto uncounted = std::count_if(members.begin(), members.end(), [&](const ProcessInfo& process) {
         return walk.counted.insert(process.id.pid).second;
       });
-      const std::lock_guard lock(mutex);
       walk.sent = {walk.sent.processes + static_cast<std::size_t>(uncounted), clock.Mono()};
     }
     return complete || std::chrono::steady_clock::now() >= *walk.began + keeper::kKillPatience;
@@ -161,7 +161,7 @@ struct TreeSignals::Thread {
   const base::ProcessTable& table;
   const base::Clock& clock;
   const std::function<void(JobId)> finished;
-  std::mutex mutex;  // guards what follows, and Walk::sent
+  std::mutex mutex;  // guards what follows
   std::condition_variable more;
   std::vector<WalkPtr> added;
   bool ending = false;
