@@ -75,6 +75,8 @@ std::optional<CgroupMount> FindCgroup2Mount(std::string_view mountinfo) {
     CgroupMount mount;
     mount.root = Unescape(NextWord(line));
     mount.mount_point = Unescape(NextWord(line));
+    // A tree that was mounted outside this cgroup namespace shows nothing of it.
+    if (mount.root.string().starts_with("/..")) continue;
     return mount;
   }
   return std::nullopt;

@@ -12,6 +12,7 @@ Usage: share_kill_test.py [KILLS] [SEED]    (GPUMAN_BUILD_DIR names the build tr
 """
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -100,8 +101,11 @@ class Shared:
         return until(f"job {number} is not starting", lambda: (job := self.job(number))["state"] != "starting" and job)
 
     def movers(self):
-        lists = pathlib.Path(f"/proc/{self.m.daemon.pid}/task").glob("*/children")
-        return [int(pid) for children in lists for pid in children.read_text().split() if name_of(pid) == "gpuman-mover"]
+        movers = []
+        for children in pathlib.Path(f"/proc/{self.m.daemon.pid}/task").glob("*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+                movers += [int(pid) for pid in children.read_text().split() if name_of(pid) == "gpuman-mover"]
+        return movers
 
     def kill_one(self):
         time.sleep(self.random.uniform(0, 0.15))

