@@ -84,7 +84,8 @@ class Session:
         return done or {"seconds": float("nan"), "iterations": 0, "time": 0}
 
     def gpu(self):
-        nothing = {"index": self.o.gpu, "hand_overs": 0, "moved_out": 0, "moved_in": 0, "moving": 0, "jobs": [], "moving_share": 0}
+        nothing = {"index": self.o.gpu, "hand_overs": 0, "moved_out": 0, "moved_in": 0, "moving": 0, "jobs": [], "moving_share": 0,
+                   "handing_over": False}
         return next((gpu for gpu in self.m.api("GET", "/v1/share")["gpus"] if gpu["index"] == self.o.gpu), nothing)
 
     def pace(self, size):
