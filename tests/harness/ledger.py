@@ -6,6 +6,7 @@ tests/shim, tests/gpu and bench use it. Standard library only; works on the driv
 import ctypes
 import os
 import subprocess
+import time
 
 from machine import build_dir
 
@@ -22,10 +23,11 @@ def preloaded(socket, library=None, environment=None):
 
 
 class Ledger:
-    """One job's ledger, served until stop(); each question is a call: ledger("used", uuid)."""
+    """One job's ledger, served until stop(); each question is a call: ledger("used", uuid). `around`: a command in front
+    of the server's."""
 
-    def __init__(self, socket, *options):
-        self.process = subprocess.Popen([str(build_dir() / "tests/ledger_server"), str(socket), *map(str, options)],
+    def __init__(self, socket, *options, around=()):
+        self.process = subprocess.Popen([*around, str(build_dir() / "tests/ledger_server"), str(socket), *map(str, options)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline() != "ready\n":
             raise RuntimeError("the ledger server did not start")
@@ -34,6 +36,15 @@ class Ledger:
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
+
+    def until_given_back(self, uuid):
+        """Waits until no process of the job holds memory. The kernel may drop the lock on the slot of a process that has
+        ended, and was waited for, some milliseconds later."""
+        end = time.monotonic() + 60
+        while (held := (self("reclaim"), self("used", uuid), self("host"))[1:]) != ("0", "0"):
+            if time.monotonic() > end:
+                raise AssertionError(f"after a minute the job still holds {held[0]} on the GPU, {held[1]} of the host")
+            time.sleep(0.002)
 
     def __enter__(self):
         return self

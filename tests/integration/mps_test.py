@@ -206,6 +206,7 @@ class MpsTest(MpsCase):
     def test_a_server_that_dies_is_told_and_the_next_client_starts_another(self):
         self.order("start", gpus=["0"])
         job = self.client("one")
+        until("it has its memory", lambda: self.log(job))
         server = self.gpu()["servers"][0]["pid"]
         os.kill(server, signal.SIGKILL)
         self.told("mps_server_died")

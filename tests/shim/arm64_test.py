@@ -105,8 +105,7 @@ class Arm64(unittest.TestCase):
                                                 "status": [0, 2, 0], "free": GIB - 64 * MIB, "left": GIB, "total": GIB,
                                                 "errno": 77})
                 self.assertEqual(served("joined"), "2")
-                served("reclaim")
-                self.assertEqual(served("used", uuid), "0")
+                served.until_given_back(uuid)
 
 
 if __name__ == "__main__":

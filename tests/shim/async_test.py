@@ -37,8 +37,7 @@ class StreamOrderedMemory(AsyncCase):
             self.assertEqual(answer["counters"][0], one["evictable"])
         self.assertEqual(self.finish(process),
                          {"freed": [0] * 4, "waited": 0, "used": 0, "trimmed": 0, "reserved": 0})
-        ledger("reclaim")
-        self.assertEqual((ledger("used", self.uuid), ledger("host")), ("0", "0"))
+        ledger.until_given_back(self.uuid)
 
     def test_leaves_in_parts(self):
         ledger = self.sharing()
@@ -55,8 +54,7 @@ class StreamOrderedMemory(AsyncCase):
         without = self.probe("answers", preload=False)
         ledger = self.evictable()
         self.assertEqual(self.probe("answers"), without)
-        ledger("reclaim")
-        self.assertEqual(ledger("used", self.uuid), "0")
+        ledger.until_given_back(self.uuid)
 
     def test_is_used_again_in_the_order_of_its_stream_alone(self):
         self.evictable()

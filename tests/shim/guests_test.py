@@ -197,8 +197,7 @@ class Runtimes(Guests):
                 told = self.probe("multiprocess", method)
                 self.assertEqual(told, {"statuses": [[0, 2]] * 3, "exits": [0] * 3})
                 self.assertEqual(ledger("joined"), "3")
-                ledger("reclaim")
-                self.assertEqual(ledger("used", self.uuid), "0")
+                ledger.until_given_back(self.uuid)
                 ledger.stop()
                 os.unlink(self.socket)
 
@@ -241,8 +240,8 @@ class OddPrograms(Guests):
     def test_one_that_closes_all_descriptors_keeps_its_limit_and_its_own_files(self):
         ledger = self.serve()
         self.assertEqual(self.odd(BUILD / "tests/odd_program", "closefrom"), {"status": 0, "beyond": 2, "good": True})
-        ledger("reclaim")
-        self.assertEqual((ledger("used", self.uuid), ledger("intact")), ("0", "yes"))
+        ledger.until_given_back(self.uuid)
+        self.assertEqual(ledger("intact"), "yes")
 
     def test_one_that_closes_the_driver_and_opens_it_again(self):
         ledger = self.serve()
@@ -252,8 +251,7 @@ class OddPrograms(Guests):
     def test_one_that_uses_cuda_before_main_and_after_it(self):
         ledger = self.serve()
         self.assertEqual(self.odd(BUILD / "tests/early_program"), {"ready": True, "status": 0, "beyond": 2, "freed": 0})
-        ledger("reclaim")
-        self.assertEqual(ledger("used", self.uuid), "0")
+        ledger.until_given_back(self.uuid)
 
     def test_any_may_be_bound_at_once_or_lie_where_the_linker_was_told(self):
         ledger = self.serve()
@@ -263,8 +261,7 @@ class OddPrograms(Guests):
                 continue  # a container may forbid the second
             with self.subTest(words[0]):
                 self.assertEqual(self.odd(*words, *self.probe_command("told")), told)
-        ledger("reclaim")
-        self.assertEqual(ledger("used", self.uuid), "0")
+        ledger.until_given_back(self.uuid)
 
     def test_what_a_deeply_bound_library_takes_is_not_seen_here(self):
         """The guard sees it: tests/integration/second_line_test.py."""

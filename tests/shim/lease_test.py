@@ -83,7 +83,7 @@ class Holding(LeaseCase):
             self.hold(ledger, pid)
             self.run_again(ledger, pid)
             self.finish(process)
-            ledger("reclaim")
+            ledger.until_given_back(self.uuid)
 
     def test_holds_those_that_join_a_job_that_is_held(self):
         ledger = self.sharing()

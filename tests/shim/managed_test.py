@@ -44,8 +44,7 @@ class ManagedCase(ShimCase):
             counts.append(json.loads(ledger("stages"))[0])
         process.stdin.close()
         self.assertEqual(process.wait(), 0)
-        ledger("reclaim")
-        self.assertEqual(ledger("used", self.uuid), "0")
+        ledger.until_given_back(self.uuid)
         return said, counts
 
 
@@ -64,8 +63,7 @@ class Oversubscribed(ManagedCase):
         status, events = self.run_verified(24 * MIB)
         self.assertEqual(status, 3, events[-3:])
         self.assertEqual(total(events), 12 * MIB)
-        ledger("reclaim")
-        self.assertEqual(ledger("used", self.uuid), "0")
+        ledger.until_given_back(self.uuid)
 
     def test_it_is_told_its_limit_also_where_that_is_more_than_the_device(self):
         limit = CONTEXT + 600 * MIB

@@ -56,8 +56,7 @@ class ThousandProcesses(unittest.TestCase):
                 os.close(descriptor)
             self.assertEqual({process.wait() for process in processes}, {0})
             os.close(said)
-            served("reclaim")
-            self.assertEqual(served("used", uuid), "0")
+            served.until_given_back(uuid)
             self.assertEqual(served("intact"), "yes")
 
 

@@ -25,8 +25,7 @@ class OwnCase(LeaseCase):
         return away
 
     def assert_empty(self, ledger):
-        ledger("reclaim")
-        self.assertEqual((ledger("used", self.uuid), ledger("host")), ("0", "0"))
+        ledger.until_given_back(self.uuid)
 
 
 class ExpandableSegments(OwnCase):

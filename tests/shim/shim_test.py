@@ -21,31 +21,15 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "harness"))
+from ledger import Ledger  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", HERE.parents[1] / "build" / "release"))
 SIM, LOAD = str(BUILD / "bin/gpuman-sim"), str(BUILD / "bin/gpuman-load")
-SHIM, SERVER = str(BUILD / "lib/libgpuman.so"), str(BUILD / "tests/ledger_server")
+SHIM = str(BUILD / "lib/libgpuman.so")
 MIB, GIB = 1 << 20, 1 << 30
 CONTEXT = 518 * MIB  # of the simulated H200
 ON_DEVICE = os.environ.get("GPUMAN_TEST_ON_DEVICE") == "1"  # use the machine's own driver instead, for async and ipc
-
-
-class Ledger:
-    """A ledger server; each question is a call: ledger("used", uuid)."""
-
-    def __init__(self, socket, *options, around=()):
-        self.process = subprocess.Popen([*around, SERVER, socket, *map(str, options)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-    def __call__(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
-
-    def stop(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
 
 
 class ShimCase(unittest.TestCase):
