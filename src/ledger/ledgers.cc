@@ -235,6 +235,13 @@ std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, 
   return held - base::Bytes{wire::Load(slot.evicted)};
 }
 
+bool Ledgers::IsMoving(JobId job, base::ProcessId process, std::string_view uuid) const {
+  const auto at = AccountOf(job, process, uuid);
+  if (!at) return false;
+  const auto stage = static_cast<wire::MemoryStage>(wire::Load(at->ledger->slot[at->slot].stage));
+  return stage == wire::MemoryStage::kEvicting || stage == wire::MemoryStage::kRestoring;
+}
+
 unsigned Ledgers::Reclaim(JobId job) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return 0;

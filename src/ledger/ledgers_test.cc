@@ -296,6 +296,9 @@ TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
   EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kSecond)->count, 65536u - 4096);
   slot.home = 17;
   EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).home, "");
+  EXPECT_FALSE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
+  slot.stage = static_cast<std::uint32_t>(wire::MemoryStage::kRestoring);
+  EXPECT_TRUE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
 }
 
 TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {

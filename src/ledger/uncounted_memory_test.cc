@@ -32,6 +32,20 @@ TEST(UncountedMemory, OneSampleInTheMiddleOfAnAllocationChangesNothing) {
   EXPECT_EQ(uncounted.Observe({Of(1, 1118, 100)}), MiB(518)) << "freed since the driver was asked";
 }
 
+TEST(UncountedMemory, StaysAsItWasWhileMemoryMoves) {
+  UncountedMemory uncounted;
+  const auto moving = [](std::uint64_t shown, std::uint64_t counted) {
+    auto sample = Of(1, shown, counted);
+    sample.moving = true;
+    return sample;
+  };
+  for (int i = 0; i < 5; ++i) uncounted.Observe({Of(1, 618, 100)});
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(uncounted.Observe({moving(530, 100)}), MiB(518)) << "on its way out";
+  EXPECT_EQ(uncounted.Observe({Of(1, 518, 0)}), MiB(518)) << "out";
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(uncounted.Observe({moving(616, 0)}), MiB(518)) << "on its way back";
+  EXPECT_EQ(uncounted.context(), MiB(518));
+}
+
 TEST(UncountedMemory, IsNeverLessThanNothing) {
   UncountedMemory uncounted;
   EXPECT_EQ(uncounted.Observe({Of(1, 10, 600)}), MiB(0)) << "managed memory that the driver does not show";
