@@ -12,6 +12,7 @@
 #include "api/json_share.h"
 #include "api/json_types.h"
 #include "base/json_number.h"
+#include "base/utf8.h"
 
 namespace gpuman::api {
 
@@ -200,7 +201,7 @@ Json ToJson(const base::Error& error) {
 }
 
 base::Result<Json> ParseJson(std::string_view text) {
-  if (!IsUtf8(text)) return base::Fail(base::ErrorCode::kInvalidArgument, "the text is not UTF-8");
+  if (!base::IsUtf8(text)) return base::Fail(base::ErrorCode::kInvalidArgument, "the text is not UTF-8");
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::exception& error) {
@@ -290,27 +291,6 @@ base::Error ErrorOfAnswer(int http_status, std::string_view body) {
     if (HttpStatusOf(code) == http_status)
       return {code, fmt::format("the daemon answered with HTTP status {}", http_status), {}};
   return {kInternal, fmt::format("the daemon answered with HTTP status {}", http_status), {}};
-}
-
-// Refuses overlong forms, surrogates and values above U+10FFFF (RFC 3629).
-bool IsUtf8(std::string_view text) {
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const auto lead = static_cast<unsigned char>(text[i++]);
-    if (lead < 0x80) continue;
-    const int more = lead >= 0xC2 && lead <= 0xDF   ? 1
-                     : lead >= 0xE0 && lead <= 0xEF ? 2
-                     : lead >= 0xF0 && lead <= 0xF4 ? 3
-                                                    : 0;
-    if (more == 0 || text.size() - i < static_cast<std::size_t>(more)) return false;
-    const auto second = static_cast<unsigned char>(text[i]);
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
-      return false;
-    for (int k = 0; k < more; ++k, ++i)
-      if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
-  }
-  return true;
 }
 
 }  // namespace gpuman::api

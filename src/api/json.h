@@ -75,6 +75,4 @@ std::string Encode(const T& value);
 int HttpStatusOf(base::ErrorCode code);
 base::Error ErrorOfAnswer(int http_status, std::string_view body);
 
-bool IsUtf8(std::string_view text);
-
 }  // namespace gpuman::api

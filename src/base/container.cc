@@ -7,18 +7,14 @@
 #include <array>
 #include <vector>
 
+#include "base/cgroup.h"
 #include "base/file.h"
+#include "base/text.h"
 
 namespace gpuman::base {
 namespace {
 
 constexpr std::size_t kIdDigits = 64;
-
-std::string_view TakeUntil(std::string_view& text, char end) {
-  const auto part = text.substr(0, text.find(end));
-  text.remove_prefix(std::min(text.size(), part.size() + 1));
-  return part;
-}
 
 bool IsHex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
@@ -114,22 +110,24 @@ std::optional<ContainerCgroup> ParseContainerCgroup(std::string_view text) {
 }
 
 std::optional<std::string> CgroupMountPoint(std::string_view mountinfo, std::string_view controllers) {
+  if (controllers.empty()) {
+    const auto mount = FindCgroup2Mount(mountinfo);
+    return mount && mount->root == "/" ? std::optional(mount->mount_point.string()) : std::nullopt;
+  }
   while (!mountinfo.empty()) {
     auto line = TakeUntil(mountinfo, '\n');
     const auto separator = line.find(" - ");
     if (separator == std::string_view::npos) continue;
     auto rest = line.substr(separator + 3);
-    const auto type = TakeUntil(rest, ' ');
-    if (type != (controllers.empty() ? "cgroup2" : "cgroup")) continue;
+    if (TakeUntil(rest, ' ') != "cgroup") continue;
     (void)TakeUntil(rest, ' ');  // the source
     for (int field = 0; field < 3; ++field) (void)TakeUntil(line, ' ');
     const auto root = TakeUntil(line, ' ');
     const auto point = TakeUntil(line, ' ');
-    if (root != "/") continue;
-    if (controllers.empty()) return std::string(point);
     // "rw,cpu,cpuacct"
     const auto options = "," + std::string(TakeUntil(rest, ' ')) + ",";
-    if (options.find("," + std::string(controllers) + ",") != std::string::npos) return std::string(point);
+    if (root == "/" && options.find("," + std::string(controllers) + ",") != std::string::npos)
+      return std::string(point);
   }
   return std::nullopt;
 }

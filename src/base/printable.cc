@@ -4,35 +4,10 @@
 #include <array>
 #include <cstddef>
 
+#include "base/utf8.h"
+
 namespace gpuman::base {
 namespace {
-
-bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-struct Character {
-  char32_t code = 0;
-  std::size_t length = 0;  // in bytes; 0: there is none
-};
-
-// The character at `at`. An overlong form and half of a UTF-16 surrogate pair count as no character:
-// terminals differ in how they treat them.
-Character CharacterAt(std::string_view text, std::size_t at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
-                             : lead >= 0xE0 && lead < 0xF0 ? 3
-                             : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                           : 0;
-  if (length == 0 || at + length > text.size()) return {};
-  char32_t code = lead & (0x7Fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!IsContinuation(text[at + i])) return {};
-    code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3Fu);
-  }
-  constexpr std::array<char32_t, 5> kMin{0, 0, 0x80, 0x800, 0x10000};
-  if (code < kMin[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
-  return {code, length};
-}
 
 struct Range {
   char32_t first, last;
@@ -69,7 +44,7 @@ std::string WithInstead(
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
-    const auto character = CharacterAt(text, at);
+    const auto character = Utf8CharacterAt(text, at);
     const std::size_t length = std::max<std::size_t>(character.length, 1);
     const auto as_is = text.substr(at, length);
     if (character.length == 0)

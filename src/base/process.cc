@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <sstream>
 
+#include "base/cgroup.h"
 #include "base/file.h"
 
 namespace gpuman::base {
@@ -36,27 +36,6 @@ std::vector<std::string> SplitAtNul(const std::string& data) {
     begin = end + 1;
   }
   return parts;
-}
-
-// The path of the "0::/path" line of /proc/PID/cgroup.
-std::optional<std::filesystem::path> UnifiedPath(const std::string& groups) {
-  const auto at = groups.starts_with("0::") ? 0 : groups.find("\n0::");
-  if (at == std::string::npos) return std::nullopt;
-  const auto begin = groups.find('/', at);
-  if (begin == std::string::npos) return std::nullopt;
-  return std::filesystem::path(groups.substr(begin, groups.find('\n', begin) - begin));
-}
-
-// Where the cgroup v2 tree is mounted: a line "ID PARENT DEV ROOT POINT … - cgroup2 …" with the root "/".
-std::optional<std::filesystem::path> UnifiedMount(const std::string& mounts) {
-  std::istringstream lines(mounts);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find(" - cgroup2 ") == std::string::npos) continue;
-    std::istringstream fields(line);
-    std::string id, parent, device, root, point;
-    if (fields >> id >> parent >> device >> root >> point && root == "/") return point;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -137,10 +116,9 @@ std::optional<std::filesystem::path> ProcFs::Cgroup(pid_t pid) const {
   const auto groups = ReadFile(root_ / std::to_string(pid) / "cgroup");
   const auto mounts = ReadFile(root_ / "self" / "mountinfo");
   if (!groups || !mounts) return std::nullopt;
-  const auto path = UnifiedPath(*groups);
-  const auto mount = UnifiedMount(*mounts);
-  if (!path || !mount) return std::nullopt;
-  return *mount / path->relative_path();
+  const auto path = Cgroup2Path(*groups);
+  const auto mount = FindCgroup2Mount(*mounts);
+  return path && mount ? CgroupDirectory(*mount, *path) : std::nullopt;
 }
 
 std::optional<ProcessId> IdentityOf(pid_t pid) {

@@ -5,12 +5,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <string>
 
 #include "base/closer.h"
 
 namespace gpuman::base {
+
+void ResetSignals() {
+  constexpr std::size_t kKernelSetSize = 8;
+  const std::array<unsigned long, 8> defaults{};  // handler SIG_DFL, no flags, empty mask
+  for (int signal = 1; signal <= 64; ++signal)
+    ::syscall(SYS_rt_sigaction, signal, defaults.data(), nullptr, kKernelSetSize);
+}
 
 Result<Fd> WatchChild(pid_t child) {
   Fd watch(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));

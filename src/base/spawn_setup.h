@@ -10,6 +10,10 @@
 
 namespace gpuman::base {
 
+// Gives each signal of this process its default handling. System calls alone: also for a child that shares
+// its parent's memory, and for the signals that the C library keeps for itself.
+void ResetSignals();
+
 // A descriptor of this process's child that becomes readable when the child has ended. If none can be had,
 // nobody would notice the child's end: then this function kills the child and waits for it.
 Result<Fd> WatchChild(pid_t child);

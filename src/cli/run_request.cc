@@ -10,6 +10,7 @@
 
 #include "api/json.h"
 #include "base/nearest.h"
+#include "base/utf8.h"
 #include "cli/command_line.h"
 #include "cli/percentage.h"
 
@@ -35,7 +36,7 @@ base::Result<std::vector<std::string>> CommandToRun(const RunOptions& options,
 }
 
 base::Result<> RequireUtf8(std::string_view what, std::string_view text) {
-  if (api::IsUtf8(text)) return {};
+  if (base::IsUtf8(text)) return {};
   return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{} is not UTF-8", what),
                     "put it into a script and run the script");
 }
@@ -214,7 +215,7 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
   for (const auto& entry : origin.environment) {
     const auto equals = entry.find('=');
     if (equals == 0 || equals == std::string::npos) continue;  // not a variable; some programs leave these
-    if (api::IsUtf8(entry))
+    if (base::IsUtf8(entry))
       request.environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
     else
       made.left_out.push_back(entry.substr(0, equals));

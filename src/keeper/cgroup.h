@@ -6,28 +6,12 @@
 #include <sys/types.h>
 
 #include <filesystem>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 
 namespace gpuman::keeper {
-
-struct CgroupMount {
-  std::filesystem::path mount_point;
-  std::filesystem::path root;  // root of the tree as seen at the mount point; not "/" inside some containers
-  friend bool operator==(const CgroupMount&, const CgroupMount&) = default;
-};
-
-// The first cgroup2 line of a mountinfo text. Pure.
-std::optional<CgroupMount> FindCgroup2Mount(std::string_view mountinfo);
-// The path after "0::" of a /proc/PID/cgroup text. Pure.
-std::optional<std::filesystem::path> Cgroup2Path(std::string_view proc_cgroup);
-// The directory of the cgroup `path`; nullopt when it lies outside the mounted part. Pure.
-std::optional<std::filesystem::path> CgroupDirectory(const CgroupMount& mount,
-                                                     const std::filesystem::path& path);
 
 // The directory of this process's own cgroup; kNotSupported without cgroup v2.
 base::Result<std::filesystem::path> OwnCgroupDirectory();

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "keeper/cgroup.h"
+#include "base/cgroup.h"
 #include "keeper/journal.h"
 #include "keeper/protocol.h"
 #include "keeper/spec.h"
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto settings = ParseSettings(text);
       settings && ParseSettings(SerializeSettings(*settings)) != *settings)
     std::abort();
-  (void)FindCgroup2Mount(text);
-  (void)Cgroup2Path(text);
+  (void)base::FindCgroup2Mount(text);
+  (void)base::Cgroup2Path(text);
   return 0;
 }

@@ -2,25 +2,12 @@
 
 #include <array>
 
+#include "base/utf8.h"
+
 namespace gpuman::keeper {
 namespace {
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
-
-// Length of the well-formed UTF-8 sequence at the front, 0 when there is none (Unicode 15, table 3-7).
-std::size_t SequenceLength(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  if (at(1) < low || at(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i)
-    if (at(i) < 0x80 || at(i) > 0xBF) return 0;
-  return length;
-}
 
 bool DecodeHex(std::string_view hex, std::string& out) {
   if (hex.size() % 2 != 0) return false;
@@ -36,17 +23,8 @@ bool DecodeHex(std::string_view hex, std::string& out) {
 
 }  // namespace
 
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = SequenceLength(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 Json ToJson(std::string_view bytes) {
-  if (IsUtf8(bytes)) return Json(std::string(bytes));
+  if (base::IsUtf8(bytes)) return Json(std::string(bytes));
   std::string hex;
   for (const char c : bytes) {
     hex += kHexDigits[static_cast<unsigned char>(c) >> 4];

@@ -22,8 +22,6 @@ namespace gpuman::keeper {
 
 using Json = nlohmann::json;
 
-bool IsUtf8(std::string_view text);
-
 Json ToJson(std::string_view bytes);
 inline Json ToJson(const std::string& bytes) { return ToJson(std::string_view(bytes)); }
 inline Json ToJson(const std::filesystem::path& path) { return ToJson(path.native()); }

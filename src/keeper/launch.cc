@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "base/file.h"
+#include "base/spawn_setup.h"
 #include "keeper/credentials.h"
 #include "keeper/journal_writer.h"
 
@@ -48,7 +48,7 @@ class Child {
 
  private:
   SetupResult SetUp() {
-    ResetSignals();
+    base::ResetSignals();
     if (auto tied = TieToKeeper(); !tied) return tied;
     ::setsid();
     if (!request_.cgroup.empty())
@@ -65,14 +65,6 @@ class Child {
     if (auto tied = TieToKeeper(); !tied) return tied;
     if (auto entered = EnterDirectory(request_.spec); !entered) return entered;
     return OpenFiles();
-  }
-
-  // Uses the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
-  static void ResetSignals() {
-    constexpr std::size_t kKernelSetSize = 8;
-    const std::array<unsigned long, 8> kDefault{};  // handler SIG_DFL, no flags, empty mask
-    for (int signal = 1; signal <= 64; ++signal)
-      ::syscall(SYS_rt_sigaction, signal, kDefault.data(), nullptr, kKernelSetSize);
   }
 
   // SIGKILL when the keeper dies: no run goes on without a process that learns how it ended.

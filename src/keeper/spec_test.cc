@@ -116,14 +116,5 @@ TEST(MergedEnvironment, LetsTheExtraEntriesWin) {
   EXPECT_THAT(MergedEnvironment(spec), ElementsAre("A=3", "B=4", "C=5"));
 }
 
-TEST(IsUtf8, TellsWellFormedFromIllFormed) {
-  for (const char* good : {"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf"})
-    EXPECT_TRUE(IsUtf8(good)) << good;
-  // A lone continuation, overlong forms, surrogates, beyond U+10FFFF, cut short.
-  for (const char* bad : {"\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
-                          "\xf0\x9f\x98", "\xc3", "\xff"})
-    EXPECT_FALSE(IsUtf8(bad));
-}
-
 }  // namespace
 }  // namespace gpuman::keeper

@@ -2,32 +2,14 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace gpuman::metrics {
-namespace {
-
-// The length in bytes of the well-formed UTF-8 sequence at the beginning of `text` (Unicode, table 3-7); 0:
-// there is none.
-std::size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (byte(1) < least || byte(1) > most) return 0;
-  for (std::size_t i = 2; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  return length;
-}
-
-}  // namespace
-
 std::string Escape(std::string_view value) {
   std::string escaped;
   escaped.reserve(value.size());
   while (!value.empty()) {
-    const auto length = SequenceLength(value);
+    const auto length = base::Utf8CharacterAt(value, 0).length;
     const auto piece = value.substr(0, std::max<std::size_t>(length, 1));
     if (length == 0)
       escaped += '?';

@@ -4,11 +4,11 @@
 #include <grp.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+
+#include "base/spawn_setup.h"
 
 namespace gpuman::mover {
 
@@ -18,12 +18,8 @@ using suspend::MoverUser;
 
 void KeepOthersOut() { ::prctl(PR_SET_DUMPABLE, 0); }
 
-// Uses the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
 void ResetSignals() {
-  constexpr std::size_t kKernelSetSize = 8;
-  const std::array<unsigned long, 8> defaults{};  // handler SIG_DFL, no flags, empty mask
-  for (int signal = 1; signal <= 64; ++signal)
-    ::syscall(SYS_rt_sigaction, signal, defaults.data(), nullptr, kKernelSetSize);
+  base::ResetSignals();
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/hash.h"
+
 namespace gpuman::mover {
 namespace {
 
@@ -13,13 +15,6 @@ using base::Result;
 constexpr std::uint32_t kMagic = 0x474d5047;    // "GPMG"
 constexpr std::uint64_t kMaxEntries = 1 << 20;  // pieces, or segments
 constexpr std::size_t kUuid = 48;
-
-// FNV-1a: it notices a page that was half written, not one that somebody forged.
-std::uint64_t Checksum(std::string_view text) {
-  std::uint64_t sum = 0xcbf29ce484222325;
-  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return sum;
-}
 
 struct Fixed {
   std::uint32_t magic, pid;
@@ -90,7 +85,7 @@ std::string SerializeLayout(const Layout& layout) {
   fixed.start_time = layout.process.start_time;
   fixed.pieces = layout.pieces.size();
   fixed.segments = layout.segments.size();
-  fixed.checksum = Checksum(lists);
+  fixed.checksum = base::Fnv1a(lists);
   layout.gpu.copy(fixed.gpu, kUuid - 1);
   std::string text;
   Append(text, fixed);
@@ -105,7 +100,7 @@ Result<Layout> ParseLayout(std::string_view text) {
   text.remove_prefix(sizeof fixed);
   if (fixed.magic != kMagic || fixed.pieces > kMaxEntries || fixed.segments > kMaxEntries ||
       text.size() != fixed.pieces * sizeof(Piece) + fixed.segments * sizeof(SegmentName) ||
-      Checksum(text) != fixed.checksum)
+      base::Fnv1a(text) != fixed.checksum)
     return wrong();
   Layout layout;
   layout.process = {static_cast<pid_t>(fixed.pid), fixed.start_time};

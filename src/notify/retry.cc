@@ -4,18 +4,12 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
+
 namespace gpuman::notify {
 namespace {
 
 constexpr int kRequestTimeout = 408, kTooManyRequests = 429;
-
-// SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give numbers that are far apart.
-std::uint64_t Mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
 
 bool Succeeded(const Message& message, const Attempt& attempt) {
   if (!attempt.problem.empty()) return false;
@@ -49,7 +43,7 @@ base::Millis DelayOf(const RetrySettings& settings, int attempts, std::uint64_t 
   for (int i = 1; i < std::min(attempts, kMaxDoublings) && delay < settings.longest; ++i)
     delay = std::min(2 * delay, settings.longest);
   const auto fifth = static_cast<std::uint64_t>(delay.count()) / 5;
-  if (fifth > 0) delay -= base::Millis(Mixed(seed ^ static_cast<std::uint64_t>(attempts)) % fifth);
+  if (fifth > 0) delay -= base::Millis(base::SplitMix64(seed ^ static_cast<std::uint64_t>(attempts)) % fifth);
   if (retry_after) delay = std::max(delay, std::min(*retry_after, settings.longest));
   return delay;
 }

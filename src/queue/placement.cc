@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/hash.h"
+
 namespace gpuman::queue {
 namespace {
 
 int LinkOf(const Snapshot& snapshot, std::size_t a, std::size_t b) {
   return static_cast<int>(snapshot.links[a * snapshot.gpus.size() + b]);
-}
-
-// SplitMix64, by Steele, Lea and Flood: any two inputs give unrelated outputs.
-std::uint64_t Scatter(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
 }
 
 int LinksTo(const Snapshot& snapshot, std::size_t gpu, const std::vector<std::size_t>& others) {
@@ -73,8 +67,8 @@ GpuSet Choose(const Snapshot& snapshot, std::vector<Candidate> candidates, std::
   const Choice choice = snapshot.settings.choice;
   const auto order = [&](const Candidate& each) -> std::uint64_t {
     if (choice != Choice::kRandom) return snapshot.gpus[each.gpu].index;
-    return Scatter(snapshot.settings.seed ^
-                   Scatter(static_cast<std::uint64_t>(job.value) * kMaxGpus + each.gpu));
+    return base::SplitMix64(snapshot.settings.seed ^
+                            base::SplitMix64(static_cast<std::uint64_t>(job.value) * kMaxGpus + each.gpu));
   };
   const auto key = [&](const Candidate& each) {
     const base::Bytes left = share ? each.free : base::Bytes{};

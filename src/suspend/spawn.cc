@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/spawn_setup.h"
 #include "suspend/mover_link.h"
 
@@ -57,18 +58,11 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-// FNV-1a.
-std::uint64_t HashOf(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 }  // namespace
 
 std::string LockNameOf(const Party& party) {
   return party.trust.empty() ? fmt::format("checkpoint-{}.lock", party.uid)
-                             : fmt::format("checkpoint-{}-{:016x}.lock", party.uid, HashOf(party.trust));
+                             : fmt::format("checkpoint-{}-{:016x}.lock", party.uid, base::Fnv1a(party.trust));
 }
 
 Result<SpawnedMover> SpawnMover(const MoverProgram& program, const MoverUser& user) {

@@ -11,6 +11,7 @@
 
 #include "api/queue_json.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "cli/command_line.h"
 #include "cli/queue/sbatch.h"
 #include "cli/queue/script.h"
@@ -29,7 +30,7 @@ constexpr std::size_t kLargestFile = std::size_t{64} << 20;
 Result<std::string> ReadText(const std::string& path, std::string_view what) {
   auto text = base::ReadFile(path, kLargestFile);
   if (!text) return base::Fail(std::move(text.error()).In(what));
-  if (!api::IsUtf8(*text))
+  if (!base::IsUtf8(*text))
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{} {} is not UTF-8", what, path));
   return text;
 }
@@ -43,7 +44,7 @@ Result<std::string> ReadStandardInput(const SubmitContext& context, std::string_
   if (!context.standard_input)
     return base::Fail(ErrorCode::kInvalidArgument, std::string(why), HowToSubmit(flavour));
   GPUMAN_ASSIGN(auto text, context.standard_input());
-  if (!api::IsUtf8(text)) return base::Fail(ErrorCode::kInvalidArgument, "standard input is not UTF-8");
+  if (!base::IsUtf8(text)) return base::Fail(ErrorCode::kInvalidArgument, "standard input is not UTF-8");
   return text;
 }
 
@@ -56,7 +57,7 @@ std::optional<std::string> ScriptAt(const std::string& word, const std::string& 
   constexpr std::size_t kLargestScript = std::size_t{8} << 20;
   if (static_cast<std::size_t>(info.st_size) > kLargestScript) return std::nullopt;
   const auto text = base::ReadFile(path, kLargestScript);
-  if (!text || !api::IsUtf8(*text) || text->find('\0') != std::string::npos) return std::nullopt;
+  if (!text || !base::IsUtf8(*text) || text->find('\0') != std::string::npos) return std::nullopt;
   if (text->starts_with("#!") || path.extension() == ".sh") return *text;
   return std::nullopt;
 }
@@ -145,12 +146,12 @@ Result<Variables> EnvironmentOf(const std::vector<std::string>& parts, const Var
 Result<> RequireUtf8(const api::Submission& job) {
   for (const auto* words : {&job.command, &job.arguments})
     for (const auto& word : *words)
-      if (!api::IsUtf8(word))
+      if (!base::IsUtf8(word))
         return base::Fail(ErrorCode::kInvalidArgument, "an argument of the command is not UTF-8",
                           "put it into a script and run the script");
   for (const auto* text : {&job.name, &job.project, &job.group, &job.conda_env, &job.stdin_file,
                            &job.stdout_file, &job.stderr_file})
-    if (*text && !api::IsUtf8(**text))
+    if (*text && !base::IsUtf8(**text))
       return base::Fail(ErrorCode::kInvalidArgument, "the value of an option is not UTF-8");
   return {};
 }
@@ -310,7 +311,7 @@ Variables TakeEnvironment(MadeSubmission& made, const Origin& origin) {
   for (const auto& entry : origin.environment) {
     const auto equals = entry.find('=');
     if (equals == 0 || equals == std::string::npos) continue;
-    if (api::IsUtf8(entry))
+    if (base::IsUtf8(entry))
       whole.emplace(entry.substr(0, equals), entry.substr(equals + 1));
     else
       made.left_out.push_back(entry.substr(0, equals));
@@ -324,7 +325,7 @@ Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const Subm
   MadeSubmission made;
   made.request.directory = context.origin.directory;
   made.request.umask = context.origin.umask;
-  if (!api::IsUtf8(context.origin.directory))
+  if (!base::IsUtf8(context.origin.directory))
     return base::Fail(ErrorCode::kInvalidArgument, "the current directory's name is not UTF-8");
   const Variables whole = TakeEnvironment(made, context.origin);
 
