@@ -2,6 +2,7 @@
 
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
+#include "shim/evictable.h"
 #include "shim/paging.h"
 
 namespace gpuman::shim {

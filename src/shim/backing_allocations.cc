@@ -1,8 +1,8 @@
 // Memory that the shim allocates so that it can leave the device: large allocations by themselves, small ones
 // in slabs.
 #include "shim/backing.h"
-#include "shim/drain.h"
 #include "shim/driver.h"
+#include "shim/driver_calls.h"
 #include "shim/stream_memory.h"
 
 namespace gpuman::shim {

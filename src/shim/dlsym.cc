@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "shim/driver.h"
-#include "shim/gate.h"
+#include "shim/evictable.h"
 
 namespace gpuman::shim {
 namespace {

@@ -1,7 +1,7 @@
 #include "shim/drain.h"
 
 #include "ledger/wire/orders.h"
-#include "shim/driver.h"
+#include "shim/driver_calls.h"
 #include "shim/process_state.h"
 #include "shim/threads.h"
 
@@ -55,19 +55,6 @@ bool WaitUntilDone(Drain& drain, const RestLimit* limit) {
 }
 
 }  // namespace
-
-CUresult SynchronizeContext(std::uint64_t context) {
-  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
-  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
-  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
-  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const CUresult pushed = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
-  if (pushed != CUDA_SUCCESS) return pushed;
-  const CUresult result = synchronize();
-  CUcontext ignored = nullptr;
-  pop(&ignored);
-  return result;
-}
 
 void StartDrain(ProcessState& state) {
   if (!Start(state.drain)) return;  // tried again when there is something to wait for

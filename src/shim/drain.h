@@ -32,7 +32,4 @@ void StartDrain(ProcessState& state);
 // closed. kFailed: `result` says what the driver did.
 Drained DrainContexts(ProcessState& state, const RestLimit& limit, driver::abi::CUresult& result);
 
-// Waits for the work of one, for as long as it takes; what the driver says. For any thread.
-driver::abi::CUresult SynchronizeContext(std::uint64_t context);
-
 }  // namespace gpuman::shim

@@ -2,18 +2,16 @@
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 
-#include "ledger/wire/messages.h"
 #include "ledger/wire/orders.h"
+#include "shim/evictable.h"
 #include "shim/process_state.h"
+#include "shim/wiped_memory.h"
 
 namespace gpuman::shim {
 
@@ -51,14 +49,8 @@ ThreadSlot* FindFree(Gate& gate) {
       if (one.used == 0) return &one;
     }
   }
-  void* const fresh =
-      ::mmap(nullptr, sizeof(ThreadSlotChunk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (fresh == MAP_FAILED) return nullptr;
-  if (::madvise(fresh, sizeof(ThreadSlotChunk), MADV_WIPEONFORK) != 0) {
-    ::munmap(fresh, sizeof(ThreadSlotChunk));
-    return nullptr;
-  }
-  auto* const chunk = static_cast<ThreadSlotChunk*>(fresh);
+  auto* const chunk = static_cast<ThreadSlotChunk*>(MapWiped(sizeof(ThreadSlotChunk)));
+  if (chunk == nullptr) return nullptr;
   chunk->next = gate.chunks;
   gate.chunks = chunk;
   return &chunk->thread_slot[0];
@@ -125,26 +117,8 @@ bool AnyInFlight(Gate& gate) {
 
 }  // namespace
 
-std::uint64_t NowNs() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 bool RestLimit::IsWithdrawn() const {
   return ledger::wire::OrderKindOf(Load(order_)) == ledger::wire::OrderKind::kRun;
-}
-
-bool MayBeEvicted() {
-  enum : int { kUnknown, kYes, kNo };
-  static int known = kUnknown;
-  int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (answer == kUnknown) {
-    const char* const says = std::getenv(ledger::wire::kEvictableVariable);
-    answer = says != nullptr && std::strcmp(says, "1") == 0 ? kYes : kNo;
-    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-  }
-  return answer == kYes;
 }
 
 ThreadSlot* EnterSlowPath() {

@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "shim/clock.h"
+
 namespace gpuman::shim {
 
 struct ProcessState;
@@ -40,10 +42,6 @@ struct Gate {
 };
 
 extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
-// Whether memory of this process may have to leave the GPU: by the environment it was started with, since
-// it has to be known when the program asks for the driver's functions.
-bool MayBeEvicted();
 
 // What GateGuard does where the gate is not simply open. Keeps errno.
 ThreadSlot* EnterSlowPath();
@@ -91,8 +89,6 @@ bool MayExitGate();
 
 // Calls since this was asked last, and whether one is in flight. For one thread.
 std::uint64_t CallsSince(Gate& gate, bool& in_flight);
-
-std::uint64_t NowNs();
 
 // How long the service thread waits for the program to come to rest: up to the deadline (CLOCK_MONOTONIC,
 // ns), and no longer than the order stands. Work may wait on the GPU for what another process does next, and

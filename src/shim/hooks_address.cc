@@ -1,6 +1,6 @@
 // cuGetProcAddress: the driver answers, then what it answered is replaced. Without any set-up of the shim's:
 // the CUDA runtime calls this while it holds locks of its own.
-#include "shim/gate.h"
+#include "shim/evictable.h"
 #include "shim/hooks.h"
 
 namespace gpuman::shim {

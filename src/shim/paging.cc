@@ -7,6 +7,7 @@
 #include "ledger/wire/messages.h"
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
+#include "shim/evictable.h"
 
 namespace gpuman::shim {
 namespace {

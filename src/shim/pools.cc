@@ -1,7 +1,6 @@
 #include "shim/pools.h"
 
 #include "shim/backing.h"
-#include "shim/drain.h"
 #include "shim/driver.h"
 #include "shim/meter.h"
 #include "shim/stream_pools.h"
@@ -60,16 +59,6 @@ void CameBack(ProcessState& state, int device, std::uint64_t bytes) {
 }
 
 }  // namespace
-
-Relaxed::Relaxed() : mode_(CU_STREAM_CAPTURE_MODE_RELAXED), exchanged_(false) {
-  auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode);
-  exchanged_ = exchange != nullptr && exchange(&mode_) == CUDA_SUCCESS;
-}
-
-Relaxed::~Relaxed() {
-  auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode);
-  if (exchanged_ && exchange != nullptr) exchange(&mode_);
-}
 
 void RefreshPools(ProcessState& state) {
   const Relaxed relaxed;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "driver/abi/cuda.h"
+#include "shim/driver_calls.h"
 #include "shim/process_state.h"
 
 namespace gpuman::shim {
@@ -20,20 +21,6 @@ inline constexpr std::uint64_t kPoolPiece = std::uint64_t{32} << 20;
 inline constexpr std::uint64_t kSpareBytes = 2 * kPoolPiece;
 // With less than this left a spare is set aside.
 inline constexpr std::uint64_t kNearLimit = 8 * kPoolPiece;
-
-// For as long as it lives, the calling thread's questions to pools, trims and waits spoil no capture of the
-// program's: the driver counts them among what must not be called while a stream is captured.
-class Relaxed {
- public:
-  Relaxed();
-  ~Relaxed();
-  Relaxed(const Relaxed&) = delete;
-  Relaxed& operator=(const Relaxed&) = delete;
-
- private:
-  driver::abi::CUstreamCaptureMode mode_;
-  bool exchanged_;
-};
 
 // Counts what each pool has now where that is less than before, or more. What came back fills the spare first
 // while the limit is near; the spare ends with the last memory of pools.

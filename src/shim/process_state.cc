@@ -1,14 +1,15 @@
 #include "shim/process_state.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "ledger/wire/books.h"
 #include "shim/backing.h"
+#include "shim/evictable.h"
 #include "shim/join.h"
 #include "shim/meter.h"
 #include "shim/paging.h"
 #include "shim/threads.h"
+#include "shim/wiped_memory.h"
 
 namespace gpuman::shim {
 namespace {
@@ -66,18 +67,14 @@ void TryWhenDue(ProcessState& state) {
 
 void JoinWhenDue(ProcessState& state) { TryWhenDue(state); }
 
-// Null where the kernel cannot wipe memory for a child (before 4.14).
 ProcessState* UnjoinedState() {
   ProcessState* known = __atomic_load_n(&memory, __ATOMIC_ACQUIRE);
   if (known != nullptr) return known;
-  void* const fresh =
-      ::mmap(nullptr, sizeof(ProcessState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (fresh == MAP_FAILED) return nullptr;
-  auto* const state = static_cast<ProcessState*>(fresh);
-  const bool wiped = ::madvise(fresh, sizeof(ProcessState), MADV_WIPEONFORK) == 0;
-  if (wiped && __atomic_compare_exchange_n(&memory, &known, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+  auto* const state = static_cast<ProcessState*>(MapWiped(sizeof(ProcessState)));
+  if (state == nullptr ||
+      __atomic_compare_exchange_n(&memory, &known, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
     return state;
-  ::munmap(fresh, sizeof(ProcessState));
+  UnmapWiped(state, sizeof(ProcessState));
   return known;
 }
 

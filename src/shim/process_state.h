@@ -30,22 +30,11 @@
 #include "shim/ipc.h"
 #include "shim/ipc_server.h"
 #include "shim/kept_file.h"
+#include "shim/lock.h"
 #include "shim/service_thread.h"
 #include "shim/stream_pools.h"
 
 namespace gpuman::shim {
-
-// For as long as it lives. Mutexes in zeroed memory are free ones.
-class Locked {
- public:
-  explicit Locked(pthread_mutex_t& mutex) : mutex_(mutex) { ::pthread_mutex_lock(&mutex_); }
-  ~Locked() { ::pthread_mutex_unlock(&mutex_); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 struct Device {
   bool known;

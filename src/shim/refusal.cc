@@ -1,7 +1,7 @@
 #include "shim/refusal.h"
 
 #include "ledger/wire/books.h"
-#include "shim/gate.h"
+#include "shim/clock.h"
 #include "shim/meter.h"
 #include "shim/process_state.h"
 

@@ -9,6 +9,8 @@
 #include "shim/backing.h"
 #include "shim/drain.h"
 #include "shim/driver.h"
+#include "shim/driver_calls.h"
+#include "shim/evictable.h"
 #include "shim/eviction.h"
 #include "shim/process_state.h"
 #include "shim/threads.h"

@@ -1,8 +1,8 @@
 #include "shim/stream_memory.h"
 
 #include "ledger/wire/orders.h"
-#include "shim/drain.h"
 #include "shim/driver.h"
+#include "shim/driver_calls.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
 #include "shim/stream_pools.h"

@@ -3,6 +3,7 @@
 #include "ledger/wire/orders.h"
 #include "shim/backing.h"
 #include "shim/driver.h"
+#include "shim/driver_calls.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
 #include "shim/process_state.h"

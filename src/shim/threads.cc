@@ -5,8 +5,6 @@
 
 #include <cstddef>
 
-#include "shim/driver.h"
-
 namespace gpuman::shim {
 namespace {
 
@@ -29,14 +27,6 @@ bool StartThread(void* (*run)(void*), void* argument) {
   ::pthread_attr_destroy(&attributes);
   if (started) ::pthread_setname_np(thread, "gpuman");
   return started;
-}
-
-void MeetDriver() {
-  using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  if (auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode)) exchange(&mode);
-  CUcontext none = nullptr;
-  if (auto* const ask = GPUMAN_REAL(cuCtxGetCurrent)) ask(&none);
 }
 
 }  // namespace gpuman::shim

@@ -8,10 +8,6 @@ namespace gpuman::shim {
 // False: there can be no more threads.
 bool StartThread(void* (*run)(void*), void* argument);
 
-// For a thread of the shim's that calls the driver, before the gate is ever shut: no capture is its business,
-// and what is kept for it by thread is made. That can take the linker's lock, as LearnAll does (driver.h).
-void MeetDriver();
-
 // A thread of the program's that is cancelled within one would leave the shim's mutexes taken.
 class NoCancellation {
  public:
