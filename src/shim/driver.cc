@@ -2,9 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "shim/hooks.h"
-
-// What dlsym.S jumps to. Set before anything is jumped to.
+// What dlsym_*.S jumps to. gpuman_dlsym sets it before that.
 extern "C" __attribute__((visibility("hidden"))) void* gpuman_real_dlsym;
 void* gpuman_real_dlsym = nullptr;
 
@@ -22,31 +20,13 @@ using Dlsym = void*(void*, const char*);
 
 void* libraries[2];  // handles of the driver's libraries; held for ever once found
 
-#define GPUMAN_SHIM_ADDRESS_NONE(symbol)
-#define GPUMAN_SHIM_ADDRESS_PTDS(symbol) reinterpret_cast<void*>(&symbol##_ptds),
-#define GPUMAN_SHIM_ADDRESS_PTSZ(symbol) reinterpret_cast<void*>(&symbol##_ptsz),
-void* const replacements[] = {
-#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
-  reinterpret_cast<void*>(&symbol), GPUMAN_SHIM_ADDRESS_##twin(symbol)
-    GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
-#undef GPUMAN_SHIM_ROW
-#define GPUMAN_SHIM_ROW(symbol, entry_class) reinterpret_cast<void*>(&symbol),
-        GPUMAN_SHIM_HOOKED_NVML(GPUMAN_SHIM_ROW)
-#undef GPUMAN_SHIM_ROW
-#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
-  reinterpret_cast<void*>(&symbol), GPUMAN_SHIM_ADDRESS_##twin(symbol)
-            GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)
-#undef GPUMAN_SHIM_ROW
-};
-static_assert(sizeof replacements / sizeof replacements[0] == kReplaced);
-
 void* Load(void* const& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 
 void* NoSymbol(void*, const char*) { return nullptr; }
 
 // A replacement under any of its addresses: what a search in the global scope finds first is the shim's own.
 bool IsOurs(const void* function) {
-  for (const void* own : replacements) {
+  for (const void* own : kReplacements) {
     if (own == function) return true;
   }
   return false;
@@ -112,7 +92,5 @@ void LearnAll() {
     if (!IsNvml(static_cast<Entry>(i))) RealOf(static_cast<Entry>(i));
   }
 }
-
-void* ReplacementOf(Entry entry) { return replacements[static_cast<unsigned>(entry)]; }
 
 }  // namespace gpuman::shim

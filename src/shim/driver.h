@@ -31,8 +31,10 @@ inline void* RealOf(Entry entry) {
 // know them all before.
 void LearnAll();
 
-// The replacement's address.
-void* ReplacementOf(Entry entry);
+// The addresses of the replacements, by entry. exports.cc makes them and fills the table in, so nothing here
+// knows a replacement by its name.
+extern void* const kReplacements[kReplaced] __attribute__((visibility("hidden")));
+inline void* ReplacementOf(Entry entry) { return kReplacements[static_cast<unsigned>(entry)]; }
 
 }  // namespace gpuman::shim
 

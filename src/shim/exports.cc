@@ -1,8 +1,8 @@
-// The replaced functions of CUDA, as a program calls them: made from the driver's list of functions and the
-// shim's of what it does with each.
+// The replaced functions of CUDA, as a program calls them, and the table of their addresses. The driver's
+// list of functions and the shim's of what it does with each make both.
 //
-// A body is compiled for every function that gpuman knows, and only those that are replaced are kept: nothing
-// refers to the others, and exports.map names none of them.
+// The compiler makes a body for every function that gpuman knows, and the linker keeps those that are
+// replaced: nothing refers to the others, and exports.map names none of them.
 #include <string_view>
 
 #include "shim/gate.h"
@@ -99,5 +99,24 @@ extern "C" {
 GPUMAN_CUDA_FUNCTIONS(GPUMAN_SHIM_ROW)
 }
 #undef GPUMAN_SHIM_ROW
+
+// The order is that of Entry (replaced.h).
+#define GPUMAN_SHIM_ADDRESS_NONE(symbol)
+#define GPUMAN_SHIM_ADDRESS_PTDS(symbol) reinterpret_cast<void*>(&symbol##_ptds),
+#define GPUMAN_SHIM_ADDRESS_PTSZ(symbol) reinterpret_cast<void*>(&symbol##_ptsz),
+void* const kReplacements[] = {
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
+  reinterpret_cast<void*>(&symbol), GPUMAN_SHIM_ADDRESS_##twin(symbol)
+    GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+#define GPUMAN_SHIM_ROW(symbol, entry_class) reinterpret_cast<void*>(&symbol),
+        GPUMAN_SHIM_HOOKED_NVML(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
+  reinterpret_cast<void*>(&symbol), GPUMAN_SHIM_ADDRESS_##twin(symbol)
+            GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+};
+static_assert(sizeof kReplacements / sizeof kReplacements[0] == kReplaced);
 
 }  // namespace gpuman::shim
