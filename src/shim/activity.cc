@@ -1,15 +1,13 @@
 #include "shim/activity.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 
 #include "ledger/wire/books.h"
-#include "ledger/wire/transfer.h"
+#include "ledger/wire/orders.h"
+#include "shim/clock.h"
 #include "shim/driver.h"
-#include "shim/join.h"
 #include "shim/process_state.h"
-#include "shim/threads.h"
+#include "shim/watch.h"
 
 namespace gpuman::shim {
 namespace {
@@ -18,50 +16,10 @@ namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 using wire::Activity;
 
-// How long a notification waits for the daemon: not at all.
-constexpr int kAtOnce = 0;
 constexpr std::uint64_t kLookEveryMs = 1000;
 
 bool Joined(const ProcessState& state) {
   return state.join_state.load(std::memory_order_acquire) == JoinState::kJoined;
-}
-
-void NotifyDaemon() {
-  const NoCancellation whole;
-  const int before = errno;
-  const int connection = CallDaemon(wire::kNotifyMagic, kAtOnce);
-  if (connection >= 0) ::close(connection);
-  errno = before;
-}
-
-// Changes the watch and tells what follows of it.
-template <typename Change>
-void Tell(ProcessState& state, Change change) {
-  Watch& watch = state.watch;
-  bool notifies = false;
-  {
-    const Locked lock(watch.mutex);
-    change(watch);
-    if (!Joined(state)) return;
-    wire::Slot& slot = state.ledger->slot[state.slot];
-    const Activity now = watch.for_room != 0  ? Activity::kForRoom
-                         : watch.at_gate != 0 ? Activity::kAtGate
-                                              : watch.own;
-    const bool wants_more = watch.wants > wire::Load(slot.wants);
-    wire::Store(slot.wants, watch.wants);
-    if (wire::Load(slot.activity) != static_cast<std::uint32_t>(now)) {
-      wire::Store(slot.activity_since, now == watch.own ? watch.own_since : NowNs());
-      wire::Store(slot.activity, static_cast<std::uint32_t>(now));
-      notifies = wire::Load(state.ledger->watched_ms) != 0;
-    }
-    notifies = notifies || wants_more;
-  }
-  if (notifies) NotifyDaemon();
-}
-
-bool Waits(Watch& watch) {
-  const Locked lock(watch.mutex);
-  return watch.at_gate != 0 || watch.for_room != 0;
 }
 
 // Whether the contexts have nothing to do, as far as their default streams know: what runs in others is
@@ -92,26 +50,6 @@ bool IsDenied(const ProcessState& state, std::uint64_t bytes, bool all) {
 
 }  // namespace
 
-AtGate::AtGate(ProcessState& state) : state_(state) {
-  Tell(state_, [](Watch& watch) { ++watch.at_gate; });
-}
-AtGate::~AtGate() {
-  Tell(state_, [](Watch& watch) { --watch.at_gate; });
-}
-
-bool AnyAtGate(ProcessState& state) {
-  const Locked lock(state.watch.mutex);
-  return state.watch.at_gate != 0;
-}
-
-void TellActivity(ProcessState& state, Activity own, std::uint64_t since) {
-  state.watch.last_call = since;
-  Tell(state, [&](Watch& watch) {
-    watch.own = own;
-    watch.own_since = since;
-  });
-}
-
 int LookAtActivity(ProcessState& state) {
   const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
   Watch& watch = state.watch;
@@ -125,7 +63,7 @@ int LookAtActivity(ProcessState& state) {
   wire::Slot& slot = state.ledger->slot[state.slot];
   wire::Store(slot.completed, wire::Load(slot.completed) + calls);
   // Who waits is not done: with what it waits for it goes on at once.
-  const bool quiet = calls == 0 && !in_flight && !Waits(watch);
+  const bool quiet = calls == 0 && !in_flight && !AnyWaits(state);
   if (!quiet || watch.own == Activity::kUnknown) {
     watch.last_call = now;
     if (watch.own != Activity::kBusy) TellActivity(state, Activity::kBusy, now);
@@ -147,13 +85,10 @@ bool AwaitRoom(ProcessState& state, std::uint64_t bytes, std::uint32_t offers, R
   if (patience == 0 || patience > kMaxMs || !MayExitGate() || IsDenied(state, bytes, false)) return false;
   if (wait.began == 0) wait.began = NowNs();
   const int before = errno;
-  Tell(state, [&](Watch& watch) {
-    ++watch.for_room;
-    watch.wants += bytes;
-  });
   bool offered = false;
   {
-    const GateExit aside;
+    const ForRoom waiting(state, bytes);
+    const GateExit aside(state);
     for (;;) {
       offered = wire::Load(state.ledger->offers) != offers;
       // What the ledger says now: the daemon may have changed it, or repaired it.
@@ -166,10 +101,6 @@ bool AwaitRoom(ProcessState& state, std::uint64_t bytes, std::uint32_t offers, R
                    static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));
     }
   }
-  Tell(state, [&](Watch& watch) {
-    --watch.for_room;
-    watch.wants -= bytes;
-  });
   errno = before;
   return offered;
 }

@@ -7,6 +7,7 @@
 
 #include "shim/gate.h"
 #include "shim/hooks.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 namespace {
@@ -68,7 +69,7 @@ struct Body<entry, CUresult(Arguments...)> {
   }
   [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
     if constexpr (HookOf<entry>::gated) {
-      const GateGuard passage;
+      const GateGuard passage(UnjoinedState);
       return Inner(arguments...);
     } else {
       return Inner(arguments...);

@@ -11,6 +11,7 @@
 #include "ledger/wire/orders.h"
 #include "shim/evictable.h"
 #include "shim/process_state.h"
+#include "shim/watch.h"
 #include "shim/wiped_memory.h"
 
 namespace gpuman::shim {
@@ -58,13 +59,13 @@ ThreadSlot* FindFree(Gate& gate) {
 
 pthread_key_t at_thread_end;
 bool has_key = false;
+// Known with the key. A child of a fork finds its own state at the same place.
+ProcessState* state_at_thread_end = nullptr;
 
 // A thread ends, also in the middle of a call.
 void Leave(void* word) {
   thread_slot = nullptr;
-  ProcessState* const state = UnjoinedState();
-  if (state == nullptr) return;
-  const Locked lock(state->gate.registry);
+  const Locked lock(state_at_thread_end->gate.registry);
   auto* const own = static_cast<ThreadSlot*>(word);
   Store(own->in_flight, own->in_flight & ~kDepthMask);
   own->open = 0;
@@ -79,7 +80,10 @@ ThreadSlot* Register(ProcessState& state) {
     gate.expedited = Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
     gate.probed = true;
   }
-  if (!has_key) has_key = ::pthread_key_create(&at_thread_end, Leave) == 0;
+  if (!has_key) {
+    state_at_thread_end = &state;
+    has_key = ::pthread_key_create(&at_thread_end, Leave) == 0;
+  }
   ThreadSlot* const own = has_key ? FindFree(gate) : nullptr;
   if (own == nullptr || ::pthread_setspecific(at_thread_end, own) != 0) return nullptr;
   own->used = 1;
@@ -121,10 +125,10 @@ bool RestLimit::IsWithdrawn() const {
   return ledger::wire::OrderKindOf(Load(order_)) == ledger::wire::OrderKind::kRun;
 }
 
-ThreadSlot* EnterSlowPath() {
+ThreadSlot* EnterSlowPath(FindState* find) {
   if (!MayBeEvicted()) return nullptr;
   const int before = errno;
-  ProcessState* const state = UnjoinedState();
+  ProcessState* const state = find();
   ThreadSlot* own = thread_slot;
   if (state == nullptr) return nullptr;  // nothing of it can ever join a ledger either
   if (own != nullptr && own->used != 0 && (own->in_flight & kDepthMask) > 1)
@@ -141,13 +145,12 @@ bool MayExitGate() {
   return own == nullptr || (own->in_flight & kDepthMask) == 1;
 }
 
-GateExit::GateExit() {
+GateExit::GateExit(ProcessState& state) : state_(state) {
   if (ThreadSlot* const own = thread_slot) Store(own->in_flight, own->in_flight & ~kDepthMask);
 }
 
 GateExit::~GateExit() {
-  ProcessState* const state = UnjoinedState();
-  if (thread_slot != nullptr && state != nullptr) Pass(*state, thread_slot);
+  if (thread_slot != nullptr) Pass(state_, thread_slot);
 }
 
 std::uint64_t CallsSince(Gate& gate, bool& in_flight) {

@@ -43,13 +43,17 @@ struct Gate {
 
 extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+// Where the gate of this process is; null: there can be none. Who makes the state of the process gives it to
+// the gate, which a call passes before anything else of the shim.
+using FindState = ProcessState*();
+
 // What GateGuard does where the gate is not simply open. Keeps errno.
-ThreadSlot* EnterSlowPath();
+ThreadSlot* EnterSlowPath(FindState* find);
 
 // For the length of a call into the driver. A call within a call passes whatever the gate is.
 class GateGuard {
  public:
-  GateGuard() {
+  explicit GateGuard(FindState* find) {
     ThreadSlot* const own = thread_slot;
     if (__builtin_expect(own != nullptr, 1)) {
       const std::uint32_t before = own->in_flight;
@@ -61,7 +65,7 @@ class GateGuard {
         return;
       }
     }
-    thread_slot_ = EnterSlowPath();
+    thread_slot_ = EnterSlowPath(find);
     before_ = thread_slot_ != nullptr ? thread_slot_->in_flight - 1 : 0;
   }
   ~GateGuard() {
@@ -80,10 +84,13 @@ class GateGuard {
 // while it is closed. Not from within a call within a call.
 class GateExit {
  public:
-  GateExit();
+  explicit GateExit(ProcessState& state);
   ~GateExit();
   GateExit(const GateExit&) = delete;
   GateExit& operator=(const GateExit&) = delete;
+
+ private:
+  ProcessState& state_;
 };
 bool MayExitGate();
 

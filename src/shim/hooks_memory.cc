@@ -1,4 +1,5 @@
 // Plain, pitched and managed memory.
+#include "shim/activity.h"
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"

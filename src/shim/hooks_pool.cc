@@ -1,4 +1,5 @@
 // Stream-ordered memory, and the waits after which pools give memory back.
+#include "shim/activity.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
 #include "shim/pools.h"

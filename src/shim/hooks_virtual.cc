@@ -1,4 +1,5 @@
 // Memory without addresses, and its mappings.
+#include "shim/activity.h"
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"

@@ -23,7 +23,6 @@
 #include "shim/account/regions.h"
 #include "shim/account/slabs.h"
 #include "shim/account/virtual_memory.h"
-#include "shim/activity.h"
 #include "shim/descriptor_store.h"
 #include "shim/drain.h"
 #include "shim/gate.h"
@@ -33,6 +32,7 @@
 #include "shim/lock.h"
 #include "shim/service_thread.h"
 #include "shim/stream_pools.h"
+#include "shim/watch.h"
 
 namespace gpuman::shim {
 

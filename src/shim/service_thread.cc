@@ -6,6 +6,7 @@
 
 #include "ledger/wire/books.h"
 #include "ledger/wire/orders.h"
+#include "shim/activity.h"
 #include "shim/backing.h"
 #include "shim/drain.h"
 #include "shim/driver.h"

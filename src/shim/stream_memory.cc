@@ -1,4 +1,5 @@
 #include "shim/stream_memory.h"
+#include "shim/activity.h"
 
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
