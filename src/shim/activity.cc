@@ -6,7 +6,8 @@
 #include "ledger/wire/orders.h"
 #include "shim/clock.h"
 #include "shim/driver.h"
-#include "shim/process_state.h"
+#include "shim/gate_state.h"
+#include "shim/lock.h"
 #include "shim/watch.h"
 
 namespace gpuman::shim {
@@ -18,13 +19,9 @@ using wire::Activity;
 
 constexpr std::uint64_t kLookEveryMs = 1000;
 
-bool Joined(const ProcessState& state) {
-  return state.join_state.load(std::memory_order_acquire) == JoinState::kJoined;
-}
-
 // Whether the contexts have nothing to do, as far as their default streams know: what runs in others is
 // waited for when it comes to that.
-bool IsDrained(ProcessState& state) {
+bool IsDrained(GateState& state) {
   auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   auto* const query = GPUMAN_REAL(cuStreamQuery);
@@ -43,14 +40,14 @@ bool IsDrained(ProcessState& state) {
 }
 
 // Whether there will be no room for `bytes`; with `all`, for what all threads of the process wait for.
-bool IsDenied(const ProcessState& state, std::uint64_t bytes, bool all) {
+bool IsDenied(const GateState& state, std::uint64_t bytes, bool all) {
   const std::uint64_t least = wire::Load(state.ledger->denied);
   return least != 0 && (bytes >= least || (all && wire::Load(state.ledger->slot[state.slot].wants) >= least));
 }
 
 }  // namespace
 
-int LookAtActivity(ProcessState& state) {
+int LookAtActivity(GateState& state) {
   const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
   Watch& watch = state.watch;
   if (idle_ms == 0) {
@@ -76,10 +73,10 @@ int LookAtActivity(ProcessState& state) {
   return idle_ms > 2 ? static_cast<int>(idle_ms / 2) : 1;
 }
 
-std::uint32_t OffersOf(ProcessState& state) { return Joined(state) ? wire::Load(state.ledger->offers) : 0; }
+std::uint32_t OffersOf(GateState& state) { return IsJoined(state) ? wire::Load(state.ledger->offers) : 0; }
 
-bool AwaitRoom(ProcessState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
-  const std::uint32_t patience = Joined(state) ? wire::Load(state.ledger->room_patience_ms) : 0;
+bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
+  const std::uint32_t patience = IsJoined(state) ? wire::Load(state.ledger->room_patience_ms) : 0;
   // A program may overwrite what its ledger says: nothing that the daemon writes is so long.
   constexpr std::uint32_t kMaxMs = 3'600'000;
   if (patience == 0 || patience > kMaxMs || !MayExitGate() || IsDenied(state, bytes, false)) return false;

@@ -8,24 +8,24 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct GateState;
 
 // Looks what the program does, and tells it (watch.h). For the service thread, while the gate is open. It
 // returns how long until it is worth looking again, ms; -1: nobody wants to know.
-int LookAtActivity(ProcessState& state);
+int LookAtActivity(GateState& state);
 
 // An allocation that found no room waits for the daemon to make some, outside of the gate. `offers` is what
 // the ledger said before the allocation was tried. False: there will be none.
 struct RoomWait {
   std::uint64_t began;  // CLOCK_MONOTONIC, ns; 0: not yet
 };
-std::uint32_t OffersOf(ProcessState& state);
-bool AwaitRoom(ProcessState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
+std::uint32_t OffersOf(GateState& state);
+bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
 
 // Calls attempt(full) until it has succeeded, or failed for another reason than want of room (`full`), or no
 // room came. The daemon is told of what `device` did not give in the end.
 template <typename Attempt>
-auto WithRoom(ProcessState& state, int device, std::uint64_t bytes, Attempt attempt) {
+auto WithRoom(GateState& state, int device, std::uint64_t bytes, Attempt attempt) {
   RoomWait wait{};
   for (;;) {
     const std::uint32_t offers = OffersOf(state);

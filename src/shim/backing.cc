@@ -1,8 +1,11 @@
 #include "shim/backing.h"
 
+#include <fcntl.h>
+
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
 #include "shim/evictable.h"
+#include "shim/lock.h"
 #include "shim/paging.h"
 
 namespace gpuman::shim {
@@ -44,14 +47,14 @@ bool DevicesWithVirtualMemory(int& devices) {
 }
 
 // For who holds the books.
-std::uint64_t Evictable(const ProcessState& state) {
+std::uint64_t Evictable(const BackingState& state) {
   if (wire::Load(state.descriptor_store.broken) != 0) return 0;
   const std::uint64_t bytes = state.regions.bytes(), not_so = state.stuck + state.away;
   return bytes > not_so ? bytes - not_so : 0;
 }
 
 // For who holds the books.
-void Forget(ProcessState& state, const PieceBacking& backing, std::uint64_t bytes) {
+void Forget(BackingState& state, const PieceBacking& backing, std::uint64_t bytes) {
   if (backing.kept == PieceBacking::kStuck || backing.stays) state.stuck -= bytes;
   if (backing.kept != PieceBacking::kOwn) state.imported -= bytes;
 }
@@ -72,7 +75,7 @@ CUresult GiveAccess(const Region& region) {
   return count == 0 ? CUDA_SUCCESS : set(region.address, region.bytes, access, count);
 }
 
-std::uint64_t UnmapPiece(ProcessState& state, const Piece& piece) {
+std::uint64_t UnmapPiece(BackingState& state, const Piece& piece) {
   auto* const unmap = GPUMAN_REAL(cuMemUnmap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
   PieceBacking backing{};
@@ -85,22 +88,27 @@ std::uint64_t UnmapPiece(ProcessState& state, const Piece& piece) {
   if (unmap == nullptr || release == nullptr || unmap(piece.address, piece.bytes) != CUDA_SUCCESS) return 0;
   release(backing.handle);
   // The descriptor keeps the memory as well.
-  if (backing.kept > 0) CloseDescriptor(state, backing.kept);
+  if (backing.kept > 0) CloseDescriptor(state.descriptor_store, backing.kept);
   const Locked lock(state.books);
   state.handles.Take(piece.address, backing);
   Forget(state, backing, piece.bytes);
   return piece.bytes;
 }
 
-void TellImported(ProcessState& state) {
-  if (state.join_state.load(std::memory_order_acquire) != JoinState::kJoined) return;
+void TellImported(BackingState& state) {
+  if (!IsJoined(state)) return;
   const Locked lock(state.books);
   const bool any = state.imported != 0 || state.foreign != 0 || wire::Load(state.ipc.exports) != 0;
   wire::Store(state.ledger->slot[state.slot].flags, any ? wire::kHoldsImported : 0);
 }
 
-void TellEvictable(ProcessState& state) {
-  if (state.join_state.load(std::memory_order_acquire) != JoinState::kJoined) return;
+void TellAfterJoining(BackingState& state) {
+  TellImported(state);
+  TellManaged(state);
+}
+
+void TellEvictable(BackingState& state) {
+  if (!IsJoined(state)) return;
   const std::uint32_t home = wire::Load(state.home);
   const int gpu = home != 0 ? LedgerGpuOf(state, static_cast<int>(home) - 1) : -1;
   {
@@ -111,11 +119,11 @@ void TellEvictable(ProcessState& state) {
   TellImported(state);
 }
 
-bool IsBacked(ProcessState& state) {
+bool IsBacked(BackingState& state) {
   std::uint32_t known = wire::Load(state.backing);
   if (known == kNotKnown) {
     // A daemon that is away will want it of a program that it gave the variable.
-    const bool joined = state.join_state.load(std::memory_order_acquire) == JoinState::kJoined;
+    const bool joined = IsJoined(state);
     const bool evictable =
         MayBeEvicted() && (!joined || wire::Load(state.ledger->backing) ==
                                           static_cast<std::uint32_t>(wire::AllocationMode::kEvictable));
@@ -127,7 +135,7 @@ bool IsBacked(ProcessState& state) {
   return known == kYes;
 }
 
-bool IsBackedOn(ProcessState& state, int device) {
+bool IsBackedOn(BackingState& state, int device) {
   if (!IsBacked(state)) return false;
   if (state.visible == 1) return true;
   const auto wanted = static_cast<std::uint32_t>(device) + 1;
@@ -136,7 +144,7 @@ bool IsBackedOn(ProcessState& state, int device) {
          home == wanted;
 }
 
-void GiveReach(ProcessState& state, std::uint64_t address) {
+void GiveReach(BackingState& state, std::uint64_t address) {
   Region region{};
   {
     const Locked lock(state.books);
@@ -150,7 +158,7 @@ void GiveReach(ProcessState& state, std::uint64_t address) {
   state.regions.SetAccess(region.address, region.readers, region.writers);
 }
 
-void ReachFrom(ProcessState& state, int device) {
+void ReachFrom(BackingState& state, int device) {
   if (device < 0 || device >= kMaxDevices) return;
   {
     const Locked lock(state.books);
@@ -173,7 +181,7 @@ void ReachFrom(ProcessState& state, int device) {
   }
 }
 
-CUresult MapRegion(ProcessState& state, const Region& region, PieceBacking::Mark mark) {
+CUresult MapRegion(BackingState& state, const Region& region, PieceBacking::Mark mark) {
   auto* const create = GPUMAN_REAL(cuMemCreate);
   auto* const map = GPUMAN_REAL(cuMemMap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
@@ -208,7 +216,7 @@ CUresult MapRegion(ProcessState& state, const Region& region, PieceBacking::Mark
   return GiveAccess(region);
 }
 
-std::uint64_t UnmapRegion(ProcessState& state, const Region& region) {
+std::uint64_t UnmapRegion(BackingState& state, const Region& region) {
   std::uint64_t bytes = 0, away = 0;
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
@@ -228,12 +236,12 @@ std::uint64_t UnmapRegion(ProcessState& state, const Region& region) {
   return bytes;
 }
 
-std::uint64_t BytesEvictable(ProcessState& state) {
+std::uint64_t BytesEvictable(BackingState& state) {
   const Locked lock(state.books);
   return Evictable(state);
 }
 
-void PinRegion(ProcessState& state, const Region& region) {
+void PinRegion(BackingState& state, const Region& region) {
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
     PieceBacking* const known = state.handles.Find(piece.address);
@@ -241,6 +249,35 @@ void PinRegion(ProcessState& state, const Region& region) {
     if (known->kept != PieceBacking::kStuck) state.stuck += piece.bytes;
     known->stays = true;
   }
+}
+
+int DescriptorOf(BackingState& state, const Piece& piece, CUresult& result) {
+  PieceBacking backing{};
+  {
+    const Locked lock(state.books);
+    const PieceBacking* const known = state.handles.Find(piece.address);
+    if (known == nullptr || known->kept == PieceBacking::kStuck) return -1;
+    backing = *known;
+  }
+  if (backing.kept > 0) {
+    // The driver passes on what it made for this process alone (measured).
+    const int lent = DuplicateDescriptor(state.descriptor_store, backing.kept);
+    if (lent >= 0) return lent;
+    const Locked lock(state.books);
+    if (PieceBacking* const known = state.handles.Find(piece.address)) {
+      known->kept = PieceBacking::kStuck;
+      known->mark = PieceBacking::kNone;
+      state.stuck += piece.bytes;
+    }
+    return -1;
+  }
+  auto* const pass = GPUMAN_REAL(cuMemExportToShareableHandle);
+  int descriptor = -1;
+  result = pass == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                           : pass(&descriptor, backing.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  if (result != CUDA_SUCCESS) return -1;
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return descriptor;
 }
 
 }  // namespace gpuman::shim

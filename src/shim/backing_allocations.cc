@@ -3,6 +3,7 @@
 #include "shim/backing.h"
 #include "shim/driver.h"
 #include "shim/driver_calls.h"
+#include "shim/lock.h"
 #include "shim/stream_memory.h"
 
 namespace gpuman::shim {
@@ -18,7 +19,7 @@ CUresult WaitForContext(std::uint64_t context) {
 }
 
 // As cuMemFree waits for the work that may use the memory: of its context, and of those on other devices.
-CUresult WaitForWork(ProcessState& state, std::uint64_t context) {
+CUresult WaitForWork(BackingState& state, std::uint64_t context) {
   const CUresult result = WaitForContext(context);
   if (state.visible == 1 || result != CUDA_SUCCESS) return result;
   std::uint64_t others[kMaxDevices];
@@ -34,7 +35,7 @@ CUresult WaitForWork(ProcessState& state, std::uint64_t context) {
 }
 
 // Memory of a pool goes with no context.
-CUresult WaitForAllWork(ProcessState& state) {
+CUresult WaitForAllWork(BackingState& state) {
   std::uint64_t contexts[kMaxDevices];
   unsigned count = 0;
   {
@@ -48,7 +49,7 @@ CUresult WaitForAllWork(ProcessState& state) {
   return result;
 }
 
-void GiveUp(ProcessState& state, const Region& region) {
+void GiveUp(BackingState& state, const Region& region) {
   Unshare(state, region);
   UnmapRegion(state, region);
   auto* const free = GPUMAN_REAL(cuMemAddressFree);
@@ -57,11 +58,10 @@ void GiveUp(ProcessState& state, const Region& region) {
 
 // A region with memory behind it and `enter(region)` true of it, which is called with the books held.
 template <typename Enter>
-CUresult MakeRegion(ProcessState& state, const Where& where, std::uint64_t bytes, Enter enter,
+CUresult MakeRegion(BackingState& state, const Where& where, std::uint64_t bytes, Enter enter,
                     unsigned pool = 0) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  StartServiceThread(state);
   Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device};
   if (region.bytes < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
@@ -100,7 +100,7 @@ CUresult Health() {
   return ask == nullptr ? CUDA_ERROR_NOT_INITIALIZED : ask(&free, &total);
 }
 
-CUresult AllocateSmall(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+CUresult AllocateSmall(BackingState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
   Small small{};
   const auto allocate = [&] {
     if (!state.slabs.Allocate(where.context, where.device, bytes, small)) return false;
@@ -118,7 +118,7 @@ CUresult AllocateSmall(ProcessState& state, const Where& where, CUdeviceptr* poi
   });
 }
 
-CUresult FreeSmall(ProcessState& state, const Found& found) {
+CUresult FreeSmall(BackingState& state, const Found& found) {
   const CUresult waited = WaitForWork(state, found.region.context);
   if (waited != CUDA_SUCCESS) return waited;
   Region region{};
@@ -145,7 +145,7 @@ CUresult FreeSmall(ProcessState& state, const Found& found) {
 
 }  // namespace
 
-CUresult AllocateBacked(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+CUresult AllocateBacked(BackingState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
   if (bytes < kMinBacked) return AllocateSmall(state, where, pointer, bytes);
   return MakeRegion(state, where, bytes, [&](const Region& region) {
     *pointer = region.address;
@@ -153,7 +153,7 @@ CUresult AllocateBacked(ProcessState& state, const Where& where, CUdeviceptr* po
   });
 }
 
-bool FreeBacked(ProcessState& state, CUdeviceptr pointer, CUresult& result) {
+bool FreeBacked(BackingState& state, CUdeviceptr pointer, CUresult& result) {
   Found found{};
   if (!FindBacked(state, pointer, found) || found.region.address != pointer) return false;
   if (found.region.pool != 0) {
@@ -181,7 +181,7 @@ bool FreeBacked(ProcessState& state, CUdeviceptr pointer, CUresult& result) {
   return true;
 }
 
-void DropBackedOf(ProcessState& state, std::uint64_t context) {
+void DropBackedOf(BackingState& state, std::uint64_t context) {
   bool any = false;
   for (Region region{};; any = true) {
     {
@@ -194,7 +194,7 @@ void DropBackedOf(ProcessState& state, std::uint64_t context) {
   if (any) TellEvictable(state);
 }
 
-bool FindBacked(ProcessState& state, CUdeviceptr pointer, Found& found) {
+bool FindBacked(BackingState& state, CUdeviceptr pointer, Found& found) {
   found = {};
   if (!IsBacked(state)) return false;
   {
@@ -216,7 +216,7 @@ bool FindBacked(ProcessState& state, CUdeviceptr pointer, Found& found) {
   return FindInPool(state, found.region, pointer, found);
 }
 
-CUresult MakeSegment(ProcessState& state, const Where& where, unsigned pool, std::uint64_t bytes,
+CUresult MakeSegment(BackingState& state, const Where& where, unsigned pool, std::uint64_t bytes,
                      std::uint64_t& address) {
   const auto enter = [&](const Region& region) {
     address = region.address;
@@ -225,7 +225,7 @@ CUresult MakeSegment(ProcessState& state, const Where& where, unsigned pool, std
   return MakeRegion(state, where, bytes, enter, pool);
 }
 
-void GiveUpSegment(ProcessState& state, std::uint64_t address) {
+void GiveUpSegment(BackingState& state, std::uint64_t address) {
   Region region{};
   {
     const Locked lock(state.books);
@@ -235,7 +235,7 @@ void GiveUpSegment(ProcessState& state, std::uint64_t address) {
   TellEvictable(state);
 }
 
-void OpenSegments(ProcessState& state, unsigned pool, std::uint64_t readers, std::uint64_t writers) {
+void OpenSegments(BackingState& state, unsigned pool, std::uint64_t readers, std::uint64_t writers) {
   for (std::uint64_t from = 0;;) {
     Region region{};
     {

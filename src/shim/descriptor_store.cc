@@ -7,9 +7,9 @@
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
+#include "shim/lock.h"
 #include "shim/own_descriptors.h"
 #include "shim/own_socket.h"
-#include "shim/process_state.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -184,15 +184,14 @@ bool Open(DescriptorStore& descriptor_store) {
 
 }  // namespace
 
-void OpenDescriptorStore(ProcessState& state) {
+void OpenDescriptorStore(DescriptorStore& descriptor_store) {
   const NoCancellation whole;
-  const Locked lock(state.descriptor_store.mutex);
-  Open(state.descriptor_store);
+  const Locked lock(descriptor_store.mutex);
+  Open(descriptor_store);
 }
 
-int PutDescriptor(ProcessState& state, int descriptor) {
+int PutDescriptor(DescriptorStore& descriptor_store, int descriptor) {
   if (descriptor < 0) return -1;
-  DescriptorStore& descriptor_store = state.descriptor_store;
   int number = -1;
   {
     const Locked lock(descriptor_store.mutex);
@@ -205,8 +204,7 @@ int PutDescriptor(ProcessState& state, int descriptor) {
   return number;
 }
 
-int DuplicateDescriptor(ProcessState& state, int number) {
-  DescriptorStore& descriptor_store = state.descriptor_store;
+int DuplicateDescriptor(DescriptorStore& descriptor_store, int number) {
   const NoCancellation whole;
   const Locked lock(descriptor_store.mutex);
   if (number < 0 || !Open(descriptor_store) || Ask(descriptor_store, kDuplicate, number) < 0) return -1;
@@ -221,8 +219,7 @@ int DuplicateDescriptor(ProcessState& state, int number) {
   return got ? descriptors[0] : -1;
 }
 
-void CloseDescriptor(ProcessState& state, int number) {
-  DescriptorStore& descriptor_store = state.descriptor_store;
+void CloseDescriptor(DescriptorStore& descriptor_store, int number) {
   const Locked lock(descriptor_store.mutex);
   if (number > kSocket && descriptor_store.started) Ask(descriptor_store, kClose, number);
 }

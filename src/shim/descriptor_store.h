@@ -16,8 +16,6 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
-
 struct DescriptorStore {
   pthread_mutex_t mutex;
   bool started;
@@ -30,12 +28,12 @@ struct DescriptorStore {
 };
 
 // Looks whether there can be one.
-void OpenDescriptorStore(ProcessState& state);
+void OpenDescriptorStore(DescriptorStore& descriptor_store);
 // Moves the descriptor there: it is closed here in any case. The number that it has there; -1: no room, or no
 // descriptor store.
-int PutDescriptor(ProcessState& state, int descriptor);
+int PutDescriptor(DescriptorStore& descriptor_store, int descriptor);
 // A duplicate in the program's table, for a moment; -1: none.
-int DuplicateDescriptor(ProcessState& state, int number);
-void CloseDescriptor(ProcessState& state, int number);
+int DuplicateDescriptor(DescriptorStore& descriptor_store, int number);
+void CloseDescriptor(DescriptorStore& descriptor_store, int number);
 
 }  // namespace gpuman::shim

@@ -2,7 +2,8 @@
 
 #include "ledger/wire/orders.h"
 #include "shim/driver_calls.h"
-#include "shim/process_state.h"
+#include "shim/gate_state.h"
+#include "shim/lock.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -56,13 +57,13 @@ bool WaitUntilDone(Drain& drain, const RestLimit* limit) {
 
 }  // namespace
 
-void StartDrain(ProcessState& state) {
+void StartDrain(GateState& state) {
   if (!Start(state.drain)) return;  // tried again when there is something to wait for
   Ask(state.drain);
   WaitUntilDone(state.drain, nullptr);
 }
 
-Drained DrainContexts(ProcessState& state, const RestLimit& limit, CUresult& result) {
+Drained DrainContexts(GateState& state, const RestLimit& limit, CUresult& result) {
   Drain& drain = state.drain;
   if (!WaitUntilDone(drain, &limit)) return Drained::kTooLong;
   if (!Start(drain)) {

@@ -10,7 +10,7 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct GateState;
 class RestLimit;
 
 struct Drain {
@@ -26,10 +26,10 @@ enum class Drained { kYes, kTooLong, kFailed };
 
 // Starts the thread, and waits until it has met the driver. For the service thread, before the gate is ever
 // shut.
-void StartDrain(ProcessState& state);
+void StartDrain(GateState& state);
 
 // Waits for the work of all contexts, within the limit. For the service thread, while the gate is
 // closed. kFailed: `result` says what the driver did.
-Drained DrainContexts(ProcessState& state, const RestLimit& limit, driver::abi::CUresult& result);
+Drained DrainContexts(GateState& state, const RestLimit& limit, driver::abi::CUresult& result);
 
 }  // namespace gpuman::shim

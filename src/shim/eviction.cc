@@ -8,6 +8,8 @@
 #include "shim/backing.h"
 #include "shim/driver.h"
 #include "shim/join.h"
+#include "shim/lock.h"
+#include "shim/moves.h"
 #include "shim/some_context.h"
 
 namespace gpuman::shim {
@@ -91,19 +93,19 @@ Ended Refused(const wire::Reply& reply) {
 // What the daemon knows a process at its end by.
 constexpr Ended AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
 
-bool ReceiveAtRest(ProcessState& state, const Connection& mover, Message& message) {
+bool ReceiveAtRest(EvictionState& state, const Connection& mover, Message& message) {
   const IdleScope resting(state.service_thread);
   return message.Receive(mover.get());
 }
 
 // On the way back, where the driver is called next.
-bool ReceiveBack(ProcessState& state, const Connection& mover, Message& message) {
+bool ReceiveBack(EvictionState& state, const Connection& mover, Message& message) {
   const bool received = ReceiveAtRest(state, mover, message);
   AwaitNeed(state);
   return received;
 }
 
-bool WaitForCaptures(ProcessState& state, const RestLimit& limit) {
+bool WaitForCaptures(EvictionState& state, const RestLimit& limit) {
   constexpr int kLookEveryMs = 5;
   for (;;) {
     const std::uint32_t captures = wire::Load(state.captures);
@@ -113,7 +115,7 @@ bool WaitForCaptures(ProcessState& state, const RestLimit& limit) {
   }
 }
 
-Trouble CloseOutsideCaptures(ProcessState& state, const RestLimit& limit) {
+Trouble CloseOutsideCaptures(EvictionState& state, const RestLimit& limit) {
   for (;;) {
     // Who captures has to pass the gate to come to its end.
     if (!WaitForCaptures(state, limit)) return Trouble::kCapturing;
@@ -124,7 +126,7 @@ Trouble CloseOutsideCaptures(ProcessState& state, const RestLimit& limit) {
 }
 
 // The pieces so marked, which are so many bytes.
-Ended Offer(ProcessState& state, const Connection& mover, PieceBacking::Mark mark, std::uint64_t total) {
+Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, std::uint64_t total) {
   wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
   int descriptors[wire::kMaxParts];
   Ended ended{};
@@ -159,18 +161,19 @@ Ended Offer(ProcessState& state, const Connection& mover, PieceBacking::Mark mar
   return ended;
 }
 
-void DiscardSegments(ProcessState& state, unsigned first) {
-  while (state.segments > first) CloseDescriptor(state, state.segment[--state.segments]);
+void DiscardSegments(EvictionState& state, unsigned first) {
+  while (state.segments > first) CloseDescriptor(state.descriptor_store, state.segment[--state.segments]);
 }
 
 // The host memory that the data goes to.
-Ended AwaitHostMemory(ProcessState& state, const Connection& mover) {
+Ended AwaitHostMemory(EvictionState& state, const Connection& mover) {
   for (;;) {
     Message message;
     if (!ReceiveAtRest(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
     if (message.reply.error != 0) return Refused(message.reply);
     for (unsigned i = 0; i < message.count; ++i) {
-      const int number = state.segments < wire::kMaxSegments ? PutDescriptor(state, message.Take(i)) : -1;
+      const int number =
+          state.segments < wire::kMaxSegments ? PutDescriptor(state.descriptor_store, message.Take(i)) : -1;
       if (number < 0) return {Trouble::kDescriptors};
       state.segment[state.segments++] = number;
     }
@@ -179,7 +182,7 @@ Ended AwaitHostMemory(ProcessState& state, const Connection& mover) {
 }
 
 // Puts the parts of a message behind their addresses.
-CUresult Map(ProcessState& state, Message& message) {
+CUresult Map(EvictionState& state, Message& message) {
   for (unsigned i = 0; i < message.parts.count && i < wire::kMaxParts; ++i) {
     const CUresult result =
         AdoptPiece(state, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
@@ -188,7 +191,7 @@ CUresult Map(ProcessState& state, Message& message) {
   return CUDA_SUCCESS;
 }
 
-Ended AwaitDone(ProcessState& state, const Connection& mover) {
+Ended AwaitDone(EvictionState& state, const Connection& mover) {
   Message message;
   if (!ReceiveBack(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
   return message.reply.error != 0 ? Refused(message.reply) : Ended{};
@@ -199,7 +202,7 @@ constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
 
 // The mover's memory. `result`: what the driver said to it; where that is that it does not let any in, all of
 // it has been received, for the mover to listen again.
-Ended Adopt(ProcessState& state, const Connection& mover, CUresult& result) {
+Ended Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
   for (bool last = false; !last;) {
     Message message;
     if (!ReceiveBack(state, mover, message)) return {Trouble::kNoMover};
@@ -215,7 +218,7 @@ Ended Adopt(ProcessState& state, const Connection& mover, CUresult& result) {
 }
 
 // Memory of the process's own, which the mover fills.
-Ended MakeOwn(ProcessState& state, const Connection& mover) {
+Ended MakeOwn(EvictionState& state, const Connection& mover) {
   UnmapMarked(state, PieceBacking::kFresh);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
   if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
@@ -228,7 +231,7 @@ Ended MakeOwn(ProcessState& state, const Connection& mover) {
   return ended.ok() ? AwaitDone(state, mover) : ended;
 }
 
-Ended Receive(ProcessState& state) {
+Ended Receive(EvictionState& state) {
   const Connection mover(wire::kBackMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
   CUresult result = CUDA_SUCCESS;
@@ -249,24 +252,24 @@ CUresult Health() {
 }
 
 // What the job keeps in host memory is counted in its ledger, within its budget.
-wire::Outcome Count(ProcessState& state, std::uint64_t bytes) {
+wire::Outcome Count(EvictionState& state, std::uint64_t bytes) {
   const Locked lock(state.meter);
   return wire::Reserve(*state.ledger, wire::kHost, state.slot, bytes);
 }
 
-void Uncount(ProcessState& state, std::uint64_t bytes) {
+void Uncount(EvictionState& state, std::uint64_t bytes) {
   const Locked lock(state.meter);
   wire::GiveBack(*state.ledger, wire::kHost, state.slot, bytes);
 }
 
-void UncountAll(ProcessState& state) {
+void UncountAll(EvictionState& state) {
   const Locked lock(state.meter);
   wire::GiveBack(*state.ledger, wire::kHost, state.slot,
                  wire::BytesOf(*state.ledger, wire::kHost, state.slot));
 }
 
 // The marked pieces, which are so many bytes.
-Ended HandOutMarked(ProcessState& state, std::uint64_t bytes) {
+Ended HandOutMarked(EvictionState& state, std::uint64_t bytes) {
   const InSomeContext context(state);
   if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
   LearnAccess(state);
@@ -291,12 +294,12 @@ Ended HandOutMarked(ProcessState& state, std::uint64_t bytes) {
 
 }  // namespace
 
-std::uint64_t BytesAway(ProcessState& state) {
+std::uint64_t BytesAway(EvictionState& state) {
   const Locked lock(state.books);
   return state.away;
 }
 
-Ended Shut(ProcessState& state, const RestLimit& limit) {
+Ended Shut(EvictionState& state, const RestLimit& limit) {
   const Trouble closed = CloseOutsideCaptures(state, limit);
   if (closed != Trouble::kNone) return {closed, CUDA_SUCCESS};
   CUresult result = CUDA_SUCCESS;
@@ -315,7 +318,7 @@ Ended Shut(ProcessState& state, const RestLimit& limit) {
   return ended;
 }
 
-Ended HandOut(ProcessState& state, std::uint64_t bytes) {
+Ended HandOut(EvictionState& state, std::uint64_t bytes) {
   if (bytes == 0 || BytesEvictable(state) == 0) return {};
   if (IsEnding(state)) return AtItsEnd();
   const std::uint64_t marked = MarkGoing(state, bytes);
@@ -328,7 +331,7 @@ Ended HandOut(ProcessState& state, std::uint64_t bytes) {
   return ended;
 }
 
-Ended FetchBack(ProcessState& state) {
+Ended FetchBack(EvictionState& state) {
   if (state.segments != 0) {
     AwaitNeed(state);
     const InSomeContext context(state);

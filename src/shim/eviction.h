@@ -11,7 +11,7 @@
 
 #include "driver/abi/cuda.h"
 #include "ledger/wire/orders.h"
-#include "shim/process_state.h"
+#include "shim/eviction_state.h"
 
 namespace gpuman::shim {
 
@@ -26,15 +26,15 @@ inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
 // Closes the gate and waits for the work of all contexts, within the limit; the gate is open
 // again where it fails.
-Ended Shut(ProcessState& state, const RestLimit& limit);
+Ended Shut(EvictionState& state, const RestLimit& limit);
 
 // With the gate shut: hands over so many bytes at least of what can leave, or all of it, and gives it up.
-Ended HandOut(ProcessState& state, std::uint64_t bytes);
+Ended HandOut(EvictionState& state, std::uint64_t bytes);
 
 // With the gate shut: memory behind all addresses again, with the same bytes.
-Ended FetchBack(ProcessState& state);
+Ended FetchBack(EvictionState& state);
 
 // Bytes of the process that are in host memory.
-std::uint64_t BytesAway(ProcessState& state);
+std::uint64_t BytesAway(EvictionState& state);
 
 }  // namespace gpuman::shim

@@ -12,6 +12,8 @@
 namespace gpuman::shim {
 namespace {
 
+GateState* FindOwnState() { return UnjoinedState(); }
+
 // An entry with a body of the shim's.
 template <unsigned entry>
 struct HookOf {
@@ -69,7 +71,7 @@ struct Body<entry, CUresult(Arguments...)> {
   }
   [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
     if constexpr (HookOf<entry>::gated) {
-      const GateGuard passage(UnjoinedState);
+      const GateGuard passage(FindOwnState);
       return Inner(arguments...);
     } else {
       return Inner(arguments...);

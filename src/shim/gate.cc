@@ -10,7 +10,8 @@
 
 #include "ledger/wire/orders.h"
 #include "shim/evictable.h"
-#include "shim/process_state.h"
+#include "shim/gate_state.h"
+#include "shim/lock.h"
 #include "shim/watch.h"
 #include "shim/wiped_memory.h"
 
@@ -60,7 +61,7 @@ ThreadSlot* FindFree(Gate& gate) {
 pthread_key_t at_thread_end;
 bool has_key = false;
 // Known with the key. A child of a fork finds its own state at the same place.
-ProcessState* state_at_thread_end = nullptr;
+GateState* state_at_thread_end = nullptr;
 
 // A thread ends, also in the middle of a call.
 void Leave(void* word) {
@@ -73,7 +74,7 @@ void Leave(void* word) {
 }
 
 // Gives this thread its word, in flight already.
-ThreadSlot* Register(ProcessState& state) {
+ThreadSlot* Register(GateState& state) {
   Gate& gate = state.gate;
   const Locked lock(gate.registry);
   if (!gate.probed) {
@@ -93,14 +94,14 @@ ThreadSlot* Register(ProcessState& state) {
   return own;
 }
 
-void WaitWhileClosed(ProcessState& state) {
+void WaitWhileClosed(GateState& state) {
   const AtGate waiting(state);
   while (Load(state.gate.closed) != 0)
     ::syscall(SYS_futex, &state.gate.closed, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 // With its word as it is where nobody is in a call; null: it has none.
-void Pass(ProcessState& state, ThreadSlot* own) {
+void Pass(GateState& state, ThreadSlot* own) {
   const std::uint32_t outside = own != nullptr ? own->in_flight & ~kDepthMask : 0;
   for (;;) {
     if (own != nullptr) Store(own->in_flight, outside + 1);
@@ -128,7 +129,7 @@ bool RestLimit::IsWithdrawn() const {
 ThreadSlot* EnterSlowPath(FindState* find) {
   if (!MayBeEvicted()) return nullptr;
   const int before = errno;
-  ProcessState* const state = find();
+  GateState* const state = find();
   ThreadSlot* own = thread_slot;
   if (state == nullptr) return nullptr;  // nothing of it can ever join a ledger either
   if (own != nullptr && own->used != 0 && (own->in_flight & kDepthMask) > 1)
@@ -145,7 +146,7 @@ bool MayExitGate() {
   return own == nullptr || (own->in_flight & kDepthMask) == 1;
 }
 
-GateExit::GateExit(ProcessState& state) : state_(state) {
+GateExit::GateExit(GateState& state) : state_(state) {
   if (ThreadSlot* const own = thread_slot) Store(own->in_flight, own->in_flight & ~kDepthMask);
 }
 
@@ -167,7 +168,7 @@ std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
   return calls;
 }
 
-bool CloseGate(ProcessState& state, const RestLimit& limit) {
+bool CloseGate(GateState& state, const RestLimit& limit) {
   Gate& gate = state.gate;
   {
     const Locked lock(gate.registry);
@@ -188,7 +189,7 @@ bool CloseGate(ProcessState& state, const RestLimit& limit) {
   return true;
 }
 
-void OpenGate(ProcessState& state) {
+void OpenGate(GateState& state) {
   Gate& gate = state.gate;
   {
     const Locked lock(gate.registry);

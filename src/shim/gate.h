@@ -17,7 +17,7 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct GateState;
 
 // One thread's.
 struct alignas(64) ThreadSlot {
@@ -45,7 +45,7 @@ extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec")
 
 // Where the gate of this process is; null: there can be none. Who makes the state of the process gives it to
 // the gate, which a call passes before anything else of the shim.
-using FindState = ProcessState*();
+using FindState = GateState*();
 
 // What GateGuard does where the gate is not simply open. Keeps errno.
 ThreadSlot* EnterSlowPath(FindState* find);
@@ -84,13 +84,13 @@ class GateGuard {
 // while it is closed. Not from within a call within a call.
 class GateExit {
  public:
-  explicit GateExit(ProcessState& state);
+  explicit GateExit(GateState& state);
   ~GateExit();
   GateExit(const GateExit&) = delete;
   GateExit& operator=(const GateExit&) = delete;
 
  private:
-  ProcessState& state_;
+  GateState& state_;
 };
 bool MayExitGate();
 
@@ -114,7 +114,7 @@ class RestLimit {
 
 // Closes the gate and waits until no call is in flight, within the limit. False: a call went on;
 // the gate is open again.
-bool CloseGate(ProcessState& state, const RestLimit& limit);
-void OpenGate(ProcessState& state);
+bool CloseGate(GateState& state, const RestLimit& limit);
+void OpenGate(GateState& state);
 
 }  // namespace gpuman::shim

@@ -1,6 +1,8 @@
 // Arrays and mipmapped arrays.
 #include "shim/hooks.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
+#include "shim/process_state.h"
 #include "shim/refusal.h"
 
 namespace gpuman::shim {

@@ -2,6 +2,7 @@
 // that is destroyed while it captures counts for ever; its process stays on the GPU.
 #include "ledger/wire/orders.h"
 #include "shim/hooks.h"
+#include "shim/lock.h"
 #include "shim/process_state.h"
 #include "shim/streams.h"
 

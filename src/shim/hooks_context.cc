@@ -4,8 +4,10 @@
 // it does not yet, the first context counts nothing here, and is seen from outside.
 #include "shim/backing.h"
 #include "shim/hooks.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
 #include "shim/paging.h"
+#include "shim/process_state.h"
 #include "shim/refusal.h"
 
 namespace gpuman::shim {

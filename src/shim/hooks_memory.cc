@@ -2,9 +2,11 @@
 #include "shim/activity.h"
 #include "shim/backing.h"
 #include "shim/hooks.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
 #include "shim/paging.h"
 #include "shim/pools.h"
+#include "shim/process_state.h"
 #include "shim/stream_memory.h"
 #include "shim/streams.h"
 
@@ -47,8 +49,11 @@ CUresult BackedOr(ProcessState* state, const Where& where, CUdeviceptr* pointer,
   managed = false;
   if (state == nullptr || bytes == 0) return plain();
   const bool capturing = __atomic_load_n(&state->captures, __ATOMIC_SEQ_CST) != 0;
-  if (IsBackedOn(*state, where.device))
-    return bytes >= kMinBacked || !capturing ? AllocateBacked(*state, where, pointer, bytes) : plain();
+  if (IsBackedOn(*state, where.device)) {
+    if (bytes < kMinBacked && capturing) return plain();
+    StartServiceThread(*state);
+    return AllocateBacked(*state, where, pointer, bytes);
+  }
   managed = bytes >= kMinBacked && IsManaged(*state, where.device);
   return managed ? AllocateManaged(*state, where, pointer, bytes) : plain();
 }

@@ -2,6 +2,7 @@
 // it is made of. The driver is asked first, so its errors stay its own.
 #include "shim/backing.h"
 #include "shim/hooks.h"
+#include "shim/process_state.h"
 #include "shim/program_memory.h"
 
 namespace gpuman::shim {

@@ -1,8 +1,11 @@
 // Stream-ordered memory, and the waits after which pools give memory back.
 #include "shim/activity.h"
+#include "shim/driver_calls.h"
 #include "shim/hooks.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
+#include "shim/process_state.h"
 #include "shim/stream_memory.h"
 #include "shim/stream_pools.h"
 #include "shim/streams.h"
@@ -80,8 +83,10 @@ CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream qu
   if (!scope || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*scope, queried, where))
     return source.allocate();
   CUresult answer{};
-  if (IsBacked(*scope) && AllocateInOrder(*scope, {where, source.pool, queried, bytes}, pointer, answer))
-    return answer;
+  if (IsBacked(*scope)) {
+    StartServiceThread(*scope);
+    if (AllocateInOrder(*scope, {where, source.pool, queried, bytes}, pointer, answer)) return answer;
+  }
   return WithRoom(*scope, where.device, bytes, [&](bool& full) {
     bool refused = false;
     const CUresult result = TryFromPool(*scope, where.device, pointer, bytes, source, refused, full);

@@ -1,5 +1,6 @@
 // What pools tell of themselves, and who may use them: where the shim has their memory, by what it has.
 #include "shim/hooks.h"
+#include "shim/lock.h"
 #include "shim/process_state.h"
 #include "shim/stream_pools.h"
 

@@ -3,9 +3,11 @@
 #include <cstring>
 
 #include "shim/hooks.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
 #include "shim/paging.h"
 #include "shim/pools.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 namespace {

@@ -2,6 +2,7 @@
 // become the driver's handles. What others can reach stays.
 #include "shim/backing.h"
 #include "shim/hooks.h"
+#include "shim/process_state.h"
 #include "shim/program_memory.h"
 
 namespace gpuman::shim {
@@ -54,7 +55,7 @@ CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAlloca
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   if (held.kept > 0 && shareable_handle != nullptr && flags == 0) {
     // The driver exports nothing that came from another process: there is the descriptor that it came by.
-    const int lent = DuplicateDescriptor(*scope, held.kept);
+    const int lent = DuplicateDescriptor((*scope).descriptor_store, held.kept);
     result = lent >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
     if (lent >= 0) __builtin_memcpy(shareable_handle, &lent, sizeof lent);
   } else {

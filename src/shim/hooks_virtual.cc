@@ -2,8 +2,10 @@
 #include "shim/activity.h"
 #include "shim/backing.h"
 #include "shim/hooks.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
+#include "shim/process_state.h"
 #include "shim/program_memory.h"
 
 namespace gpuman::shim {
@@ -52,6 +54,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     return create(full);
   });
   if (result != CUDA_SUCCESS) return result;
+  if (MadeMemory::IsToken(*handle)) StartServiceThread(*scope);
   const Locked lock((*scope).books);
   (*scope).virtual_memory.Created(*handle, device, bytes);  // without an entry it counts to the end
   return CUDA_SUCCESS;

@@ -8,9 +8,10 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "shim/backing.h"
+#include "shim/backing_state.h"
 #include "shim/ipc_handle.h"
 #include "shim/ipc_server.h"
-#include "shim/process_state.h"
+#include "shim/lock.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -21,7 +22,7 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 
 // The region, with memory behind all of it, as descriptors at the server. For who holds ipc.mutex, as all
 // here.
-CUresult OfferPieces(ProcessState& state, const Region& region, std::uint64_t number) {
+CUresult OfferPieces(BackingState& state, const Region& region, std::uint64_t number) {
   IpcTalk talk(state.ipc_server.name);
   const unsigned pieces = PiecesOf(region);
   CUresult result = CUDA_SUCCESS;
@@ -42,14 +43,14 @@ CUresult OfferPieces(ProcessState& state, const Region& region, std::uint64_t nu
   return result;
 }
 
-CUresult Offer(ProcessState& state, const Region& region, std::uint64_t number) {
+CUresult Offer(BackingState& state, const Region& region, std::uint64_t number) {
   const CUresult result = OfferPieces(state, region, number);
   if (result != CUDA_SUCCESS) IpcTalk(state.ipc_server.name).Withdraw(number);
   return result;
 }
 
 // The number of its export, shared now where it was not before.
-CUresult Share(ProcessState& state, const Region& region, std::uint64_t& number) {
+CUresult Share(BackingState& state, const Region& region, std::uint64_t& number) {
   Ipc& ipc = state.ipc;
   if (const std::uint64_t* const known = ipc.exported.Find(region.address)) {
     number = *known;
@@ -76,7 +77,7 @@ CUresult Share(ProcessState& state, const Region& region, std::uint64_t& number)
 
 }  // namespace
 
-bool ShareBacked(ProcessState& state, CUdeviceptr pointer, CUipcMemHandle* handle, CUresult& result) {
+bool ShareBacked(BackingState& state, CUdeviceptr pointer, CUipcMemHandle* handle, CUresult& result) {
   Found found{};
   if (handle == nullptr || !FindBacked(state, pointer, found) || found.region.pool != 0) return false;
   const NoCancellation whole;
@@ -97,7 +98,7 @@ bool ShareBacked(ProcessState& state, CUdeviceptr pointer, CUipcMemHandle* handl
   return true;
 }
 
-void Unshare(ProcessState& state, const Region& region) {
+void Unshare(BackingState& state, const Region& region) {
   Ipc& ipc = state.ipc;
   if (wire::Load(ipc.exports) == 0) return;
   const NoCancellation whole;

@@ -13,7 +13,7 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct BackingState;
 struct Region;
 
 // What another process shared and is mapped here, by its address here.
@@ -36,20 +36,20 @@ struct Ipc {
 
 // False: not memory that the shim allocated for cuMemAlloc, the driver is to be asked. Else `result` is what
 // cuIpcGetMemHandle answers.
-bool ShareBacked(ProcessState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUipcMemHandle* handle,
+bool ShareBacked(BackingState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUipcMemHandle* handle,
                  driver::abi::CUresult& result);
 // The region is given up: nobody can open it any more. Who has it open keeps the memory.
-void Unshare(ProcessState& state, const Region& region);
+void Unshare(BackingState& state, const Region& region);
 
 // False: no handle of a shim's.
-bool OpenShared(ProcessState& state, driver::abi::CUdeviceptr* pointer,
+bool OpenShared(BackingState& state, driver::abi::CUdeviceptr* pointer,
                 const driver::abi::CUipcMemHandle& handle, unsigned flags, driver::abi::CUresult& result);
 // False: nothing was opened there.
-bool CloseShared(ProcessState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUresult& result);
+bool CloseShared(BackingState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUresult& result);
 // All of a context that is gone. For who holds state.contexts.
-void CloseSharedOf(ProcessState& state, std::uint64_t context);
+void CloseSharedOf(BackingState& state, std::uint64_t context);
 // The mapping that the pointer is in, where that was opened.
-bool FindShared(ProcessState& state, driver::abi::CUdeviceptr pointer, std::uint64_t& address,
+bool FindShared(BackingState& state, driver::abi::CUdeviceptr pointer, std::uint64_t& address,
                 Opened& opened);
 
 }  // namespace gpuman::shim

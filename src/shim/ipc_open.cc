@@ -6,13 +6,14 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "shim/backing.h"
+#include "shim/backing_state.h"
 #include "shim/driver.h"
 #include "shim/driver_calls.h"
 #include "shim/ipc.h"
 #include "shim/ipc_handle.h"
 #include "shim/ipc_server.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
-#include "shim/process_state.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -87,7 +88,7 @@ CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mappe
 }
 
 // For who holds ipc.mutex.
-CUresult MapShared(ProcessState& state, const SharedHandle& handle, const Where& where,
+CUresult MapShared(BackingState& state, const SharedHandle& handle, const Where& where,
                    std::uint64_t& address) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   const int device = DeviceWith(handle.device);
@@ -119,7 +120,7 @@ CUresult MapShared(ProcessState& state, const SharedHandle& handle, const Where&
 }
 
 // It was taken out of the table. For who holds ipc.mutex.
-void UnmapShared(ProcessState& state, std::uint64_t address, const Opened& opened) {
+void UnmapShared(BackingState& state, std::uint64_t address, const Opened& opened) {
   const Region region{address, opened.bytes, opened.bytes, opened.context, opened.device};
   UnmapPieces(region, PiecesOf(region));
   __atomic_fetch_sub(&state.ipc.openings, 1, __ATOMIC_SEQ_CST);
@@ -141,7 +142,7 @@ bool FindOpened(Ipc& ipc, CUdeviceptr pointer, std::uint64_t& address) {
   return found;
 }
 
-CUresult Open(ProcessState& state, CUdeviceptr* pointer, const SharedHandle& handle) {
+CUresult Open(BackingState& state, CUdeviceptr* pointer, const SharedHandle& handle) {
   Where where{};
   if (!CurrentWhere(state, where)) return CUDA_ERROR_INVALID_CONTEXT;
   Ipc& ipc = state.ipc;
@@ -166,7 +167,7 @@ CUresult Open(ProcessState& state, CUdeviceptr* pointer, const SharedHandle& han
 
 }  // namespace
 
-bool OpenShared(ProcessState& state, CUdeviceptr* pointer, const CUipcMemHandle& handle, unsigned flags,
+bool OpenShared(BackingState& state, CUdeviceptr* pointer, const CUipcMemHandle& handle, unsigned flags,
                 CUresult& result) {
   SharedHandle shared;
   std::memcpy(&shared, &handle, sizeof shared);
@@ -177,7 +178,7 @@ bool OpenShared(ProcessState& state, CUdeviceptr* pointer, const CUipcMemHandle&
   return true;
 }
 
-bool CloseShared(ProcessState& state, CUdeviceptr pointer, CUresult& result) {
+bool CloseShared(BackingState& state, CUdeviceptr pointer, CUresult& result) {
   Ipc& ipc = state.ipc;
   if (wire::Load(ipc.openings) == 0) return false;
   const NoCancellation whole;
@@ -198,7 +199,7 @@ bool CloseShared(ProcessState& state, CUdeviceptr pointer, CUresult& result) {
   return true;
 }
 
-void CloseSharedOf(ProcessState& state, std::uint64_t context) {
+void CloseSharedOf(BackingState& state, std::uint64_t context) {
   Ipc& ipc = state.ipc;
   if (wire::Load(ipc.openings) == 0) return;
   const Locked lock(ipc.mutex);
@@ -212,7 +213,7 @@ void CloseSharedOf(ProcessState& state, std::uint64_t context) {
   }
 }
 
-bool FindShared(ProcessState& state, CUdeviceptr pointer, std::uint64_t& address, Opened& opened) {
+bool FindShared(BackingState& state, CUdeviceptr pointer, std::uint64_t& address, Opened& opened) {
   Ipc& ipc = state.ipc;
   if (wire::Load(ipc.openings) == 0) return false;
   const Locked lock(ipc.mutex);

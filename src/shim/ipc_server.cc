@@ -7,9 +7,10 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "shim/account/table.h"
+#include "shim/backing_state.h"
+#include "shim/lock.h"
 #include "shim/own_descriptors.h"
 #include "shim/own_socket.h"
-#include "shim/process_state.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -163,7 +164,7 @@ void* Serve(void* word) {
 
 }  // namespace
 
-bool StartIpcServer(ProcessState& state) {
+bool StartIpcServer(BackingState& state) {
   IpcServer& server = state.ipc_server;
   const NoCancellation whole;
   const Locked lock(server.mutex);

@@ -12,7 +12,7 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct BackingState;
 
 struct IpcServer {
   pthread_mutex_t mutex;
@@ -21,7 +21,7 @@ struct IpcServer {
 };
 
 // Starts it where it does not serve yet. False: there can be none.
-bool StartIpcServer(ProcessState& state);
+bool StartIpcServer(BackingState& state);
 
 // One conversation with a server, this process's own or another's of the same user. Waits ten seconds for it
 // at most.

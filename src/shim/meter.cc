@@ -5,6 +5,7 @@
 #include "ledger/wire/books.h"
 #include "ledger/wire/slot_lock.h"
 #include "shim/driver.h"
+#include "shim/lock.h"
 #include "shim/pools.h"
 
 namespace gpuman::shim {
@@ -28,7 +29,7 @@ std::uint64_t AskGranule(int device) {
 }
 
 // For who holds state.meter.
-void FindInLedger(ProcessState& state, Device& device) {
+void FindInLedger(AccountingState& state, Device& device) {
   if (!device.known || device.in_ledger || state.ledger == nullptr) return;
   const int gpu = wire::FindGpu(*state.ledger, device.uuid);
   if (gpu < 0) return;
@@ -38,7 +39,7 @@ void FindInLedger(ProcessState& state, Device& device) {
 }
 
 // GPUs may have come into the ledger. For who holds state.meter.
-void FollowChanges(ProcessState& state) {
+void FollowChanges(AccountingState& state) {
   if (state.ledger == nullptr) return;
   const std::uint32_t changes = __atomic_load_n(&state.ledger->changes, __ATOMIC_ACQUIRE);
   if (changes == state.changes) return;
@@ -46,7 +47,7 @@ void FollowChanges(ProcessState& state) {
   for (Device& device : state.devices) FindInLedger(state, device);
 }
 
-Device* Known(ProcessState& state, int ordinal) {
+Device* Known(AccountingState& state, int ordinal) {
   if (ordinal < 0 || ordinal >= kMaxDevices) return nullptr;
   Device& device = state.devices[ordinal];
   if (__atomic_load_n(&device.known, __ATOMIC_ACQUIRE)) return &device;
@@ -66,7 +67,7 @@ Device* Known(ProcessState& state, int ordinal) {
   return &device;
 }
 
-bool TryReserve(ProcessState& state, Device& device, std::uint64_t bytes) {
+bool TryReserve(AccountingState& state, Device& device, std::uint64_t bytes) {
   const Locked lock(state.meter);
   FollowChanges(state);
   // An overwritten ledger stops nobody: the guard still counts.
@@ -78,7 +79,7 @@ bool TryReserve(ProcessState& state, Device& device, std::uint64_t bytes) {
 }
 
 // Gives back what processes held that have ended. Their locks went with them.
-void ReclaimOthers(ProcessState& state) {
+void ReclaimOthers(AccountingState& state) {
   const Locked lock(state.meter);
   if (state.ledger == nullptr || !IsStill(state.file)) return;
   const int file = state.file.descriptor;
@@ -90,7 +91,7 @@ void ReclaimOthers(ProcessState& state) {
   }
 }
 
-ReportedMemory Tell(ProcessState& state, bool in_ledger, unsigned gpu) {
+ReportedMemory Tell(AccountingState& state, bool in_ledger, unsigned gpu) {
   if (!in_ledger) return {UINT64_MAX, 0};
   const wire::Gpu& entry = state.ledger->gpu[gpu];
   return {wire::Load(entry.limit), wire::TotalOf(*state.ledger, gpu) + wire::Load(entry.outside)};
@@ -98,7 +99,7 @@ ReportedMemory Tell(ProcessState& state, bool in_ledger, unsigned gpu) {
 
 }  // namespace
 
-void Join(ProcessState& state, const JoinedLedger& joined) {
+void Join(AccountingState& state, const JoinedLedger& joined) {
   const Locked lock(state.meter);
   state.file = Keep(joined.file);
   state.slot = joined.slot;
@@ -106,7 +107,7 @@ void Join(ProcessState& state, const JoinedLedger& joined) {
   for (Device& device : state.devices) FindInLedger(state, device);
 }
 
-bool CurrentWhere(ProcessState& state, Where& where) {
+bool CurrentWhere(AccountingState& state, Where& where) {
   auto* const get_device = GPUMAN_REAL(cuCtxGetDevice);
   auto* const get_context = GPUMAN_REAL(cuCtxGetCurrent);
   CUdevice device = 0;
@@ -118,47 +119,47 @@ bool CurrentWhere(ProcessState& state, Where& where) {
   return where.granule != 0;
 }
 
-std::uint64_t GranuleOf(ProcessState& state, int ordinal) {
+std::uint64_t GranuleOf(AccountingState& state, int ordinal) {
   const Device* const device = Known(state, ordinal);
   return device != nullptr ? device->granule : 0;
 }
 
-int LedgerGpuOf(ProcessState& state, int ordinal) {
+int LedgerGpuOf(AccountingState& state, int ordinal) {
   const Device* const device = Known(state, ordinal);
   const Locked lock(state.meter);
   return device != nullptr && device->in_ledger ? static_cast<int>(device->gpu) : -1;
 }
 
-bool ReserveAtOnce(ProcessState& state, int ordinal, std::uint64_t bytes) {
+bool ReserveAtOnce(AccountingState& state, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   return device == nullptr || bytes == 0 || TryReserve(state, *device, bytes);
 }
 
-bool ReserveBesidePools(ProcessState& state, int ordinal, std::uint64_t bytes) {
+bool ReserveBesidePools(AccountingState& state, int ordinal, std::uint64_t bytes) {
   if (ReserveAtOnce(state, ordinal, bytes)) return true;
   RefreshPools(state);
   ReclaimOthers(state);
   return ReserveAtOnce(state, ordinal, bytes);
 }
 
-bool ReserveWithPools(ProcessState& state, int ordinal, std::uint64_t bytes) {
+bool ReserveWithPools(AccountingState& state, int ordinal, std::uint64_t bytes) {
   return ReserveBesidePools(state, ordinal, bytes) ||
          (TrimPools(state, ordinal) && ReserveAtOnce(state, ordinal, bytes));
 }
 
-bool Reserve(ProcessState& state, int ordinal, std::uint64_t bytes) {
+bool Reserve(AccountingState& state, int ordinal, std::uint64_t bytes) {
   if (ReserveAtOnce(state, ordinal, bytes)) return true;
   const Locked lock(state.pools);
   return ReserveWithPools(state, ordinal, bytes);
 }
 
-bool IsWithinRoom(ProcessState& state, int ordinal) {
+bool IsWithinRoom(AccountingState& state, int ordinal) {
   const Device* const device = Known(state, ordinal);
   const Locked lock(state.meter);
   return device == nullptr || !device->in_ledger || wire::HasRoom(*state.ledger, device->gpu);
 }
 
-void GiveBack(ProcessState& state, int ordinal, std::uint64_t bytes) {
+void GiveBack(AccountingState& state, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
   const Locked lock(state.meter);
@@ -166,7 +167,7 @@ void GiveBack(ProcessState& state, int ordinal, std::uint64_t bytes) {
   if (device->in_ledger) wire::GiveBack(*state.ledger, device->gpu, state.slot, bytes);
 }
 
-void Charge(ProcessState& state, int ordinal, std::uint64_t bytes) {
+void Charge(AccountingState& state, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
   const Locked lock(state.meter);
@@ -174,30 +175,30 @@ void Charge(ProcessState& state, int ordinal, std::uint64_t bytes) {
   if (device->in_ledger) wire::Charge(*state.ledger, device->gpu, state.slot, bytes);
 }
 
-bool Settle(ProcessState& state, int device, std::uint64_t reserved, std::uint64_t cost) {
+bool Settle(AccountingState& state, int device, std::uint64_t reserved, std::uint64_t cost) {
   if (cost < reserved) GiveBack(state, device, reserved - cost);
   return cost <= reserved || Reserve(state, device, cost - reserved);
 }
 
-ReportedMemory ReportedMemoryOf(ProcessState& state, int ordinal) {
+ReportedMemory ReportedMemoryOf(AccountingState& state, int ordinal) {
   const Device* const device = Known(state, ordinal);
   const Locked lock(state.meter);
   return device != nullptr ? Tell(state, device->in_ledger, device->gpu) : ReportedMemory{UINT64_MAX, 0};
 }
 
-ReportedMemory ReportedMemoryOf(ProcessState& state, const std::uint8_t (&uuid)[16]) {
+ReportedMemory ReportedMemoryOf(AccountingState& state, const std::uint8_t (&uuid)[16]) {
   const Locked lock(state.meter);
   const int gpu = state.ledger != nullptr ? wire::FindGpu(*state.ledger, uuid) : -1;
   return Tell(state, gpu >= 0, static_cast<unsigned>(gpu));
 }
 
-std::uint64_t CountedOn(ProcessState& state, int ordinal) {
+std::uint64_t CountedOn(AccountingState& state, int ordinal) {
   const Device* const device = Known(state, ordinal);
   const Locked lock(state.meter);
   return device != nullptr ? device->held : 0;
 }
 
-std::uint64_t ContextBytes(ProcessState& state, int ordinal) {
+std::uint64_t ContextBytes(AccountingState& state, int ordinal) {
   const Device* const device = Known(state, ordinal);
   const Locked lock(state.meter);
   if (device == nullptr || !device->in_ledger) return 0;

@@ -8,6 +8,7 @@
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
 #include "shim/evictable.h"
+#include "shim/lock.h"
 
 namespace gpuman::shim {
 namespace {
@@ -46,7 +47,7 @@ bool IsPagedOn(int device) {
            Has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED));
 }
 
-bool IsWithinDevice(ProcessState& state, int device) {
+bool IsWithinDevice(BackingState& state, int device) {
   auto* const ask = GPUMAN_REAL(cuDeviceTotalMem_v2);
   std::size_t whole = 0;
   return ask == nullptr || ask(&whole, device) != CUDA_SUCCESS || CountedOn(state, device) <= whole;
@@ -60,7 +61,7 @@ bool WantsManaged() {
 
 bool MayExceedDevice() { return ChosenMode() == PlainMemoryMode::kOversubscribe; }
 
-bool IsManaged(ProcessState& state, int device) {
+bool IsManaged(BackingState& state, int device) {
   enum : std::uint32_t { kNotKnown, kYes, kNo };
   if (device < 0 || device >= kMaxDevices || ChosenMode() == PlainMemoryMode::kVmm) return false;
   std::uint32_t known = wire::Load(state.paged[device]);
@@ -71,15 +72,15 @@ bool IsManaged(ProcessState& state, int device) {
   return known == kYes;
 }
 
-CUresult AllocateManaged(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+CUresult AllocateManaged(BackingState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
   auto* const allocate = GPUMAN_REAL(cuMemAllocManaged);
   if (allocate == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   if (!MayExceedDevice() && !IsWithinDevice(state, where.device)) return CUDA_ERROR_OUT_OF_MEMORY;
   return allocate(pointer, bytes, CU_MEM_ATTACH_GLOBAL);
 }
 
-void TellManaged(ProcessState& state) {
-  if (state.join_state.load(std::memory_order_acquire) != JoinState::kJoined) return;
+void TellManaged(BackingState& state) {
+  if (!IsJoined(state)) return;
   const Locked lock(state.books);
   wire::Store(state.ledger->slot[state.slot].managed, state.allocations.managed());
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "driver/abi/cuda.h"
+#include "shim/backing_state.h"
 #include "shim/meter.h"
-#include "shim/process_state.h"
 
 namespace gpuman::shim {
 
@@ -15,13 +15,13 @@ bool MayExceedDevice();
 
 // Whether plain memory is made managed on the device. Never where the device does not page by faults: there
 // it could not have more than fits.
-bool IsManaged(ProcessState& state, int device);
+bool IsManaged(BackingState& state, int device);
 
 // `bytes` are reserved already. Out of memory where it would be more than the device has, unless it may.
-driver::abi::CUresult AllocateManaged(ProcessState& state, const Where& where,
+driver::abi::CUresult AllocateManaged(BackingState& state, const Where& where,
                                       driver::abi::CUdeviceptr* pointer, std::uint64_t bytes);
 
 // For the daemon to read, in the slot.
-void TellManaged(ProcessState& state);
+void TellManaged(BackingState& state);
 
 }  // namespace gpuman::shim

@@ -1,9 +1,8 @@
 #include "shim/pools.h"
 
-#include "shim/backing.h"
 #include "shim/driver.h"
+#include "shim/driver_calls.h"
 #include "shim/meter.h"
-#include "shim/stream_pools.h"
 
 namespace gpuman::shim {
 namespace {
@@ -30,25 +29,25 @@ void Trim(CUmemoryPool pool) {
 
 bool IsCounted(int device) { return device >= 0 && device < kMaxDevices; }
 
-bool IsNearLimit(ProcessState& state, int device) {
+bool IsNearLimit(AccountingState& state, int device) {
   const ReportedMemory told = ReportedMemoryOf(state, device);
   return told.limit != UINT64_MAX && (told.used >= told.limit || told.limit - told.used < kNearLimit);
 }
 
-std::uint64_t HeldOn(ProcessState& state, int device) {
+std::uint64_t HeldOn(AccountingState& state, int device) {
   std::uint64_t held = 0;
   state.pool.ForEach([&](std::uint64_t, const Pool& pool) { held += pool.device == device ? pool.held : 0; });
   return held;
 }
 
-void FillSpare(ProcessState& state, int device) {
+void FillSpare(AccountingState& state, int device) {
   std::uint64_t& spare = state.spare[device];
   while (spare < kSpareBytes && IsNearLimit(state, device) && ReserveAtOnce(state, device, kPoolPiece))
     spare += kPoolPiece;
 }
 
 // Bytes of pools that are on the device no more.
-void CameBack(ProcessState& state, int device, std::uint64_t bytes) {
+void CameBack(AccountingState& state, int device, std::uint64_t bytes) {
   std::uint64_t& spare = state.spare[device];
   if (spare < kSpareBytes && HeldOn(state, device) != 0 && IsNearLimit(state, device)) {
     const std::uint64_t kept = bytes < kSpareBytes - spare ? bytes : kSpareBytes - spare;
@@ -60,7 +59,7 @@ void CameBack(ProcessState& state, int device, std::uint64_t bytes) {
 
 }  // namespace
 
-void RefreshPools(ProcessState& state) {
+void RefreshPools(AccountingState& state) {
   const Relaxed relaxed;
   std::uint64_t gone[kMaxDevices] = {};
   state.pool.ForEach([&](std::uint64_t number, Pool& pool) {
@@ -82,10 +81,10 @@ void RefreshPools(ProcessState& state) {
   }
 }
 
-bool TrimPools(ProcessState& state, int device) {
+bool TrimPools(AccountingState& state, int device) {
   const std::uint64_t before = HeldOn(state, device);
   const Relaxed relaxed;
-  const bool released = ReleaseSegmentsOn(state, device) != 0;
+  const bool released = state.release_unused != nullptr && state.release_unused(state, device) != 0;
   if (before == 0) return released;
   state.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
     if (pool.device == device && pool.held != 0) Trim(PoolOf(number));
@@ -94,23 +93,7 @@ bool TrimPools(ProcessState& state, int device) {
   return HeldOn(state, device) < before || released;
 }
 
-bool TrimForOthers(ProcessState& state, int device) {
-  if (!IsBacked(state)) return false;
-  {
-    const Locked lock(state.pools);
-    if (TrimPools(state, device)) return true;
-    if (!HasPendingFrees(state, device)) return false;
-  }
-  const Relaxed relaxed;
-  Where where{};
-  if (__atomic_load_n(&state.captures, __ATOMIC_ACQUIRE) != 0 || !CurrentWhere(state, where) ||
-      SynchronizeContext(where.context) != CUDA_SUCCESS)
-    return false;
-  const Locked lock(state.pools);
-  return TrimPools(state, device);
-}
-
-bool CoverGrowth(ProcessState& state, int device, std::uint64_t bytes, std::uint64_t& reserved) {
+bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::uint64_t& reserved) {
   const std::uint64_t most = RoundUp(bytes, kPoolPiece);
   reserved = most;
   if (!IsCounted(device) || ReserveBesidePools(state, device, most)) return true;
@@ -126,7 +109,7 @@ bool CoverGrowth(ProcessState& state, int device, std::uint64_t bytes, std::uint
   return true;
 }
 
-Grown SettlePool(ProcessState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
+Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
   if (!IsCounted(device)) return Grown::kCovered;
   const Relaxed relaxed;
   const bool fresh = state.pool.Find(NumberOf(pool)) == nullptr;
@@ -154,7 +137,7 @@ Grown SettlePool(ProcessState& state, CUmemoryPool pool, int device, std::uint64
   return enough ? Grown::kOnSpare : Grown::kTooFar;
 }
 
-void PoolMade(ProcessState& state, CUmemoryPool pool, const CUmemLocation& location) {
+void PoolMade(AccountingState& state, CUmemoryPool pool, const CUmemLocation& location) {
   Pool stale{};
   if (state.pool.Take(NumberOf(pool), stale)) GiveBack(state, stale.device, stale.held);
   const bool on_host = location.type == CU_MEM_LOCATION_TYPE_HOST ||
@@ -170,7 +153,7 @@ CUmemoryPool CurrentPool(int device) {
   return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
 
-int DeviceOfPool(ProcessState& state, CUmemoryPool pool, int of_stream) {
+int DeviceOfPool(AccountingState& state, CUmemoryPool pool, int of_stream) {
   if (const Pool* const known = state.pool.Find(NumberOf(pool))) return known->device;
   auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
   const Relaxed relaxed;
@@ -187,7 +170,7 @@ bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
          Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) && used <= has && bytes <= has - used;
 }
 
-Leaving BeforeDestroy(ProcessState& state, CUmemoryPool pool) {
+Leaving BeforeDestroy(AccountingState& state, CUmemoryPool pool) {
   const Pool* const found = state.pool.Find(NumberOf(pool));
   if (found == nullptr) return {};
   if (!IsCounted(found->device)) return {true, true, 0};
@@ -199,18 +182,18 @@ Leaving BeforeDestroy(ProcessState& state, CUmemoryPool pool) {
   return {true, !Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) || used != 0, entry->held};
 }
 
-void AfterDestroy(ProcessState& state, CUmemoryPool pool, const Leaving& leaving) {
+void AfterDestroy(AccountingState& state, CUmemoryPool pool, const Leaving& leaving) {
   Pool entry{};
   if (!leaving.known || !state.pool.Take(NumberOf(pool), entry)) return;
   if (!leaving.in_use) state.ending[entry.device] += leaving.left;
   RefreshPools(state);
 }
 
-std::uint64_t EndingOn(ProcessState& state, int device) {
+std::uint64_t EndingOn(AccountingState& state, int device) {
   return IsCounted(device) ? state.ending[device] : 0;
 }
 
-void Ended(ProcessState& state, int device, std::uint64_t bytes) {
+void Ended(AccountingState& state, int device, std::uint64_t bytes) {
   if (!IsCounted(device)) return;
   std::uint64_t& ending = state.ending[device];
   if (bytes > ending) bytes = ending;

@@ -10,8 +10,8 @@
 #pragma once
 
 #include "driver/abi/cuda.h"
+#include "shim/accounting_state.h"
 #include "shim/driver_calls.h"
-#include "shim/process_state.h"
 
 namespace gpuman::shim {
 
@@ -24,18 +24,14 @@ inline constexpr std::uint64_t kNearLimit = 8 * kPoolPiece;
 
 // Counts what each pool has now where that is less than before, or more. What came back fills the spare first
 // while the limit is near; the spare ends with the last memory of pools.
-void RefreshPools(ProcessState& state);
+void RefreshPools(AccountingState& state);
 
 // Takes from the device's pools, the driver's and the shim's, what nobody uses. False: nothing came back.
-bool TrimPools(ProcessState& state, int device);
-
-// The same where an allocation found no memory, of a process whose memory can leave; waits for frees that are
-// not done yet. For who does not hold state.pools.
-bool TrimForOthers(ProcessState& state, int device);
+bool TrimPools(AccountingState& state, int device);
 
 // Before an allocation of `bytes`: reserves what a pool can grow by, or finds that the spare covers it, then
 // `reserved` is 0. False: neither.
-bool CoverGrowth(ProcessState& state, int device, std::uint64_t bytes, std::uint64_t& reserved);
+bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::uint64_t& reserved);
 
 enum class Grown {
   kCovered,  // by what was reserved for it
@@ -43,16 +39,16 @@ enum class Grown {
   kTooFar    // by more than the driver ever did; that is counted all the same
 };
 // After it: counts what the pool has grown by instead.
-Grown SettlePool(ProcessState& state, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
+Grown SettlePool(AccountingState& state, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
 
 // A pool was made: it counts where its memory is, whoever allocates from it.
-void PoolMade(ProcessState& state, driver::abi::CUmemoryPool pool,
+void PoolMade(AccountingState& state, driver::abi::CUmemoryPool pool,
               const driver::abi::CUmemLocation& location);
 // The one that cuMemAllocAsync takes memory from on the device; null where the driver does not tell.
 driver::abi::CUmemoryPool CurrentPool(int device);
 // The device of a pool; kNoDevice: its memory is the host's. What nobody made here and is no device's default
 // is taken to be the stream's device's.
-int DeviceOfPool(ProcessState& state, driver::abi::CUmemoryPool pool, int of_stream);
+int DeviceOfPool(AccountingState& state, driver::abi::CUmemoryPool pool, int of_stream);
 
 // Whether the pool has `bytes` that nobody uses, in one place or in many.
 bool HasUnused(driver::abi::CUmemoryPool pool, std::uint64_t bytes);
@@ -63,12 +59,12 @@ struct Leaving {
   bool in_use;  // by allocations that are not freed
   std::uint64_t left;
 };
-Leaving BeforeDestroy(ProcessState& state, driver::abi::CUmemoryPool pool);
+Leaving BeforeDestroy(AccountingState& state, driver::abi::CUmemoryPool pool);
 // It is. What it has left counts until all work of its device is done, or for good where it is in use: nobody
 // tells any more when that ends.
-void AfterDestroy(ProcessState& state, driver::abi::CUmemoryPool pool, const Leaving& leaving);
+void AfterDestroy(AccountingState& state, driver::abi::CUmemoryPool pool, const Leaving& leaving);
 // What of destroyed pools waits for the device's work; `bytes` of it are the device's again.
-std::uint64_t EndingOn(ProcessState& state, int device);
-void Ended(ProcessState& state, int device, std::uint64_t bytes);
+std::uint64_t EndingOn(AccountingState& state, int device);
+void Ended(AccountingState& state, int device, std::uint64_t bytes);
 
 }  // namespace gpuman::shim

@@ -2,6 +2,7 @@
 
 #include "shim/backing.h"
 #include "shim/driver.h"
+#include "shim/lock.h"
 
 namespace gpuman::shim {
 namespace {
@@ -10,7 +11,7 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 
 // Memory with a use of its own (compressed, tiles) would not come back as such, nor would what was asked for
 // to be exported other than by a descriptor be exported after it.
-bool CanLeave(ProcessState& state, const CUmemAllocationProp& prop, unsigned long long flags) {
+bool CanLeave(BackingState& state, const CUmemAllocationProp& prop, unsigned long long flags) {
   constexpr std::uint32_t kPassable = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return flags == 0 && prop.type == CU_MEM_ALLOCATION_TYPE_PINNED &&
          prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE && prop.location.id >= 0 &&
@@ -28,7 +29,7 @@ Region RegionOf(std::uint64_t token, const Made& made) {
 }
 
 // A region stands for the memory from now on.
-void Offer(ProcessState& state, std::uint64_t token, Made& made) {
+void Offer(BackingState& state, std::uint64_t token, Made& made) {
   PieceBacking* const backing = state.handles.Insert(made.address);
   if (backing == nullptr) return;
   *backing = {made.handle, made.kept, PieceBacking::kNone};
@@ -37,7 +38,7 @@ void Offer(ProcessState& state, std::uint64_t token, Made& made) {
   if (!made.region) state.handles.Take(made.address, ignored);
 }
 
-void Recall(ProcessState& state, Made& made) {
+void Recall(BackingState& state, Made& made) {
   Region region{};
   PieceBacking backing{};
   state.regions.Take(made.address, region);
@@ -53,7 +54,7 @@ void Recall(ProcessState& state, Made& made) {
   }
 }
 
-void Settle(ProcessState& state, std::uint64_t token) {
+void Settle(BackingState& state, std::uint64_t token) {
   Made* const made = state.made.Find(token);
   if (made == nullptr) return;
   const bool leaves = !made->stays && made->mappings == 1 && made->whole && made->handle != 0 &&
@@ -63,10 +64,10 @@ void Settle(ProcessState& state, std::uint64_t token) {
 }
 
 // Without the books.
-void End(ProcessState& state, const Made& made) {
+void End(BackingState& state, const Made& made) {
   auto* const release = GPUMAN_REAL(cuMemRelease);
   if (made.handle != 0 && release != nullptr) release(made.handle);
-  if (made.kept > 0) CloseDescriptor(state, made.kept);
+  if (made.kept > 0) CloseDescriptor(state.descriptor_store, made.kept);
   if (made.kept == PieceBacking::kOwn) return;
   const Locked lock(state.books);
   state.imported -= made.bytes;
@@ -74,7 +75,7 @@ void End(ProcessState& state, const Made& made) {
 
 }  // namespace
 
-CUresult CreateForProgram(ProcessState& state, ProgramHandle* handle, std::size_t size,
+CUresult CreateForProgram(BackingState& state, ProgramHandle* handle, std::size_t size,
                           const CUmemAllocationProp& prop, unsigned long long flags) {
   auto* const real = GPUMAN_REAL(cuMemCreate);
   auto* const release = GPUMAN_REAL(cuMemRelease);
@@ -85,7 +86,6 @@ CUresult CreateForProgram(ProcessState& state, ProgramHandle* handle, std::size_
   const CUresult result = real(&made, size, &passable, flags);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return result;
   if (result != CUDA_SUCCESS) return real(handle, size, &prop, flags);
-  StartServiceThread(state);
   const Locked lock(state.books);
   const ProgramHandle token = state.made.Add({.handle = made,
                                               .kept = PieceBacking::kOwn,
@@ -104,7 +104,7 @@ CUresult CreateForProgram(ProcessState& state, ProgramHandle* handle, std::size_
   return CUDA_SUCCESS;
 }
 
-Held HeldBy(ProcessState& state, ProgramHandle handle) {
+Held HeldBy(BackingState& state, ProgramHandle handle) {
   if (!MadeMemory::IsToken(handle)) return {handle, PieceBacking::kOwn, UINT32_MAX, 0, false};
   const Locked lock(state.books);
   const Made* const made = state.made.Held(handle);
@@ -114,7 +114,7 @@ Held HeldBy(ProcessState& state, ProgramHandle handle) {
           backing != nullptr ? backing->kept : made->kept, made->types, made->direct, true};
 }
 
-bool ReleaseHeld(ProcessState& state, ProgramHandle handle, CUresult& result) {
+bool ReleaseHeld(BackingState& state, ProgramHandle handle, CUresult& result) {
   if (!MadeMemory::IsToken(handle)) return false;
   Made ended{};
   {
@@ -128,7 +128,7 @@ bool ReleaseHeld(ProcessState& state, ProgramHandle handle, CUresult& result) {
   return true;
 }
 
-void RetainHeld(ProcessState& state, ProgramHandle& handle, CUdeviceptr address) {
+void RetainHeld(BackingState& state, ProgramHandle& handle, CUdeviceptr address) {
   auto* const release = GPUMAN_REAL(cuMemRelease);
   if (!IsBacked(state) || release == nullptr) return;
   ProgramHandle token = 0;
@@ -143,7 +143,7 @@ void RetainHeld(ProcessState& state, ProgramHandle& handle, CUdeviceptr address)
   handle = token;
 }
 
-void MappedHeld(ProcessState& state, CUdeviceptr address, std::size_t size, ProgramHandle handle) {
+void MappedHeld(BackingState& state, CUdeviceptr address, std::size_t size, ProgramHandle handle) {
   if (!MadeMemory::IsToken(handle)) return;
   {
     const Locked lock(state.books);
@@ -153,7 +153,7 @@ void MappedHeld(ProcessState& state, CUdeviceptr address, std::size_t size, Prog
   TellEvictable(state);
 }
 
-void StaysHeld(ProcessState& state, ProgramHandle handle) {
+void StaysHeld(BackingState& state, ProgramHandle handle) {
   if (!MadeMemory::IsToken(handle)) return;
   {
     const Locked lock(state.books);
@@ -163,7 +163,7 @@ void StaysHeld(ProcessState& state, ProgramHandle handle) {
   TellEvictable(state);
 }
 
-void StaysAt(ProcessState& state, CUdeviceptr address, std::size_t size) {
+void StaysAt(BackingState& state, CUdeviceptr address, std::size_t size) {
   if (!IsBacked(state)) return;
   {
     const Locked lock(state.books);
@@ -184,14 +184,14 @@ void StaysAt(ProcessState& state, CUdeviceptr address, std::size_t size) {
   TellEvictable(state);
 }
 
-std::uint32_t TypesAt(ProcessState& state, CUdeviceptr address) {
+std::uint32_t TypesAt(BackingState& state, CUdeviceptr address) {
   if (!IsBacked(state)) return UINT32_MAX;
   const Locked lock(state.books);
   const Made* const made = state.made.Find(state.made.TokenAt(address));
   return made != nullptr ? made->types : UINT32_MAX;
 }
 
-Unmapping::Unmapping(ProcessState& state, CUdeviceptr address, std::size_t size) : state_(state) {
+Unmapping::Unmapping(BackingState& state, CUdeviceptr address, std::size_t size) : state_(state) {
   if (!IsBacked(state)) return;
   const Locked lock(state.books);
   MadeMapping mapping{};

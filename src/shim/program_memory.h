@@ -6,14 +6,14 @@
 #pragma once
 
 #include "driver/abi/cuda.h"
-#include "shim/process_state.h"
+#include "shim/backing_state.h"
 
 namespace gpuman::shim {
 
 using ProgramHandle = driver::abi::CUmemGenericAllocationHandle;
 
 // As cuMemCreate: a token where such memory can leave, else the driver's handle.
-driver::abi::CUresult CreateForProgram(ProcessState& state, ProgramHandle* handle, std::size_t size,
+driver::abi::CUresult CreateForProgram(BackingState& state, ProgramHandle* handle, std::size_t size,
                                        const driver::abi::CUmemAllocationProp& prop,
                                        unsigned long long flags);
 
@@ -26,33 +26,33 @@ struct Held {
   unsigned char direct;
   bool token;
 };
-Held HeldBy(ProcessState& state, ProgramHandle handle);
+Held HeldBy(BackingState& state, ProgramHandle handle);
 
 // False: no token; the driver is to be asked. Else `result` is what cuMemRelease answers.
-bool ReleaseHeld(ProcessState& state, ProgramHandle handle, driver::abi::CUresult& result);
+bool ReleaseHeld(BackingState& state, ProgramHandle handle, driver::abi::CUresult& result);
 // The driver has answered cuMemRetainAllocationHandle: the handle becomes the token of what is there.
-void RetainHeld(ProcessState& state, ProgramHandle& handle, driver::abi::CUdeviceptr address);
+void RetainHeld(BackingState& state, ProgramHandle& handle, driver::abi::CUdeviceptr address);
 // The driver has mapped it.
-void MappedHeld(ProcessState& state, driver::abi::CUdeviceptr address, std::size_t size,
+void MappedHeld(BackingState& state, driver::abi::CUdeviceptr address, std::size_t size,
                 ProgramHandle handle);
 // Others can reach it from now on.
-void StaysHeld(ProcessState& state, ProgramHandle handle);
+void StaysHeld(BackingState& state, ProgramHandle handle);
 // The same of all that can leave and has addresses there.
-void StaysAt(ProcessState& state, driver::abi::CUdeviceptr address, std::size_t size);
+void StaysAt(BackingState& state, driver::abi::CUdeviceptr address, std::size_t size);
 // As the program asked when it made what is mapped there; all bits where it is none of this.
-std::uint32_t TypesAt(ProcessState& state, driver::abi::CUdeviceptr address);
+std::uint32_t TypesAt(BackingState& state, driver::abi::CUdeviceptr address);
 
 // The mappings in a range, from before the driver is asked to take them away until it has answered.
 class Unmapping {
  public:
-  Unmapping(ProcessState& state, driver::abi::CUdeviceptr address, std::size_t size);
+  Unmapping(BackingState& state, driver::abi::CUdeviceptr address, std::size_t size);
   ~Unmapping() { taken_.Reset(); }
   Unmapping(const Unmapping&) = delete;
   Unmapping& operator=(const Unmapping&) = delete;
   void End(bool unmapped);
 
  private:
-  ProcessState& state_;
+  BackingState& state_;
   Table<MadeMapping> taken_;
 };
 

@@ -1,9 +1,9 @@
 #include "shim/refusal.h"
 
 #include "ledger/wire/books.h"
+#include "shim/accounting_state.h"
 #include "shim/clock.h"
 #include "shim/meter.h"
-#include "shim/process_state.h"
 
 namespace gpuman::shim {
 namespace {
@@ -12,7 +12,7 @@ namespace wire = ledger::wire;
 
 }  // namespace
 
-void TellIfRefused(ProcessState& state, int device, std::uint64_t bytes, driver::abi::CUresult result,
+void TellIfRefused(AccountingState& state, int device, std::uint64_t bytes, driver::abi::CUresult result,
                    bool full) {
   if (result != driver::abi::CUDA_ERROR_OUT_OF_MEMORY) return;
   const int gpu = LedgerGpuOf(state, device);

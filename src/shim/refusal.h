@@ -8,12 +8,12 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct AccountingState;
 
 // After the program's call has its result: where that is out of memory, writes down what was asked for.
 // `full`: it was the device, or those that share it, that had no room; else the job's limit. Any thread, with
 // no lock of `meter` held.
-void TellIfRefused(ProcessState& state, int device, std::uint64_t bytes, driver::abi::CUresult result,
+void TellIfRefused(AccountingState& state, int device, std::uint64_t bytes, driver::abi::CUresult result,
                    bool full);
 
 }  // namespace gpuman::shim

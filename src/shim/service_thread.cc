@@ -8,12 +8,14 @@
 #include "ledger/wire/orders.h"
 #include "shim/activity.h"
 #include "shim/backing.h"
+#include "shim/clock.h"
 #include "shim/drain.h"
 #include "shim/driver.h"
 #include "shim/driver_calls.h"
 #include "shim/evictable.h"
 #include "shim/eviction.h"
-#include "shim/process_state.h"
+#include "shim/eviction_state.h"
+#include "shim/joining.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -45,10 +47,10 @@ class Working {
 
 class Attending {
  public:
-  explicit Attending(ProcessState& state) : state_(state), slot_(state.ledger->slot[state.slot]) {}
+  explicit Attending(EvictionState& state) : state_(state), slot_(state.ledger->slot[state.slot]) {}
 
   [[noreturn]] void Run() {
-    OpenDescriptorStore(state_);
+    OpenDescriptorStore(state_.descriptor_store);
     TellEvictable(state_);
     Tell(MemoryStage::kOnGpu);
     std::uint32_t done = wire::Load(slot_.answered);
@@ -148,21 +150,17 @@ class Attending {
     Tell(shut ? away_ : MemoryStage::kOnGpu);
   }
 
-  ProcessState& state_;
+  EvictionState& state_;
   wire::Slot& slot_;
   MemoryStage away_ = MemoryStage::kHeld;  // what it is while the gate is shut
 };
 
-bool Joined(const ProcessState& state) {
-  return state.join_state.load(std::memory_order_acquire) == JoinState::kJoined;
-}
-
-bool IsEvictable(const ProcessState& state) {
+bool IsEvictable(const EvictionState& state) {
   return wire::Load(state.ledger->backing) == static_cast<std::uint32_t>(wire::AllocationMode::kEvictable);
 }
 
 // A daemon that was away when the program began: it may not allocate again.
-void AwaitDaemon(ProcessState& state) {
+void AwaitDaemon(EvictionState& state) {
   while (state.join_state.load(std::memory_order_acquire) == JoinState::kAlone) {
     const std::uint64_t due = __atomic_load_n(&state.next_try, __ATOMIC_ACQUIRE), now = NowNs();
     if (now < due) {
@@ -170,14 +168,14 @@ void AwaitDaemon(ProcessState& state) {
                           static_cast<long>((due - now) % 1'000'000'000)};
       ::nanosleep(&time, nullptr);
     }
-    JoinWhenDue(state);
+    if (JoinWhenDue(state)) TellAfterJoining(state);
   }
 }
 
 void* Attend(void* word) {
-  ProcessState& state = *static_cast<ProcessState*>(word);
+  EvictionState& state = *static_cast<EvictionState*>(word);
   AwaitDaemon(state);
-  if (!Joined(state) || !IsEvictable(state)) return nullptr;
+  if (!IsJoined(state) || !IsEvictable(state)) return nullptr;
   {
     const Working working(state.service_thread);
     if (IsEnding(state)) return nullptr;
@@ -188,12 +186,15 @@ void* Attend(void* word) {
   Attending(state).Run();
 }
 
+// Known once there is the handler below. A child of a fork has the handler already, and finds its own state
+// at the same place.
+EvictionState* at_end = nullptr;
+
 // Runs at exit, before the driver's own handlers, which were there earlier: none of the service thread's
 // calls may be in flight in those, with the gate shut as little as with it open.
 void AtEnd() {
-  ProcessState* const state = UnjoinedState();
-  if (state == nullptr || wire::Load(state->service_thread.started) == 0) return;
-  ServiceThread& service_thread = state->service_thread;
+  if (wire::Load(at_end->service_thread.started) == 0) return;
+  ServiceThread& service_thread = at_end->service_thread;
   service_thread.ends = NowNs();
   wire::Store(service_thread.ending, 1);
   const std::uint64_t deadline = service_thread.ends + kEndingNs;
@@ -212,9 +213,9 @@ IdleScope::IdleScope(ServiceThread& service_thread) : service_thread_(service_th
 }
 IdleScope::~IdleScope() { wire::Store(service_thread_.working, 1); }
 
-bool IsEnding(const ProcessState& state) { return wire::Load(state.service_thread.ending) != 0; }
+bool IsEnding(const EvictionState& state) { return wire::Load(state.service_thread.ending) != 0; }
 
-void AwaitNeed(ProcessState& state) {
+void AwaitNeed(EvictionState& state) {
   const timespec pause{0, 5'000'000};
   while (IsEnding(state) && !AnyAtGate(state) && NowNs() < state.service_thread.ends + kLivesOnNs) {
     const IdleScope resting(state.service_thread);
@@ -222,9 +223,9 @@ void AwaitNeed(ProcessState& state) {
   }
 }
 
-void StartServiceThread(ProcessState& state) {
+void StartServiceThread(EvictionState& state) {
   if (wire::Load(state.service_thread.started) != 0 || !MayBeEvicted() ||
-      (Joined(state) && !IsEvictable(state)))
+      (IsJoined(state) && !IsEvictable(state)))
     return;
   std::uint32_t expected = 0;
   if (!__atomic_compare_exchange_n(&state.service_thread.started, &expected, 1, false, __ATOMIC_SEQ_CST,
@@ -234,8 +235,9 @@ void StartServiceThread(ProcessState& state) {
     wire::Store(state.service_thread.started, 0);
     return;
   }
-  static bool at_end = false;  // a child of a fork has the handler already
-  if (!at_end) at_end = std::atexit(AtEnd) == 0;
+  if (at_end != nullptr) return;
+  at_end = &state;
+  if (std::atexit(AtEnd) != 0) at_end = nullptr;
 }
 
 }  // namespace gpuman::shim

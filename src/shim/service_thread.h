@@ -10,7 +10,7 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct EvictionState;
 
 struct ServiceThread {
   std::uint32_t started;  // atomic
@@ -34,15 +34,15 @@ class IdleScope {
 };
 
 // Whether the program is on its way out.
-bool IsEnding(const ProcessState& state);
+bool IsEnding(const EvictionState& state);
 
 // For the service thread, before it calls the driver for what was away: at the program's end that is done
 // only for a thread that waits at the gate, or a program that lives on. The driver's own end may have come,
 // and nobody waits for the service thread any more.
-void AwaitNeed(ProcessState& state);
+void AwaitNeed(EvictionState& state);
 
 // Starts it where there is something to attend to: a job that can be evicted, joined, and a gate before the
 // program's calls.
-void StartServiceThread(ProcessState& state);
+void StartServiceThread(EvictionState& state);
 
 }  // namespace gpuman::shim

@@ -3,13 +3,14 @@
 #pragma once
 
 #include "shim/driver.h"
-#include "shim/process_state.h"
+#include "shim/eviction_state.h"
+#include "shim/lock.h"
 
 namespace gpuman::shim {
 
 class InSomeContext {
  public:
-  explicit InSomeContext(ProcessState& state) : state_(state), lock_(state.contexts) {
+  explicit InSomeContext(EvictionState& state) : state_(state), lock_(state.contexts) {
     std::uint64_t any = 0;
     state.context.ForEach([&](std::uint64_t context, const Context&) { any = context; });
     auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
@@ -27,7 +28,7 @@ class InSomeContext {
   explicit operator bool() const { return pushed_; }
 
  private:
-  const ProcessState& state_;
+  const EvictionState& state_;
   Locked lock_;
   bool pushed_ = false;
 };

@@ -4,6 +4,7 @@
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
 #include "shim/driver_calls.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
 #include "shim/stream_pools.h"
@@ -22,7 +23,7 @@ CUevent EventOf(const Behind& behind) {
 // An allocation while it is tried, for who holds state.pools.
 class Trial {
  public:
-  Trial(ProcessState& state, const StreamRequest& request)
+  Trial(BackingState& state, const StreamRequest& request)
       : state_(state), request_(request), key_(KeyOf(request.where.context, request.stream)) {}
 
   // Null: the driver is to be asked.
@@ -80,13 +81,13 @@ class Trial {
     if (pool.blocks.used() > pool.used_high) pool.used_high = pool.blocks.used();
   }
 
-  ProcessState& state_;
+  BackingState& state_;
   const StreamRequest& request_;
   const StreamKey key_;
 };
 
 // What can be had without waiting. `full`: it is the device that has no more, or the job for now.
-CUresult Try(ProcessState& state, const StreamRequest& request, CUdeviceptr* pointer, bool& full) {
+CUresult Try(BackingState& state, const StreamRequest& request, CUdeviceptr* pointer, bool& full) {
   const Trial trial(state, request);
   const Locked lock(state.pools);
   StreamPool* const pool = trial.Pool();
@@ -109,14 +110,14 @@ CUresult Try(ProcessState& state, const StreamRequest& request, CUdeviceptr* poi
 
 // Waits for frees: of the stream, then of all of its context. False: there is nothing to wait for, or nobody
 // may wait now.
-bool WaitForFrees(ProcessState& state, const StreamRequest& request, bool of_all) {
+bool WaitForFrees(BackingState& state, const StreamRequest& request, bool of_all) {
   const Relaxed relaxed;
   auto* const wait = GPUMAN_REAL(cuStreamSynchronize);
   if (!of_all) return wait != nullptr && !IsCapturing(request.stream) && wait(request.stream) == CUDA_SUCCESS;
   return wire::Load(state.captures) == 0 && SynchronizeContext(request.where.context) == CUDA_SUCCESS;
 }
 
-unsigned PoolAt(ProcessState& state, CUdeviceptr pointer) {
+unsigned PoolAt(BackingState& state, CUdeviceptr pointer) {
   if (wire::Load(state.streams.any) == 0) return 0;
   const Locked lock(state.books);
   const Region* const known = state.regions.Find(pointer);
@@ -125,7 +126,7 @@ unsigned PoolAt(ProcessState& state, CUdeviceptr pointer) {
 
 }  // namespace
 
-bool AllocateInOrder(ProcessState& state, const StreamRequest& request, CUdeviceptr* pointer,
+bool AllocateInOrder(BackingState& state, const StreamRequest& request, CUdeviceptr* pointer,
                      CUresult& result) {
   {
     const Trial trial(state, request);
@@ -151,7 +152,7 @@ bool AllocateInOrder(ProcessState& state, const StreamRequest& request, CUdevice
   return true;
 }
 
-FreedInOrder FreeInOrder(ProcessState& state, CUdeviceptr pointer, CUstream stream, CUresult& result) {
+FreedInOrder FreeInOrder(BackingState& state, CUdeviceptr pointer, CUstream stream, CUresult& result) {
   const unsigned number = PoolAt(state, pointer);
   if (number == 0) return FreedInOrder::kNotOfPools;
   auto* const record = GPUMAN_REAL(cuEventRecord);
@@ -174,7 +175,7 @@ FreedInOrder FreeInOrder(ProcessState& state, CUdeviceptr pointer, CUstream stre
   return FreedInOrder::kDone;
 }
 
-bool FreeOfPool(ProcessState& state, unsigned number, CUdeviceptr pointer) {
+bool FreeOfPool(BackingState& state, unsigned number, CUdeviceptr pointer) {
   const Locked lock(state.pools);
   StreamPool& pool = state.streams.pool[number - 1];
   if (!pool.blocks.Free(pointer, {}, {})) return false;
@@ -182,7 +183,7 @@ bool FreeOfPool(ProcessState& state, unsigned number, CUdeviceptr pointer) {
   return true;
 }
 
-bool FindInPool(ProcessState& state, const Region& region, CUdeviceptr pointer, Found& found) {
+bool FindInPool(BackingState& state, const Region& region, CUdeviceptr pointer, Found& found) {
   const Locked lock(state.pools);
   StreamPool& pool = state.streams.pool[region.pool - 1];
   StreamBlocks::Block block{};

@@ -6,7 +6,7 @@
 
 #include "driver/abi/cuda.h"
 #include "shim/backing.h"
-#include "shim/process_state.h"
+#include "shim/backing_state.h"
 
 namespace gpuman::shim {
 
@@ -18,17 +18,17 @@ struct StreamRequest {
 };
 
 // False: it is the driver's to answer. Else `result` is what cuMemAllocFromPoolAsync answers.
-bool AllocateInOrder(ProcessState& state, const StreamRequest& request, driver::abi::CUdeviceptr* pointer,
+bool AllocateInOrder(BackingState& state, const StreamRequest& request, driver::abi::CUdeviceptr* pointer,
                      driver::abi::CUresult& result);
 
 // What cuMemFreeAsync answers is `result`; kDriver: what the driver does.
 enum class FreedInOrder { kNotOfPools, kDone, kDriver };
-FreedInOrder FreeInOrder(ProcessState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUstream stream,
+FreedInOrder FreeInOrder(BackingState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUstream stream,
                          driver::abi::CUresult& result);
 
 // Of the pool with that number (Region::pool): frees it now that nothing uses it. False: nothing is there.
-bool FreeOfPool(ProcessState& state, unsigned number, driver::abi::CUdeviceptr pointer);
+bool FreeOfPool(BackingState& state, unsigned number, driver::abi::CUdeviceptr pointer);
 // What was given out there, of the region. False: nothing was.
-bool FindInPool(ProcessState& state, const Region& region, driver::abi::CUdeviceptr pointer, Found& found);
+bool FindInPool(BackingState& state, const Region& region, driver::abi::CUdeviceptr pointer, Found& found);
 
 }  // namespace gpuman::shim

@@ -2,11 +2,12 @@
 
 #include "ledger/wire/orders.h"
 #include "shim/backing.h"
+#include "shim/backing_state.h"
 #include "shim/driver.h"
 #include "shim/driver_calls.h"
+#include "shim/lock.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
-#include "shim/process_state.h"
 
 namespace gpuman::shim {
 namespace {
@@ -20,7 +21,12 @@ bool IsPlain(const CUmemPoolProps& props) {
          props.maxSize == 0 && props.usage == 0 && props.gpuDirectRDMACapable == 0;
 }
 
-StreamPool* Enter(ProcessState& state, CUmemoryPool handle, int device) {
+std::uint64_t ReleaseUnused(AccountingState& state, int device) {
+  return ReleaseSegmentsOn(static_cast<BackingState&>(state), device);
+}
+
+StreamPool* Enter(BackingState& state, CUmemoryPool handle, int device) {
+  state.release_unused = ReleaseUnused;
   for (StreamPool& pool : state.streams.pool) {
     if (pool.known) continue;
     pool = {};
@@ -32,7 +38,7 @@ StreamPool* Enter(ProcessState& state, CUmemoryPool handle, int device) {
   return nullptr;
 }
 
-void Recycle(ProcessState& state, StreamPool& pool) {
+void Recycle(BackingState& state, StreamPool& pool) {
   for (Behind spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
 }
 
@@ -54,19 +60,19 @@ std::uint64_t ThresholdOf(const StreamPool& pool) {
 
 }  // namespace
 
-void ServePool(ProcessState& state, CUmemoryPool handle, const CUmemPoolProps& props) {
+void ServePool(BackingState& state, CUmemoryPool handle, const CUmemPoolProps& props) {
   PoolDestroyed(state, handle);  // one that had the handle before
   if (IsPlain(props) && IsBacked(state)) Enter(state, handle, props.location.id);
 }
 
-StreamPool* KnownPool(ProcessState& state, CUmemoryPool handle) {
+StreamPool* KnownPool(BackingState& state, CUmemoryPool handle) {
   for (StreamPool& pool : state.streams.pool) {
     if (pool.known && handle != nullptr && pool.handle == handle) return &pool;
   }
   return nullptr;
 }
 
-StreamPool* ServingPool(ProcessState& state, CUmemoryPool handle, int device) {
+StreamPool* ServingPool(BackingState& state, CUmemoryPool handle, int device) {
   StreamPool* pool = KnownPool(state, handle);
   if (pool == nullptr) {
     auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
@@ -79,7 +85,7 @@ StreamPool* ServingPool(ProcessState& state, CUmemoryPool handle, int device) {
                                                                                                 : nullptr;
 }
 
-void OpenPoolTo(ProcessState& state, CUmemoryPool handle, const CUmemAccessDesc* access, std::size_t count) {
+void OpenPoolTo(BackingState& state, CUmemoryPool handle, const CUmemAccessDesc* access, std::size_t count) {
   StreamPool* const pool = KnownPool(state, handle);
   if (pool == nullptr) return;
   std::uint64_t readers = 0, writers = 0;
@@ -96,7 +102,7 @@ void OpenPoolTo(ProcessState& state, CUmemoryPool handle, const CUmemAccessDesc*
   OpenSegments(state, static_cast<unsigned>(pool - state.streams.pool) + 1, readers, writers);
 }
 
-void PoolDestroyed(ProcessState& state, CUmemoryPool handle) {
+void PoolDestroyed(BackingState& state, CUmemoryPool handle) {
   StreamPool* const pool = KnownPool(state, handle);
   if (pool == nullptr) return;
   const Relaxed relaxed;
@@ -106,7 +112,7 @@ void PoolDestroyed(ProcessState& state, CUmemoryPool handle) {
   ReleaseSegments(state, *pool, 0);
 }
 
-CUresult AddSegment(ProcessState& state, StreamPool& pool, std::uint64_t bytes, std::uint64_t granule) {
+CUresult AddSegment(BackingState& state, StreamPool& pool, std::uint64_t bytes, std::uint64_t granule) {
   std::uint64_t address = 0;
   const auto number = static_cast<unsigned>(&pool - state.streams.pool) + 1;
   const CUresult result = MakeSegment(state, {pool.device, 0, granule}, number, bytes, address);
@@ -120,7 +126,7 @@ CUresult AddSegment(ProcessState& state, StreamPool& pool, std::uint64_t bytes, 
   return CUDA_SUCCESS;
 }
 
-void SettleBlocks(ProcessState& state, StreamPool& pool) {
+void SettleBlocks(BackingState& state, StreamPool& pool) {
   auto* const query = GPUMAN_REAL(cuEventQuery);
   if (query == nullptr || pool.blocks.pending() == 0) return;
   pool.blocks.Settle([&](const Behind& behind) {
@@ -129,7 +135,7 @@ void SettleBlocks(ProcessState& state, StreamPool& pool) {
   Recycle(state, pool);
 }
 
-std::uint64_t ReleaseSegments(ProcessState& state, StreamPool& pool, std::uint64_t keep) {
+std::uint64_t ReleaseSegments(BackingState& state, StreamPool& pool, std::uint64_t keep) {
   std::uint64_t released = 0;
   while (pool.blocks.reserved() > keep) {
     std::uint64_t bytes = 0;
@@ -144,7 +150,7 @@ std::uint64_t ReleaseSegments(ProcessState& state, StreamPool& pool, std::uint64
   return released;
 }
 
-std::uint64_t ReleaseSegmentsOn(ProcessState& state, int device) {
+std::uint64_t ReleaseSegmentsOn(BackingState& state, int device) {
   std::uint64_t released = 0;
   for (StreamPool& pool : state.streams.pool) {
     if (!pool.known || pool.device != device || pool.blocks.reserved() == pool.blocks.used()) continue;
@@ -154,14 +160,14 @@ std::uint64_t ReleaseSegmentsOn(ProcessState& state, int device) {
   return released;
 }
 
-bool HasPendingFrees(ProcessState& state, int device) {
+bool HasPendingFrees(BackingState& state, int device) {
   bool any = false;
   for (const StreamPool& pool : state.streams.pool)
     any = any || (pool.known && pool.device == device && pool.blocks.pending() != 0);
   return any;
 }
 
-void ReleaseAfterWait(ProcessState& state) {
+void ReleaseAfterWait(BackingState& state) {
   for (StreamPool& pool : state.streams.pool) {
     if (!pool.known || pool.blocks.reserved() == pool.blocks.used()) continue;
     const Relaxed relaxed;
@@ -172,7 +178,23 @@ void ReleaseAfterWait(ProcessState& state) {
   }
 }
 
-Behind TakeEvent(ProcessState& state, std::uint64_t context) {
+bool TrimForOthers(BackingState& state, int device) {
+  if (!IsBacked(state)) return false;
+  {
+    const Locked lock(state.pools);
+    if (TrimPools(state, device)) return true;
+    if (!HasPendingFrees(state, device)) return false;
+  }
+  const Relaxed relaxed;
+  Where where{};
+  if (wire::Load(state.captures) != 0 || !CurrentWhere(state, where) ||
+      SynchronizeContext(where.context) != CUDA_SUCCESS)
+    return false;
+  const Locked lock(state.pools);
+  return TrimPools(state, device);
+}
+
+Behind TakeEvent(BackingState& state, std::uint64_t context) {
   StreamMemory& streams = state.streams;
   for (unsigned i = streams.events; i-- > 0;) {
     if (streams.event[i].context != context) continue;
@@ -192,7 +214,7 @@ Behind TakeEvent(ProcessState& state, std::uint64_t context) {
   return made == CUDA_SUCCESS ? Behind{reinterpret_cast<std::uintptr_t>(event), context} : Behind{};
 }
 
-void PutEvent(ProcessState& state, const Behind& behind) {
+void PutEvent(BackingState& state, const Behind& behind) {
   StreamMemory& streams = state.streams;
   if (streams.events < StreamMemory::kMaxEvents) {
     streams.event[streams.events++] = behind;
@@ -202,7 +224,7 @@ void PutEvent(ProcessState& state, const Behind& behind) {
     destroy(reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event)));
 }
 
-void PoolsWithoutContext(ProcessState& state, std::uint64_t context) {
+void PoolsWithoutContext(BackingState& state, std::uint64_t context) {
   StreamMemory& streams = state.streams;
   if (wire::Load(streams.any) == 0) return;
   const Locked lock(state.pools);

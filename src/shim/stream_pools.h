@@ -11,7 +11,7 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct BackingState;
 
 struct StreamPool {
   driver::abi::CUmemoryPool handle;  // null: the program has destroyed it
@@ -31,36 +31,40 @@ struct StreamMemory {
 };
 
 // The program has made a pool, or was told the default one.
-void ServePool(ProcessState& state, driver::abi::CUmemoryPool pool, const driver::abi::CUmemPoolProps& props);
+void ServePool(BackingState& state, driver::abi::CUmemoryPool pool, const driver::abi::CUmemPoolProps& props);
 // The pool, where it serves allocations on the device. Null: they are the driver's.
-StreamPool* ServingPool(ProcessState& state, driver::abi::CUmemoryPool pool, int device);
+StreamPool* ServingPool(BackingState& state, driver::abi::CUmemoryPool pool, int device);
 // The same, whether it serves any more or not.
-StreamPool* KnownPool(ProcessState& state, driver::abi::CUmemoryPool pool);
+StreamPool* KnownPool(BackingState& state, driver::abi::CUmemoryPool pool);
 // Others than the device that it is on may use what the pool has, and has it from now on from the driver.
-void OpenPoolTo(ProcessState& state, driver::abi::CUmemoryPool pool,
+void OpenPoolTo(BackingState& state, driver::abi::CUmemoryPool pool,
                 const driver::abi::CUmemAccessDesc* access, std::size_t count);
-void PoolDestroyed(ProcessState& state, driver::abi::CUmemoryPool pool);
+void PoolDestroyed(BackingState& state, driver::abi::CUmemoryPool pool);
 
 // A segment of so many bytes, which are reserved already and in whole granules.
-driver::abi::CUresult AddSegment(ProcessState& state, StreamPool& pool, std::uint64_t bytes,
+driver::abi::CUresult AddSegment(BackingState& state, StreamPool& pool, std::uint64_t bytes,
                                  std::uint64_t granule);
 
 // Looks which blocks wait for nothing any more; for who is Relaxed (pools.h), as the next two.
-void SettleBlocks(ProcessState& state, StreamPool& pool);
+void SettleBlocks(BackingState& state, StreamPool& pool);
 // Gives back segments that nobody uses until at most `keep` bytes are left; how many bytes.
-std::uint64_t ReleaseSegments(ProcessState& state, StreamPool& pool, std::uint64_t keep);
+std::uint64_t ReleaseSegments(BackingState& state, StreamPool& pool, std::uint64_t keep);
 // The same of all pools on the device, and nothing is kept.
-std::uint64_t ReleaseSegmentsOn(ProcessState& state, int device);
+std::uint64_t ReleaseSegmentsOn(BackingState& state, int device);
 // Whether the device's pools have memory that was freed behind work that may go on.
-bool HasPendingFrees(ProcessState& state, int device);
+bool HasPendingFrees(BackingState& state, int device);
+// Takes from the device's pools, the driver's and the shim's, what nobody uses, where an allocation found no
+// memory. It waits for frees that are not done yet. False: nothing came back, or no memory of the process can
+// leave. For who does not hold state.pools.
+bool TrimForOthers(BackingState& state, int device);
 // After a wait: what each pool has beyond its threshold.
-void ReleaseAfterWait(ProcessState& state);
+void ReleaseAfterWait(BackingState& state);
 
 // An event of the context; {0, 0}: there is none to be had. And back.
-Behind TakeEvent(ProcessState& state, std::uint64_t context);
-void PutEvent(ProcessState& state, const Behind& behind);
+Behind TakeEvent(BackingState& state, std::uint64_t context);
+void PutEvent(BackingState& state, const Behind& behind);
 
 // A context is gone, and its events with it. For who does not hold state.pools.
-void PoolsWithoutContext(ProcessState& state, std::uint64_t context);
+void PoolsWithoutContext(BackingState& state, std::uint64_t context);
 
 }  // namespace gpuman::shim

@@ -2,6 +2,7 @@
 
 #include "shim/driver.h"
 #include "shim/gate.h"
+#include "shim/lock.h"
 
 namespace gpuman::shim {
 
@@ -13,7 +14,7 @@ bool IsCapturing(CUstream stream) {
   return ask == nullptr || ask(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool WhereOf(ProcessState& state, CUstream stream, Where& where) {
+bool WhereOf(GateState& state, CUstream stream, Where& where) {
   if (!CurrentWhere(state, where)) return false;
   if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return true;
   auto* const ask = GPUMAN_REAL(cuStreamGetCtx);

@@ -5,8 +5,8 @@
 
 #include "driver/abi/cuda.h"
 #include "shim/account/stream_blocks.h"
+#include "shim/gate_state.h"
 #include "shim/meter.h"
-#include "shim/process_state.h"
 
 namespace gpuman::shim {
 
@@ -19,7 +19,7 @@ inline driver::abi::CUstream PerThread(driver::abi::CUstream stream) {
 bool IsCapturing(driver::abi::CUstream stream);
 
 // The stream's context and device. False: it is none, or beyond what is counted.
-bool WhereOf(ProcessState& state, driver::abi::CUstream stream, Where& where);
+bool WhereOf(GateState& state, driver::abi::CUstream stream, Where& where);
 
 // Of a stream of that context. A handle may come to stand for another stream, so where the driver has no
 // number for it, and of the default stream of a thread, it is not sure.

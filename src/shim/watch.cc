@@ -8,7 +8,8 @@
 #include "ledger/wire/transfer.h"
 #include "shim/clock.h"
 #include "shim/join.h"
-#include "shim/process_state.h"
+#include "shim/link_state.h"
+#include "shim/lock.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -18,10 +19,6 @@ namespace wire = ledger::wire;
 using wire::Activity;
 
 constexpr int kAtOnce = 0;  // a notification does not wait for the daemon
-
-bool Joined(const ProcessState& state) {
-  return state.join_state.load(std::memory_order_acquire) == JoinState::kJoined;
-}
 
 void NotifyDaemon() {
   const NoCancellation whole;
@@ -33,13 +30,13 @@ void NotifyDaemon() {
 
 // Changes the watch and tells what follows from it.
 template <typename Change>
-void Tell(ProcessState& state, Change change) {
+void Tell(LinkState& state, Change change) {
   Watch& watch = state.watch;
   bool notifies = false;
   {
     const Locked lock(watch.mutex);
     change(watch);
-    if (!Joined(state)) return;
+    if (!IsJoined(state)) return;
     wire::Slot& slot = state.ledger->slot[state.slot];
     const Activity now = watch.for_room != 0  ? Activity::kForRoom
                          : watch.at_gate != 0 ? Activity::kAtGate
@@ -58,14 +55,14 @@ void Tell(ProcessState& state, Change change) {
 
 }  // namespace
 
-AtGate::AtGate(ProcessState& state) : state_(state) {
+AtGate::AtGate(LinkState& state) : state_(state) {
   Tell(state_, [](Watch& watch) { ++watch.at_gate; });
 }
 AtGate::~AtGate() {
   Tell(state_, [](Watch& watch) { --watch.at_gate; });
 }
 
-ForRoom::ForRoom(ProcessState& state, std::uint64_t bytes) : state_(state), bytes_(bytes) {
+ForRoom::ForRoom(LinkState& state, std::uint64_t bytes) : state_(state), bytes_(bytes) {
   Tell(state_, [&](Watch& watch) {
     ++watch.for_room;
     watch.wants += bytes_;
@@ -78,17 +75,17 @@ ForRoom::~ForRoom() {
   });
 }
 
-bool AnyAtGate(ProcessState& state) {
+bool AnyAtGate(LinkState& state) {
   const Locked lock(state.watch.mutex);
   return state.watch.at_gate != 0;
 }
 
-bool AnyWaits(ProcessState& state) {
+bool AnyWaits(LinkState& state) {
   const Locked lock(state.watch.mutex);
   return state.watch.at_gate != 0 || state.watch.for_room != 0;
 }
 
-void TellActivity(ProcessState& state, Activity own, std::uint64_t since) {
+void TellActivity(LinkState& state, Activity own, std::uint64_t since) {
   state.watch.last_call = since;
   Tell(state, [&](Watch& watch) {
     watch.own = own;

@@ -12,7 +12,7 @@
 
 namespace gpuman::shim {
 
-struct ProcessState;
+struct LinkState;
 
 struct Watch {
   pthread_mutex_t mutex;
@@ -26,33 +26,33 @@ struct Watch {
 // For as long as it lives, a thread waits at the gate.
 class AtGate {
  public:
-  explicit AtGate(ProcessState& state);
+  explicit AtGate(LinkState& state);
   ~AtGate();
   AtGate(const AtGate&) = delete;
   AtGate& operator=(const AtGate&) = delete;
 
  private:
-  ProcessState& state_;
+  LinkState& state_;
 };
 
 // For as long as it lives, an allocation of so many bytes waits for room.
 class ForRoom {
  public:
-  ForRoom(ProcessState& state, std::uint64_t bytes);
+  ForRoom(LinkState& state, std::uint64_t bytes);
   ~ForRoom();
   ForRoom(const ForRoom&) = delete;
   ForRoom& operator=(const ForRoom&) = delete;
 
  private:
-  ProcessState& state_;
+  LinkState& state_;
   const std::uint64_t bytes_;
 };
 
-bool AnyAtGate(ProcessState& state);
+bool AnyAtGate(LinkState& state);
 // A thread waits at the gate or for room.
-bool AnyWaits(ProcessState& state);
+bool AnyWaits(LinkState& state);
 
 // Tells what the service thread knows of the program.
-void TellActivity(ProcessState& state, ledger::wire::Activity own, std::uint64_t since);
+void TellActivity(LinkState& state, ledger::wire::Activity own, std::uint64_t since);
 
 }  // namespace gpuman::shim

@@ -1,9 +1,10 @@
-// Backed memory on its way out and back, piece by piece.
-#include <fcntl.h>
+#include "shim/moves.h"
+
 #include <unistd.h>
 
 #include "shim/backing.h"
 #include "shim/driver.h"
+#include "shim/lock.h"
 
 namespace gpuman::shim {
 namespace {
@@ -12,7 +13,7 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 
 // Of the region, what is on the device, can leave it and is not chosen yet. For who holds the books.
 template <typename Function>
-void ForEachThatCanLeave(ProcessState& state, const Region& region, Function function) {
+void ForEachThatCanLeave(EvictionState& state, const Region& region, Function function) {
   for (unsigned p = 0; p < PiecesOf(region); ++p) {
     const Piece piece = PieceOf(region, p);
     PieceBacking* const known = state.handles.Find(piece.address);
@@ -23,7 +24,7 @@ void ForEachThatCanLeave(ProcessState& state, const Region& region, Function fun
 }
 
 // What can leave of the regions up to the allocation of that number.
-std::uint64_t BytesUpTo(ProcessState& state, std::uint64_t born) {
+std::uint64_t BytesUpTo(EvictionState& state, std::uint64_t born) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
     const Region& region = state.regions.at(i);
@@ -36,7 +37,7 @@ std::uint64_t BytesUpTo(ProcessState& state, std::uint64_t born) {
 
 }  // namespace
 
-std::uint64_t MarkGoing(ProcessState& state, std::uint64_t bytes) {
+std::uint64_t MarkGoing(EvictionState& state, std::uint64_t bytes) {
   const Locked lock(state.books);
   // The first allocation up to which there is enough.
   std::uint64_t low = 0, high = state.births;
@@ -62,12 +63,12 @@ std::uint64_t MarkGoing(ProcessState& state, std::uint64_t bytes) {
   return marked;
 }
 
-void UnmarkAll(ProcessState& state) {
+void UnmarkAll(EvictionState& state) {
   const Locked lock(state.books);
   state.handles.ForEach([](std::uint64_t, PieceBacking& backing) { backing.mark = PieceBacking::kNone; });
 }
 
-void LearnAccess(ProcessState& state) {
+void LearnAccess(EvictionState& state) {
   auto* const ask = GPUMAN_REAL(cuMemGetAccess);
   ForEachMarked(state, PieceBacking::kGoing, [&](const Piece& piece) {
     {
@@ -93,7 +94,7 @@ void LearnAccess(ProcessState& state) {
   });
 }
 
-std::uint64_t UnmapMarked(ProcessState& state, PieceBacking::Mark mark) {
+std::uint64_t UnmapMarked(EvictionState& state, PieceBacking::Mark mark) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
     const Region region = state.regions.at(i);
@@ -111,36 +112,7 @@ std::uint64_t UnmapMarked(ProcessState& state, PieceBacking::Mark mark) {
   return bytes;
 }
 
-int DescriptorOf(ProcessState& state, const Piece& piece, CUresult& result) {
-  PieceBacking backing{};
-  {
-    const Locked lock(state.books);
-    const PieceBacking* const known = state.handles.Find(piece.address);
-    if (known == nullptr || known->kept == PieceBacking::kStuck) return -1;
-    backing = *known;
-  }
-  if (backing.kept > 0) {
-    // The driver passes on what it made for this process alone (measured).
-    const int lent = DuplicateDescriptor(state, backing.kept);
-    if (lent >= 0) return lent;
-    const Locked lock(state.books);
-    if (PieceBacking* const known = state.handles.Find(piece.address)) {
-      known->kept = PieceBacking::kStuck;
-      known->mark = PieceBacking::kNone;
-      state.stuck += piece.bytes;
-    }
-    return -1;
-  }
-  auto* const pass = GPUMAN_REAL(cuMemExportToShareableHandle);
-  int descriptor = -1;
-  result = pass == nullptr ? CUDA_ERROR_NOT_SUPPORTED
-                           : pass(&descriptor, backing.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  if (result != CUDA_SUCCESS) return -1;
-  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-  return descriptor;
-}
-
-CUresult AdoptPiece(ProcessState& state, const Piece& piece, int descriptor) {
+CUresult AdoptPiece(EvictionState& state, const Piece& piece, int descriptor) {
   auto* const import = GPUMAN_REAL(cuMemImportFromShareableHandle);
   auto* const map = GPUMAN_REAL(cuMemMap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
@@ -167,7 +139,7 @@ CUresult AdoptPiece(ProcessState& state, const Piece& piece, int descriptor) {
     ::close(descriptor);
     return here ? CUDA_SUCCESS : known ? result : CUDA_ERROR_INVALID_VALUE;
   }
-  const int kept = PutDescriptor(state, descriptor);
+  const int kept = PutDescriptor(state.descriptor_store, descriptor);
   const Locked lock(state.books);
   PieceBacking* const entry = state.handles.Insert(piece.address);
   if (entry == nullptr) {
@@ -180,7 +152,7 @@ CUresult AdoptPiece(ProcessState& state, const Piece& piece, int descriptor) {
   return CUDA_SUCCESS;
 }
 
-CUresult GiveAccessToFresh(ProcessState& state) {
+CUresult GiveAccessToFresh(EvictionState& state) {
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
     const Region region = state.regions.at(i);
     bool fresh = false;
@@ -197,7 +169,7 @@ CUresult GiveAccessToFresh(ProcessState& state) {
   return CUDA_SUCCESS;
 }
 
-void SettleAdopted(ProcessState& state) {
+void SettleAdopted(EvictionState& state) {
   const Locked lock(state.books);
   for (std::size_t r = 0; r < state.regions.size(); ++r) {
     const Region& region = state.regions.at(r);
