@@ -82,6 +82,7 @@ struct SlotStatus {
   base::Bytes evicted;             // in host memory
   base::Bytes managed;             // the driver moves it
   bool holds_imported = false;     // on the GPU: memory that no checkpoint may find there
+  bool notifies = false;           // when it answers an order
   // What it counts on each GPU that it counts anything on, evicted memory included: what of it is neither
   // evictable nor evicted is pinned.
   std::vector<GpuUsage> held;

@@ -99,7 +99,8 @@ void TellImported(BackingState& state) {
   if (!IsJoined(state)) return;
   const Locked lock(state.books);
   const bool any = state.imported != 0 || state.foreign != 0 || wire::Load(state.ipc.exports) != 0;
-  wire::Store(state.ledger->slot[state.slot].flags, any ? wire::kHoldsImported : 0);
+  wire::Store(state.ledger->slot[state.slot].flags,
+              wire::kNotifiesAnswers | (any ? wire::kHoldsImported : 0));
 }
 
 void TellAfterJoining(BackingState& state) {

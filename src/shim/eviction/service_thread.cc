@@ -14,6 +14,7 @@
 #include "shim/gate/drain.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/threads.h"
+#include "shim/link/join.h"
 #include "shim/symbols/driver.h"
 #include "shim/symbols/driver_calls.h"
 #include "shim/symbols/evictable.h"
@@ -26,6 +27,7 @@ using wire::MemoryStage;
 using wire::Trouble;
 
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the service thread
+constexpr std::uint64_t kWorkedOn = 5'000'000;      // an order that takes so long is not refused at once
 constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
 
 // For as long as it lives, the program's end waits.
@@ -61,10 +63,14 @@ class Attending {
         continue;
       }
       const Working working(state_.service_thread);
-      Obey(order);
+      const std::uint64_t began = NowNs();
+      const bool obeyed = Obey(order);
       done = order;
       wire::Store(slot_.answered, order);
       wire::WakeAll(slot_.answered);
+      // Who ordered looks soon after by itself. A refusal at once, as often as it is ordered again, would
+      // keep the daemon busy if it were told of each.
+      if (obeyed || NowNs() - began >= kWorkedOn) NotifyDaemon();
     }
   }
 
@@ -93,18 +99,17 @@ class Attending {
     return next < 0 ? kLookForWatchersMs : next;
   }
 
-  void Obey(std::uint32_t order) {
+  // False: the order was refused.
+  bool Obey(std::uint32_t order) {
     Tell(Ended{});
     const wire::OrderKind what = wire::OrderKindOf(order);
-    if (what == wire::OrderKind::kRun)
-      Run(state_.service_thread.shut);
-    else
-      Hold(what, state_.service_thread.shut);
+    bool& shut = state_.service_thread.shut;
+    return what == wire::OrderKind::kRun ? Run(shut) : Hold(what, shut);
   }
 
   bool IsWatched() const { return wire::Load(state_.ledger->watched_ms) != 0; }
 
-  void Run(bool& shut) {
+  bool Run(bool& shut) {
     Ended ended{};
     if (shut) {
       Tell(MemoryStage::kRestoring);
@@ -121,9 +126,10 @@ class Attending {
     Tell(ended.failed ? MemoryStage::kFailed
          : shut       ? away_
                       : MemoryStage::kOnGpu);  // the page may have been overwritten
+    return ended.ok();
   }
 
-  void Hold(wire::OrderKind what, bool& shut) {
+  bool Hold(wire::OrderKind what, bool& shut) {
     const bool was_shut = shut;
     Ended ended{};
     if (!shut) {
@@ -148,6 +154,7 @@ class Attending {
     TellMemory();
     Tell(ended);
     Tell(shut ? away_ : MemoryStage::kOnGpu);
+    return ended.ok();
   }
 
   EvictionState& state_;

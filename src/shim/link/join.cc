@@ -187,6 +187,15 @@ int CallDaemon(std::uint32_t magic, int patience_ms) {
   return connection;
 }
 
+void NotifyDaemon() {
+  constexpr int kAtOnce = 0;
+  const NoCancellation whole;
+  const int before = errno;
+  const int connection = CallDaemon(wire::kNotifyMagic, kAtOnce);
+  if (connection >= 0) ::close(connection);
+  errno = before;
+}
+
 Reply AskForLedger(JoinedLedger& joined, Patience patience) {
   const NoCancellation whole;
   ReadEnvironment();

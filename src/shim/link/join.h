@@ -29,6 +29,10 @@ struct Patience {
 // (transfer.h); -1: there is none, or it does not take the connection within so many milliseconds.
 int CallDaemon(std::uint32_t magic, int patience_ms);
 
+// Tells the daemon that the slot of this process has something new to say. It does not wait for the daemon,
+// so the daemon may miss it. Keeps errno.
+void NotifyDaemon();
+
 // Asks each daemon there may be. Leaves one descriptor open, in `joined`.
 Reply AskForLedger(JoinedLedger& joined, Patience patience);
 

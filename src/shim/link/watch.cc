@@ -1,14 +1,8 @@
 #include "shim/link/watch.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-
 #include "ledger/wire/books.h"
-#include "ledger/wire/transfer.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
-#include "shim/libc/threads.h"
 #include "shim/link/join.h"
 #include "shim/link/link_state.h"
 
@@ -17,16 +11,6 @@ namespace {
 
 namespace wire = ledger::wire;
 using wire::Activity;
-
-constexpr int kAtOnce = 0;  // a notification does not wait for the daemon
-
-void NotifyDaemon() {
-  const NoCancellation whole;
-  const int before = errno;
-  const int connection = CallDaemon(wire::kNotifyMagic, kAtOnce);
-  if (connection >= 0) ::close(connection);
-  errno = before;
-}
 
 // Changes the watch and tells what follows from it.
 template <typename Change>
