@@ -63,7 +63,7 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
     const base::Bytes bytes = std::min(left, one.evictable);
     left = left - bytes;
     entry.ordered = clock_.Mono();
-    const auto ordered = shims_.Order(id, one.process, {OrderKind::kTake, one.evicted + bytes});
+    const auto ordered = Order(id, one.process, {OrderKind::kTake, one.evicted + bytes});
     if (ordered)
       evicting.ordered.insert(one.process);
     else if (base::IsAlive(one.process))
