@@ -74,9 +74,9 @@ class ShareController {
   struct Evicting {
     share::OrderId order = 0;
     std::set<base::ProcessId> ordered{};  // has not answered yet
-    unsigned moving = 0;                // at the movers
+    unsigned moving = 0;                  // at the movers
     std::string why{};
-    base::Bytes host{};  // what the job will have in host memory
+    base::Bytes host{};                                    // what the job will have in host memory
     std::map<base::ProcessId, std::string> from_movers{};  // why one of them could not
   };
   struct Load {

@@ -1,8 +1,8 @@
 // How many bytes the process has on each device, held against the job's limit.
 //
-// Reserve before the driver is asked, Settle or GiveBack afterwards: what two threads, or two processes of
-// the job, take at the same time never passes the limit together. Thread-safe. Bytes are rounded up to the
-// ledger's unit.
+// A caller reserves before it asks the driver, and settles or gives back afterwards: what two threads, or two
+// processes of the job, take at the same time never passes the limit together. The ledger rounds bytes up to
+// its unit. Thread-safe.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -11,7 +11,7 @@
 
 namespace gpuman::shim {
 
-// The ledger is there: what was counted until now counts in it, whatever the limit.
+// The daemon has given the ledger: what the process counted until now counts in it, whatever the limit is.
 void Join(AccountingState& state, const JoinedLedger& joined);
 
 // Where an allocation goes.
@@ -21,15 +21,17 @@ struct Where {
   std::uint64_t granule;  // what the device gives memory in
 };
 
-// The current context and its device; false where there is none, or the device is beyond what is counted.
+// Finds the current context and its device. It returns false where there is no context, or where the shim
+// does not count the device.
 bool CurrentWhere(AccountingState& state, Where& where);
-// The device's granule; 0 where it is beyond what is counted.
+// Returns the device's granule; 0 where the shim does not count the device.
 std::uint64_t GranuleOf(AccountingState& state, int device);
-// Which of the ledger's GPUs the device is; below 0: none, or not known.
+// Returns which of the ledger's GPUs the device is; below 0: none, or it is not known.
 int LedgerGpuOf(AccountingState& state, int device);
 
-// False: it would pass the limit. Before that is said, what is free without anybody knowing is found: memory
-// that pools gave back, that of processes of the job that have ended, and what pools have and do not use.
+// Returns false where the bytes would pass the limit. Before it says so it looks for what is free without
+// anybody knowing: memory that pools gave back, memory of processes of the job that have ended, and what
+// pools have and do not use.
 bool Reserve(AccountingState& state, int device, std::uint64_t bytes);
 // The same for who holds state.pools.
 bool ReserveWithPools(AccountingState& state, int device, std::uint64_t bytes);
@@ -37,16 +39,16 @@ bool ReserveWithPools(AccountingState& state, int device, std::uint64_t bytes);
 bool ReserveBesidePools(AccountingState& state, int device, std::uint64_t bytes);
 // The same, without looking for anything.
 bool ReserveAtOnce(AccountingState& state, int device, std::uint64_t bytes);
-// Whether the job is within the room that the daemon gives it on the device for now.
+// Says whether the job is within the room that the daemon gives it on the device for now.
 bool IsWithinRoom(AccountingState& state, int device);
 void GiveBack(AccountingState& state, int device, std::uint64_t bytes);
 // Counts what the device has given already.
 void Charge(AccountingState& state, int device, std::uint64_t bytes);
-// After the driver has answered: `reserved` becomes `cost`. False where more is not to be had; `reserved`
-// stays.
+// Is called after the driver has answered: `reserved` becomes `cost`. It returns false where the limit holds
+// no more, and `reserved` stays then.
 bool Settle(AccountingState& state, int device, std::uint64_t reserved, std::uint64_t cost);
 
-// What the program is told of a device.
+// What the shim tells the program of a device.
 struct ReportedMemory {
   std::uint64_t limit;  // UINT64_MAX: none
   std::uint64_t used;   // by the job
@@ -54,10 +56,10 @@ struct ReportedMemory {
 ReportedMemory ReportedMemoryOf(AccountingState& state, int device);
 ReportedMemory ReportedMemoryOf(AccountingState& state, const std::uint8_t (&uuid)[16]);
 
-// By this process, in the ledger or not.
+// Returns what this process counts there, in the ledger or not.
 std::uint64_t CountedOn(AccountingState& state, int device);
 
-// What one context costs on the device, as far as is known.
+// Returns what one context costs on the device, as far as the ledger knows.
 std::uint64_t ContextBytes(AccountingState& state, int device);
 
 }  // namespace gpuman::shim

@@ -1,5 +1,5 @@
-// Holding the process, leaving the device, in parts or as a whole, and coming back. For the service thread
-// alone.
+// Holding the process, leaving the device, in parts or as a whole, and coming back. The service thread alone
+// calls these functions.
 //
 // The process does not copy: it hands its memory to the mover, a process of the daemon's, as descriptors, and
 // gets it back so (ledger/wire/transfer.h). While it is away it holds the host memory with its data as well,
@@ -24,17 +24,17 @@ struct Ended {
 
 inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
-// Closes the gate and waits for the work of all contexts, within the limit; the gate is open
-// again where it fails.
+// Closes the gate and waits for the work of all contexts, within the limit. The gate is open again where that
+// fails.
 Ended Shut(EvictionState& state, const RestLimit& limit);
 
-// With the gate shut: hands over so many bytes at least of what can leave, or all of it, and gives it up.
+// Hands over so many bytes at least of what can leave, or all of it, and gives it up. The gate is shut.
 Ended HandOut(EvictionState& state, std::uint64_t bytes);
 
-// With the gate shut: memory behind all addresses again, with the same bytes.
+// Puts memory behind all addresses again, with the same bytes. The gate is shut.
 Ended FetchBack(EvictionState& state);
 
-// Bytes of the process that are in host memory.
+// Returns how many bytes of the process are in host memory.
 std::uint64_t BytesAway(EvictionState& state);
 
 }  // namespace gpuman::shim

@@ -1,5 +1,5 @@
-// Backed memory on its way out and back, piece by piece. All of it is for the service thread, with the gate
-// shut.
+// Backed memory on its way out and back, piece by piece. The service thread alone calls these functions, with
+// the gate shut.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -7,16 +7,17 @@
 
 namespace gpuman::shim {
 
-// Marks pieces that are to leave, so many bytes at least or all that can; what was allocated first goes
-// first. How many bytes that are.
+// Marks pieces that are to leave, so many bytes at least or all that can leave; what was allocated first goes
+// first. It returns how many bytes that are.
 std::uint64_t MarkGoing(EvictionState& state, std::uint64_t bytes);
 void UnmarkAll(EvictionState& state);
-// Which devices may do what with the marked memory of the program's own; what the driver does not tell that
-// of is marked no more.
+// Asks the driver which devices may do what with the marked memory of the program's own. Memory of which the
+// driver does not tell that is marked no more.
 void LearnAccess(EvictionState& state);
-// Takes the memory away from the pieces so marked; returns how many bytes.
+// Takes the memory away from the pieces so marked, and returns how many bytes.
 std::uint64_t UnmapMarked(EvictionState& state, PieceBacking::Mark mark);
-// Calls function(piece) for each of the pieces so marked, while it says true. False: it said false.
+// Calls function(piece) for each of the pieces so marked, while it says true. It returns false where the
+// function said false.
 template <typename Function>
 bool ForEachMarked(EvictionState& state, PieceBacking::Mark mark, Function function) {
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
@@ -29,11 +30,11 @@ bool ForEachMarked(EvictionState& state, PieceBacking::Mark mark, Function funct
   }
   return true;
 }
-// Memory that came as a descriptor, which is taken in any case, behind the piece's addresses.
+// Puts memory that came as a descriptor behind the piece's addresses. It takes the descriptor in any case.
 driver::abi::CUresult AdoptPiece(EvictionState& state, const Piece& piece, int descriptor);
-// After all pieces were adopted.
+// Is called after all pieces were adopted: lets the devices use them.
 driver::abi::CUresult GiveAccessToFresh(EvictionState& state);
-// After everything came back.
+// Is called after everything came back.
 void SettleAdopted(EvictionState& state);
 
 }  // namespace gpuman::shim

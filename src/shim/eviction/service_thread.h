@@ -1,9 +1,9 @@
 // The thread of an evictable process that does what the daemon orders: holds the process, takes it off the
 // GPU, whole or in part, and brings it back.
 //
-// It starts with the first context, sleeps until there is an order, and calls the driver only while it
-// carries one out: between two orders none of its calls is in flight, so the driver's
-// own checkpoint of the process finds nothing of it to wait for. A child of a fork starts its own.
+// The thread starts with the first context, sleeps until there is an order, and calls the driver only while
+// it carries one out: between two orders none of its calls is in flight, so the driver's own checkpoint of
+// the process finds nothing of it to wait for. A child of a fork starts a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -33,16 +33,16 @@ class IdleScope {
   ServiceThread& service_thread_;
 };
 
-// Whether the program is on its way out.
+// Says whether the program is on its way out.
 bool IsEnding(const EvictionState& state);
 
-// For the service thread, before it calls the driver for what was away: at the program's end that is done
-// only for a thread that waits at the gate, or a program that lives on. The driver's own end may have come,
-// and nobody waits for the service thread any more.
+// The service thread calls this before it calls the driver for what was away. At the program's end it does
+// that only for a thread that waits at the gate, or for a program that lives on: the driver's own end may
+// have come, and nobody waits for the service thread any more.
 void AwaitNeed(EvictionState& state);
 
-// Starts it where there is something to attend to: a job that can be evicted, joined, and a gate before the
-// program's calls.
+// Starts the thread where it has something to attend to: the job can be evicted, the process has joined or
+// may still, and the program's calls pass a gate.
 void StartServiceThread(EvictionState& state);
 
 }  // namespace gpuman::shim

@@ -15,15 +15,15 @@ struct GateState;
 int LookAtActivity(GateState& state);
 
 // An allocation that found no room waits for the daemon to make some, outside of the gate. `offers` is what
-// the ledger said before the allocation was tried. False: there will be none.
+// the ledger said before the allocation was tried. AwaitRoom returns false where there will be no room.
 struct RoomWait {
   std::uint64_t began;  // CLOCK_MONOTONIC, ns; 0: not yet
 };
 std::uint32_t OffersOf(GateState& state);
 bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
 
-// Calls attempt(full) until it has succeeded, or failed for another reason than want of room (`full`), or no
-// room came. The daemon is told of what `device` did not give in the end.
+// Calls attempt(full) until it has succeeded, or has failed for another reason than want of room (`full`), or
+// no room came. It tells the daemon of what `device` did not give in the end.
 template <typename Attempt>
 auto WithRoom(GateState& state, int device, std::uint64_t bytes, Attempt attempt) {
   RoomWait wait{};

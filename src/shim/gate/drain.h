@@ -1,7 +1,8 @@
 // Waiting for the work of all contexts, with an end to the waiting.
 //
-// The driver's own wait has none, so a thread of its own does it; where it takes too long the waiting is
-// given up and the thread left in it, to be of use again when the work has come to its end.
+// The driver's own wait has no end, so a thread that does nothing else calls it. Where that takes too long
+// the caller gives up and leaves the thread in it; the thread is of use again when the work has come to its
+// end.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,12 @@ struct Drain {
 
 enum class Drained { kYes, kTooLong, kFailed };
 
-// Starts the thread, and waits until it has met the driver. For the service thread, before the gate is ever
-// shut.
+// Starts the thread, and waits until it has met the driver. The service thread calls this before the gate is
+// ever shut.
 void StartDrain(GateState& state);
 
-// Waits for the work of all contexts, within the limit. For the service thread, while the gate is
-// closed. kFailed: `result` says what the driver did.
+// Waits for the work of all contexts, within the limit. The service thread calls this while the gate is
+// closed. With kFailed `result` says what the driver did.
 Drained DrainContexts(GateState& state, const RestLimit& limit, driver::abi::CUresult& result);
 
 }  // namespace gpuman::shim

@@ -19,10 +19,10 @@ namespace gpuman::shim {
 
 struct GateState;
 
-// One thread's.
+// The words of one thread.
 struct alignas(64) ThreadSlot {
-  // How deep it is in calls, in the low byte; above it how many calls it has made, which costs nothing
-  // beside.
+  // How deep the thread is in calls, in the low byte; above it how many calls it has made, which costs no
+  // store more.
   std::uint32_t in_flight;
   std::uint32_t open;  // 1: it may go without looking further
   std::uint32_t used;  // 0: of no thread, or wiped by a fork
@@ -43,11 +43,11 @@ struct Gate {
 
 extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// Where the gate of this process is; null: there can be none. Who makes the state of the process gives it to
-// the gate, which a call passes before anything else of the shim.
+// Returns the state with the gate of this process; null: there can be none. Whoever makes the state hands
+// this function to the gate, since a call passes the gate before anything else of the shim.
 using FindState = GateState*();
 
-// What GateGuard does where the gate is not simply open. Keeps errno.
+// Does what GateGuard has to do where the gate is not simply open. It keeps errno.
 ThreadSlot* EnterSlowPath(FindState* find);
 
 // For the length of a call into the driver. A call within a call passes whatever the gate is.
@@ -80,8 +80,8 @@ class GateGuard {
   std::uint32_t before_;
 };
 
-// For a hook that has to wait for what may need the gate to close: outside of it until this ends, which waits
-// while it is closed. Not from within a call within a call.
+// A hook that has to wait for what may need the gate to close is outside of the gate for as long as this
+// object lives. Its end waits while the gate is closed. A call within a call may not use it (MayExitGate).
 class GateExit {
  public:
   explicit GateExit(GateState& state);
@@ -94,7 +94,8 @@ class GateExit {
 };
 bool MayExitGate();
 
-// Calls since this was asked last, and whether one is in flight. For one thread.
+// Returns how many calls were made since this was asked last, and says whether one is in flight. One thread
+// asks.
 std::uint64_t CallsSince(Gate& gate, bool& in_flight);
 
 // How long the service thread waits for the program to come to rest: up to the deadline (CLOCK_MONOTONIC,
@@ -112,8 +113,8 @@ class RestLimit {
   const std::uint32_t& order_;
 };
 
-// Closes the gate and waits until no call is in flight, within the limit. False: a call went on;
-// the gate is open again.
+// Closes the gate and waits until no call is in flight, within the limit. It returns false where a call went
+// on, and the gate is open again then.
 bool CloseGate(GateState& state, const RestLimit& limit);
 void OpenGate(GateState& state);
 

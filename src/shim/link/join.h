@@ -1,4 +1,4 @@
-// Asking the daemon for the job's ledger.
+// The connection to the daemon: asking for the job's ledger, calling the daemon, notifying it.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,22 @@ struct JoinedLedger {
   int file;
 };
 
-// How long daemons are waited for, all of them together.
+// How long the shim waits for daemons, for all of them together.
 struct Patience {
   int connect_ms;  // until one takes the connection
   int answer_ms;   // then until it answers
 };
 
-// A connection to the daemon that this process joined by, or to the one that is there now, which said `magic`
-// (transfer.h); -1: there is none, or it does not take the connection within so many milliseconds.
+// Connects to the daemon that this process joined by, or to the one that is there now, and says `magic`
+// (transfer.h). It returns the connection; -1: there is no daemon, or it does not take the connection within
+// so many milliseconds.
 int CallDaemon(std::uint32_t magic, int patience_ms);
 
 // Tells the daemon that the slot of this process has something new to say. It does not wait for the daemon,
-// so the daemon may miss it. Keeps errno.
+// so the daemon may miss it. It keeps errno.
 void NotifyDaemon();
 
-// Asks each daemon there may be. Leaves one descriptor open, in `joined`.
+// Asks each daemon that there may be. It leaves one descriptor open, in `joined`.
 Reply AskForLedger(JoinedLedger& joined, Patience patience);
 
 }  // namespace gpuman::shim

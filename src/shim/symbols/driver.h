@@ -10,25 +10,25 @@ namespace gpuman::shim {
 void* RealDlsym(void* handle, const char* symbol);
 bool IsRealDlsym(const void* function);
 
-// Remembers what a driver answered for the entry. `from_dlsym`: by the linker, which may then be asked for
-// more.
+// Remembers what a driver answered for the entry. `from_dlsym`: the linker found it, and may be asked for
+// more of the library.
 void Learn(Entry entry, void* function, bool from_dlsym);
 
-// What has been learned; null where nothing has.
+// What the shim has learned, by entry; null where it has learned nothing.
 extern void* learned[kEntries] __attribute__((visibility("hidden")));
 
-// Looks where it may be loaded.
+// Looks for the function where the driver may be loaded.
 void* FindReal(Entry entry);
 
-// The driver's function; null where no driver with it is loaded.
+// Returns the driver's function; null where no driver with it is loaded.
 inline void* RealOf(Entry entry) {
   void* const function = __atomic_load_n(&learned[static_cast<unsigned>(entry)], __ATOMIC_ACQUIRE);
   return __builtin_expect(function != nullptr, 1) ? function : FindReal(entry);
 }
 
-// Looks for all of CUDA's that is not known yet. The search takes the linker's lock, which whoever waits at
-// the gate may hold (a library that is being loaded uses CUDA in a constructor): who shuts the gate has to
-// know them all before.
+// Looks for all functions of CUDA's that are not known yet. The search takes the linker's lock, which whoever
+// waits at the gate may hold (a library that is being loaded uses CUDA in a constructor): who shuts the gate
+// has to know them all before.
 void LearnAll();
 
 // The addresses of the replacements, by entry. exports.cc makes them and fills the table in, so nothing here
