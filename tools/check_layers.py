@@ -6,9 +6,10 @@ Usage: check_layers.py [ROOT]
 Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, tests, bench and packaging, and reports
 
   - an include that its layer may not make (LAYERS below),
+  - an include within src/shim that goes up from one of its rooms to another (SHIM_ROOMS),
   - an include that names no file, or climbs with "..",
   - headers that include each other in a circle,
-  - a folder of src/ that this table does not know,
+  - a folder of src/ that this table does not know, and a source of src/shim that is in no room,
   - an apps/*/main.cc of 60 lines or more,
   - a whole number that the product takes out of JSON without a check (src/base/json_number.h).
 
@@ -45,6 +46,8 @@ LAYERS = {
     "daemon": ("api", "gpu", "driver", "base", "keeper") + CAPABILITIES,
     "shim": ("driver/abi/", "ledger/wire/"),
 }
+# The rooms of the shim, from the lowest up: a room includes itself and those before it.
+SHIM_ROOMS = ("libc", "symbols", "link", "accounting", "gate", "backing", "eviction", "hooks")
 SIM_MAY = ("driver/abi/",)
 SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs
 PLUGIN_MAY = ("api", "base")
@@ -72,6 +75,20 @@ def layer_of(path):
     if parts[0] in ("src", "apps", "plugins"):
         return parts[:2]
     return parts[:1]
+
+
+def room_of(path):
+    """How high the room of a source of src/shim is, from 0; None: it is in none. Relative to the root."""
+    room = path.parts[2] if len(path.parts) > 3 else None
+    return SHIM_ROOMS.index(room) if room in SHIM_ROOMS else None
+
+
+def goes_up(source, target):
+    """Whether the include goes from a room of the shim to a higher one; both relative to the root."""
+    if layer_of(source) != ("src", "shim") or layer_of(target) != ("src", "shim"):
+        return False
+    here, there = room_of(source), room_of(target)
+    return here is not None and there is not None and there > here
 
 
 def allowed(source, target):
@@ -155,6 +172,8 @@ def check(root):
             source = full.relative_to(root)
             if source.parts[0] == "src" and (len(source.parts) < 3 or source.parts[1] not in LAYERS):
                 findings.append("%s:1: no layer for this folder in tools/check_layers.py" % source)
+            if layer_of(source) == ("src", "shim") and room_of(source) is None:
+                findings.append("%s:1: no room of the shim for this source in tools/check_layers.py" % source)
             includes = graph.setdefault(source, set())
             lines = full.read_text(encoding="utf-8", errors="replace").splitlines()
             product = top not in TEST_FOLDERS and not is_test(source) and source.as_posix() != CHECKED_NUMBERS
@@ -175,6 +194,9 @@ def check(root):
                 includes.add(target)
                 if not allowed(source, target):
                     findings.append("%s: %s may not include %s" % (where, "/".join(layer_of(source)), target))
+                if goes_up(source, target):
+                    findings.append("%s: %s is below %s, and may not include it"
+                                    % (where, source.parent, target))
     for circle in circles(graph):
         findings.append("%s:1: includes itself: %s" % (circle[0], " -> ".join(map(str, circle + circle[:1]))))
     for main in sorted((root / "apps").glob("*/main.cc")):

@@ -48,8 +48,8 @@ class CheckLayers(unittest.TestCase):
             ("daemon/loop.cc", "keeper/client.h"),
             ("daemon/loop.cc", "api/json.h"),
             ("guard/enforcer.cc", "guard/policy.h"),
-            ("shim/hooks.cc", "driver/abi/cuda.h"),
-            ("shim/ledger.cc", "ledger/wire/layout.h"),
+            ("shim/hooks/memory.cc", "driver/abi/cuda.h"),
+            ("shim/link/join.cc", "ledger/wire/layout.h"),
         ):
             with self.subTest(source=source, target=target):
                 self.assert_allowed("src/" + source, "src/" + target, target)
@@ -66,8 +66,8 @@ class CheckLayers(unittest.TestCase):
             ("cli/run.cc", "daemon/loop.h"),
             ("cli/run.cc", "jobs/store.h"),
             ("daemon/loop.cc", "cli/run.h"),
-            ("shim/hooks.cc", "base/result.h"),
-            ("shim/hooks.cc", "driver/nvml.h"),
+            ("shim/hooks/memory.cc", "base/result.h"),
+            ("shim/hooks/memory.cc", "driver/nvml.h"),
         ):
             with self.subTest(source=source, target=target):
                 self.assert_refused("src/" + source, "src/" + target, target)
@@ -81,6 +81,26 @@ class CheckLayers(unittest.TestCase):
         for name in ("spec", "journal", "client", "process_tree"):
             self.assert_allowed("src/jobs/job_manager.cc", "src/keeper/%s.h" % name, "keeper/%s.h" % name)
         self.assert_refused("src/jobs/job_manager.cc", "src/keeper/log_file.h", "keeper/log_file.h")
+
+    def test_the_rooms_of_the_shim_include_those_below_them(self):
+        rooms = check_layers.SHIM_ROOMS
+        for here, room in enumerate(rooms):
+            for there, other in enumerate(rooms):
+                source, target = "src/shim/%s/a.cc" % room, "src/shim/%s/b.h" % other
+                with self.subTest(source=source, target=target):
+                    if there <= here:
+                        self.assert_allowed(source, target, target[len("src/"):])
+                    else:
+                        self.assert_refused(source, target, target[len("src/"):], "is below")
+
+    def test_a_test_in_a_room_of_the_shim_goes_no_higher_either(self):
+        self.assert_refused("src/shim/gate/gate_test.cc", "src/shim/hooks/hooks.h", "shim/hooks/hooks.h", "is below")
+
+    def test_a_source_of_the_shim_is_in_a_room(self):
+        for source in ("src/shim/meter.h", "src/shim/misc/meter.h"):
+            findings = self.findings({source: []})
+            self.assertEqual(len(findings), 1, findings)
+            self.assertIn("no room of the shim", findings[0])
 
     def test_the_product_never_includes_the_simulated_driver(self):
         self.assert_refused("src/driver/nvml.cc", "sim/state/state.h", "sim/state/state.h")

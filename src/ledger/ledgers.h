@@ -82,6 +82,7 @@ struct SlotStatus {
   base::Bytes evicted;             // in host memory
   base::Bytes managed;             // the driver moves it
   bool holds_imported = false;     // it has memory on the GPU that a checkpoint must not find there
+  bool notifies = false;           // when it answers an order
   // What it counts on each GPU, where it counts anything, evicted memory included. What is neither evictable
   // nor evicted is pinned.
   std::vector<GpuUsage> held;

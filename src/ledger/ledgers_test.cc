@@ -190,6 +190,20 @@ TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
   EXPECT_EQ(slot.order, 8u);
 }
 
+TEST(Ledgers, SayWhetherAShimTellsThatItHasAnswered) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).notifies);  // an older shim writes nothing there
+  slot.flags = wire::kHoldsImported;
+  EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).notifies);
+  slot.flags = wire::kNotifiesAnswers;
+  EXPECT_TRUE(ledgers.SlotStatusesOf(kOwnedJob).at(0).notifies);
+  EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).holds_imported);
+}
+
 TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));

@@ -49,7 +49,9 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   status.evictable.count = std::min(wire::Load(place.evictable), kMax);
   status.evicted.count = std::min(wire::Load(place.evicted), kMax);
   status.managed.count = std::min(wire::Load(place.managed), kMax);
-  status.holds_imported = (wire::Load(place.flags) & wire::kHoldsImported) != 0;
+  const std::uint32_t flags = wire::Load(place.flags);
+  status.holds_imported = (flags & wire::kHoldsImported) != 0;
+  status.notifies = (flags & wire::kNotifiesAnswers) != 0;
   for (const GpuLimit& limit : entry.limits) {
     const auto uuid = ParseUuid(limit.uuid);
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;

@@ -76,6 +76,7 @@ struct ProcessView {
   ShimStage stage = ShimStage::kNone;
   bool answered = true;  // `stage` is the shim's answer to the last order
   std::string error{};   // the shim's error, with kFailed
+  bool silent = false;   // it has not answered yet, and its shim sends no notification when it does
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can evict it.
   bool holds_imported = false;
   // Bytes of managed memory, which the driver does not checkpoint.

@@ -628,7 +628,7 @@ class OddPrograms(EvictCase):
         ledger("watch", 20)
         process = self.start(BUILD / "tests/odd_program", "environment")
         self.assertEqual(process.stdout.readline(), "ready\n")
-        self.until(lambda: (ledger("await", "all", 2), int(ledger("bells")) > 1)[1])
+        self.until(lambda: (ledger("await", "all", 2), int(ledger("notifications")) > 1)[1])
         process.stdin.write("\n")
         process.stdin.flush()
         self.assertEqual(json.loads(process.stdout.readline()), {"status": 0, "beyond": 2, "good": True})

@@ -302,7 +302,7 @@ class Activity(LeaseCase):
         process = self.start_probe("many_threads", 2)
         time.sleep(0.1)
         one = self.only(ledger)
-        self.assertEqual((one["activity"], one["completed"], ledger("bells")), (UNKNOWN, 0, "0"))
+        self.assertEqual((one["activity"], one["completed"], ledger("notifications")), (UNKNOWN, 0, "0"))
         self.assertEqual(self.finish(process)["wrong"], [])
 
     def test_is_busy_while_it_calls_and_idle_when_it_has_stopped(self):
@@ -311,14 +311,14 @@ class Activity(LeaseCase):
         ledger("watch", self.IDLE_MS)
         for _ in range(3):
             self.until_activity(ledger, IDLE)
-            bells = int(ledger("bells"))
-            self.assertGreater(bells, 0)
+            notifications = int(ledger("notifications"))
+            self.assertGreater(notifications, 0)
             self.tell(process)  # works until a line tells it to stop
             self.until_activity(ledger, IS_BUSY)
             done = self.only(ledger)["completed"]
             self.until(lambda: self.only(ledger)["completed"] > done)
             self.tell(process)
-            self.until(lambda: (self.activity(ledger), int(ledger("bells")) > bells)[1])
+            self.until(lambda: (self.activity(ledger), int(ledger("notifications")) > notifications)[1])
         ledger("watch", 0)
         self.until_activity(ledger, UNKNOWN)
 
@@ -347,14 +347,58 @@ class Activity(LeaseCase):
         self.until_activity(ledger, IDLE)
         self.hold(ledger, pid)
         self.assertEqual(self.activity(ledger), IDLE)
-        bells = int(ledger("bells"))
+        notifications = int(ledger("notifications"))
         process.stdin.write("\n")
         process.stdin.flush()
         self.until_activity(ledger, AT_GATE)
-        self.until(lambda: (ledger("await", "all", 2), int(ledger("bells")) > bells)[1])
+        self.until(lambda: (ledger("await", "all", 2), int(ledger("notifications")) > notifications)[1])
         self.run_again(ledger, pid)
         self.assertTrue(json.loads(process.stdout.readline())["good"])
         self.until_activity(ledger, IDLE)
+
+
+class Answers(LeaseCase):
+    """Nobody watches, so there is no other cause to notify."""
+
+    def told(self, ledger):
+        return int(ledger("notifications"))
+
+    def until_told(self, ledger, times):
+        self.until(lambda: (ledger("await", "all", 2), self.told(ledger) >= times)[1])
+
+    def test_to_orders_that_are_carried_out_are_told_one_by_one(self):
+        ledger = self.sharing()
+        process = self.start_probe("holds", 8, 8)
+        pid = self.only(ledger)["pid"]
+        self.assertTrue(self.only(ledger)["notifies"])
+        self.until_on_gpu(ledger)
+        before = self.told(ledger)
+        for number, (what, stage) in enumerate((("hold", HELD), ("0", ON_GPU), ("1", EVICTED), ("0", ON_GPU)), 1):
+            self.assert_stands(self.command_to(ledger, pid, what), stage)
+            self.until_told(ledger, before + number)
+        self.assertEqual(self.told(ledger), before + 4)
+        self.assert_good(process)
+
+    def test_to_an_order_that_is_refused_after_a_while_are_told(self):
+        ledger = self.sharing(patience=200)
+        process = self.start_probe("waits_for_itself")
+        pid = self.only(ledger)["pid"]
+        before = self.told(ledger)
+        self.assertEqual(self.command_to(ledger, pid, "hold")["trouble"], BUSY)
+        self.until_told(ledger, before + 1)
+        self.tell(process)
+
+    def test_stay_in_the_slot_where_the_daemon_is_gone(self):
+        """The notification reaches nobody, and the program is none the wiser."""
+        ledger = self.sharing()
+        process = self.start_probe("holds", 8, 8)
+        pid = self.only(ledger)["pid"]
+        self.hold(ledger, pid)
+        os.unlink(self.socket)
+        self.run_again(ledger, pid)
+        self.hold(ledger, pid)
+        self.run_again(ledger, pid)
+        self.assert_good(process)
 
 
 class Room(LeaseCase):
@@ -370,9 +414,9 @@ class Room(LeaseCase):
                 process.stdin.flush()
                 one = self.until(lambda: [one for one in self.stages(ledger) if one["activity"] == FOR_ROOM])[0]
                 self.assertGreater(one["wants"], 0)
-                self.until(lambda: (ledger("await", "all", 2), int(ledger("bells")) > 0)[1])
+                self.until(lambda: (ledger("await", "all", 2), int(ledger("notifications")) > 0)[1])
                 ledger("offer")  # not enough: it still waits
-                self.until(lambda: (ledger("await", "all", 2), int(ledger("bells")) > 1)[1])
+                self.until(lambda: (ledger("await", "all", 2), int(ledger("notifications")) > 1)[1])
                 self.hold(ledger, pid)  # an allocation that waits for room does not prevent it
                 self.run_again(ledger, pid)
                 self.assertEqual(self.only(ledger)["activity"], FOR_ROOM)

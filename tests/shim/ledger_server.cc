@@ -6,7 +6,7 @@
 // Prints "ready", then executes one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
 //   order PID|all 0|1|hold|take [BYTES]   await PID|all MILLISECONDS (until they have answered)   stages host
-//   drop   mover (its pid)   stop   bells   watch MILLISECONDS   patience MILLISECONDS (for room)
+//   drop   mover (its pid)   stop   notifications   watch MILLISECONDS   patience MILLISECONDS (for room)
 //   room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit BYTES|- (that memory comes back
 //   with) grant PID BYTES   moved (bytes that notices told: out, in)
 // --nobody answers every process that it is in no job; a BUDGET of - means none; --adopt takes over the
@@ -160,7 +160,7 @@ class Test {
             mover_->PassOn(process, out, std::move(connection));
           });
     }
-    server.SetNotify([this](base::JobId, base::ProcessId) { ++bells_; });
+    server.SetNotify([this](base::JobId, base::ProcessId) { ++notifications_; });
     Say("ready");
     std::string buffer;
     for (;;) {
@@ -230,11 +230,12 @@ class Test {
       const std::uint64_t held = one.held.empty() ? 0 : one.held.front().used.count;
       text += fmt::format(
           R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
-          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"home":"{}"}})",
+          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"home":"{}"}})",
           text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.stage),
           one.answered ? "true" : "false", static_cast<unsigned>(one.trouble), one.driver_error,
           one.evictable.count, one.evicted.count, one.managed.count, held,
-          static_cast<unsigned>(one.activity), one.wants.count, one.completed, one.home);
+          static_cast<unsigned>(one.activity), one.wants.count, one.completed,
+          one.notifies ? "true" : "false", one.home);
     }
     return "[" + text + "]";
   }
@@ -302,8 +303,8 @@ class Test {
     const auto bytes = [](const std::string& text) {
       return text == "-" || text.empty() ? std::nullopt : std::optional(base::Bytes{std::stoull(text)});
     };
-    if (command == "bells") {
-      Say(std::to_string(bells_));
+    if (command == "notifications") {
+      Say(std::to_string(notifications_));
       return true;
     }
     if (command == "moved") {
@@ -336,7 +337,7 @@ class Test {
   Options options_;
   Ledgers ledgers_;
   Sharing sharing_;
-  std::uint64_t bells_ = 0;
+  std::uint64_t notifications_ = 0;
   std::optional<Server> server_;
   std::optional<TestMover> mover_;
   std::vector<Caller> joined_;

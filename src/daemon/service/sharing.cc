@@ -22,6 +22,7 @@ void Service::BeginSharing() {
   shims_->SetNotify([this](base::JobId job, base::ProcessId) {
     boost::asio::post(loop_, [this, job] {
       if (share_controller_) share_controller_->OnNotify(job);
+      if (suspend_controller_) suspend_controller_->OnNotify(job);
     });
   });
 }

@@ -14,7 +14,8 @@
 namespace gpuman::daemon {
 namespace {
 
-// While something is ordered and not answered, the ledgers are looked at this often.
+// The ledgers are looked at so soon after an order, and so often while room is being taken, of which no
+// notification tells.
 constexpr base::Millis kLedgerPoll{2};
 
 // What an allocation is denied for may have been the figures of a moment; a daemon that has just begun has
@@ -45,6 +46,7 @@ ShareController::ShareController(boost::asio::io_context& loop, const base::Cloc
       scheduler_(std::move(settings)),
       turn_(loop),
       poll_(loop),
+      answer_poll_(kLedgerPoll),
       loop_(loop),
       began_(clock.Mono()),
       self_(std::make_shared<ShareController*>(this)) {}
@@ -101,7 +103,7 @@ void ShareController::Leave(base::JobId job) {
   if (Entry& entry = entries_.at(job); shims_.Has(job) && !entry.job.lent) {
     shims_.SetSharing(job, {});
     for (const auto& gpu : entry.job.gpus) shims_.SetRoom(job, gpu, std::nullopt);
-    (void)shims_.OrderAll(job, {ledger::wire::OrderKind::kRun, {}});
+    (void)OrderAll(job, {ledger::wire::OrderKind::kRun, {}});
   }
   entries_.erase(job);
   Feed(share::event::Left{job});
@@ -208,7 +210,30 @@ void ShareController::Settle() {
 bool ShareController::IsBusy(const Entry& entry) const {
   if (!entry.silence.empty() && entry.mode != Entry::Mode::kTaking) return false;
   return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
-         !entry.promised.empty() || entry.deny_at || entry.denied.count > 0;
+         IsTakingRoom(entry);
+}
+
+bool ShareController::IsTakingRoom(const Entry& entry) const {
+  return !entry.promised.empty() || entry.deny_at || entry.denied.count > 0;
+}
+
+// Whether a process of it has an order whose answer nobody is told of.
+bool ShareController::AnswersSilently(const Entry& entry) const {
+  const auto slots = shims_.SlotStatusesOf(entry.job.id);
+  return std::any_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
+    return !one.answered && !one.notifies && one.stage != ledger::wire::MemoryStage::kNone;
+  });
+}
+
+base::Result<> ShareController::Order(base::JobId job, base::ProcessId process,
+                                      const ledger::Command& command) {
+  answer_poll_.Ordered(clock_.Mono());
+  return shims_.Order(job, process, command);
+}
+
+base::Result<unsigned> ShareController::OrderAll(base::JobId job, const ledger::Command& command) {
+  answer_poll_.Ordered(clock_.Mono());
+  return shims_.OrderAll(job, command);
 }
 
 void ShareController::SetTimers() {
@@ -224,22 +249,35 @@ void ShareController::SetTimers() {
   } else {
     turn_.cancel();
   }
-  const bool busy =
-      std::any_of(entries_.begin(), entries_.end(), [this](const auto& one) { return IsBusy(one.second); });
-  if (!busy || std::exchange(polling_, true)) return;
-  poll_.expires_after(kLedgerPoll);
+  bool busy = false, often = silent_;
+  for (const auto& [id, entry] : entries_) {
+    if (!IsBusy(entry)) continue;
+    busy = true;
+    often = often || IsTakingRoom(entry);
+  }
+  if (!busy) return;
+  auto due = answer_poll_.due();
+  if (often) due = std::min(due, clock_.Mono() + kLedgerPoll);
+  if (polling_ && poll_at_ <= due) return;
+  polling_ = true;
+  poll_at_ = due;
+  poll_.expires_at(due);
   poll_.async_wait([on_time](const boost::system::error_code& error) {
     on_time(error, [](ShareController& me) { me.Poll(); });
   });
 }
 
 void ShareController::Poll() {
-  polling_ = false;
+  answer_poll_.Looked(clock_.Mono(), silent_);
   std::vector<base::JobId> busy;
   for (const auto& [id, entry] : entries_)
     if (IsBusy(entry)) busy.push_back(id);
   for (const auto id : busy)
     if (Entry* const entry = Find(id)) Check(*entry);
+  silent_ = std::any_of(entries_.begin(), entries_.end(), [this](const auto& one) {
+    return IsBusy(one.second) && AnswersSilently(one.second);
+  });
+  polling_ = false;
   SetTimers();
 }
 

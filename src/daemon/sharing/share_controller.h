@@ -31,6 +31,7 @@
 
 #include "base/clock.h"
 #include "base/untrusted_socket.h"
+#include "daemon/answer_poll.h"
 #include "daemon/sharing/share_controller_host.h"
 #include "daemon/shims/shim_channel.h"
 #include "share/scheduler.h"
@@ -73,9 +74,9 @@ class ShareController {
   struct Evicting {
     share::OrderId order = 0;
     std::set<base::ProcessId> ordered{};  // has not answered yet
-    unsigned moving = 0;                // at the movers
+    unsigned moving = 0;                  // at the movers
     std::string why{};
-    base::Bytes host{};  // what the job will have in host memory
+    base::Bytes host{};                                    // what the job will have in host memory
     std::map<base::ProcessId, std::string> from_movers{};  // why one of them could not
   };
   struct Load {
@@ -146,6 +147,10 @@ class ShareController {
   void Poll();
   void SetTimers();
   bool IsBusy(const Entry& entry) const;
+  bool IsTakingRoom(const Entry& entry) const;
+  bool AnswersSilently(const Entry& entry) const;
+  base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command);
+  base::Result<unsigned> OrderAll(base::JobId job, const ledger::Command& command);
   void OnTime();
 
   // --- share_controller_orders.cc: gates, and what the ledgers answer
@@ -222,7 +227,10 @@ class ShareController {
   std::deque<share::Event> events_;                        // to be fed; what is done for one may cause others
   bool feeding_ = false;
   boost::asio::steady_timer turn_, poll_;
-  bool polling_ = false;
+  bool polling_ = false;  // the timer runs, or what it has brought about is under way
+  base::MonoTime poll_at_{};
+  AnswerPoll answer_poll_;
+  bool silent_ = false;  // somebody has an order whose shim will not tell that it has answered
   boost::asio::io_context& loop_;
   const base::MonoTime began_;
   // Callbacks that outlive this object find it gone.

@@ -50,7 +50,7 @@ void ShareController::LetGoOfSilent(Entry& entry, const std::vector<ledger::Slot
     for (auto& [gpu, evicting] : entry.evicting) {
       if (evicting.ordered.erase(one.process) == 0) continue;
       evicting.why = why;
-      (void)shims_.Order(entry.job.id, one.process, {OrderKind::kHold, {}});
+      (void)Order(entry.job.id, one.process, {OrderKind::kHold, {}});
     }
   }
 }

@@ -51,8 +51,8 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
     if (bytes.count == 0) continue;  // the process has taken it since
     ++evicting.moving;
     Secure(entry, one.process,
-           IfHere([id, process = one.process, gpu = order.gpu, number = order.order,
-                   bytes](ShareController& me, const Answer&) {
+           IfHere([id, process = one.process, gpu = order.gpu, number = order.order, bytes](
+                      ShareController& me, const Answer&) {
              me.Feed(share::event::MovedOut{id, gpu, bytes});
              me.TakeEnded(id, process, gpu, number, {});
            }));
@@ -63,7 +63,7 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
     const base::Bytes bytes = std::min(left, one.evictable);
     left = left - bytes;
     entry.ordered = clock_.Mono();
-    const auto ordered = shims_.Order(id, one.process, {OrderKind::kTake, one.evicted + bytes});
+    const auto ordered = Order(id, one.process, {OrderKind::kTake, one.evicted + bytes});
     if (ordered)
       evicting.ordered.insert(one.process);
     else if (base::IsAlive(one.process))

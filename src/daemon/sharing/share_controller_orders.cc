@@ -62,7 +62,7 @@ Shutting HowShut(const std::vector<ledger::SlotStatus>& slots) {
 
 void ShareController::OrderGates(Entry& entry, OrderKind what) {
   entry.ordered = clock_.Mono();
-  (void)shims_.OrderAll(entry.job.id, {what, {}});
+  (void)OrderAll(entry.job.id, {what, {}});
 }
 
 void ShareController::Open(Entry& entry) {
@@ -121,7 +121,7 @@ void ShareController::CheckClosing(Entry& entry) {
   const Shutting shutting = HowShut(slots);
   if (!shutting.shut) {
     // The scheduler says how long it has.
-    if (shutting.may_still) (void)shims_.OrderAll(id, {OrderKind::kHold, {}});
+    if (shutting.may_still) (void)OrderAll(id, {OrderKind::kHold, {}});
     if (!shutting.why.empty() && !shutting.may_still)
       Feed(share::event::NotClosed{id, *entry.close, shutting.why});
     return;
@@ -138,7 +138,7 @@ void ShareController::CheckTaking(Entry& entry, const std::vector<ledger::SlotSt
   const Shutting shutting = HowShut(slots);
   if (!shutting.shut) {
     if (clock_.Mono() >= entry.take_until) return GiveUpTaking(entry, slots, shutting.why);
-    if (!shutting.why.empty()) (void)shims_.OrderAll(entry.job.id, {OrderKind::kHold, {}});
+    if (!shutting.why.empty()) (void)OrderAll(entry.job.id, {OrderKind::kHold, {}});
     return;
   }
   entry.stale = true;
@@ -157,7 +157,7 @@ void ShareController::GiveUpTaking(Entry& entry, const std::vector<ledger::SlotS
                            : why.empty()          ? "its work did not come to rest in time"
                                                   : why);
   for (const auto& one : slots)
-    if (one.evicted.count == 0) (void)shims_.Order(entry.job.id, one.process, {OrderKind::kRun, {}});
+    if (one.evicted.count == 0) (void)Order(entry.job.id, one.process, {OrderKind::kRun, {}});
   entry.stale = true;
   entry.mode = Entry::Mode::kShared;
   Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});

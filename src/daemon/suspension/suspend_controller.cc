@@ -14,8 +14,6 @@ namespace {
 using ledger::wire::OrderKind;
 using suspend::SuspensionPhase;
 
-// While a job is on its way, its ledger is looked at this often.
-constexpr base::Millis kAnswerPoll{3};
 constexpr base::Millis kPrepareEvery{50};
 
 bool IsAtRest(SuspensionPhase phase) {
@@ -133,7 +131,22 @@ void SuspendController::Observe(base::JobId job) {
   const auto it = entries_.find(job);
   // While orders wait for the disk, a ledger that does not know of them looks like one that refused them.
   if (it == entries_.end() || it->second.storing) return;
-  Feed(job, suspend::event::Observed{host_.ProcessesOf(job, it->second.machine.record()), host_.Gpus()});
+  auto processes = host_.ProcessesOf(job, it->second.machine.record());
+  it->second.silent =
+      std::any_of(processes.begin(), processes.end(), [](const auto& one) { return one.silent; });
+  Feed(job, suspend::event::Observed{std::move(processes), host_.Gpus()});
+}
+
+// By the clock.
+void SuspendController::Look(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it != entries_.end()) it->second.poll.Looked(clock_.Mono(), it->second.silent);
+  Observe(job);
+}
+
+void SuspendController::OnNotify(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it != entries_.end() && it->second.on_the_way) Observe(job);
 }
 
 void SuspendController::Feed(base::JobId job, const suspend::Event& event) {
@@ -196,6 +209,7 @@ void SuspendController::Pump(base::JobId job) {
 
 void SuspendController::Perform(base::JobId job, const suspend::Actions& actions) {
   using namespace suspend::action;  // NOLINT(google-build-using-namespace)
+  if (!actions.empty()) entries_.at(job).poll.Ordered(clock_.Mono());
   for (const auto& action : actions) {
     std::visit(
         base::Overloaded{
@@ -311,7 +325,8 @@ void SuspendController::AnswerWaiters(base::JobId job) {
   for (auto& waiter : std::exchange(it->second.waiters, {})) {
     const bool out = waiter.goal == Goal::kOut;
     const bool undone = waiter.elsewhere && !record.reason.empty();
-    const bool done = record.phase == (out ? SuspensionPhase::kSuspended : SuspensionPhase::kRunning) && !undone;
+    const bool done =
+        record.phase == (out ? SuspensionPhase::kSuspended : SuspensionPhase::kRunning) && !undone;
     const bool on_its_way = !out && record.phase == SuspensionPhase::kSuspended && record.wants_gpu;
     const bool waits_for_room = on_its_way && (record.reason == "resources" || record.absence);
     if (on_its_way && !waits_for_room) {
@@ -348,9 +363,10 @@ void SuspendController::SetTimer(base::JobId job) {
   auto due = entry.machine.Deadline();
   const bool on_the_way = !IsAtRest(entry.machine.phase());
   if (on_the_way) {
-    const auto soon = clock_.Mono() + kAnswerPoll;
-    due = due ? std::min(*due, soon) : soon;
+    if (!entry.on_the_way) entry.poll.Ordered(clock_.Mono());
+    due = due ? std::min(*due, entry.poll.due()) : entry.poll.due();
   }
+  entry.on_the_way = on_the_way;
   if (!due) {
     entry.timer.reset();
     return;
@@ -359,7 +375,7 @@ void SuspendController::SetTimer(base::JobId job) {
   entry.timer->expires_at(*due);
   entry.timer->async_wait([self = self_, job, on_the_way](boost::system::error_code error) {
     if (error || !*self) return;
-    if (on_the_way) (*self)->Observe(job);
+    if (on_the_way) (*self)->Look(job);
     (*self)->Feed(job, suspend::event::Tick{});
     (*self)->OfferRoom();
   });

@@ -28,6 +28,7 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "daemon/answer_poll.h"
 #include "ledger/ledgers.h"
 #include "suspend/checkpointer.h"
 #include "suspend/returning.h"
@@ -109,6 +110,9 @@ class SuspendController {
   // A process of the job obeys an order, off its GPU or back.
   void PassOn(base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket connection);
 
+  // A process of the job has something new in its slot.
+  void OnNotify(base::JobId job);
+
   // GPUs were looked at.
   void OnSample();
 
@@ -125,6 +129,8 @@ class SuspendController {
     Done done;
     bool elsewhere = false;  // on a GPU that was named: one that runs where it was is not there
   };
+  // While a job is on its way, its ledger is looked at so soon after an order.
+  static constexpr base::Millis kAnswerPoll{3};
   struct Entry {
     suspend::SuspensionStateMachine machine;
     base::MonoTime back_since{};  // it wants back since then
@@ -133,6 +139,9 @@ class SuspendController {
     bool storing = false;
     std::vector<Waiter> waiters{};
     std::unique_ptr<boost::asio::steady_timer> timer{};
+    AnswerPoll poll{kAnswerPoll};
+    bool on_the_way = false;
+    bool silent = false;  // somebody has an order whose shim will not tell that it has answered
     suspend::SuspensionPhase told = suspend::SuspensionPhase::kRunning;
     suspend::BytesByGpu coming{};  // while it is on its way back
   };
@@ -143,6 +152,7 @@ class SuspendController {
   suspend::SuspensionSettings SettingsFor(base::JobId job);
   void Feed(base::JobId job, const suspend::Event& event);
   void Observe(base::JobId job);
+  void Look(base::JobId job);
   void TellPhase(base::JobId job);
   void Refuse(base::JobId job, const char* kind, base::Error error,
               const base::Result<suspend::HostRoom>& room, Done done);

@@ -96,6 +96,7 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.has_shim = true;
     view.stage = StageOf(slot);
     view.answered = slot.answered;
+    view.silent = !slot.answered && !slot.notifies;
     view.held = slot.stage == ledger::wire::MemoryStage::kHeld && slot.answered &&
                 slot.trouble == ledger::wire::Trouble::kNone;
     view.closing =

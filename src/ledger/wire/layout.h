@@ -62,12 +62,15 @@ struct Holding {
 // is such memory. The driver saves it with a checkpoint and then cannot restore it (measured:
 // CUDA_ERROR_NOT_SUPPORTED, and the process is lost), so the shim has to evict it first.
 inline constexpr std::uint32_t kHoldsImported = 1;
+// The process's shim sends a notification when it has carried an order out (transfer.h), and when it refuses
+// one that it has worked on. Without the flag it is an older shim: whoever waits for its answer has to look.
+inline constexpr std::uint32_t kNotifiesAnswers = 2;
 
 // One process. Only the process that holds the lock on the slot's byte of the file writes here (slot_lock.h),
 // except that the daemon writes `order` and `order_bytes` (orders.h).
 struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: free
-  std::uint32_t flags;       // bits; kHoldsImported
+  std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMaxGpus];
   std::uint32_t order;        // a futex word: what to do, and how many orders there were (orders.h)

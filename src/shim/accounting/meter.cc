@@ -1,0 +1,208 @@
+#include "shim/accounting/meter.h"
+
+#include <cstring>
+
+#include "ledger/wire/books.h"
+#include "ledger/wire/slot_lock.h"
+#include "shim/accounting/pools.h"
+#include "shim/libc/lock.h"
+#include "shim/symbols/driver.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
+
+constexpr std::uint64_t kUsualGranule = std::uint64_t{2} << 20;  // measured; where the driver does not tell
+
+std::uint64_t AskGranule(int device) {
+  auto* const ask = GPUMAN_REAL(cuMemGetAllocationGranularity);
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  std::size_t granule = 0;
+  if (ask == nullptr || ask(&granule, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS ||
+      granule == 0)
+    return kUsualGranule;
+  return RoundUp(granule, wire::kUnit);
+}
+
+// For who holds state.meter.
+void FindInLedger(AccountingState& state, Device& device) {
+  if (!device.known || device.in_ledger || state.ledger == nullptr) return;
+  const int gpu = wire::FindGpu(*state.ledger, device.uuid);
+  if (gpu < 0) return;
+  device.gpu = static_cast<unsigned>(gpu);
+  device.in_ledger = true;
+  if (device.held != 0) wire::Charge(*state.ledger, device.gpu, state.slot, device.held);
+}
+
+// GPUs may have come into the ledger. For who holds state.meter.
+void FollowChanges(AccountingState& state) {
+  if (state.ledger == nullptr) return;
+  const std::uint32_t changes = __atomic_load_n(&state.ledger->changes, __ATOMIC_ACQUIRE);
+  if (changes == state.changes) return;
+  state.changes = changes;
+  for (Device& device : state.devices) FindInLedger(state, device);
+}
+
+Device* Known(AccountingState& state, int ordinal) {
+  if (ordinal < 0 || ordinal >= kMaxDevices) return nullptr;
+  Device& device = state.devices[ordinal];
+  if (__atomic_load_n(&device.known, __ATOMIC_ACQUIRE)) return &device;
+  CUuuid uuid{};
+  auto* const newer = GPUMAN_REAL(cuDeviceGetUuid_v2);
+  auto* const older = GPUMAN_REAL(cuDeviceGetUuid);
+  if (newer != nullptr ? newer(&uuid, ordinal) != CUDA_SUCCESS
+                       : older == nullptr || older(&uuid, ordinal) != CUDA_SUCCESS)
+    return nullptr;
+  const std::uint64_t granule = AskGranule(ordinal);
+  const Locked lock(state.meter);
+  if (device.known) return &device;
+  std::memcpy(device.uuid, uuid.bytes, sizeof device.uuid);
+  device.granule = granule;
+  __atomic_store_n(&device.known, true, __ATOMIC_RELEASE);
+  FindInLedger(state, device);
+  return &device;
+}
+
+bool TryReserve(AccountingState& state, Device& device, std::uint64_t bytes) {
+  const Locked lock(state.meter);
+  FollowChanges(state);
+  // An overwritten ledger stops nobody: the guard still counts.
+  if (device.in_ledger &&
+      wire::Reserve(*state.ledger, device.gpu, state.slot, bytes) == wire::Outcome::kRefused)
+    return false;
+  device.held += bytes;
+  return true;
+}
+
+// Gives back what processes held that have ended. Their locks went with them.
+void ReclaimOthers(AccountingState& state) {
+  const Locked lock(state.meter);
+  if (state.ledger == nullptr || !IsStill(state.file)) return;
+  const int file = state.file.descriptor;
+  for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
+    if (slot == state.slot || __atomic_load_n(&state.ledger->slot[slot].pid, __ATOMIC_ACQUIRE) == 0) continue;
+    if (!wire::LockSlot(file, slot)) continue;
+    wire::Clear(*state.ledger, slot);
+    wire::UnlockSlot(file, slot);
+  }
+}
+
+ReportedMemory Tell(AccountingState& state, bool in_ledger, unsigned gpu) {
+  if (!in_ledger) return {UINT64_MAX, 0};
+  const wire::Gpu& entry = state.ledger->gpu[gpu];
+  return {wire::Load(entry.limit), wire::TotalOf(*state.ledger, gpu) + wire::Load(entry.outside)};
+}
+
+}  // namespace
+
+void Join(AccountingState& state, const JoinedLedger& joined) {
+  const Locked lock(state.meter);
+  state.file = Keep(joined.file);
+  state.slot = joined.slot;
+  state.ledger = joined.ledger;
+  for (Device& device : state.devices) FindInLedger(state, device);
+}
+
+bool CurrentWhere(AccountingState& state, Where& where) {
+  auto* const get_device = GPUMAN_REAL(cuCtxGetDevice);
+  auto* const get_context = GPUMAN_REAL(cuCtxGetCurrent);
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  if (get_device == nullptr || get_context == nullptr || get_device(&device) != CUDA_SUCCESS ||
+      get_context(&context) != CUDA_SUCCESS)
+    return false;
+  where = {device, reinterpret_cast<std::uintptr_t>(context), GranuleOf(state, device)};
+  return where.granule != 0;
+}
+
+std::uint64_t GranuleOf(AccountingState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  return device != nullptr ? device->granule : 0;
+}
+
+int LedgerGpuOf(AccountingState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
+  return device != nullptr && device->in_ledger ? static_cast<int>(device->gpu) : -1;
+}
+
+bool ReserveAtOnce(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
+  return device == nullptr || bytes == 0 || TryReserve(state, *device, bytes);
+}
+
+bool ReserveBesidePools(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  if (ReserveAtOnce(state, ordinal, bytes)) return true;
+  RefreshPools(state);
+  ReclaimOthers(state);
+  return ReserveAtOnce(state, ordinal, bytes);
+}
+
+bool ReserveWithPools(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  return ReserveBesidePools(state, ordinal, bytes) ||
+         (TrimPools(state, ordinal) && ReserveAtOnce(state, ordinal, bytes));
+}
+
+bool Reserve(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  if (ReserveAtOnce(state, ordinal, bytes)) return true;
+  const Locked lock(state.pools);
+  return ReserveWithPools(state, ordinal, bytes);
+}
+
+bool IsWithinRoom(AccountingState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
+  return device == nullptr || !device->in_ledger || wire::HasRoom(*state.ledger, device->gpu);
+}
+
+void GiveBack(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
+  if (device == nullptr || bytes == 0) return;
+  const Locked lock(state.meter);
+  device->held -= bytes < device->held ? bytes : device->held;
+  if (device->in_ledger) wire::GiveBack(*state.ledger, device->gpu, state.slot, bytes);
+}
+
+void Charge(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
+  if (device == nullptr || bytes == 0) return;
+  const Locked lock(state.meter);
+  device->held += bytes;
+  if (device->in_ledger) wire::Charge(*state.ledger, device->gpu, state.slot, bytes);
+}
+
+bool Settle(AccountingState& state, int device, std::uint64_t reserved, std::uint64_t cost) {
+  if (cost < reserved) GiveBack(state, device, reserved - cost);
+  return cost <= reserved || Reserve(state, device, cost - reserved);
+}
+
+ReportedMemory ReportedMemoryOf(AccountingState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
+  return device != nullptr ? Tell(state, device->in_ledger, device->gpu) : ReportedMemory{UINT64_MAX, 0};
+}
+
+ReportedMemory ReportedMemoryOf(AccountingState& state, const std::uint8_t (&uuid)[16]) {
+  const Locked lock(state.meter);
+  const int gpu = state.ledger != nullptr ? wire::FindGpu(*state.ledger, uuid) : -1;
+  return Tell(state, gpu >= 0, static_cast<unsigned>(gpu));
+}
+
+std::uint64_t CountedOn(AccountingState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
+  return device != nullptr ? device->held : 0;
+}
+
+std::uint64_t ContextBytes(AccountingState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
+  if (device == nullptr || !device->in_ledger) return 0;
+  return RoundUp(wire::Load(state.ledger->gpu[device->gpu].context_bytes), wire::kUnit);
+}
+
+}  // namespace gpuman::shim

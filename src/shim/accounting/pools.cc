@@ -1,0 +1,204 @@
+#include "shim/accounting/pools.h"
+
+#include "shim/accounting/meter.h"
+#include "shim/symbols/driver.h"
+#include "shim/symbols/driver_calls.h"
+
+namespace gpuman::shim {
+namespace {
+
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
+
+std::uint64_t NumberOf(CUmemoryPool pool) { return reinterpret_cast<std::uintptr_t>(pool); }
+CUmemoryPool PoolOf(std::uint64_t number) {
+  return reinterpret_cast<CUmemoryPool>(static_cast<std::uintptr_t>(number));
+}
+
+// These two for who is relaxed.
+bool Read(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t& value) {
+  auto* const get = GPUMAN_REAL(cuMemPoolGetAttribute);
+  cuuint64_t answer = 0;
+  if (get == nullptr || get(pool, attribute, &answer) != CUDA_SUCCESS) return false;
+  value = answer;
+  return true;
+}
+
+void Trim(CUmemoryPool pool) {
+  if (auto* const trim = GPUMAN_REAL(cuMemPoolTrimTo)) trim(pool, 0);
+}
+
+bool IsCounted(int device) { return device >= 0 && device < kMaxDevices; }
+
+bool IsNearLimit(AccountingState& state, int device) {
+  const ReportedMemory told = ReportedMemoryOf(state, device);
+  return told.limit != UINT64_MAX && (told.used >= told.limit || told.limit - told.used < kNearLimit);
+}
+
+std::uint64_t HeldOn(AccountingState& state, int device) {
+  std::uint64_t held = 0;
+  state.pool.ForEach([&](std::uint64_t, const Pool& pool) { held += pool.device == device ? pool.held : 0; });
+  return held;
+}
+
+void FillSpare(AccountingState& state, int device) {
+  std::uint64_t& spare = state.spare[device];
+  while (spare < kSpareBytes && IsNearLimit(state, device) && ReserveAtOnce(state, device, kPoolPiece))
+    spare += kPoolPiece;
+}
+
+// Bytes of pools that are on the device no more.
+void CameBack(AccountingState& state, int device, std::uint64_t bytes) {
+  std::uint64_t& spare = state.spare[device];
+  if (spare < kSpareBytes && HeldOn(state, device) != 0 && IsNearLimit(state, device)) {
+    const std::uint64_t kept = bytes < kSpareBytes - spare ? bytes : kSpareBytes - spare;
+    spare += kept;
+    bytes -= kept;
+  }
+  GiveBack(state, device, bytes);
+}
+
+}  // namespace
+
+void RefreshPools(AccountingState& state) {
+  const Relaxed relaxed;
+  std::uint64_t gone[kMaxDevices] = {};
+  state.pool.ForEach([&](std::uint64_t number, Pool& pool) {
+    if (!IsCounted(pool.device)) return;
+    std::uint64_t has = 0;
+    if (!Read(PoolOf(number), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has) || has == pool.held) return;
+    if (has < pool.held)
+      gone[pool.device] += pool.held - has;
+    else
+      Charge(state, pool.device, has - pool.held);
+    pool.held = has;
+  });
+  for (int device = 0; device < kMaxDevices; ++device) {
+    if (gone[device] != 0) CameBack(state, device, gone[device]);
+    std::uint64_t& spare = state.spare[device];
+    if (spare == 0 || HeldOn(state, device) != 0) continue;
+    GiveBack(state, device, spare);
+    spare = 0;
+  }
+}
+
+bool TrimPools(AccountingState& state, int device) {
+  const std::uint64_t before = HeldOn(state, device);
+  const Relaxed relaxed;
+  const bool released = state.release_unused != nullptr && state.release_unused(state, device) != 0;
+  if (before == 0) return released;
+  state.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
+    if (pool.device == device && pool.held != 0) Trim(PoolOf(number));
+  });
+  RefreshPools(state);
+  return HeldOn(state, device) < before || released;
+}
+
+bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::uint64_t& reserved) {
+  const std::uint64_t most = RoundUp(bytes, kPoolPiece);
+  reserved = most;
+  if (!IsCounted(device) || ReserveBesidePools(state, device, most)) return true;
+  std::uint64_t& spare = state.spare[device];
+  if (most > spare && TrimPools(state, device) && ReserveAtOnce(state, device, most)) return true;
+  if (most <= spare) {
+    reserved = 0;
+    return true;
+  }
+  // Too large for the spare, which is part of the room.
+  if (spare == 0 || !ReserveAtOnce(state, device, most - spare)) return false;
+  spare = 0;
+  return true;
+}
+
+Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
+  if (!IsCounted(device)) return Grown::kCovered;
+  const Relaxed relaxed;
+  const bool fresh = state.pool.Find(NumberOf(pool)) == nullptr;
+  Pool* const entry = state.pool.Insert(NumberOf(pool));
+  std::uint64_t has = 0;
+  if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has))
+    return Grown::kCovered;  // stays reserved
+  __atomic_store_n(&state.pools_used, true, __ATOMIC_RELEASE);
+  if (fresh) *entry = {device, 0};
+  const std::uint64_t before = entry->held;
+  entry->held = has;
+  if (has < before) CameBack(state, device, before - has);
+  const std::uint64_t grown = has > before ? has - before : 0;
+  if (grown <= reserved) {
+    GiveBack(state, device, reserved - grown);
+    FillSpare(state, device);
+    return Grown::kCovered;
+  }
+  const std::uint64_t more = grown - reserved;
+  if (ReserveWithPools(state, device, more)) return Grown::kCovered;
+  std::uint64_t& spare = state.spare[device];
+  const bool enough = more <= spare;
+  if (!enough) Charge(state, device, more - spare);
+  spare -= enough ? more : spare;
+  return enough ? Grown::kOnSpare : Grown::kTooFar;
+}
+
+void PoolMade(AccountingState& state, CUmemoryPool pool, const CUmemLocation& location) {
+  Pool stale{};
+  if (state.pool.Take(NumberOf(pool), stale)) GiveBack(state, stale.device, stale.held);
+  const bool on_host = location.type == CU_MEM_LOCATION_TYPE_HOST ||
+                       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+                       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+  if (!on_host && location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
+  if (Pool* const entry = state.pool.Insert(NumberOf(pool))) *entry = {on_host ? kNoDevice : location.id, 0};
+}
+
+CUmemoryPool CurrentPool(int device) {
+  auto* const ask = GPUMAN_REAL(cuDeviceGetMemPool);
+  CUmemoryPool pool = nullptr;
+  return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
+}
+
+int DeviceOfPool(AccountingState& state, CUmemoryPool pool, int of_stream) {
+  if (const Pool* const known = state.pool.Find(NumberOf(pool))) return known->device;
+  auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
+  const Relaxed relaxed;
+  CUmemoryPool its = nullptr;
+  for (int device = 0; ask != nullptr && device < kMaxDevices && ask(&its, device) == CUDA_SUCCESS; ++device)
+    if (its == pool) return device;
+  return of_stream;
+}
+
+bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
+  const Relaxed relaxed;
+  std::uint64_t has = 0, used = 0;
+  return Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has) &&
+         Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) && used <= has && bytes <= has - used;
+}
+
+Leaving BeforeDestroy(AccountingState& state, CUmemoryPool pool) {
+  const Pool* const found = state.pool.Find(NumberOf(pool));
+  if (found == nullptr) return {};
+  if (!IsCounted(found->device)) return {true, true, 0};
+  const Relaxed relaxed;
+  Trim(pool);
+  RefreshPools(state);
+  const Pool* const entry = state.pool.Find(NumberOf(pool));
+  std::uint64_t used = 0;
+  return {true, !Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) || used != 0, entry->held};
+}
+
+void AfterDestroy(AccountingState& state, CUmemoryPool pool, const Leaving& leaving) {
+  Pool entry{};
+  if (!leaving.known || !state.pool.Take(NumberOf(pool), entry)) return;
+  if (!leaving.in_use) state.ending[entry.device] += leaving.left;
+  RefreshPools(state);
+}
+
+std::uint64_t EndingOn(AccountingState& state, int device) {
+  return IsCounted(device) ? state.ending[device] : 0;
+}
+
+void Ended(AccountingState& state, int device, std::uint64_t bytes) {
+  if (!IsCounted(device)) return;
+  std::uint64_t& ending = state.ending[device];
+  if (bytes > ending) bytes = ending;
+  ending -= bytes;
+  GiveBack(state, device, bytes);
+}
+
+}  // namespace gpuman::shim

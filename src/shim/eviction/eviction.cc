@@ -1,0 +1,357 @@
+#include "shim/eviction/eviction.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ledger/wire/books.h"
+#include "ledger/wire/transfer.h"
+#include "shim/backing/backing.h"
+#include "shim/eviction/moves.h"
+#include "shim/eviction/some_context.h"
+#include "shim/libc/lock.h"
+#include "shim/link/join.h"
+#include "shim/symbols/driver.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
+using wire::Trouble;
+
+// The mover may have to find host memory first, or copy. Its death ends the waiting at once.
+constexpr int kMoverMs = 110'000;
+constexpr int kConnectMs = 2'000;
+// Of a message: the mover copies them while the next are exported.
+constexpr unsigned kFewParts = 4;
+
+constexpr Ended Failed(CUresult result) { return {Trouble::kDriver, result}; }
+
+// To the mover. The end is seen there also where a child of a fork has the descriptor.
+class Connection {
+ public:
+  explicit Connection(std::uint32_t magic) : socket_(CallDaemon(magic, kConnectMs)) {}
+  ~Connection() {
+    if (socket_ < 0) return;
+    ::shutdown(socket_, SHUT_RDWR);
+    ::close(socket_);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  int get() const { return socket_; }
+
+  bool Send(const wire::Parts& parts, const int* descriptors) const {
+    return wire::SendWith(socket_, &parts, sizeof parts, descriptors, parts.count, kMoverMs);
+  }
+  void Receipt(const Ended& ended) const {
+    const wire::Reply reply{wire::kReplyMagic, 0, 1,
+                            wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver))};
+    (void)wire::SendWith(socket_, &reply, sizeof reply, nullptr, 0, 0);
+  }
+
+ private:
+  int socket_;
+};
+
+// One message of the mover's and its descriptors; those that nobody took are closed.
+struct Message {
+  Message() = default;
+  ~Message() {
+    for (unsigned i = 0; i < count; ++i) {
+      if (descriptor[i] >= 0) ::close(descriptor[i]);
+    }
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  // False: the mover is gone, or talks nonsense.
+  bool Receive(int socket) {
+    const ssize_t got = wire::ReceiveWith(socket, &parts, sizeof parts, descriptor, count, kMoverMs);
+    if (got == sizeof(wire::Reply)) {
+      __builtin_memcpy(&reply, &parts, sizeof reply);
+      return reply.magic == wire::kReplyMagic && (reply.error != 0 || reply.count == count);
+    }
+    reply = {};
+    return got == sizeof parts && parts.magic == wire::kPartsMagic && parts.count == count;
+  }
+  int Take(unsigned i) {
+    const int taken = descriptor[i];
+    descriptor[i] = -1;
+    return taken;
+  }
+
+  wire::Parts parts{};
+  wire::Reply reply{};
+  unsigned count = 0;
+  int descriptor[wire::kMaxParts];
+};
+
+Ended Refused(const wire::Reply& reply) {
+  return {wire::TroubleOf(reply.error), static_cast<CUresult>(wire::DriverErrorOf(reply.error))};
+}
+
+// What the daemon knows a process at its end by.
+constexpr Ended AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
+
+bool ReceiveAtRest(EvictionState& state, const Connection& mover, Message& message) {
+  const IdleScope resting(state.service_thread);
+  return message.Receive(mover.get());
+}
+
+// On the way back, where the driver is called next.
+bool ReceiveBack(EvictionState& state, const Connection& mover, Message& message) {
+  const bool received = ReceiveAtRest(state, mover, message);
+  AwaitNeed(state);
+  return received;
+}
+
+bool WaitForCaptures(EvictionState& state, const RestLimit& limit) {
+  constexpr int kLookEveryMs = 5;
+  for (;;) {
+    const std::uint32_t captures = wire::Load(state.captures);
+    if (captures == 0) return true;
+    if (limit.IsOver()) return false;
+    wire::WaitOn(state.captures, captures, kLookEveryMs);
+  }
+}
+
+Trouble CloseOutsideCaptures(EvictionState& state, const RestLimit& limit) {
+  for (;;) {
+    // Who captures has to pass the gate to come to its end.
+    if (!WaitForCaptures(state, limit)) return Trouble::kCapturing;
+    if (!CloseGate(state, limit)) return Trouble::kBusy;
+    if (wire::Load(state.captures) == 0) return Trouble::kNone;
+    OpenGate(state);
+  }
+}
+
+// The pieces so marked, which are so many bytes.
+Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, std::uint64_t total) {
+  wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
+  int descriptors[wire::kMaxParts];
+  Ended ended{};
+  const auto send = [&] {
+    const bool sent = mover.Send(parts, descriptors);
+    for (unsigned i = 0; i < parts.count; ++i) ::close(descriptors[i]);
+    parts.count = 0;
+    if (!sent) ended = {Trouble::kNoMover};
+    return sent;
+  };
+  const bool all = ForEachMarked(state, mark, [&](const Piece& piece) {
+    if (mark == PieceBacking::kGoing && IsEnding(state)) {
+      ended = AtItsEnd();
+      return false;
+    }
+    const int descriptor = DescriptorOf(state, piece, ended.driver);
+    if (descriptor < 0 && ended.driver != CUDA_SUCCESS) {
+      ended.trouble = Trouble::kDriver;
+      return false;
+    }
+    if (descriptor < 0) return true;  // stays
+    descriptors[parts.count] = descriptor;
+    parts.part[parts.count++] = {piece.address, piece.bytes};
+    return parts.count < kFewParts || send();
+  });
+  if (!all) {
+    for (unsigned i = 0; i < parts.count; ++i) ::close(descriptors[i]);
+    return ended;
+  }
+  parts.last = 1;
+  send();
+  return ended;
+}
+
+void DiscardSegments(EvictionState& state, unsigned first) {
+  while (state.segments > first) CloseDescriptor(state.descriptor_store, state.segment[--state.segments]);
+}
+
+// The host memory that the data goes to.
+Ended AwaitHostMemory(EvictionState& state, const Connection& mover) {
+  for (;;) {
+    Message message;
+    if (!ReceiveAtRest(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
+    if (message.reply.error != 0) return Refused(message.reply);
+    for (unsigned i = 0; i < message.count; ++i) {
+      const int number =
+          state.segments < wire::kMaxSegments ? PutDescriptor(state.descriptor_store, message.Take(i)) : -1;
+      if (number < 0) return {Trouble::kDescriptors};
+      state.segment[state.segments++] = number;
+    }
+    if (message.reply.last != 0) return {};
+  }
+}
+
+// Puts the parts of a message behind their addresses.
+CUresult Map(EvictionState& state, Message& message) {
+  for (unsigned i = 0; i < message.parts.count && i < wire::kMaxParts; ++i) {
+    const CUresult result =
+        AdoptPiece(state, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+Ended AwaitDone(EvictionState& state, const Connection& mover) {
+  Message message;
+  if (!ReceiveBack(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
+  return message.reply.error != 0 ? Refused(message.reply) : Ended{};
+}
+
+// A process that the driver restored on another GPU than it began on cannot import what is there (measured).
+constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
+
+// The mover's memory. `result`: what the driver said to it; where that is that it does not let any in, all of
+// it has been received, for the mover to listen again.
+Ended Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
+  for (bool last = false; !last;) {
+    Message message;
+    if (!ReceiveBack(state, mover, message)) return {Trouble::kNoMover};
+    if (message.reply.magic != 0)
+      return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
+    if (message.parts.more != 0) result = kNotHere;
+    if (result == CUDA_SUCCESS) result = Map(state, message);
+    if (result != CUDA_SUCCESS && result != kNotHere) return {};
+    last = message.parts.last != 0;
+  }
+  if (result == CUDA_SUCCESS) result = GiveAccessToFresh(state);
+  return {};
+}
+
+// Memory of the process's own, which the mover fills.
+Ended MakeOwn(EvictionState& state, const Connection& mover) {
+  UnmapMarked(state, PieceBacking::kFresh);
+  const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
+  if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
+  Ended ended = AwaitDone(state, mover);  // what the mover made is gone
+  for (std::size_t i = 0; i < state.regions.size() && ended.ok(); ++i) {
+    const CUresult result = MapRegion(state, state.regions.at(i), PieceBacking::kFresh);
+    if (result != CUDA_SUCCESS) ended = Failed(result);
+  }
+  if (ended.ok()) ended = Offer(state, mover, PieceBacking::kFresh, BytesAway(state));
+  return ended.ok() ? AwaitDone(state, mover) : ended;
+}
+
+Ended Receive(EvictionState& state) {
+  const Connection mover(wire::kBackMagic);
+  if (mover.get() < 0) return {Trouble::kNoMover};
+  CUresult result = CUDA_SUCCESS;
+  Ended ended = Adopt(state, mover, result);
+  if (!ended.ok()) return ended;
+  if (result == kNotHere)
+    ended = MakeOwn(state, mover);
+  else if (result != CUDA_SUCCESS)
+    ended = Failed(result);
+  mover.Receipt(ended);
+  return ended;
+}
+
+// What the driver says of the context.
+CUresult Health() {
+  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
+  return synchronize == nullptr ? CUDA_ERROR_NOT_INITIALIZED : synchronize();
+}
+
+// What the job keeps in host memory is counted in its ledger, within its budget.
+wire::Outcome Count(EvictionState& state, std::uint64_t bytes) {
+  const Locked lock(state.meter);
+  return wire::Reserve(*state.ledger, wire::kHost, state.slot, bytes);
+}
+
+void Uncount(EvictionState& state, std::uint64_t bytes) {
+  const Locked lock(state.meter);
+  wire::GiveBack(*state.ledger, wire::kHost, state.slot, bytes);
+}
+
+void UncountAll(EvictionState& state) {
+  const Locked lock(state.meter);
+  wire::GiveBack(*state.ledger, wire::kHost, state.slot,
+                 wire::BytesOf(*state.ledger, wire::kHost, state.slot));
+}
+
+// The marked pieces, which are so many bytes.
+Ended HandOutMarked(EvictionState& state, std::uint64_t bytes) {
+  const InSomeContext context(state);
+  if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
+  LearnAccess(state);
+  const Connection mover(wire::kOutMagic);
+  if (mover.get() < 0) return {Trouble::kNoMover};
+  const unsigned segments = state.segments;
+  Ended ended = Offer(state, mover, PieceBacking::kGoing, bytes);
+  if (ended.ok()) ended = AwaitHostMemory(state, mover);
+  if (ended.ok() && IsEnding(state)) ended = AtItsEnd();
+  if (!ended.ok()) {
+    DiscardSegments(state, segments);
+    return ended;
+  }
+  const std::uint64_t gone = UnmapMarked(state, PieceBacking::kGoing);
+  {
+    const Locked lock(state.books);
+    state.away += gone;
+  }
+  mover.Receipt({});
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t BytesAway(EvictionState& state) {
+  const Locked lock(state.books);
+  return state.away;
+}
+
+Ended Shut(EvictionState& state, const RestLimit& limit) {
+  const Trouble closed = CloseOutsideCaptures(state, limit);
+  if (closed != Trouble::kNone) return {closed, CUDA_SUCCESS};
+  CUresult result = CUDA_SUCCESS;
+  Ended ended{};
+  switch (DrainContexts(state, limit, result)) {
+    case Drained::kYes:
+      return ended;
+    case Drained::kTooLong:
+      ended = {Trouble::kBusy, CUDA_SUCCESS};
+      break;
+    case Drained::kFailed:
+      ended = Failed(result);
+      break;
+  }
+  OpenGate(state);
+  return ended;
+}
+
+Ended HandOut(EvictionState& state, std::uint64_t bytes) {
+  if (bytes == 0 || BytesEvictable(state) == 0) return {};
+  if (IsEnding(state)) return AtItsEnd();
+  const std::uint64_t marked = MarkGoing(state, bytes);
+  Ended ended{Trouble::kBudget};
+  if (Count(state, marked) != wire::Outcome::kRefused) {
+    ended = HandOutMarked(state, marked);
+    if (!ended.ok()) Uncount(state, marked);
+  }
+  UnmarkAll(state);
+  return ended;
+}
+
+Ended FetchBack(EvictionState& state) {
+  if (state.segments != 0) {
+    AwaitNeed(state);
+    const InSomeContext context(state);
+    // A program at its end: the CUDA runtime destroys its context by other ways than the gate's.
+    if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
+    Ended ended = Receive(state);
+    const bool other = !ended.ok() && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
+    if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS)
+      return {Trouble::kDriver, health, true};
+    if (!ended.ok()) {
+      UnmapMarked(state, PieceBacking::kFresh);
+      return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? Ended{Trouble::kNoRoom, ended.driver} : ended;
+    }
+    SettleAdopted(state);
+    DiscardSegments(state, 0);
+    const Locked lock(state.books);
+    state.away = 0;
+  }
+  UncountAll(state);
+  return {};
+}
+
+}  // namespace gpuman::shim

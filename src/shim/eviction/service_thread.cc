@@ -1,0 +1,250 @@
+#include "shim/eviction/service_thread.h"
+
+#include <time.h>
+
+#include <cstdlib>
+
+#include "ledger/wire/books.h"
+#include "ledger/wire/orders.h"
+#include "shim/accounting/joining.h"
+#include "shim/backing/backing.h"
+#include "shim/eviction/eviction.h"
+#include "shim/eviction/eviction_state.h"
+#include "shim/gate/activity.h"
+#include "shim/gate/drain.h"
+#include "shim/libc/clock.h"
+#include "shim/libc/threads.h"
+#include "shim/link/join.h"
+#include "shim/symbols/driver.h"
+#include "shim/symbols/driver_calls.h"
+#include "shim/symbols/evictable.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using wire::MemoryStage;
+using wire::Trouble;
+
+constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the service thread
+constexpr std::uint64_t kWorkedOn = 5'000'000;      // an order that takes so long is not refused at once
+constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
+
+// For as long as it lives, the program's end waits.
+class Working {
+ public:
+  explicit Working(ServiceThread& service_thread) : service_thread_(service_thread) {
+    wire::Store(service_thread_.working, 1);
+  }
+  ~Working() {
+    wire::Store(service_thread_.working, 0);
+    if (wire::Load(service_thread_.ending) != 0) wire::WakeAll(service_thread_.working);
+  }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+
+ private:
+  ServiceThread& service_thread_;
+};
+
+class Attending {
+ public:
+  explicit Attending(EvictionState& state) : state_(state), slot_(state.ledger->slot[state.slot]) {}
+
+  [[noreturn]] void Run() {
+    OpenDescriptorStore(state_.descriptor_store);
+    TellEvictable(state_);
+    Tell(MemoryStage::kOnGpu);
+    std::uint32_t done = wire::Load(slot_.answered);
+    for (;;) {
+      const std::uint32_t order = wire::Load(slot_.order);
+      if (order == done) {
+        wire::WaitOn(slot_.order, order, Look());
+        continue;
+      }
+      const Working working(state_.service_thread);
+      const std::uint64_t began = NowNs();
+      const bool obeyed = Obey(order);
+      done = order;
+      wire::Store(slot_.answered, order);
+      wire::WakeAll(slot_.answered);
+      // Who ordered looks soon after by itself. A refusal at once, as often as it is ordered again, would
+      // keep the daemon busy if it were told of each.
+      if (obeyed || NowNs() - began >= kWorkedOn) NotifyDaemon();
+    }
+  }
+
+ private:
+  void Tell(MemoryStage stage) { wire::Store(slot_.stage, static_cast<std::uint32_t>(stage)); }
+  void Tell(const Ended& ended) {
+    wire::Store(slot_.error, wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver)));
+  }
+  // The program allocates and frees where the gate is open.
+  void TellMemory() {
+    __atomic_store_n(&slot_.evicted, BytesAway(state_), __ATOMIC_SEQ_CST);
+    TellEvictable(state_);
+  }
+  RestLimit LimitOfProgram() const {
+    const std::uint32_t patience = wire::Load(state_.ledger->patience_ms);
+    return {NowNs() + std::uint64_t{patience != 0 ? patience : wire::kPatienceMs} * 1'000'000, slot_.order};
+  }
+
+  // What the program does; how long to sleep then, ms.
+  int Look() {
+    constexpr int kLookForWatchersMs = 30'000;  // whose word comes with a wake-up, which may be missed
+    if (state_.service_thread.shut) return -1;
+    const Working working(state_.service_thread);
+    if (IsEnding(state_)) return -1;
+    const int next = LookAtActivity(state_);
+    return next < 0 ? kLookForWatchersMs : next;
+  }
+
+  // False: the order was refused.
+  bool Obey(std::uint32_t order) {
+    Tell(Ended{});
+    const wire::OrderKind what = wire::OrderKindOf(order);
+    bool& shut = state_.service_thread.shut;
+    return what == wire::OrderKind::kRun ? Run(shut) : Hold(what, shut);
+  }
+
+  bool IsWatched() const { return wire::Load(state_.ledger->watched_ms) != 0; }
+
+  bool Run(bool& shut) {
+    Ended ended{};
+    if (shut) {
+      Tell(MemoryStage::kRestoring);
+      ended = FetchBack(state_);
+      shut = !ended.ok() && !ended.failed;
+      TellMemory();
+      if (!shut) {
+        // Before its threads go on: they would tell that it had been idle ever since the gate was shut.
+        TellActivity(state_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
+        OpenGate(state_);
+      }
+    }
+    Tell(ended);
+    Tell(ended.failed ? MemoryStage::kFailed
+         : shut       ? away_
+                      : MemoryStage::kOnGpu);  // the page may have been overwritten
+    return ended.ok();
+  }
+
+  bool Hold(wire::OrderKind what, bool& shut) {
+    const bool was_shut = shut;
+    Ended ended{};
+    if (!shut) {
+      Tell(MemoryStage::kEvicting);
+      ended = IsEnding(state_) ? Ended{Trouble::kBusy} : Shut(state_, LimitOfProgram());
+      shut = ended.ok();
+    }
+    const std::uint64_t away = BytesAway(state_), wanted = wire::Load(slot_.order_bytes);
+    const std::uint64_t bytes = what == wire::OrderKind::kLeave                   ? kEverything
+                                : what == wire::OrderKind::kTake && wanted > away ? wanted - away
+                                                                                  : 0;
+    if (ended.ok() && bytes != 0) {
+      Tell(MemoryStage::kEvicting);
+      ended = HandOut(state_, bytes);
+    }
+    if (ended.ok()) away_ = what == wire::OrderKind::kLeave ? MemoryStage::kEvicted : MemoryStage::kHeld;
+    if (!ended.ok() && shut && !was_shut) {
+      shut = false;
+      OpenGate(state_);
+    }
+    if (shut && !was_shut) TellActivity(state_, wire::Activity::kIdle, NowNs());
+    TellMemory();
+    Tell(ended);
+    Tell(shut ? away_ : MemoryStage::kOnGpu);
+    return ended.ok();
+  }
+
+  EvictionState& state_;
+  wire::Slot& slot_;
+  MemoryStage away_ = MemoryStage::kHeld;  // what it is while the gate is shut
+};
+
+bool IsEvictable(const EvictionState& state) {
+  return wire::Load(state.ledger->backing) == static_cast<std::uint32_t>(wire::AllocationMode::kEvictable);
+}
+
+// A daemon that was away when the program began: it may not allocate again.
+void AwaitDaemon(EvictionState& state) {
+  while (state.join_state.load(std::memory_order_acquire) == JoinState::kAlone) {
+    const std::uint64_t due = __atomic_load_n(&state.next_try, __ATOMIC_ACQUIRE), now = NowNs();
+    if (now < due) {
+      const timespec time{static_cast<time_t>((due - now) / 1'000'000'000),
+                          static_cast<long>((due - now) % 1'000'000'000)};
+      ::nanosleep(&time, nullptr);
+    }
+    if (JoinWhenDue(state)) TellAfterJoining(state);
+  }
+}
+
+void* Attend(void* word) {
+  EvictionState& state = *static_cast<EvictionState*>(word);
+  AwaitDaemon(state);
+  if (!IsJoined(state) || !IsEvictable(state)) return nullptr;
+  {
+    const Working working(state.service_thread);
+    if (IsEnding(state)) return nullptr;
+    LearnAll();
+    MeetDriver();
+    StartDrain(state);
+  }
+  Attending(state).Run();
+}
+
+// Known once there is the handler below. A child of a fork has the handler already, and finds its own state
+// at the same place.
+EvictionState* at_end = nullptr;
+
+// Runs at exit, before the driver's own handlers, which were there earlier: none of the service thread's
+// calls may be in flight in those, with the gate shut as little as with it open.
+void AtEnd() {
+  if (wire::Load(at_end->service_thread.started) == 0) return;
+  ServiceThread& service_thread = at_end->service_thread;
+  service_thread.ends = NowNs();
+  wire::Store(service_thread.ending, 1);
+  const std::uint64_t deadline = service_thread.ends + kEndingNs;
+  while (wire::Load(service_thread.working) != 0) {
+    const std::uint64_t now = NowNs();
+    if (now >= deadline) return;
+    wire::WaitOn(service_thread.working, 1, static_cast<int>((deadline - now) / 1'000'000) + 1);
+  }
+}
+
+}  // namespace
+
+IdleScope::IdleScope(ServiceThread& service_thread) : service_thread_(service_thread) {
+  wire::Store(service_thread_.working, 0);
+  if (wire::Load(service_thread_.ending) != 0) wire::WakeAll(service_thread_.working);
+}
+IdleScope::~IdleScope() { wire::Store(service_thread_.working, 1); }
+
+bool IsEnding(const EvictionState& state) { return wire::Load(state.service_thread.ending) != 0; }
+
+void AwaitNeed(EvictionState& state) {
+  const timespec pause{0, 5'000'000};
+  while (IsEnding(state) && !AnyAtGate(state) && NowNs() < state.service_thread.ends + kLivesOnNs) {
+    const IdleScope resting(state.service_thread);
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+void StartServiceThread(EvictionState& state) {
+  if (wire::Load(state.service_thread.started) != 0 || !MayBeEvicted() ||
+      (IsJoined(state) && !IsEvictable(state)))
+    return;
+  std::uint32_t expected = 0;
+  if (!__atomic_compare_exchange_n(&state.service_thread.started, &expected, 1, false, __ATOMIC_SEQ_CST,
+                                   __ATOMIC_SEQ_CST))
+    return;
+  if (!StartThread(Attend, &state)) {
+    wire::Store(state.service_thread.started, 0);
+    return;
+  }
+  if (at_end != nullptr) return;
+  at_end = &state;
+  if (std::atexit(AtEnd) != 0) at_end = nullptr;
+}
+
+}  // namespace gpuman::shim

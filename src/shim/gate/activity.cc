@@ -1,0 +1,105 @@
+#include "shim/gate/activity.h"
+
+#include <cerrno>
+
+#include "ledger/wire/books.h"
+#include "ledger/wire/orders.h"
+#include "shim/gate/gate_state.h"
+#include "shim/libc/clock.h"
+#include "shim/libc/lock.h"
+#include "shim/link/watch.h"
+#include "shim/symbols/driver.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
+using wire::Activity;
+
+constexpr std::uint64_t kLookEveryMs = 1000;
+
+// Whether the contexts have nothing to do, as far as their default streams know: what runs in others is
+// waited for when it comes to that.
+bool IsDrained(GateState& state) {
+  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
+  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
+  auto* const query = GPUMAN_REAL(cuStreamQuery);
+  if (push == nullptr || pop == nullptr || query == nullptr) return false;
+  const Locked lock(state.contexts);
+  const Locked no_capture(state.capturing);  // which a question would spoil
+  bool drained = wire::Load(state.captures) == 0;
+  state.context.ForEach([&](std::uint64_t context, const Context&) {
+    if (!drained || push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context))) != CUDA_SUCCESS)
+      return;
+    drained = query(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+    CUcontext ignored = nullptr;
+    pop(&ignored);
+  });
+  return drained;
+}
+
+// Whether there will be no room for `bytes`; with `all`, for what all threads of the process wait for.
+bool IsDenied(const GateState& state, std::uint64_t bytes, bool all) {
+  const std::uint64_t least = wire::Load(state.ledger->denied);
+  return least != 0 && (bytes >= least || (all && wire::Load(state.ledger->slot[state.slot].wants) >= least));
+}
+
+}  // namespace
+
+int LookAtActivity(GateState& state) {
+  const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
+  Watch& watch = state.watch;
+  if (idle_ms == 0) {
+    if (watch.own != Activity::kUnknown) TellActivity(state, Activity::kUnknown, NowNs());
+    return -1;
+  }
+  const std::uint64_t now = NowNs();
+  bool in_flight = false;
+  const std::uint64_t calls = CallsSince(state.gate, in_flight);
+  wire::Slot& slot = state.ledger->slot[state.slot];
+  wire::Store(slot.completed, wire::Load(slot.completed) + calls);
+  // Who waits is not done: with what it waits for it goes on at once.
+  const bool quiet = calls == 0 && !in_flight && !AnyWaits(state);
+  if (!quiet || watch.own == Activity::kUnknown) {
+    watch.last_call = now;
+    if (watch.own != Activity::kBusy) TellActivity(state, Activity::kBusy, now);
+  } else if (watch.own == Activity::kBusy && now - watch.last_call >= std::uint64_t{idle_ms} * 1'000'000) {
+    if (IsDrained(state))
+      TellActivity(state, Activity::kIdle, watch.last_call);
+    else
+      watch.last_call = now;
+  }
+  return idle_ms > 2 ? static_cast<int>(idle_ms / 2) : 1;
+}
+
+std::uint32_t OffersOf(GateState& state) { return IsJoined(state) ? wire::Load(state.ledger->offers) : 0; }
+
+bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
+  const std::uint32_t patience = IsJoined(state) ? wire::Load(state.ledger->room_patience_ms) : 0;
+  // A program may overwrite what its ledger says: nothing that the daemon writes is so long.
+  constexpr std::uint32_t kMaxMs = 3'600'000;
+  if (patience == 0 || patience > kMaxMs || !MayExitGate() || IsDenied(state, bytes, false)) return false;
+  if (wait.began == 0) wait.began = NowNs();
+  const int before = errno;
+  bool offered = false;
+  {
+    const ForRoom waiting(state, bytes);
+    const GateExit aside(state);
+    for (;;) {
+      offered = wire::Load(state.ledger->offers) != offers;
+      // What the ledger says now: the daemon may have changed it, or repaired it.
+      const std::uint64_t end =
+          wait.began + std::uint64_t{wire::Load(state.ledger->room_patience_ms)} * 1'000'000;
+      const std::uint64_t now = NowNs();
+      if (offered || now >= end || IsDenied(state, bytes, true)) break;
+      const std::uint64_t left_ms = (end - now) / 1'000'000 + 1;
+      wire::WaitOn(state.ledger->offers, offers,
+                   static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));
+    }
+  }
+  errno = before;
+  return offered;
+}
+
+}  // namespace gpuman::shim

@@ -1,0 +1,179 @@
+// Contexts: what one costs by itself, and all that goes with it.
+//
+// Nobody tells the cost before; the daemon knows it from other processes (context_bytes in the ledger). Where
+// it does not yet, the first context counts nothing here, and is seen from outside.
+#include "shim/accounting/meter.h"
+#include "shim/accounting/refusal.h"
+#include "shim/backing/backing.h"
+#include "shim/backing/paging.h"
+#include "shim/hooks/hooks.h"
+#include "shim/hooks/process_state.h"
+#include "shim/libc/lock.h"
+
+namespace gpuman::shim {
+namespace {
+
+std::uint64_t NumberOf(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
+
+// Everything that was allocated in the context, and the context. For who holds state.contexts.
+void Gone(ProcessState& state, std::uint64_t context) {
+  Context entry{};
+  if (state.context.Take(context, entry)) GiveBack(state, entry.device, entry.held);
+  DropBackedOf(state, context);
+  CloseSharedOf(state, context);
+  PoolsWithoutContext(state, context);
+  constexpr unsigned kBatch = 256;
+  Allocation taken[kBatch];
+  for (unsigned count = kBatch; count == kBatch;) {
+    const Locked lock(state.books);
+    count = state.allocations.TakeOf(context, taken, kBatch);
+    for (unsigned i = 0; i < count; ++i) GiveBack(state, taken[i].device, state.allocations.Freed(taken[i]));
+  }
+  TellManaged(state);
+  const Locked lock(state.books);
+  for (ArrayEntry array{}; state.arrays.TakeOneOf(context, array);)
+    GiveBack(state, array.device, state.arrays.Freed(array));
+}
+
+void Enter(ProcessState& state, std::uint64_t context, int device, std::uint64_t bytes) {
+  Gone(state, context);  // of an earlier context of the same number
+  if (Context* const entry = state.context.Insert(context)) *entry = {device, bytes};
+  StartServiceThread(state);
+  ReachFrom(state, device);
+}
+
+bool IsActive(CUdevice device) {
+  auto* const ask = GPUMAN_REAL(cuDevicePrimaryCtxGetState);
+  unsigned flags = 0;
+  int active = 0;
+  return ask != nullptr && ask(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+// The limit does not hold another context.
+CUresult Refused(ProcessState& state, int device, std::uint64_t bytes) {
+  TellIfRefused(state, device, bytes, CUDA_ERROR_OUT_OF_MEMORY, false);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+template <typename Create>
+CUresult CreateWithin(CUcontext* out, CUdevice device, Create create) {
+  const HookScope scope;
+  if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return create();
+  const Locked lock((*scope).contexts);
+  const std::uint64_t bytes = ContextBytes(*scope, device);
+  if (!Reserve(*scope, device, bytes)) return Refused(*scope, device, bytes);
+  const CUresult result = create();
+  if (result == CUDA_SUCCESS)
+    Enter(*scope, NumberOf(*out), device, bytes);
+  else
+    GiveBack(*scope, device, bytes);
+  return result;
+}
+
+template <typename Destroy>
+CUresult DestroyContext(CUcontext context, Destroy destroy) {
+  const HookScope scope;
+  if (!scope) return destroy();
+  const Locked lock((*scope).contexts);
+  const CUresult result = destroy();
+  if (result == CUDA_SUCCESS) Gone(*scope, NumberOf(context));
+  return result;
+}
+
+// A release or a reset, after which the primary context may be gone.
+template <typename Release>
+CUresult ReleasePrimary(CUdevice device, Release release) {
+  const HookScope scope;
+  if (!scope || device < 0 || device >= kMaxDevices) return release();
+  const Locked lock((*scope).contexts);
+  const CUresult result = release();
+  std::uint64_t& primary = (*scope).primary[device];
+  if (result == CUDA_SUCCESS && primary != 0 && !IsActive(device)) {
+    Gone(*scope, primary);
+    primary = 0;
+  }
+  return result;
+}
+
+}  // namespace
+
+namespace hook {
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
+  auto* const real = GPUMAN_REAL(cuDevicePrimaryCtxRetain);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const HookScope scope;
+  if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return real(out, device);
+  const Locked lock((*scope).contexts);
+  if (IsActive(device)) return real(out, device);
+  const std::uint64_t bytes = ContextBytes(*scope, device);
+  if (!Reserve(*scope, device, bytes)) return Refused(*scope, device, bytes);
+  const CUresult result = real(out, device);
+  if (result == CUDA_SUCCESS) {
+    Enter(*scope, NumberOf(*out), device, bytes);
+    (*scope).primary[device] = NumberOf(*out);
+  } else {
+    GiveBack(*scope, device, bytes);
+  }
+  return result;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  auto* const real = GPUMAN_REAL(cuDevicePrimaryCtxRelease);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return ReleasePrimary(device, [&] { return real(device); });
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  auto* const real = GPUMAN_REAL(cuDevicePrimaryCtxRelease_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return ReleasePrimary(device, [&] { return real(device); });
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  auto* const real = GPUMAN_REAL(cuDevicePrimaryCtxReset);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return ReleasePrimary(device, [&] { return real(device); });
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  auto* const real = GPUMAN_REAL(cuDevicePrimaryCtxReset_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return ReleasePrimary(device, [&] { return real(device); });
+}
+
+CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
+  auto* const real = GPUMAN_REAL(cuCtxCreate_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return CreateWithin(out, device, [&] { return real(out, flags, device); });
+}
+
+CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* params_array, int num_params, unsigned int flags,
+                        CUdevice device) {
+  auto* const real = GPUMAN_REAL(cuCtxCreate_v3);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return CreateWithin(out, device, [&] { return real(out, params_array, num_params, flags, device); });
+}
+
+CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* ctx_create_params, unsigned int flags,
+                        CUdevice device) {
+  auto* const real = GPUMAN_REAL(cuCtxCreate_v4);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return CreateWithin(out, device, [&] { return real(out, ctx_create_params, flags, device); });
+}
+
+CUresult cuCtxDestroy_v2(CUcontext context) {
+  auto* const real = GPUMAN_REAL(cuCtxDestroy_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return DestroyContext(context, [&] { return real(context); });
+}
+
+CUresult cuCtxDetach(CUcontext context) {
+  auto* const real = GPUMAN_REAL(cuCtxDetach);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return DestroyContext(context, [&] { return real(context); });
+}
+
+}  // namespace hook
+
+}  // namespace gpuman::shim

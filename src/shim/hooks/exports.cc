@@ -1,0 +1,125 @@
+// The replaced functions of CUDA, as a program calls them, and the table of their addresses. The driver's
+// list of functions and the shim's of what it does with each make both.
+//
+// The compiler makes a body for every function that gpuman knows, and the linker keeps those that are
+// replaced: nothing refers to the others, and exports.map names none of them.
+#include <string_view>
+
+#include "shim/gate/gate.h"
+#include "shim/hooks/hooks.h"
+#include "shim/hooks/process_state.h"
+
+namespace gpuman::shim {
+namespace {
+
+GateState* FindOwnState() { return UnjoinedState(); }
+
+// An entry with a body of the shim's.
+template <unsigned entry>
+struct HookOf {
+  static constexpr bool exists = false;
+  static constexpr bool gated = true;
+};
+
+// A gate is for what changes, uses or tells device memory.
+constexpr bool IsGated(EntryClass entry_class) {
+  return entry_class != EntryClass::kQuery && entry_class != EntryClass::kPass;
+}
+
+#define GPUMAN_SHIM_HOOK(symbol, its_gated)             \
+  template <>                                           \
+  struct HookOf<static_cast<unsigned>(Entry::symbol)> { \
+    static constexpr bool exists = true;                \
+    static constexpr bool gated = its_gated;            \
+    static constexpr auto* function = &hook::symbol;    \
+  };
+#define GPUMAN_SHIM_HOOK_NONE(symbol, its_gated)
+#define GPUMAN_SHIM_HOOK_PTDS(symbol, its_gated) GPUMAN_SHIM_HOOK(symbol##_ptds, its_gated)
+#define GPUMAN_SHIM_HOOK_PTSZ(symbol, its_gated) GPUMAN_SHIM_HOOK(symbol##_ptsz, its_gated)
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin)           \
+  GPUMAN_SHIM_HOOK(symbol, IsGated(EntryClass::entry_class)) \
+  GPUMAN_SHIM_HOOK_##twin(symbol, IsGated(EntryClass::entry_class))
+GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
+  GPUMAN_SHIM_HOOK(symbol, true) GPUMAN_SHIM_HOOK_##twin(symbol, true)
+GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+
+constexpr unsigned kNone = kEntries;
+
+consteval unsigned Index(std::string_view symbol) {
+  for (unsigned i = 0; i < kReplaced; ++i) {
+    if (symbol == kSymbols[i]) return i;
+  }
+  return kNone;
+}
+
+template <unsigned entry, typename Function>
+struct Body;
+
+template <unsigned entry, typename... Arguments>
+struct Body<entry, CUresult(Arguments...)> {
+  [[gnu::always_inline]] static CUresult Inner(Arguments... arguments) {
+    if constexpr (HookOf<entry>::exists) {
+      return HookOf<entry>::function(arguments...);
+    } else {
+      using Driver = CUresult(Arguments...);
+      auto* const real = reinterpret_cast<Driver*>(RealOf(static_cast<Entry>(entry)));
+      return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : real(arguments...);
+    }
+  }
+  [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
+    if constexpr (HookOf<entry>::gated) {
+      const GateGuard passage(FindOwnState);
+      return Inner(arguments...);
+    } else {
+      return Inner(arguments...);
+    }
+  }
+};
+
+template <typename... Arguments>
+struct Body<kNone, CUresult(Arguments...)> {
+  static CUresult Call(Arguments...) { return CUDA_ERROR_NOT_SUPPORTED; }
+};
+
+}  // namespace
+
+#define GPUMAN_SHIM_DEFINE(symbol, parameters, arguments)             \
+  GPUMAN_EXPORT CUresult symbol parameters {                          \
+    return Body<Index(#symbol), CUresult parameters>::Call arguments; \
+  }
+#define GPUMAN_SHIM_DEFINE_NONE(symbol, parameters, arguments)
+#define GPUMAN_SHIM_DEFINE_PTDS(symbol, parameters, arguments) \
+  GPUMAN_SHIM_DEFINE(symbol##_ptds, parameters, arguments)
+#define GPUMAN_SHIM_DEFINE_PTSZ(symbol, parameters, arguments) \
+  GPUMAN_SHIM_DEFINE(symbol##_ptsz, parameters, arguments)
+#define GPUMAN_SHIM_ROW(name, symbol, version, twin, parameters, arguments) \
+  GPUMAN_SHIM_DEFINE(symbol, parameters, arguments)                         \
+  GPUMAN_SHIM_DEFINE_##twin(symbol, parameters, arguments)
+extern "C" {
+GPUMAN_CUDA_FUNCTIONS(GPUMAN_SHIM_ROW)
+}
+#undef GPUMAN_SHIM_ROW
+
+// The order is that of Entry (replaced.h).
+#define GPUMAN_SHIM_ADDRESS_NONE(symbol)
+#define GPUMAN_SHIM_ADDRESS_PTDS(symbol) reinterpret_cast<void*>(&symbol##_ptds),
+#define GPUMAN_SHIM_ADDRESS_PTSZ(symbol) reinterpret_cast<void*>(&symbol##_ptsz),
+void* const kReplacements[] = {
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
+  reinterpret_cast<void*>(&symbol), GPUMAN_SHIM_ADDRESS_##twin(symbol)
+    GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+#define GPUMAN_SHIM_ROW(symbol, entry_class) reinterpret_cast<void*>(&symbol),
+        GPUMAN_SHIM_HOOKED_NVML(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
+  reinterpret_cast<void*>(&symbol), GPUMAN_SHIM_ADDRESS_##twin(symbol)
+            GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+};
+static_assert(sizeof kReplacements / sizeof kReplacements[0] == kReplaced);
+
+}  // namespace gpuman::shim

@@ -1,0 +1,240 @@
+// Plain, pitched and managed memory.
+#include "shim/accounting/meter.h"
+#include "shim/accounting/pools.h"
+#include "shim/backing/backing.h"
+#include "shim/backing/paging.h"
+#include "shim/backing/stream_memory.h"
+#include "shim/gate/activity.h"
+#include "shim/gate/streams.h"
+#include "shim/hooks/hooks.h"
+#include "shim/hooks/process_state.h"
+#include "shim/libc/lock.h"
+
+namespace gpuman::shim {
+namespace {
+
+constexpr std::uint64_t kPitch = 512;  // measured; what the driver really took is counted afterwards
+
+// An address whose memory went away unseen (with a context that was ended by a call of before CUDA 4) comes
+// back.
+void ForgetStale(ProcessState& state, std::uint64_t address) {
+  Allocation stale{};
+  if (state.allocations.Take(address, stale)) GiveBack(state, stale.device, state.allocations.Freed(stale));
+}
+
+bool Enter(ProcessState& state, const Allocation& allocation, std::uint64_t& cost) {
+  const Locked lock(state.books);
+  ForgetStale(state, allocation.address);
+  return state.allocations.Add(allocation, cost);
+}
+
+// Takes an allocation back that costs more than may be had.
+void Undo(ProcessState& state, std::uint64_t address) {
+  Allocation allocation{};
+  {
+    const Locked lock(state.books);
+    if (state.allocations.Take(address, allocation)) state.allocations.Freed(allocation);
+  }
+  CUresult ignored{};
+  if (FreeBacked(state, address, ignored)) return;
+  if (auto* const free = GPUMAN_REAL(cuMemFree_v2)) free(address);
+}
+
+// What cuMemAlloc allocates by: so that it can leave the device, or as the driver does. So what is small
+// while a stream is captured: that may be refused, and its free must not wait. `managed`: the driver pages
+// it.
+template <typename Plain>
+CUresult BackedOr(ProcessState* state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes,
+                  bool& managed, Plain plain) {
+  managed = false;
+  if (state == nullptr || bytes == 0) return plain();
+  const bool capturing = __atomic_load_n(&state->captures, __ATOMIC_SEQ_CST) != 0;
+  if (IsBackedOn(*state, where.device)) {
+    if (bytes < kMinBacked && capturing) return plain();
+    StartServiceThread(*state);
+    return AllocateBacked(*state, where, pointer, bytes);
+  }
+  managed = bytes >= kMinBacked && IsManaged(*state, where.device);
+  return managed ? AllocateManaged(*state, where, pointer, bytes) : plain();
+}
+
+struct Taken {
+  std::uint64_t size;
+  bool managed;
+};
+
+// `allocate` is the driver's call, or what stands for it where the state is not null; `asked` bounds what it
+// takes, `made` tells afterwards what it was.
+// `full`: the device had no room for it, or the job has none there for now.
+template <typename Allocate, typename Tell>
+CUresult TryWithin(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t reserved,
+                   Allocate allocate, Tell made, bool& full) {
+  if (!Reserve(state, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUdeviceptr before = *pointer;
+  full = !IsWithinRoom(state, where.device);
+  const CUresult result = full ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&state, where);
+  if (result != CUDA_SUCCESS) {
+    GiveBack(state, where.device, reserved);
+    full = result == CUDA_ERROR_OUT_OF_MEMORY;
+    return result;
+  }
+  std::uint64_t cost = 0;
+  const auto [size, managed] = made();
+  if (Enter(state, {*pointer, size, where.context, where.granule, where.device, managed}, cost) &&
+      Settle(state, where.device, reserved, cost)) {
+    if (managed) TellManaged(state);
+    return CUDA_SUCCESS;
+  }
+  Undo(state, *pointer);
+  GiveBack(state, where.device, reserved);
+  *pointer = before;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+template <typename Allocate, typename Tell>
+CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Tell made) {
+  const HookScope scope;
+  Where where{};
+  if (!scope || pointer == nullptr || asked == 0 || !CurrentWhere(*scope, where))
+    return allocate(nullptr, where);
+  const std::uint64_t reserved = RoundUp(asked, where.granule);
+  return WithRoom(*scope, where.device, reserved, [&](bool& full) {
+    const CUresult result = TryWithin(*scope, where, pointer, reserved, allocate, made, full);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*scope, where.device)) return result;
+    full = false;
+    return TryWithin(*scope, where, pointer, reserved, allocate, made, full);
+  });
+}
+
+std::uint64_t PitchedBytes(std::uint64_t pitch, std::uint64_t height) {
+  std::uint64_t bytes = 0;
+  return __builtin_mul_overflow(pitch, height, &bytes) ? UINT64_MAX : bytes;
+}
+
+// The two ways to free. The driver is asked after the entry was taken out: when it has freed the address,
+// another thread may get it at once.
+template <typename Free>
+CUresult FreeAt(CUdeviceptr pointer, Free free) {
+  const HookScope scope;
+  if (!scope || pointer == 0) return free();
+  Allocation allocation{};
+  bool known = false;
+  {
+    const Locked lock((*scope).books);
+    known = (*scope).allocations.Take(pointer, allocation);
+  }
+  CUresult result{};
+  if (!FreeBacked(*scope, pointer, result)) result = free();
+  if (!known) {
+    // Of a pool, or nobody's.
+    if (result == CUDA_SUCCESS && __atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE)) {
+      const Locked lock((*scope).pools);
+      RefreshPools(*scope);
+    }
+    return result;
+  }
+  std::uint64_t bytes = 0;
+  {
+    const Locked lock((*scope).books);
+    if (result == CUDA_SUCCESS)
+      bytes = (*scope).allocations.Freed(allocation);
+    else
+      (*scope).allocations.PutBack(allocation);
+  }
+  if (allocation.managed) TellManaged(*scope);
+  GiveBack(*scope, allocation.device, bytes);
+  return result;
+}
+
+// In the order of a stream, as calls without the per-thread default stream name it.
+template <typename Free>
+CUresult FreeIn(CUstream queried, CUdeviceptr pointer, Free free) {
+  if (const HookScope scope; scope && pointer != 0) {
+    CUresult result{};
+    switch (FreeInOrder(*scope, pointer, queried, result)) {
+      case FreedInOrder::kDone:
+        return result;
+      case FreedInOrder::kDriver:
+        return free();
+      case FreedInOrder::kNotOfPools:
+        break;
+    }
+  }
+  return FreeAt(pointer, free);
+}
+
+}  // namespace
+
+namespace hook {
+
+CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
+  auto* const real = GPUMAN_REAL(cuMemAlloc_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  bool managed = false;
+  return AllocateWithin(
+      pointer, bytes,
+      [&](ProcessState* state, const Where& where) {
+        return BackedOr(state, where, pointer, bytes, managed, [&] { return real(pointer, bytes); });
+      },
+      [&] {
+        return Taken{bytes, managed};
+      });
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in_bytes, size_t height,
+                            unsigned int element_size_bytes) {
+  auto* const real = GPUMAN_REAL(cuMemAllocPitch_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  bool managed = false;
+  return AllocateWithin(
+      pointer, pitch == nullptr ? 0 : PitchedBytes(RoundUp(width_in_bytes, kPitch), height),
+      [&](ProcessState* state, const Where& where) {
+        const auto plain = [&] { return real(pointer, pitch, width_in_bytes, height, element_size_bytes); };
+        const bool good = width_in_bytes != 0 && height != 0 &&
+                          (element_size_bytes == 4 || element_size_bytes == 8 || element_size_bytes == 16);
+        if (!good) return plain();
+        const std::uint64_t row = RoundUp(width_in_bytes, kPitch);
+        const CUresult result = BackedOr(state, where, pointer, PitchedBytes(row, height), managed, plain);
+        // As the driver's own, where the driver has not said it.
+        Found found{};
+        if (result == CUDA_SUCCESS && state != nullptr && (managed || FindBacked(*state, *pointer, found)))
+          *pitch = row;
+        return result;
+      },
+      [&] {
+        return Taken{PitchedBytes(*pitch, height), managed};
+      });
+}
+
+// Managed memory comes to the device as it is touched there, up to all of it: all of it counts.
+CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flags) {
+  auto* const real = GPUMAN_REAL(cuMemAllocManaged);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return AllocateWithin(
+      pointer, bytes, [&](ProcessState*, const Where&) { return real(pointer, bytes, flags); },
+      [&] {
+        return Taken{bytes, true};
+      });
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer) {
+  auto* const real = GPUMAN_REAL(cuMemFree_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return FreeAt(pointer, [&] { return real(pointer); });
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+  auto* const real = GPUMAN_REAL(cuMemFreeAsync);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return FreeIn(stream, pointer, [&] { return real(pointer, stream); });
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
+  auto* const real = GPUMAN_REAL_TWIN(cuMemFreeAsync, _ptsz);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return FreeIn(PerThread(stream), pointer, [&] { return real(pointer, stream); });
+}
+
+}  // namespace hook
+
+}  // namespace gpuman::shim

@@ -1,0 +1,111 @@
+// What lets others reach memory that can leave the device, and what tells of a handle: the program's tokens
+// become the driver's handles. What others can reach stays.
+#include "shim/backing/backing.h"
+#include "shim/backing/program_memory.h"
+#include "shim/hooks/hooks.h"
+#include "shim/hooks/process_state.h"
+
+namespace gpuman::shim {
+namespace {
+
+// bind(real, handle) binds what the driver knows by the handle.
+template <typename Real, typename Bind>
+CUresult BindBy(Real* real, CUmemGenericAllocationHandle handle, Bind bind) {
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const HookScope scope;
+  const CUresult result = bind(real, scope ? HeldBy(*scope, handle).handle : handle);
+  if (scope && result == CUDA_SUCCESS) StaysHeld(*scope, handle);
+  return result;
+}
+
+CUresult BoundAt(CUresult result, CUdeviceptr address, std::size_t size) {
+  const HookScope scope;
+  if (scope && result == CUDA_SUCCESS) StaysAt(*scope, address, size);
+  return result;
+}
+
+}  // namespace
+
+namespace hook {
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
+                                                CUmemGenericAllocationHandle handle) {
+  auto* const real = GPUMAN_REAL(cuMemGetAllocationPropertiesFromHandle);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const HookScope scope;
+  if (!scope) return real(prop, handle);
+  const Held held = HeldBy(*scope, handle);
+  const CUresult result = real(prop, held.handle);
+  if (result != CUDA_SUCCESS || !held.token) return result;
+  prop->requestedHandleTypes = static_cast<CUmemAllocationHandleType>(held.types);
+  prop->allocFlags.gpuDirectRDMACapable = held.direct;
+  return result;
+}
+
+CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType handle_type, unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMemExportToShareableHandle);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const HookScope scope;
+  if (!scope) return real(shareable_handle, handle, handle_type, flags);
+  const Held held = HeldBy(*scope, handle);
+  // As the driver answers for what was not made to be exported so (measured).
+  if (held.token && (handle_type == 0 || (held.types & handle_type) != handle_type))
+    return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  if (held.kept > 0 && shareable_handle != nullptr && flags == 0) {
+    // The driver exports nothing that came from another process: there is the descriptor that it came by.
+    const int lent = DuplicateDescriptor((*scope).descriptor_store, held.kept);
+    result = lent >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+    if (lent >= 0) __builtin_memcpy(shareable_handle, &lent, sizeof lent);
+  } else {
+    result = real(shareable_handle, held.handle, handle_type, flags);
+  }
+  if (result == CUDA_SUCCESS) StaysHeld(*scope, handle);
+  return result;
+}
+
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size,
+                                       CUmemRangeHandleType handle_type, unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMemGetHandleForAddressRange);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(handle, dptr, size, handle_type, flags);
+  const HookScope scope;
+  if (scope && result == CUDA_SUCCESS) StaysAt(*scope, dptr, size);
+  return result;
+}
+
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
+                            CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
+                            unsigned long long flags) {
+  return BindBy(GPUMAN_REAL(cuMulticastBindMem), mem_handle,
+                [&](auto* real, CUmemGenericAllocationHandle held) {
+                  return real(mc_handle, mc_offset, held, mem_offset, size, flags);
+                });
+}
+
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset,
+                               CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
+                               unsigned long long flags) {
+  return BindBy(GPUMAN_REAL(cuMulticastBindMem_v2), mem_handle,
+                [&](auto* real, CUmemGenericAllocationHandle held) {
+                  return real(mc_handle, device, mc_offset, held, mem_offset, size, flags);
+                });
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mc_handle, size_t mc_offset, CUdeviceptr memptr,
+                             size_t size, unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMulticastBindAddr);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return BoundAt(real(mc_handle, mc_offset, memptr, size, flags), memptr, size);
+}
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset,
+                                CUdeviceptr memptr, size_t size, unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMulticastBindAddr_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return BoundAt(real(mc_handle, device, mc_offset, memptr, size, flags), memptr, size);
+}
+
+}  // namespace hook
+}  // namespace gpuman::shim

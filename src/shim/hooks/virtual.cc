@@ -1,0 +1,168 @@
+// Memory without addresses, and its mappings.
+#include "shim/accounting/meter.h"
+#include "shim/accounting/pools.h"
+#include "shim/backing/backing.h"
+#include "shim/backing/program_memory.h"
+#include "shim/gate/activity.h"
+#include "shim/hooks/hooks.h"
+#include "shim/hooks/process_state.h"
+#include "shim/libc/lock.h"
+
+namespace gpuman::shim {
+namespace {
+
+void Drop(ProcessState& state, const VirtualReference& reference) {
+  GivenBack back{};
+  {
+    const Locked lock(state.books);
+    back = state.virtual_memory.Dropped(reference);
+    if (back.imported) --state.foreign;
+  }
+  if (back.imported) TellImported(state);
+  GiveBack(state, back.device, back.bytes);
+}
+
+}  // namespace
+
+namespace hook {
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
+                     unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMemCreate);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const HookScope scope;
+  if (!scope || handle == nullptr || prop == nullptr || size == 0 ||
+      prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return real(handle, size, prop, flags);
+  const int device = prop->location.id;
+  const std::uint64_t granule = GranuleOf(*scope, device);
+  if (granule == 0) return real(handle, size, prop, flags);
+  const std::uint64_t bytes = RoundUp(size, granule);
+  const auto create = [&](bool& full) {
+    if (!Reserve(*scope, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const bool room = IsWithinRoom(*scope, device);
+    const CUresult created =
+        room ? CreateForProgram(*scope, handle, size, *prop, flags) : CUDA_ERROR_OUT_OF_MEMORY;
+    full = created == CUDA_ERROR_OUT_OF_MEMORY;
+    if (created != CUDA_SUCCESS) GiveBack(*scope, device, bytes);
+    return created;
+  };
+  const CUresult result = WithRoom(*scope, device, bytes, [&](bool& full) {
+    const CUresult created = create(full);
+    if (created != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*scope, device)) return created;
+    full = false;
+    return create(full);
+  });
+  if (result != CUDA_SUCCESS) return result;
+  if (MadeMemory::IsToken(*handle)) StartServiceThread(*scope);
+  const Locked lock((*scope).books);
+  (*scope).virtual_memory.Created(*handle, device, bytes);  // without an entry it counts to the end
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  auto* const real = GPUMAN_REAL(cuMemRelease);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const HookScope scope;
+  if (!scope) return real(handle);
+  VirtualReference reference{};
+  bool known = false;
+  {
+    const Locked lock((*scope).books);
+    known = (*scope).virtual_memory.TakeHandle(handle, reference);
+  }
+  CUresult result{};
+  if (!ReleaseHeld(*scope, handle, result)) result = real(handle);
+  if (!known) return result;
+  if (result == CUDA_SUCCESS) {
+    Drop(*scope, reference);
+  } else {
+    const Locked lock((*scope).books);
+    (*scope).virtual_memory.PutBackHandle(reference);
+  }
+  return result;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
+  auto* const real = GPUMAN_REAL(cuMemRetainAllocationHandle);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(handle, addr);
+  const HookScope scope;
+  if (!scope || result != CUDA_SUCCESS) return result;
+  // As of plain memory: by its handle it could be passed on.
+  Found found{};
+  if (FindBacked(*scope, reinterpret_cast<std::uintptr_t>(addr), found) || found.slab) {
+    if (auto* const release = GPUMAN_REAL(cuMemRelease)) release(*handle);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  RetainHeld(*scope, *handle, reinterpret_cast<std::uintptr_t>(addr));
+  const Locked lock((*scope).books);
+  (*scope).virtual_memory.Retained(*handle, reinterpret_cast<std::uintptr_t>(addr));
+  return result;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* os_handle,
+                                        CUmemAllocationHandleType type) {
+  auto* const real = GPUMAN_REAL(cuMemImportFromShareableHandle);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(handle, os_handle, type);
+  const HookScope scope;
+  if (!scope || result != CUDA_SUCCESS) return result;
+  {
+    const Locked lock((*scope).books);
+    if ((*scope).virtual_memory.Imported(*handle)) ++(*scope).foreign;
+  }
+  TellImported(*scope);
+  return result;
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMemMap);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const HookScope scope;
+  if (!scope) return real(ptr, size, offset, handle, flags);
+  const CUresult result = real(ptr, size, offset, HeldBy(*scope, handle).handle, flags);
+  if (result != CUDA_SUCCESS) return result;
+  {
+    const Locked lock((*scope).books);
+    (*scope).virtual_memory.Mapped(ptr, size, handle);
+  }
+  MappedHeld(*scope, ptr, size, handle);
+  return result;
+}
+
+// One call may drop many mappings.
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  auto* const real = GPUMAN_REAL(cuMemUnmap);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const HookScope scope;
+  if (!scope) return real(ptr, size);
+  Table<VirtualReference> taken;
+  {
+    const Locked lock((*scope).books);
+    VirtualReference reference{};
+    while ((*scope).virtual_memory.TakeMapping(ptr, size, reference)) {
+      VirtualReference* const entry = taken.Insert(reference.name);
+      if (entry == nullptr) {
+        (*scope).virtual_memory.PutBackMapping(reference);  // counts to the end
+        break;
+      }
+      *entry = reference;
+    }
+  }
+  Unmapping unmapping(*scope, ptr, size);
+  const CUresult result = real(ptr, size);
+  unmapping.End(result == CUDA_SUCCESS);
+  taken.ForEach([&](std::uint64_t, const VirtualReference& reference) {
+    if (result == CUDA_SUCCESS) return Drop(*scope, reference);
+    const Locked lock((*scope).books);
+    (*scope).virtual_memory.PutBackMapping(reference);
+  });
+  taken.Reset();
+  return result;
+}
+
+}  // namespace hook
+
+}  // namespace gpuman::shim

@@ -1,0 +1,20 @@
+// A mutex that is held for as long as an object lives.
+#pragma once
+
+#include <pthread.h>
+
+namespace gpuman::shim {
+
+// The shim's mutexes lie in memory of zeros, which is what a free mutex of libc is.
+class Locked {
+ public:
+  explicit Locked(pthread_mutex_t& mutex) : mutex_(mutex) { ::pthread_mutex_lock(&mutex_); }
+  ~Locked() { ::pthread_mutex_unlock(&mutex_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+}  // namespace gpuman::shim

@@ -1,0 +1,80 @@
+#include "shim/link/watch.h"
+
+#include "ledger/wire/books.h"
+#include "shim/libc/clock.h"
+#include "shim/libc/lock.h"
+#include "shim/link/join.h"
+#include "shim/link/link_state.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using wire::Activity;
+
+// Changes the watch and tells what follows from it.
+template <typename Change>
+void Tell(LinkState& state, Change change) {
+  Watch& watch = state.watch;
+  bool notifies = false;
+  {
+    const Locked lock(watch.mutex);
+    change(watch);
+    if (!IsJoined(state)) return;
+    wire::Slot& slot = state.ledger->slot[state.slot];
+    const Activity now = watch.for_room != 0  ? Activity::kForRoom
+                         : watch.at_gate != 0 ? Activity::kAtGate
+                                              : watch.own;
+    const bool wants_more = watch.wants > wire::Load(slot.wants);
+    wire::Store(slot.wants, watch.wants);
+    if (wire::Load(slot.activity) != static_cast<std::uint32_t>(now)) {
+      wire::Store(slot.activity_since, now == watch.own ? watch.own_since : NowNs());
+      wire::Store(slot.activity, static_cast<std::uint32_t>(now));
+      notifies = wire::Load(state.ledger->watched_ms) != 0;
+    }
+    notifies = notifies || wants_more;
+  }
+  if (notifies) NotifyDaemon();
+}
+
+}  // namespace
+
+AtGate::AtGate(LinkState& state) : state_(state) {
+  Tell(state_, [](Watch& watch) { ++watch.at_gate; });
+}
+AtGate::~AtGate() {
+  Tell(state_, [](Watch& watch) { --watch.at_gate; });
+}
+
+ForRoom::ForRoom(LinkState& state, std::uint64_t bytes) : state_(state), bytes_(bytes) {
+  Tell(state_, [&](Watch& watch) {
+    ++watch.for_room;
+    watch.wants += bytes_;
+  });
+}
+ForRoom::~ForRoom() {
+  Tell(state_, [&](Watch& watch) {
+    --watch.for_room;
+    watch.wants -= bytes_;
+  });
+}
+
+bool AnyAtGate(LinkState& state) {
+  const Locked lock(state.watch.mutex);
+  return state.watch.at_gate != 0;
+}
+
+bool AnyWaits(LinkState& state) {
+  const Locked lock(state.watch.mutex);
+  return state.watch.at_gate != 0 || state.watch.for_room != 0;
+}
+
+void TellActivity(LinkState& state, Activity own, std::uint64_t since) {
+  state.watch.last_call = since;
+  Tell(state, [&](Watch& watch) {
+    watch.own = own;
+    watch.own_since = since;
+  });
+}
+
+}  // namespace gpuman::shim

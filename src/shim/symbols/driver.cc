@@ -1,0 +1,96 @@
+#include "shim/symbols/driver.h"
+
+#include <dlfcn.h>
+
+// What dlsym_*.S jumps to. gpuman_dlsym sets it before that.
+extern "C" __attribute__((visibility("hidden"))) void* gpuman_real_dlsym;
+void* gpuman_real_dlsym = nullptr;
+
+// Of glibc. In a program of another libc there is none, and no dlsym of the shim's either that would ask for
+// it; a strong reference would keep that program from starting.
+#pragma weak dlvsym
+
+namespace gpuman::shim {
+
+void* learned[kEntries];
+
+namespace {
+
+using Dlsym = void*(void*, const char*);
+
+void* libraries[2];  // handles of the driver's libraries; held for ever once found
+
+void* Load(void* const& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+
+void* NoSymbol(void*, const char*) { return nullptr; }
+
+// A replacement under any of its addresses: what a search in the global scope finds first is the shim's own.
+bool IsOurs(const void* function) {
+  for (const void* own : kReplacements) {
+    if (own == function) return true;
+  }
+  return false;
+}
+
+// The loaded library of which the function is, held so that a dlclose by the program leaves it in place:
+// pointers into it are about.
+void Hold(Entry entry, void* function) {
+  void*& library = libraries[IsNvml(entry) ? 1 : 0];
+  Dl_info info{};
+  if (Load(library) != nullptr || ::dladdr(function, &info) == 0 || info.dli_fname == nullptr) return;
+  void* const handle = ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle != nullptr) __atomic_store_n(&library, handle, __ATOMIC_RELEASE);
+}
+
+void* Search(Entry entry) {
+  const char* const symbol = SymbolOf(entry);
+  void*& library = libraries[IsNvml(entry) ? 1 : 0];
+  if (Load(library) == nullptr) {
+    const char* const name = IsNvml(entry) ? "libnvidia-ml.so.1" : "libcuda.so.1";
+    void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle != nullptr) __atomic_store_n(&library, handle, __ATOMIC_RELEASE);
+  }
+  void* found = Load(library) != nullptr ? RealDlsym(Load(library), symbol) : nullptr;
+  if (found == nullptr || IsOurs(found)) found = RealDlsym(RTLD_NEXT, symbol);
+  return found;
+}
+
+}  // namespace
+
+void* RealDlsym(void* handle, const char* symbol) {
+  void* function = Load(gpuman_real_dlsym);
+  if (function == nullptr) {
+    for (const char* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
+      function = ::dlvsym != nullptr ? ::dlvsym(RTLD_NEXT, "dlsym", version) : nullptr;
+      if (function != nullptr) break;
+    }
+    if (function == nullptr) function = reinterpret_cast<void*>(&NoSymbol);
+    __atomic_store_n(&gpuman_real_dlsym, function, __ATOMIC_RELEASE);
+  }
+  return symbol != nullptr ? reinterpret_cast<Dlsym*>(function)(handle, symbol) : nullptr;
+}
+
+bool IsRealDlsym(const void* function) { return function != nullptr && function == Load(gpuman_real_dlsym); }
+
+void Learn(Entry entry, void* function, bool from_dlsym) {
+  void* expected = nullptr;
+  if (IsOurs(function)) return;
+  const bool first = __atomic_compare_exchange_n(&learned[static_cast<unsigned>(entry)], &expected, function,
+                                                 false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  if (first && from_dlsym) Hold(entry, function);
+}
+
+void* FindReal(Entry entry) {
+  void* const function = Search(entry);
+  if (function == nullptr || IsOurs(function)) return nullptr;
+  Learn(entry, function, true);
+  return function;
+}
+
+void LearnAll() {
+  for (unsigned i = 0; i < kEntries; ++i) {
+    if (!IsNvml(static_cast<Entry>(i))) RealOf(static_cast<Entry>(i));
+  }
+}
+
+}  // namespace gpuman::shim

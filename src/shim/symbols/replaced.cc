@@ -1,0 +1,81 @@
+#include "shim/symbols/replaced.h"
+
+#include <cstring>
+
+namespace gpuman::shim {
+namespace {
+
+using driver::abi::CudaTwin;
+
+// What cuGetProcAddress is asked for.
+struct Procedure {
+  const char* name;
+  int since;
+  Entry entry;
+  bool has_twin;  // which is the next entry
+};
+
+consteval const driver::abi::CudaFunction& InAbi(std::string_view symbol) {
+  for (const auto& function : driver::abi::kCudaFunctions) {
+    if (function.symbol == symbol) return function;
+  }
+  __builtin_unreachable();  // no such symbol in the driver's list: does not compile
+}
+
+consteval Procedure Row(std::string_view symbol, Entry entry, CudaTwin twin) {
+  const auto& function = InAbi(symbol);
+  if (function.twin != twin) __builtin_unreachable();  // the twin differs from the driver's list
+  return {function.name.data(), function.version, entry, twin != CudaTwin::kNone};
+}
+
+constexpr CudaTwin NONE = CudaTwin::kNone;
+constexpr CudaTwin PTDS = CudaTwin::kPtds;
+constexpr CudaTwin PTSZ = CudaTwin::kPtsz;
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) Row(#symbol, Entry::symbol, twin),
+constexpr Procedure kEverywhere[] = {GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)};
+constexpr Procedure kEvictable[] = {GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)};
+#undef GPUMAN_SHIM_ROW
+
+struct Answer {
+  const Procedure* row = nullptr;
+  bool twin = false;
+};
+
+// The newest of the rows that was there in the version, or what was found before.
+template <std::size_t count>
+Answer Newest(const Procedure (&rows)[count], const char* name, int version, bool per_thread, Answer best) {
+  for (const Procedure& row : rows) {
+    if (std::strcmp(row.name, name) != 0) continue;
+    const bool twin = row.has_twin && per_thread;
+    const int since =
+        twin && row.since < driver::abi::kFirstTwinVersion ? driver::abi::kFirstTwinVersion : row.since;
+    if (since > version || (best.row != nullptr && row.since <= best.row->since)) continue;
+    best = {&row, twin};
+  }
+  return best;
+}
+
+}  // namespace
+
+bool FindReplaced(const char* symbol, Scope scope, Entry& entry) {
+  const bool ours = (symbol[0] == 'c' && symbol[1] == 'u') || (symbol[0] == 'n' && symbol[1] == 'v');
+  if (!ours) return false;
+  const unsigned count = scope == Scope::kEvictable ? kReplaced : kReplacedEverywhere;
+  for (unsigned i = 0; i < count; ++i) {
+    if (std::strcmp(kSymbols[i], symbol) != 0) continue;
+    entry = static_cast<Entry>(i);
+    return true;
+  }
+  return false;
+}
+
+bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope, Entry& entry) {
+  const bool per_thread = (flags & driver::abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  Answer best = Newest(kEverywhere, name, version, per_thread, {});
+  if (scope == Scope::kEvictable) best = Newest(kEvictable, name, version, per_thread, best);
+  if (best.row == nullptr) return false;
+  entry = static_cast<Entry>(static_cast<unsigned>(best.row->entry) + (best.twin ? 1 : 0));
+  return true;
+}
+
+}  // namespace gpuman::shim
