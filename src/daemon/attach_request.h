@@ -7,7 +7,7 @@
 #include "api/attach_types.h"
 #include "base/process.h"
 #include "base/result.h"
-#include "daemon/authorization.h"
+#include "daemon/core/authorization.h"
 #include "gpu/inventory.h"
 #include "jobs/job.h"
 

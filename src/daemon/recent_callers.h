@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "daemon/authorization.h"
+#include "daemon/core/authorization.h"
 
 namespace gpuman::daemon {
 

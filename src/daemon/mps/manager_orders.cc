@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "daemon/authorization.h"
+#include "daemon/core/authorization.h"
 #include "daemon/mps/manager.h"
 
 namespace gpuman::daemon {

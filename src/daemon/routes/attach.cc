@@ -13,11 +13,11 @@ using base::Fail;
 
 // A process below a job is held already; as a job of its own it would leave that one's limit.
 base::Result<> IsFree(Service& service, const base::ProcessId& root, const std::string& tag) {
-  const auto known = service.guard().JobOf(root.pid);
+  const auto known = service.core().guard().JobOf(root.pid);
   if (!known.complete)
     return Fail(ErrorCode::kUnavailable, fmt::format("it is not known yet whose process {} is", root.pid),
                 "try again in a moment");
-  const auto* const job = known.job ? service.jobs().Find(*known.job) : nullptr;
+  const auto* const job = known.job ? service.core().jobs().Find(*known.job) : nullptr;
   if (!job) return {};
   return Fail(ErrorCode::kConflict, fmt::format("process {} belongs to job {} '{}' and cannot be {}",
                                                 root.pid, job->id.value, job->tag, tag));
@@ -26,16 +26,16 @@ base::Result<> IsFree(Service& service, const base::ProcessId& root, const std::
 // A name that somebody has taken is no way out of a limit: what root attaches gets another one then. Those
 // who ask for the same process again mean the same job.
 std::string TagFor(Service& service, const std::string& wanted, const base::ProcessId& root) {
-  for (const auto* const job : service.jobs().Active())
+  for (const auto* const job : service.core().jobs().Active())
     if (job->attached && job->keeper == root && job->tag.starts_with(wanted)) return job->tag;
-  const auto named = service.jobs().Resolve(wanted);
-  const auto* const other = named ? service.jobs().Find(*named) : nullptr;
+  const auto named = service.core().jobs().Resolve(wanted);
+  const auto* const other = named ? service.core().jobs().Find(*named) : nullptr;
   return !other || jobs::IsEnded(*other) ? wanted : fmt::format("{}-{}", wanted, root.pid);
 }
 
 void Answer(Service& service, const http::ExchangePtr& exchange, const jobs::Job& job) {
   api::Attached attached{job.id.value, job.tag, job.gpus, {}};
-  for (const auto& variable : service.jobs().AttachedEnvironment(job)) {
+  for (const auto& variable : service.core().jobs().AttachedEnvironment(job)) {
     const auto sign = variable.find('=');
     attached.environment[variable.substr(0, sign)] = variable.substr(sign + 1);
   }
@@ -44,21 +44,22 @@ void Answer(Service& service, const http::ExchangePtr& exchange, const jobs::Job
 
 void Attach(Service& service, const http::ExchangePtr& exchange, const api::AttachRequest& wanted) {
   const auto& peer = exchange->request().peer;
-  const auto process = service.processes().Find(wanted.pid);
-  const auto owner = service.processes().Owner(wanted.pid);
+  const auto process = service.core().processes().Find(wanted.pid);
+  const auto owner = service.core().processes().Owner(wanted.pid);
   if (!process || !owner)
     return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid), {}});
   if (auto may = MayAttach(wanted, peer.uid, *owner); !may) return SendError(exchange, may.error());
   if (auto is_free = IsFree(service, process->id, wanted.tag); !is_free)
     return SendError(exchange, is_free.error());
-  const AttachedRoot root{*owner, service.processes().CommandLine(wanted.pid)};
-  auto job = JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, service.inventory());
+  const AttachedRoot root{*owner, service.core().processes().CommandLine(wanted.pid)};
+  auto job = JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, service.core().inventory());
   if (!job) return SendError(exchange, job.error());
   if (peer.uid == 0) job->tag = TagFor(service, job->tag, process->id);
-  service.jobs().Attach(*job, process->id, [&service, exchange](const base::Result<jobs::Job>& attached) {
-    if (!attached) return SendError(exchange, attached.error());
-    Answer(service, exchange, *attached);
-  });
+  service.core().jobs().Attach(*job, process->id,
+                               [&service, exchange](const base::Result<jobs::Job>& attached) {
+                                 if (!attached) return SendError(exchange, attached.error());
+                                 Answer(service, exchange, *attached);
+                               });
 }
 
 }  // namespace
@@ -66,11 +67,11 @@ void Attach(Service& service, const http::ExchangePtr& exchange, const api::Atta
 void AddAttachRoutes(http::Router& router, Service& service) {
   router.Add(
       "POST", "/v1/attachments", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-        if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
+        if (auto may = service.core().Check(exchange->request().peer, Act::kSubmit); !may)
           return SendError(exchange, may.error());
-        service.WhenReady([&service, exchange] {
+        service.core().WhenReady([&service, exchange] {
           WithBody<api::AttachRequest>(
-              service, exchange,
+              service.core(), exchange,
               [&service, exchange](const api::AttachRequest& wanted) { Attach(service, exchange, wanted); });
         });
       });

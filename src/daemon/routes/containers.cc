@@ -9,18 +9,20 @@ namespace {
 void SendContainers(Service& service, const http::ExchangePtr& exchange) {
   const auto view = std::make_shared<api::ContainersView>(service.ContainersNow());
   const auto text = std::make_shared<std::string>();
-  service.Aside(exchange->request().peer.uid, {[view, text] { *text = api::Encode(*view); },
-                                               [exchange, text] { SendJson(exchange, std::move(*text)); }});
+  service.core().Aside(exchange->request().peer.uid,
+                       {[view, text] { *text = api::Encode(*view); },
+                        [exchange, text] { SendJson(exchange, std::move(*text)); }});
 }
 
 void SetContainers(Service& service, const http::ExchangePtr& exchange) {
-  if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
+  if (auto may = service.core().Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
-  WithBody<api::ContainerTable>(service, exchange, [&service, exchange](const api::ContainerTable& table) {
-    service.SetContainers(table.containers);
-    service.LookNow();
-    SendContainers(service, exchange);
-  });
+  WithBody<api::ContainerTable>(service.core(), exchange,
+                                [&service, exchange](const api::ContainerTable& table) {
+                                  service.SetContainers(table.containers);
+                                  service.core().LookNow();
+                                  SendContainers(service, exchange);
+                                });
 }
 
 }  // namespace
@@ -33,7 +35,7 @@ void AddContainerRoutes(http::Router& router, Service& service) {
   // Once the GPUs are known: nobody is to be taken for a stranger before.
   router.Add("PUT", "/v1/containers",
              [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-               service.WhenReady([&service, exchange] { SetContainers(service, exchange); });
+               service.core().WhenReady([&service, exchange] { SetContainers(service, exchange); });
              });
 }
 

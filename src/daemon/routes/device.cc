@@ -8,7 +8,7 @@ namespace {
 
 // None named: all of them.
 base::Result<std::vector<gpu::Gpu>> Chosen(Service& service, const std::vector<std::string>& references) {
-  const auto& inventory = service.whole_gpus();
+  const auto& inventory = service.core().whole_gpus();
   if (inventory.gpus.empty())
     return base::Fail(base::ErrorCode::kUnavailable,
                       inventory.problem.empty() ? std::string("there are no GPUs") : inventory.problem);
@@ -36,18 +36,17 @@ void ShowProfiles(Service& service, const http::ExchangePtr& exchange) {
 
 void Run(Service& service, const http::ExchangePtr& exchange, DeviceTask task) {
   const bool dry_run = task.dry_run;
-  service.devices().Run(std::move(task),
-                        [&service, exchange, dry_run](const base::Result<DeviceReport>& done) {
-                          if (!done) return SendError(exchange, done.error());
-                          if (!dry_run)
-                            service.TellDeviceChange(*done, service.NameOf(exchange->request().peer.uid));
-                          SendJson(exchange, api::Encode(ViewOf(*done)));
-                        });
+  service.devices().Run(
+      std::move(task), [&service, exchange, dry_run](const base::Result<DeviceReport>& done) {
+        if (!done) return SendError(exchange, done.error());
+        if (!dry_run) service.TellDeviceChange(*done, service.core().NameOf(exchange->request().peer.uid));
+        SendJson(exchange, api::Encode(ViewOf(*done)));
+      });
 }
 
 // What would be set is for everybody to see.
 bool MayRun(Service& service, const http::ExchangePtr& exchange, bool dry_run) {
-  auto may = service.Check(exchange->request().peer, dry_run ? Act::kSee : Act::kManage);
+  auto may = service.core().Check(exchange->request().peer, dry_run ? Act::kSee : Act::kManage);
   if (!may) SendError(exchange, may.error());
   return may.has_value();
 }
@@ -58,7 +57,7 @@ void Change(Service& service, const http::ExchangePtr& exchange) {
   if (!MayRun(service, exchange, asked->dry_run)) return;
   auto gpus = Chosen(service, asked->gpus);
   if (!gpus) return SendError(exchange, gpus.error());
-  auto task = TaskOf(*asked, std::move(*gpus), service.Now());
+  auto task = TaskOf(*asked, std::move(*gpus), service.core().clock().Wall());
   if (!task) return SendError(exchange, task.error());
   Run(service, exchange, std::move(*task));
 }
@@ -72,7 +71,8 @@ void ChangeProfile(Service& service, const http::ExchangePtr& exchange) {
   const auto& devices = service.devices();
   if (asked->name)
     if (auto known = devices.CheckProfile(*asked->name); !known) return SendError(exchange, known.error());
-  const auto until = asked->duration ? std::optional(service.Now() + *asked->duration) : std::nullopt;
+  const auto until =
+      asked->duration ? std::optional(service.core().clock().Wall() + *asked->duration) : std::nullopt;
   const auto* const profile = asked->name ? devices.FindProfile(*asked->name) : nullptr;
   Run(service, exchange, TaskOf(profile, until, std::move(*gpus), asked->dry_run));
 }
@@ -80,9 +80,9 @@ void ChangeProfile(Service& service, const http::ExchangePtr& exchange) {
 // Once the GPUs are known, for those who may see them.
 http::RouteHandler For(Service& service, void (*handle)(Service&, const http::ExchangePtr&)) {
   return [&service, handle](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+    if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
       return SendError(exchange, may.error());
-    service.WhenReady([&service, handle, exchange] { handle(service, exchange); });
+    service.core().WhenReady([&service, handle, exchange] { handle(service, exchange); });
   };
 }
 

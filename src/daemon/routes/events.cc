@@ -1,8 +1,8 @@
 #include <memory>
 
 #include "api/json.h"
+#include "daemon/core/views.h"
 #include "daemon/routes/routes.h"
-#include "daemon/views.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -32,24 +32,24 @@ bool SendSome(Service& service, const std::shared_ptr<Following>& following, con
   std::string text;
   const jobs::Event* event = nullptr;
   while (text.size() < ListAnswers::kPiece && !turn.IsOver() &&
-         (event = service.events().After(following->at))) {
+         (event = service.core().events().After(following->at))) {
     text += Frame(*event);
     following->at = event->id;
   }
   following->exchange->Write(std::move(text));
   if (following->gone) return false;
-  if (service.events().After(following->at)) {
+  if (service.core().events().After(following->at)) {
     if (following->exchange->Unsent() <= ListAnswers::kAhead) return true;
     following->exchange->WhenSent([&service, following] { CatchUp(service, following); });
     return false;
   }
-  following->follower = service.events().Follow(
+  following->follower = service.core().events().Follow(
       [exchange = following->exchange](const jobs::Event& newest) { exchange->Write(Frame(newest)); });
   return false;
 }
 
 void CatchUp(Service& service, const std::shared_ptr<Following>& following) {
-  service.slices().Add(
+  service.core().slices().Add(
       following->exchange->request().peer.uid,
       [&service, following](const base::Turn& turn) { return SendSome(service, following, turn); });
 }
@@ -58,20 +58,21 @@ void Follow(Service& service, const ExchangePtr& exchange, std::int64_t since, s
   exchange->BeginStream("text/event-stream");
   exchange->Write(": gpuman events\n\n");
   const auto following =
-      std::make_shared<Following>(Following{exchange, service.events().Before(since, limit)});
+      std::make_shared<Following>(Following{exchange, service.core().events().Before(since, limit)});
   // The exchange is kept until its client goes.
   exchange->OnGone([&service, following] {
     following->gone = true;
-    if (following->follower != 0) service.events().Unfollow(following->follower);
+    if (following->follower != 0) service.core().events().Unfollow(following->follower);
   });
   CatchUp(service, following);
 }
 
 void List(Service& service, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
-  service.lists().Answer(exchange, "application/json", [&service, since, limit](const auto& then) {
-    then([&service, at = service.events().Before(since, limit), last = service.events().last_id(),
+  service.core().lists().Answer(exchange, "application/json", [&service, since, limit](const auto& then) {
+    then([&service, at = service.core().events().Before(since, limit),
+          last = service.core().events().last_id(),
           list = JsonList(R"({"events":[)")](std::string& text) mutable {
-      const auto* const event = service.events().After(at);
+      const auto* const event = service.core().events().After(at);
       if (!event || event->id > last) {
         list.End(text);
         return false;
@@ -85,10 +86,10 @@ void List(Service& service, const ExchangePtr& exchange, std::int64_t since, std
 
 void ShowEvents(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kSee); !may) return SendError(exchange, may.error());
+  if (auto may = service.core().Check(request.peer, Act::kSee); !may) return SendError(exchange, may.error());
   const bool follow = FlagParameter(request, "follow");
   // Without a starting point, following begins now.
-  const auto start = follow ? static_cast<std::uint64_t>(service.events().last_id()) : 0;
+  const auto start = follow ? static_cast<std::uint64_t>(service.core().events().last_id()) : 0;
   const auto since = NumberParameter(request, "since", start);
   const auto limit = NumberParameter(request, "limit", kEventsShown);
   if (!since) return SendError(exchange, since.error());

@@ -31,9 +31,9 @@ base::Result<const jobs::Job*> JobFor(Service& service, const ExchangePtr& excha
   if (act != Act::kSee && act != Act::kReadLog)
     GPUMAN_TRY(service.queue().IsOneJob(parameters.at("ref"), exchange->request().peer.uid));
   const auto id = ids.front();  // of an array: its first task
-  const auto* job = service.jobs().Find(id);
+  const auto* job = service.core().jobs().Find(id);
   if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
-  GPUMAN_TRY(service.Check(exchange->request().peer, act, job->owner->uid));
+  GPUMAN_TRY(service.core().Check(exchange->request().peer, act, job->owner->uid));
   return job;
 }
 
@@ -49,20 +49,20 @@ http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
 
 // Starts it, where it asks for MPS once that runs.
 void Create(Service& service, jobs::Job job, jobs::JobManager::Done<jobs::Job> done) {
-  if (!job.mps) return service.jobs().Create(std::move(job), std::move(done));
+  if (!job.mps) return service.core().jobs().Create(std::move(job), std::move(done));
   const auto gpu = service.ChooseMps(job.gpus);
   if (!gpu) return done(base::Fail(gpu.error()));
   job.gpus = {*gpu};
   service.ReadyMps(
       {*gpu}, [&service, job = std::move(job), done = std::move(done)](const base::Result<>& ready) mutable {
         if (!ready) return done(base::Fail(ready.error()));
-        service.jobs().Create(std::move(job), std::move(done));
+        service.core().jobs().Create(std::move(job), std::move(done));
       });
 }
 
 void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& wanted) {
   const auto& request = exchange->request();
-  auto job = JobFromRequest(wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
+  auto job = JobFromRequest(wanted, CallerOf(request.peer), service.core().inventory(), DriverEnvironment());
   if (!job) return SendError(exchange, job.error());
   if (!job->device_profile.empty())
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
@@ -74,9 +74,9 @@ void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& w
 }
 
 void Submit(Service& service, const ExchangePtr& exchange) {
-  if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
+  if (auto may = service.core().Check(exchange->request().peer, Act::kSubmit); !may)
     return SendError(exchange, may.error());
-  WithBody<api::RunRequest>(service, exchange, [&service, exchange](const api::RunRequest& wanted) {
+  WithBody<api::RunRequest>(service.core(), exchange, [&service, exchange](const api::RunRequest& wanted) {
     Run(service, exchange, wanted);
   });
 }
@@ -84,8 +84,9 @@ void Submit(Service& service, const ExchangePtr& exchange) {
 // What root attached for a user, such as a step of Slurm, has the limit that the user was allotted: taking it
 // away, or raising it, is not the user's.
 base::Result<> MayLoosen(Service& service, const http::Peer& peer, const jobs::Job& job) {
-  const auto root = job.attached && job.keeper ? service.processes().Owner(job.keeper->pid) : std::nullopt;
-  if (!root || *root == job.owner->uid || service.Check(peer, Act::kManage)) return {};
+  const auto root =
+      job.attached && job.keeper ? service.core().processes().Owner(job.keeper->pid) : std::nullopt;
+  if (!root || *root == job.owner->uid || service.core().Check(peer, Act::kManage)) return {};
   return base::Fail(base::ErrorCode::kPermissionDenied,
                     fmt::format("job {} '{}' was given its limit by who attached it", job.id.value, job.tag),
                     "root or an administrator may raise it or take it away; anything less is yours to set");
@@ -101,15 +102,16 @@ bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, 
 // Of a job that never was in the queue.
 void UpdateRun(Service& service, const http::Peer& peer, const jobs::Job& job,
                const api::UpdateRequest& update, jobs::JobManager::Done<jobs::Job> done) {
-  if (Loosens(update, service.inventory(), job))
+  if (Loosens(update, service.core().inventory(), job))
     if (auto may = MayLoosen(service, peer, job); !may) return done(base::Fail(may.error()));
   jobs::Job tried = job;
-  if (auto fine = ApplyUpdate(update, service.inventory(), tried); !fine)
+  if (auto fine = ApplyUpdate(update, service.core().inventory(), tried); !fine)
     return done(base::Fail(fine.error()));
-  service.jobs().Update(
-      job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(update, service.inventory(), stored).has_value(); },
+  service.core().jobs().Update(
+      job.id,
+      [&](jobs::Job& stored) { (void)ApplyUpdate(update, service.core().inventory(), stored).has_value(); },
       std::move(done));
-  service.LookNow();
+  service.core().LookNow();
 }
 
 base::Error NotOfTheQueue(const jobs::Job& job) {
@@ -123,9 +125,9 @@ void Change(Service& service, const http::Peer& peer, const jobs::Job& job, cons
   if (!job.queued) return UpdateRun(service, peer, job, update.job, std::move(done));
   PreparedJob changed{job, service.queue().RequestFor(job)};
   const auto lookup = service.queue().LookupFor(peer.uid);
-  auto fine = ApplyQueueUpdate(update, service.inventory(), lookup, changed);
+  auto fine = ApplyQueueUpdate(update, service.core().inventory(), lookup, changed);
   if (fine && jobs::IsWaiting(job)) fine = service.queue().MayBecome(changed);
-  if (fine) fine = service.jobs().MayChangeText(job.id, changed.job);
+  if (fine) fine = service.core().jobs().MayChangeText(job.id, changed.job);
   if (!fine) return done(base::Fail(fine.error()));
   // What it asks for; how far it got is its own.
   const auto take = [changed = std::move(changed.job)](jobs::Job& stored) {
@@ -140,15 +142,15 @@ void Change(Service& service, const http::Peer& peer, const jobs::Job& job, cons
     stored.queue_spec = changed.queue_spec;
     stored.array = changed.array;
   };
-  if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, std::move(done));
-  service.jobs().Update(job.id, take, std::move(done));
-  service.LookNow();
+  if (jobs::IsWaiting(job)) return service.core().jobs().Change(job.id, take, std::move(done));
+  service.core().jobs().Update(job.id, take, std::move(done));
+  service.core().LookNow();
 }
 
 void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& named) {
   WithBody<api::JobUpdate>(
-      service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
-        const auto* const job = service.jobs().Find(id);
+      service.core(), exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
+        const auto* const job = service.core().jobs().Find(id);
         if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
         Change(service, exchange->request().peer, *job, update, AnswerWithJob(service, exchange));
       });
@@ -157,14 +159,14 @@ void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& name
 // With a body its settings change before.
 void Restart(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto restart = [&service, exchange, id = job.id] {
-    service.jobs().Restart(id, {"restart", "started again by " + UserOf(exchange)},
-                           AnswerWithJob(service, exchange));
+    service.core().jobs().Restart(id, {"restart", "started again by " + UserOf(exchange)},
+                                  AnswerWithJob(service, exchange));
   };
   const auto& body = exchange->request().body;
   if (body.empty()) return restart();
   const auto update = api::Decode<api::UpdateRequest>(body);
   if (!update) return SendError(exchange, update.error());
-  if (auto may = service.jobs().MayRestart(job.id); !may) return SendError(exchange, may.error());
+  if (auto may = service.core().jobs().MayRestart(job.id); !may) return SendError(exchange, may.error());
   Change(service, exchange->request().peer, job, {*update, {}},
          [exchange, restart](const base::Result<jobs::Job>& changed) {
            if (!changed) return SendError(exchange, changed.error());
@@ -176,17 +178,17 @@ void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   if (FlagParameter(exchange->request(), "keep_running")) {
     if (auto may = MayLoosen(service, exchange->request().peer, job); !may)
       return SendError(exchange, may.error());
-    return service.jobs().Release(job.id, AnswerWithJob(service, exchange));
+    return service.core().jobs().Release(job.id, AnswerWithJob(service, exchange));
   }
-  service.jobs().Remove(job.id, {"removed", "removed by " + UserOf(exchange)},
-                        AnswerWithJob(service, exchange));
+  service.core().jobs().Remove(job.id, {"removed", "removed by " + UserOf(exchange)},
+                               AnswerWithJob(service, exchange));
 }
 
 // Answers with the job as it is when its way off the GPU or back is over.
 SuspendController::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, base::JobId id) {
   return [&service, exchange, id](base::Result<> there) {
     if (!there) return SendError(exchange, there.error());
-    const auto* job = service.jobs().Find(id);
+    const auto* job = service.core().jobs().Find(id);
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
     SendJob(service, exchange, *job);
   };
@@ -198,8 +200,8 @@ base::Result<std::optional<std::string>> ResidencyOf(Service& service, const Exc
   if (body.empty()) return std::optional<std::string>{};
   GPUMAN_ASSIGN(const auto place, api::Decode<api::PlaceRequest>(body));
   if (!place.gpu) return std::optional<std::string>{};
-  GPUMAN_ASSIGN(const auto gpu, gpu::Select(service.inventory().gpus, *place.gpu));
-  GPUMAN_TRY(gpu::CanBeHad(service.inventory().gpus, std::vector{gpu}));
+  GPUMAN_ASSIGN(const auto gpu, gpu::Select(service.core().inventory().gpus, *place.gpu));
+  GPUMAN_TRY(gpu::CanBeHad(service.core().inventory().gpus, std::vector{gpu}));
   if (gpu.mig)
     return base::Fail(base::ErrorCode::kNotSupported,
                       fmt::format("{} is an instance of a GPU (MIG): the driver's checkpoint does not know "
@@ -211,9 +213,9 @@ base::Result<std::optional<std::string>> ResidencyOf(Service& service, const Exc
 // What is asked for right behind `run` waits for the run. Whether it does.
 bool WaitsForStart(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
                    void (*act)(Service&, const ExchangePtr&, const jobs::Job&)) {
-  if (!service.jobs().IsBeingStarted(job.id)) return false;
-  service.jobs().OnceStarted(job.id, [&service, exchange, id = job.id, act] {
-    const auto* const started = service.jobs().Find(id);
+  if (!service.core().jobs().IsBeingStarted(job.id)) return false;
+  service.core().jobs().OnceStarted(job.id, [&service, exchange, id = job.id, act] {
+    const auto* const started = service.core().jobs().Find(id);
     if (!started) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
     act(service, exchange, *started);
   });
@@ -238,7 +240,7 @@ SuspendController::Done AnswerWhenOn(Service& service, const ExchangePtr& exchan
     const auto move = [&](jobs::Job& stored) {
       if (!stored.gpus.empty()) stored.gpus = {gpu};
     };
-    service.jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
+    service.core().jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
   };
 }
 
@@ -270,24 +272,25 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
 }
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto handle = service.jobs().WaitForEnd(
+  const auto handle = service.core().jobs().WaitForEnd(
       job.id, [&service, exchange](const jobs::Job& ended) { SendJob(service, exchange, ended); });
-  if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
+  if (handle != 0) exchange->OnGone([&service, handle] { service.core().jobs().CancelWait(handle); });
 }
 
 void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto& request = exchange->request();
-  LogRequest log{service.jobs().LogPathOf(job.id), std::nullopt, 0, FlagParameter(request, "follow")};
+  LogRequest log{service.core().jobs().LogPathOf(job.id), std::nullopt, 0, FlagParameter(request, "follow")};
   const auto tail = NumberParameter(request, "tail", 0);
   const auto offset = NumberParameter(request, "offset", 0);
   if (!tail) return SendError(exchange, tail.error());
   if (!offset) return SendError(exchange, offset.error());
   if (request.Query("tail")) log.tail = *tail;
   log.offset = *offset;
-  LogStream::Start(service.loop(), service.log_readers(), exchange, std::move(log), [&service, id = job.id] {
-    const auto* now = service.jobs().Find(id);
-    return !now || jobs::IsEnded(*now);
-  });
+  LogStream::Start(service.core().loop(), service.log_readers(), exchange, std::move(log),
+                   [&service, id = job.id] {
+                     const auto* now = service.core().jobs().Find(id);
+                     return !now || jobs::IsEnded(*now);
+                   });
 }
 
 }  // namespace
@@ -311,7 +314,7 @@ void RunAgain(Service& service, const ExchangePtr& exchange, const jobs::Job& ol
   fresh.gpus = old.gpus;
   fresh.restart = old.restart;
   fresh.device_profile = old.device_profile;
-  if (auto fine = ApplyUpdate(changes.job, service.inventory(), fresh); !fine)
+  if (auto fine = ApplyUpdate(changes.job, service.core().inventory(), fresh); !fine)
     return SendError(exchange, fine.error());
   Create(service, std::move(fresh), [&service, exchange](const base::Result<jobs::Job>& job) {
     if (!job) return SendError(exchange, job.error());
@@ -351,7 +354,7 @@ jobs::Job AskingAsMuch(const jobs::Job& old) {
 
 void AddJobRoutes(http::Router& router, Service& service) {
   router.Add("POST", "/v1/jobs", [&service](const ExchangePtr& exchange, const PathParameters&) {
-    service.WhenReady([&service, exchange] { Submit(service, exchange); });
+    service.core().WhenReady([&service, exchange] { Submit(service, exchange); });
   });
   router.Add("GET", "/v1/jobs/{ref}",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {

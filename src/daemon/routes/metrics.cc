@@ -15,16 +15,16 @@ void ShowMetrics(Service& service, const http::ExchangePtr& exchange) {
 
 void AddMetricsRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/metrics", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+    if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
       return SendError(exchange, may.error());
-    service.WhenReady([=, &service] { ShowMetrics(service, exchange); });
+    service.core().WhenReady([=, &service] { ShowMetrics(service, exchange); });
   });
 }
 
 void AddPublicRoutes(http::Router& router, Service& service) {
   AddLiveRoute(router);
   router.Add("GET", "/metrics", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    service.WhenReady([=, &service] { ShowMetrics(service, exchange); });
+    service.core().WhenReady([=, &service] { ShowMetrics(service, exchange); });
   });
 }
 

@@ -7,7 +7,7 @@ namespace gpuman::daemon {
 namespace {
 
 void ShowMig(Service& service, const http::ExchangePtr& exchange) {
-  const auto& inventory = service.whole_gpus();
+  const auto& inventory = service.core().whole_gpus();
   auto gpus = inventory.gpus;
   if (const auto wanted = exchange->request().Query("gpu")) {
     const auto gpu = gpu::Select(inventory.gpus, *wanted);
@@ -17,8 +17,8 @@ void ShowMig(Service& service, const http::ExchangePtr& exchange) {
   service.mig().Read(std::move(gpus), [&service, exchange](const std::vector<MigReading>& readings) {
     api::MigReport report;
     for (const auto& reading : readings)
-      report.gpus.push_back(MigGpuOf(reading, service.mig().WantedOf(reading.gpu.uuid), service.inventory(),
-                                     service.OwnProcessesNow()));
+      report.gpus.push_back(MigGpuOf(reading, service.mig().WantedOf(reading.gpu.uuid),
+                                     service.core().inventory(), service.OwnProcessesNow()));
     SendJson(exchange, api::Encode(report));
   });
 }
@@ -27,7 +27,7 @@ base::Result<std::vector<MigOrder>> ReadOrders(Service& service, const http::Exc
                                                bool& forget) {
   GPUMAN_ASSIGN(const auto request, api::Decode<api::MigRequest>(exchange->request().body));
   forget = request.forget;
-  return OrdersOf(request, service.whole_gpus());
+  return OrdersOf(request, service.core().whole_gpus());
 }
 
 void Plan(Service& service, const http::ExchangePtr& exchange) {
@@ -63,9 +63,9 @@ void Apply(Service& service, const http::ExchangePtr& exchange) {
 
 http::RouteHandler Guarded(Service& service, Act act, void (*handle)(Service&, const http::ExchangePtr&)) {
   return [&service, act, handle](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    if (auto may = service.Check(exchange->request().peer, act); !may)
+    if (auto may = service.core().Check(exchange->request().peer, act); !may)
       return SendError(exchange, may.error());
-    service.WhenReady([=, &service] { handle(service, exchange); });
+    service.core().WhenReady([=, &service] { handle(service, exchange); });
   };
 }
 

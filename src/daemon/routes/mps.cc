@@ -61,9 +61,10 @@ void Work(Service& service, const ExchangePtr& exchange, const std::shared_ptr<O
 }
 
 base::Result<std::vector<gpu::Gpu>> GpusFor(Service& service, const std::vector<std::string>& named) {
-  const auto& all = service.whole_gpus().gpus;
+  const auto& all = service.core().whole_gpus().gpus;
   if (all.empty())
-    return base::Fail(base::ErrorCode::kUnavailable, "there are no GPUs: " + service.whole_gpus().problem);
+    return base::Fail(base::ErrorCode::kUnavailable,
+                      "there are no GPUs: " + service.core().whole_gpus().problem);
   return named.empty() ? all : gpu::SelectAll(all, named);
 }
 
@@ -79,7 +80,7 @@ void Order(Service& service, const ExchangePtr& exchange, const std::vector<std:
 // None named: those where it runs.
 base::Result<std::vector<std::string>> Running(Service& service, std::vector<std::string> named) {
   if (!named.empty()) return named;
-  for (const auto& gpu : service.whole_gpus().gpus)
+  for (const auto& gpu : service.core().whole_gpus().gpus)
     if (service.mps().units().contains(gpu.uuid)) named.push_back(gpu.uuid);
   if (named.empty()) return base::Fail(base::ErrorCode::kConflict, "no MPS of gpuman runs on any GPU");
   return named;
@@ -155,9 +156,9 @@ void Terminate(Service& service, const ExchangePtr& exchange) {
 
 http::RouteHandler For(Service& service, Act act, void (*handle)(Service&, const ExchangePtr&)) {
   return [&service, act, handle](const ExchangePtr& exchange, const http::PathParameters&) {
-    if (auto may = service.Check(exchange->request().peer, act); !may)
+    if (auto may = service.core().Check(exchange->request().peer, act); !may)
       return SendError(exchange, may.error());
-    service.WhenReady([&service, exchange, handle] { handle(service, exchange); });
+    service.core().WhenReady([&service, exchange, handle] { handle(service, exchange); });
   };
 }
 

@@ -27,15 +27,15 @@ void ForEach(Service& service, uid_t user, std::size_t count, std::function<void
     for (std::size_t i = 0; i < count; ++i) act(i);
     return then();
   }
-  service.slices().Add(user,
-                       [next, count, act = std::move(act), then = std::move(then)](const base::Turn& turn) {
-                         for (; *next < count; ++*next) {
-                           if (turn.IsOver()) return true;
-                           act(*next);
-                         }
-                         then();
-                         return false;
-                       });
+  service.core().slices().Add(
+      user, [next, count, act = std::move(act), then = std::move(then)](const base::Turn& turn) {
+        for (; *next < count; ++*next) {
+          if (turn.IsOver()) return true;
+          act(*next);
+        }
+        then();
+        return false;
+      });
 }
 
 // One change of one or of all tasks of an array. Answers with the first when all are done; where none could
@@ -56,13 +56,13 @@ void ChangeAll(Service& service, const ExchangePtr& exchange, const std::vector<
     if (!outcome && !progress->error) progress->error = outcome.error();
     if (--progress->left > 0) return;
     if (progress->changed == 0) return SendError(exchange, *progress->error);
-    const auto* job = service.jobs().Find(first);
+    const auto* job = service.core().jobs().Find(first);
     if (!job && progress->first) job = &*progress->first;
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
     SendJob(service, exchange, *job);
   };
   const auto first_done = [&service, progress, done, first = ids.front()](const base::Result<>& outcome) {
-    if (const auto* const job = service.jobs().Find(first)) progress->first = *job;
+    if (const auto* const job = service.core().jobs().Find(first)) progress->first = *job;
     done(outcome);
   };
   ForEach(
@@ -94,10 +94,10 @@ http::RouteHandler OnJobs(Service& service,
 void CancelOne(Service& service, base::JobId id, const std::string& user,
                const std::function<void(base::Result<>)>& done) {
   const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + user};
-  service.jobs().Cancel(id, reason, [&service, id, done](const base::Result<jobs::Job>& job) {
+  service.core().jobs().Cancel(id, reason, [&service, id, done](const base::Result<jobs::Job>& job) {
     if (!job) return done(base::Fail(job.error()));
     const auto ended = [done](const jobs::Job&) { done({}); };
-    (void)service.jobs().WaitForEnd(id, ended);
+    (void)service.core().jobs().WaitForEnd(id, ended);
   });
 }
 
@@ -114,8 +114,9 @@ struct Cancelling {
 void Answer(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all) {
   if (all->answer.jobs.size() <= kMaxAtOnce) return SendJson(exchange, api::Encode(all->answer));
   const auto text = std::make_shared<std::string>();
-  service.Aside(exchange->request().peer.uid, {[all, text] { *text = api::Encode(all->answer); },
-                                               [exchange, text] { SendJson(exchange, std::move(*text)); }});
+  service.core().Aside(exchange->request().peer.uid,
+                       {[all, text] { *text = api::Encode(all->answer); },
+                        [exchange, text] { SendJson(exchange, std::move(*text)); }});
 }
 
 void FindOne(Service& service, const ExchangePtr& exchange, Cancelling& all, const std::string& name) {
@@ -141,17 +142,18 @@ void FindOne(Service& service, const ExchangePtr& exchange, Cancelling& all, con
 void CancelOneOf(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all,
                  std::size_t place, base::JobId id) {
   const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + all->by};
-  service.jobs().Cancel(id, reason, [&service, exchange, all, place](const base::Result<jobs::Job>& job) {
-    auto& row = all->answer.jobs[place];
-    if (job) {
-      row.state = service.StateOf(*job);
-    } else {
-      row.error = job.error().message;
-      row.error_code = base::ToString(job.error().code);
-      if (!job.error().hint.empty()) row.error_hint = job.error().hint;
-    }
-    if (--all->left == 0) Answer(service, exchange, all);
-  });
+  service.core().jobs().Cancel(id, reason,
+                               [&service, exchange, all, place](const base::Result<jobs::Job>& job) {
+                                 auto& row = all->answer.jobs[place];
+                                 if (job) {
+                                   row.state = service.StateOf(*job);
+                                 } else {
+                                   row.error = job.error().message;
+                                   row.error_code = base::ToString(job.error().code);
+                                   if (!job.error().hint.empty()) row.error_hint = job.error().hint;
+                                 }
+                                 if (--all->left == 0) Answer(service, exchange, all);
+                               });
 }
 
 // Each by itself: what cannot be cancelled does not keep the others.
@@ -195,12 +197,13 @@ base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueStat
 
 void SetSettings(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
+  if (auto may = service.core().Check(request.peer, Act::kManage); !may)
+    return SendError(exchange, may.error());
   const auto update = api::Decode<api::QueueSettingsUpdate>(request.body);
   if (!update) return SendError(exchange, update.error());
   service.book_writer().Do(
       [&service, update = *update](const QueueBooks& books) -> base::Result<BookWriter::Change> {
-        GPUMAN_ASSIGN(const auto state, ChangedState(service.inventory(), books.state, update));
+        GPUMAN_ASSIGN(const auto state, ChangedState(service.core().inventory(), books.state, update));
         return BookWriter::Change{{Entry(state)}, [state](QueueBooks& changed) { changed.state = state; }};
       },
       [&service, exchange](const base::Result<>& stored) {
@@ -214,28 +217,28 @@ void SetSettings(Service& service, const ExchangePtr& exchange) {
 void AddQueueRoutes(http::Router& router, Service& service) {
   const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
     return [&service, show](const ExchangePtr& exchange, const PathParameters&) {
-      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+      if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
         return SendError(exchange, may.error());
-      service.WhenReady([&service, exchange, show] { show(service, exchange); });
+      service.core().WhenReady([&service, exchange, show] { show(service, exchange); });
     };
   };
   router.Add("GET", "/v1/queue/info", seen([](Service& of, const ExchangePtr& exchange) {
                SendJson(exchange, api::Encode(of.QueueInfo()));
              }));
   router.Add("PATCH", "/v1/queue/settings", [&service](const ExchangePtr& exchange, const PathParameters&) {
-    service.WhenReady([&service, exchange] { SetSettings(service, exchange); });
+    service.core().WhenReady([&service, exchange] { SetSettings(service, exchange); });
   });
   router.Add(
       "POST", "/v1/jobs/{ref}/hold",
       OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
         ChangeAll(service, exchange, ids, [&service, user = UserOf(exchange)](base::JobId id, auto done) {
-          service.jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
+          service.core().jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
         });
       }));
   router.Add("POST", "/v1/jobs/{ref}/release",
              OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
                ChangeAll(service, exchange, ids, [&service](base::JobId id, auto done) {
-                 service.jobs().Unhold(id, WithoutJob(std::move(done)));
+                 service.core().jobs().Unhold(id, WithoutJob(std::move(done)));
                });
              }));
   router.Add("POST", "/v1/jobs/{ref}/cancel",
@@ -246,9 +249,9 @@ void AddQueueRoutes(http::Router& router, Service& service) {
                          });
              }));
   router.Add("POST", "/v1/cancellations", [&service](const ExchangePtr& exchange, const PathParameters&) {
-    WithBody<api::CancelRequest>(service, exchange, [&service, exchange](const api::CancelRequest& request) {
-      CancelMany(service, exchange, request);
-    });
+    WithBody<api::CancelRequest>(
+        service.core(), exchange,
+        [&service, exchange](const api::CancelRequest& request) { CancelMany(service, exchange, request); });
   });
 }
 

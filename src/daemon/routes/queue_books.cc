@@ -61,7 +61,7 @@ void ListReservations(Service& service, const ExchangePtr& exchange) {
   const bool all = FlagParameter(exchange->request(), "all");
   api::ReservationList list;
   for (const auto& [id, kept] : service.queue_books().reservations)
-    if (auto one = WithState(kept, service.Now()); all || one.state != "ended")
+    if (auto one = WithState(kept, service.core().clock().Wall()); all || one.state != "ended")
       list.reservations.push_back(one);
   SendJson(exchange, api::Encode(list));
 }
@@ -74,16 +74,16 @@ Result<api::Reservation> ReservationFrom(Service& service, const QueueBooks& boo
   kept.start = asked.start;
   kept.end = asked.start + asked.duration;
   kept.created_by = std::move(by);
-  if (kept.end <= service.Now())
+  if (kept.end <= service.core().clock().Wall())
     return Fail(ErrorCode::kInvalidArgument, "start: the reservation would be over already");
   const auto& snapshot = service.queue().book().snapshot();
   if (asked.devices.empty()) {
-    GPUMAN_ASSIGN(const auto set,
-                  queue::PickReserved(snapshot, asked.count, kept.start, kept.end, service.Now()));
+    GPUMAN_ASSIGN(const auto set, queue::PickReserved(snapshot, asked.count, kept.start, kept.end,
+                                                      service.core().clock().Wall()));
     for (std::size_t i = 0; i < snapshot.gpus.size(); ++i)
       if (set.test(i)) kept.devices.push_back(snapshot.gpus[i].uuid);
   } else {
-    GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(service.inventory().gpus, asked.devices));
+    GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(service.core().inventory().gpus, asked.devices));
     for (const auto& gpu : gpus) kept.devices.push_back(gpu.uuid);
     for (const auto& [id, other] : books.reservations)
       if (kept.start < other.end && other.start < kept.end &&
@@ -93,12 +93,13 @@ Result<api::Reservation> ReservationFrom(Service& service, const QueueBooks& boo
                     fmt::format("reservation {} has one of these GPUs at that time", id));
   }
   kept.count = static_cast<int>(kept.devices.size());
-  return WithState(kept, service.Now());
+  return WithState(kept, service.core().clock().Wall());
 }
 
 void CreateReservation(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
+  if (auto may = service.core().Check(request.peer, Act::kManage); !may)
+    return SendError(exchange, may.error());
   const auto asked = api::Decode<api::ReservationRequest>(request.body);
   if (!asked) return SendError(exchange, asked.error());
   Do<api::Reservation>(
@@ -115,7 +116,7 @@ void CreateReservation(Service& service, const ExchangePtr& exchange) {
 }
 
 void CancelReservation(Service& service, const ExchangePtr& exchange, const std::string& ref) {
-  if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
+  if (auto may = service.core().Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto id = NumberOf(ref);
   if (!id) return SendError(exchange, id.error());
@@ -143,7 +144,7 @@ api::Quota QuotaView(Service& service, const QuotaKey& key, const api::QuotaLimi
   const auto mine = [&](const jobs::Job& job) {
     return project ? job.queue_spec->project == key.name : job.owner->user == key.name;
   };
-  for (const auto* const job : service.jobs().Active()) {
+  for (const auto* const job : service.core().jobs().Active()) {
     if (!job->queued || !mine(*job)) continue;
     ++running;
     gpus += static_cast<int>(job->gpus.size());
@@ -175,7 +176,7 @@ void ListQuotas(Service& service, const ExchangePtr& exchange) {
 }
 
 void ShowQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
-  if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+  if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
     return SendError(exchange, may.error());
   const auto key = KeyFrom(parameters);
   if (!key) return SendError(exchange, key.error());
@@ -201,7 +202,8 @@ api::QuotaLimits ChangedLimits(api::QuotaLimits limits, const api::QuotaUpdate& 
 
 void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
+  if (auto may = service.core().Check(request.peer, Act::kManage); !may)
+    return SendError(exchange, may.error());
   const auto key = KeyFrom(parameters);
   if (!key) return SendError(exchange, key.error());
   const auto update = api::Decode<api::QuotaUpdate>(request.body);
@@ -218,7 +220,7 @@ void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameter
 }
 
 void RemoveQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
-  if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
+  if (auto may = service.core().Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto key = KeyFrom(parameters);
   if (!key) return SendError(exchange, key.error());
@@ -255,7 +257,8 @@ void ListIgnored(Service& service, const ExchangePtr& exchange) {
 
 void Ignore(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
+  if (auto may = service.core().Check(request.peer, Act::kManage); !may)
+    return SendError(exchange, may.error());
   const auto asked = api::Decode<api::IgnoredProcess>(request.body);
   if (!asked) return SendError(exchange, asked.error());
   IgnoreRule rule;
@@ -268,7 +271,7 @@ void Ignore(Service& service, const ExchangePtr& exchange) {
                        {ErrorCode::kNotFound, fmt::format("there is no process {}", *asked->pid), {}});
   }
   if (asked->gpu) {
-    const auto gpu = gpu::Select(service.inventory().gpus, *asked->gpu);
+    const auto gpu = gpu::Select(service.core().inventory().gpus, *asked->gpu);
     if (!gpu) return SendError(exchange, gpu.error());
     rule.gpu = gpu->uuid;
   }
@@ -287,7 +290,7 @@ void Ignore(Service& service, const ExchangePtr& exchange) {
 }
 
 void StopIgnoring(Service& service, const ExchangePtr& exchange, const std::string& ref) {
-  if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
+  if (auto may = service.core().Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto id = NumberOf(ref);
   if (!id) return SendError(exchange, id.error());
@@ -333,9 +336,9 @@ void ShowStats(Service& service, const ExchangePtr& exchange) {
                   if (!view) return SendError(exchange, view.error());
                   // Anybody may have had a project for each of many runs.
                   const auto text = std::make_shared<std::string>();
-                  service.Aside(exchange->request().peer.uid,
-                                {[text, view = *view] { *text = api::Encode(view); },
-                                 [exchange, text] { SendJson(exchange, std::move(*text)); }});
+                  service.core().Aside(exchange->request().peer.uid,
+                                       {[text, view = *view] { *text = api::Encode(view); },
+                                        [exchange, text] { SendJson(exchange, std::move(*text)); }});
                 });
 }
 
@@ -344,9 +347,9 @@ void ShowStats(Service& service, const ExchangePtr& exchange) {
 void AddQueueBookRoutes(http::Router& router, Service& service) {
   const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
     return [&service, show](const ExchangePtr& exchange, const PathParameters&) {
-      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+      if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
         return SendError(exchange, may.error());
-      service.WhenReady([&service, exchange, show] { show(service, exchange); });
+      service.core().WhenReady([&service, exchange, show] { show(service, exchange); });
     };
   };
   const auto on = [&service](auto act, const char* name) {

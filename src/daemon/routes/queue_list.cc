@@ -92,7 +92,7 @@ class Walk {
   const QueueSnapshot& snapshot() const { return *snapshot_; }
 
  private:
-  const jobs::JobManager& jobs() const { return service_.jobs(); }
+  const jobs::JobManager& jobs() const { return service_.core().jobs(); }
 
   const jobs::Job* NextById(queue::Index& row) {
     const jobs::Job* job = nullptr;
@@ -161,7 +161,7 @@ class WriteJson {
  public:
   explicit WriteJson(Service& service) : service_(service) {}
   void One(std::string& text, const jobs::Job& job, queue::Index row, const QueueSnapshot& snapshot) {
-    auto view = service_.View(job);
+    auto view = service_.core().View(job);
     if (job.queued) view.queue = QueueFieldsOf(job, service_.queue().RequestFor(job));
     ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
     list_.Add(text, api::Encode(view));
@@ -200,7 +200,7 @@ class WriteRows {
     row.reason = job.reason.value_or("");
     row.priority = job.priority;
     row.gpus_asked = request.gpus.count;
-    row.gpus = IndicesOf(job.gpus, service_.inventory());
+    row.gpus = IndicesOf(job.gpus, service_.core().inventory());
     row.memory = request.memory;
     row.host_memory = request.host_memory;
     row.time_limit = request.time_limit;
@@ -231,11 +231,12 @@ template <typename Write>
 void Show(Service& service, const ExchangePtr& exchange, const char* content_type) {
   auto filter = FilterOf(service, exchange->request());
   if (!filter) return SendError(exchange, filter.error());
-  service.lists().Answer(exchange, content_type, [&service, filter = std::move(*filter)](const auto& then) {
-    service.queue().WithSnapshot([&service, filter, then](std::shared_ptr<const QueueSnapshot> snapshot) {
-      then(SourceOf(std::make_shared<Walk>(service, std::move(snapshot), filter), Write(service)));
-    });
-  });
+  service.core().lists().Answer(
+      exchange, content_type, [&service, filter = std::move(*filter)](const auto& then) {
+        service.queue().WithSnapshot([&service, filter, then](std::shared_ptr<const QueueSnapshot> snapshot) {
+          then(SourceOf(std::make_shared<Walk>(service, std::move(snapshot), filter), Write(service)));
+        });
+      });
 }
 
 }  // namespace
@@ -243,9 +244,9 @@ void Show(Service& service, const ExchangePtr& exchange, const char* content_typ
 void AddQueueListRoutes(http::Router& router, Service& service) {
   const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
     return [&service, show](const ExchangePtr& exchange, const http::PathParameters&) {
-      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+      if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
         return SendError(exchange, may.error());
-      service.WhenReady([&service, exchange, show] { show(service, exchange); });
+      service.core().WhenReady([&service, exchange, show] { show(service, exchange); });
     };
   };
   router.Add("GET", "/v1/queue", seen([](Service& of, const ExchangePtr& exchange) {

@@ -49,9 +49,9 @@ constexpr std::size_t kNotes = 5;
 // What is added is checked as if it had been named. A job of somebody else who waited for one of these is
 // left out, with those that waited for it: it is not in the way of the others.
 void LookAt(Service& service, const http::Peer& peer, Redoing& all, base::JobId id) {
-  const auto* const job = service.jobs().Find(id);
+  const auto* const job = service.core().jobs().Find(id);
   if (!job || all.found.contains(id) || !service.queue().WasCancelledWith(*job, all.found)) return;
-  if (!service.Check(peer, Act::kControl, job->owner->uid)) {
+  if (!service.core().Check(peer, Act::kControl, job->owner->uid)) {
     all.left_out.push_back(
         fmt::format("job {} '{}' was cancelled with these and is not run again: it is {}'s", id.value,
                     job->tag, job->owner->user));
@@ -73,7 +73,7 @@ base::Result<> ClaimAll(Service& service, Redoing& all) {
   const auto command = changes && changes->command ? jobs::SizeOf(*changes->command) : base::Bytes{};
   std::map<uid_t, Owned> owners;
   for (const auto id : all.old) {
-    const auto* const job = service.jobs().Find(id);
+    const auto* const job = service.core().jobs().Find(id);
     if (!job) continue;
     auto& owned = owners[job->owner->uid];
     if (owned.jobs++ == 0) owned.owner = *job->owner;
@@ -94,7 +94,7 @@ base::Result<> ClaimAll(Service& service, Redoing& all) {
 // it is told to.
 base::Result<> MakeAnew(Service& service, const http::Peer& peer, Redoing& all) {
   const std::size_t at = all.prepared.size();
-  const auto* const job = service.jobs().Find(all.old[at]);
+  const auto* const job = service.core().jobs().Find(all.old[at]);
   if (!job || !job->queued)
     return base::Fail(base::ErrorCode::kConflict,
                       fmt::format("job {} was never in the queue", all.old[at].value),
@@ -103,8 +103,8 @@ base::Result<> MakeAnew(Service& service, const http::Peer& peer, Redoing& all) 
   if (at < all.named) {
     GPUMAN_TRY(MayRewrite(all.asked.changes, peer.uid, *job));
     again.request.depends.list.clear();
-    GPUMAN_TRY(
-        ApplyQueueUpdate(all.asked.changes, service.inventory(), service.queue().LookupFor(peer.uid), again));
+    GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, service.core().inventory(),
+                                service.queue().LookupFor(peer.uid), again));
   }
   for (auto& depends : again.request.depends.list)
     if (const auto number = all.numbers.find(depends.job); number != all.numbers.end())
@@ -121,8 +121,9 @@ api::SubmissionAnswer AnswerFor(Service& service, Redoing& all, const std::vecto
   for (const auto id : ids) {
     api::SubmittedJob one;
     one.id = id.value;
-    if (const auto* const job = service.jobs().Find(id)) {
-      const auto view = service.queue().IsViewCheap() ? service.ViewWithQueue(*job) : service.View(*job);
+    if (const auto* const job = service.core().jobs().Find(id)) {
+      const auto view =
+          service.queue().IsViewCheap() ? service.ViewWithQueue(*job) : service.core().View(*job);
       one.tag = view.tag;
       one.state = view.state;
       one.reason = view.reason;
@@ -147,7 +148,7 @@ base::Result<bool> Continue(Service& service, const http::Peer& peer, Redoing& a
   }
   if (all.first.value == 0) {
     GPUMAN_TRY(ClaimAll(service, all));
-    all.first = service.jobs().Reserve(all.old.size());
+    all.first = service.core().jobs().Reserve(all.old.size());
   }
   while (all.prepared.size() < all.old.size()) {
     if (turn.IsOver()) return true;
@@ -159,13 +160,13 @@ base::Result<bool> Continue(Service& service, const http::Peer& peer, Redoing& a
 void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
           const api::RedoRequest& asked) {
   const auto& peer = exchange->request().peer;
-  if (const auto* const run = ids.size() == 1 ? service.jobs().Find(ids.front()) : nullptr;
+  if (const auto* const run = ids.size() == 1 ? service.core().jobs().Find(ids.front()) : nullptr;
       run && !run->queued && !asked.cascade)
     return RunAgain(service, exchange, *run, asked.changes);
   const auto all = std::make_shared<Redoing>(Redoing{ids, asked, ids.size()});  // shared by its slices
   all->found.insert(ids.begin(), ids.end());
-  if (asked.cascade) all->ended = service.jobs().Ended();
-  service.slices().Add(peer.uid, [&service, exchange, all](const base::Turn& turn) {
+  if (asked.cascade) all->ended = service.core().jobs().Ended();
+  service.core().slices().Add(peer.uid, [&service, exchange, all](const base::Turn& turn) {
     const auto more = Continue(service, exchange->request().peer, *all, turn);
     if (!more) {
       SendError(exchange, more.error());
@@ -188,12 +189,12 @@ void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base:
 void AddRedoRoutes(http::Router& router, Service& service) {
   router.Add("POST", "/v1/jobs/{ref}/redo",
              [&service](const ExchangePtr& exchange, const PathParameters& parameters) {
-               if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
+               if (auto may = service.core().Check(exchange->request().peer, Act::kSubmit); !may)
                  return SendError(exchange, may.error());
                const auto ids = JobsFor(service, exchange, parameters.at("ref"));
                if (!ids) return SendError(exchange, ids.error());
                WithBody<api::RedoRequest>(
-                   service, exchange,
+                   service.core(), exchange,
                    [&service, exchange, ids = *ids](const api::RedoRequest& asked) {
                      Redo(service, exchange, ids, asked);
                    },

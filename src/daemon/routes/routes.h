@@ -90,7 +90,7 @@ inline constexpr std::size_t kReadAtOnce = 16u << 10;  // bytes; more is read of
 
 // Calls `then` with the body, or answers with what is wrong about it. An empty one is read as `empty`.
 template <typename T>
-void WithBody(Service& service, const http::ExchangePtr& exchange, std::function<void(const T&)> then,
+void WithBody(Core& core, const http::ExchangePtr& exchange, std::function<void(const T&)> then,
               std::string empty = {}) {
   const auto& body = exchange->request().body;
   const auto read = [exchange, empty = std::move(empty)]() -> base::Result<T> {
@@ -103,7 +103,8 @@ void WithBody(Service& service, const http::ExchangePtr& exchange, std::function
   };
   if (body.size() <= kReadAtOnce) return take(read());
   const auto value = std::make_shared<std::optional<base::Result<T>>>();  // the worker's, then the loop's
-  service.Aside(exchange->request().peer.uid, {[read, value] { *value = read(); }, [take, value] { take(**value); }});
+  core.Aside(exchange->request().peer.uid,
+             {[read, value] { *value = read(); }, [take, value] { take(**value); }});
 }
 
 }  // namespace gpuman::daemon

@@ -10,20 +10,20 @@ const base::Error kNoShim{base::ErrorCode::kNotSupported, "there is no shim: GPU
                           "gpumand looks for libgpuman.so beside itself; its log says what was wrong"};
 
 void ShowShare(Service& service, const http::ExchangePtr& exchange) {
-  if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+  if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
     return SendError(exchange, may.error());
   const ShareController* const share_controller = service.share_controller();
   if (!share_controller) return SendError(exchange, kNoShim);
   const auto tag_of = [&](base::JobId id) {
-    const auto* const job = service.jobs().Find(id);
+    const auto* const job = service.core().jobs().Find(id);
     return job ? job->tag : std::string();
   };
   SendJson(exchange, api::Encode(ShareViewOf(share_controller->View(), share_controller->settings(),
-                                             service.inventory(), tag_of)));
+                                             service.core().inventory(), tag_of)));
 }
 
 void Set(Service& service, const http::ExchangePtr& exchange) {
-  if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
+  if (auto may = service.core().Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const ShareController* const share_controller = service.share_controller();
   if (!share_controller) return SendError(exchange, kNoShim);
@@ -39,7 +39,7 @@ void Set(Service& service, const http::ExchangePtr& exchange) {
 
 void AddShareRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/v1/share", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    service.WhenReady([=, &service] { ShowShare(service, exchange); });
+    service.core().WhenReady([=, &service] { ShowShare(service, exchange); });
   });
   router.Add("PUT", "/v1/share", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
     Set(service, exchange);

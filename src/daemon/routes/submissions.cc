@@ -33,7 +33,7 @@ api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>
     const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
     api::SubmittedJob one;
     one.id = ids[heads[i]].value;
-    const auto* const job = service.jobs().Find(ids[heads[i]]);
+    const auto* const job = service.core().jobs().Find(ids[heads[i]]);
     if (job) {
       one.tag = job->tag;
       one.state = service.StateOf(*job);
@@ -41,7 +41,7 @@ api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>
       one.reason_detail = job->reason_detail;
     }
     if (job && heads.size() <= kFewJobs) {
-      const auto view = few ? service.ViewWithQueue(*job) : service.View(*job);
+      const auto view = few ? service.ViewWithQueue(*job) : service.core().View(*job);
       one.state = view.state;
       one.reason = view.reason;
       one.reason_detail = view.reason_detail;
@@ -84,9 +84,9 @@ void SendAnswer(Service& service, const ExchangePtr& exchange, api::SubmissionAn
   if (jobs <= kAtOnce) return SendJson(exchange, api::Encode(answer), status);
   const auto kept = std::make_shared<api::SubmissionAnswer>(std::move(answer));  // for the worker
   const auto text = std::make_shared<std::string>();
-  service.Aside(exchange->request().peer.uid,
-                {[kept, text] { *text = api::Encode(*kept); },
-                 [exchange, text, status] { SendJson(exchange, std::move(*text), status); }});
+  service.core().Aside(exchange->request().peer.uid,
+                       {[kept, text] { *text = api::Encode(*kept); },
+                        [exchange, text, status] { SendJson(exchange, std::move(*text), status); }});
 }
 
 void TryOut(Service& service, const ExchangePtr& exchange, Prepared prepared, Dispatcher::Claim claim) {
@@ -177,7 +177,7 @@ base::Result<bool> BindSome(Service& service, Incoming& incoming, const base::Tu
     if (turn && at % kPiece == 0 && turn->IsOver()) return false;
     if (incoming.head < heads.size() && heads[incoming.head] == at) {
       ++incoming.head;
-      if (incoming.new_tags) GPUMAN_TRY(service.jobs().TagIsFree(jobs[at].job.tag));
+      if (incoming.new_tags) GPUMAN_TRY(service.core().jobs().TagIsFree(jobs[at].job.tag));
       GPUMAN_TRY(CheckHead(service, jobs[at], incoming.notes));
     }
     GPUMAN_TRY(BindToMps(service, jobs[at], incoming.mps));
@@ -197,7 +197,7 @@ base::Result<bool> PrepareSome(Service& service, Incoming& incoming, const base:
     incoming.preparation.reset();
     // What it was made of is a lot to let go of.
     const auto left = std::make_shared<api::SubmitRequest>(std::move(*incoming.submitted));
-    service.Aside(incoming.caller.uid, {[left] { left->jobs.clear(); }});
+    service.core().Aside(incoming.caller.uid, {[left] { left->jobs.clear(); }});
   }
   return BindSome(service, incoming, &turn);
 }
@@ -209,12 +209,12 @@ void TakeInSlices(Service& service, const ExchangePtr& exchange, const IncomingP
     return SendError(exchange, {base::ErrorCode::kInvalidArgument,
                                 fmt::format("{} jobs are too many for one request: at most {}", count, kMax),
                                 "submit them in parts"});
-  incoming->first_id = service.jobs().Reserve(count);
+  incoming->first_id = service.core().jobs().Reserve(count);
   incoming->preparation.emplace(
       *incoming->submitted,
       SubmissionContext{incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
-                        incoming->first_id, service.Now(), incoming->lookup});
-  service.slices().Add(user, [&service, exchange, incoming](const base::Turn& turn) {
+                        incoming->first_id, service.core().clock().Wall(), incoming->lookup});
+  service.core().slices().Add(user, [&service, exchange, incoming](const base::Turn& turn) {
     const auto ready = PrepareSome(service, *incoming, turn);
     if (!ready) {
       SendError(exchange, ready.error());
@@ -233,7 +233,7 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
   incoming->dry_run = incoming->submitted->dry_run;
   incoming->new_tags = incoming->submitted->new_tags;
   incoming->caller = callers.Of(peer);
-  incoming->inventory = service.inventory();
+  incoming->inventory = service.core().inventory();
   auto limits = ResourceLimitsOf(peer, exchange->Process());
   if (!limits) return SendError(exchange, limits.error());
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
@@ -248,7 +248,7 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
   if (count > kAtOnce) return TakeInSlices(service, exchange, incoming, count);
   auto prepared = Prepare(*incoming->submitted,
                           {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
-                           service.jobs().NextId(), service.Now(), incoming->lookup});
+                           service.core().jobs().NextId(), service.core().clock().Wall(), incoming->lookup});
   if (!prepared) return SendError(exchange, prepared.error());
   incoming->prepared = std::move(*prepared);
   if (auto bound = BindSome(service, *incoming, nullptr); !bound) return SendError(exchange, bound.error());
@@ -257,13 +257,14 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
 
 void Submit(Service& service, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  if (auto may = service.core().Check(request.peer, Act::kSubmit); !may)
+    return SendError(exchange, may.error());
   const auto incoming = std::make_shared<Incoming>();
   const auto read = [exchange, incoming] {
     incoming->submitted = api::Decode<api::SubmitRequest>(exchange->request().body);
   };
   const auto take = [&service, exchange, callers, incoming] { Take(service, exchange, *callers, incoming); };
-  if (request.body.size() > kReadAtOnce) return service.Aside(request.peer.uid, {read, take});
+  if (request.body.size() > kReadAtOnce) return service.core().Aside(request.peer.uid, {read, take});
   read();
   take();
 }
@@ -277,20 +278,20 @@ base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::Exc
   GPUMAN_TRY(service.queue().IsOneJob(reference, peer.uid));
   std::set<uid_t> may;  // to ask for each of many jobs would be to look up groups as often
   for (const auto id : ids) {
-    const auto* const job = service.jobs().Find(id);
+    const auto* const job = service.core().jobs().Find(id);
     if (!job || may.contains(job->owner->uid)) continue;
-    GPUMAN_TRY(service.Check(peer, Act::kControl, job->owner->uid));
+    GPUMAN_TRY(service.core().Check(peer, Act::kControl, job->owner->uid));
     may.insert(job->owner->uid);
   }
   return ids;
 }
 
 void AddSubmissionRoutes(http::Router& router, Service& service) {
-  const auto callers = std::make_shared<RecentCallers>(service.clock());
-  router.Add("POST", "/v1/submissions",
-             [&service, callers](const ExchangePtr& exchange, const PathParameters&) {
-               service.WhenReady([&service, callers, exchange] { Submit(service, exchange, callers); });
-             });
+  const auto callers = std::make_shared<RecentCallers>(service.core().clock());
+  router.Add(
+      "POST", "/v1/submissions", [&service, callers](const ExchangePtr& exchange, const PathParameters&) {
+        service.core().WhenReady([&service, callers, exchange] { Submit(service, exchange, callers); });
+      });
 }
 
 }  // namespace gpuman::daemon

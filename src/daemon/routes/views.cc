@@ -14,8 +14,9 @@ constexpr std::size_t kWaitingShown = 1000;  // likewise; the queue has views of
 
 api::GpuList Gpus(Service& service) {
   api::GpuList list;
-  for (const auto& gpu : service.inventory().gpus) {
-    if (const auto* status = service.guard().Find(gpu.uuid)) list.gpus.push_back(service.View(*status));
+  for (const auto& gpu : service.core().inventory().gpus) {
+    if (const auto* status = service.core().guard().Find(gpu.uuid))
+      list.gpus.push_back(service.core().View(*status));
   }
   return list;
 }
@@ -59,7 +60,7 @@ std::int64_t LeftOut(std::size_t all, std::size_t shown) {
 ListAnswers::Source JobsSource(Service& service, const http::Request& request, const Page& page,
                                std::string head, std::string tail) {
   std::optional<std::vector<base::JobId>> usual;
-  if (!FlagParameter(request, "all")) usual = UsualJobs(service.jobs());
+  if (!FlagParameter(request, "all")) usual = UsualJobs(service.core().jobs());
   return [&service, usual = std::move(usual), at = page.after.value_or(base::JobId{}), left = page.limit,
           list = JsonList(std::move(head), std::move(tail))](std::string& text) mutable {
     const jobs::Job* job = nullptr;
@@ -68,9 +69,9 @@ ListAnswers::Source JobsSource(Service& service, const http::Request& request, c
       const auto next = std::upper_bound(usual->begin(), usual->end(), at);
       more = next != usual->end();
       if (more) at = *next;
-      if (more) job = service.jobs().Find(at);
+      if (more) job = service.core().jobs().Find(at);
     } else if (more) {
-      job = service.jobs().After(at);
+      job = service.core().jobs().After(at);
       more = job;
       if (job) at = job->id;
     }
@@ -79,7 +80,7 @@ ListAnswers::Source JobsSource(Service& service, const http::Request& request, c
       return false;
     }
     if (!job) return true;  // forgotten meanwhile
-    list.Add(text, api::Encode(service.View(*job)));
+    list.Add(text, api::Encode(service.core().View(*job)));
     --left;
     return true;
   };
@@ -88,38 +89,41 @@ ListAnswers::Source JobsSource(Service& service, const http::Request& request, c
 void ShowJobs(Service& service, const http::ExchangePtr& exchange) {
   const auto page = PageOf(exchange->request());
   if (!page) return SendError(exchange, page.error());
-  service.lists().Answer(exchange, "application/json", [&service, exchange, page = *page](const auto& then) {
-    then(JobsSource(service, exchange->request(), page, R"({"jobs":[)", "]}\n"));
-  });
+  service.core().lists().Answer(
+      exchange, "application/json", [&service, exchange, page = *page](const auto& then) {
+        then(JobsSource(service, exchange->request(), page, R"({"jobs":[)", "]}\n"));
+      });
 }
 
 void ShowStatus(Service& service, const http::ExchangePtr& exchange) {
   const auto page = PageOf(exchange->request());
   if (!page) return SendError(exchange, page.error());
-  service.lists().Answer(exchange, "application/json", [&service, exchange, page = *page](const auto& then) {
-    api::StatusView status;
-    status.gpus = Gpus(service).gpus;
-    if (!service.inventory().problem.empty()) status.driver_error = service.inventory().problem;
-    if (!FlagParameter(exchange->request(), "all")) {
-      const auto& counts = service.jobs();
-      status.waiting_left_out = LeftOut(counts.WaitingCount(), kWaitingShown);
-      status.ended_left_out = LeftOut(counts.Ended().size(), kEndedShown);
-    }
-    // The jobs' place is the one list of that name that is empty: no text has such quotes.
-    const std::string frame = api::Encode(status) + "\n";
-    const std::string empty = R"("jobs":[])";
-    const auto place = frame.find(empty) + empty.size() - 1;
-    then(JobsSource(service, exchange->request(), page, frame.substr(0, place), frame.substr(place)));
-  });
+  service.core().lists().Answer(
+      exchange, "application/json", [&service, exchange, page = *page](const auto& then) {
+        api::StatusView status;
+        status.gpus = Gpus(service).gpus;
+        if (!service.core().inventory().problem.empty())
+          status.driver_error = service.core().inventory().problem;
+        if (!FlagParameter(exchange->request(), "all")) {
+          const auto& counts = service.core().jobs();
+          status.waiting_left_out = LeftOut(counts.WaitingCount(), kWaitingShown);
+          status.ended_left_out = LeftOut(counts.Ended().size(), kEndedShown);
+        }
+        // The jobs' place is the one list of that name that is empty: no text has such quotes.
+        const std::string frame = api::Encode(status) + "\n";
+        const std::string empty = R"("jobs":[])";
+        const auto place = frame.find(empty) + empty.size() - 1;
+        then(JobsSource(service, exchange->request(), page, frame.substr(0, place), frame.substr(place)));
+      });
 }
 
 void ShowGpu(Service& service, const http::ExchangePtr& exchange, const std::string& reference) {
-  const auto gpu = gpu::Select(service.inventory().gpus, reference);
+  const auto gpu = gpu::Select(service.core().inventory().gpus, reference);
   if (!gpu) return SendError(exchange, gpu.error());
-  const auto* status = service.guard().Find(gpu->uuid);
+  const auto* status = service.core().guard().Find(gpu->uuid);
   if (!status)
     return SendError(exchange, {base::ErrorCode::kNotFound, "GPU " + reference + " has just gone", {}});
-  SendJson(exchange, api::Encode(service.View(*status)));
+  SendJson(exchange, api::Encode(service.core().View(*status)));
 }
 
 }  // namespace
@@ -156,7 +160,7 @@ void SendJob(Service& service, const http::ExchangePtr& exchange, const jobs::Jo
     return SendJson(exchange, api::Encode(service.ViewWithQueue(job)), status);
   service.queue().WithSnapshot([&service, exchange, id = job.id, status,
                                 in_full](const std::shared_ptr<const QueueSnapshot>& snapshot) {
-    const auto* const now = service.jobs().Find(id);
+    const auto* const now = service.core().jobs().Find(id);
     if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
     SendJson(exchange, api::Encode(service.ViewBy(*snapshot, *now, in_full)), status);
   });
@@ -183,18 +187,18 @@ void AddViewRoutes(http::Router& router, Service& service) {
   // Everybody may see, where the daemon serves everybody.
   const auto seen = [&service](auto show) {
     return [&service, show](const http::ExchangePtr& exchange, const http::PathParameters& parameters) {
-      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+      if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
         return SendError(exchange, may.error());
-      service.WhenReady([=] { show(exchange, parameters); });
+      service.core().WhenReady([=] { show(exchange, parameters); });
     };
   };
   AddLiveRoute(router);
   router.Add("GET", "/v1/version",
              [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
                api::VersionView version;
-               version.version = service.options().version;
+               version.version = service.core().options().version;
                version.pid = ::getpid();
-               version.user_mode = service.options().user_mode;
+               version.user_mode = service.core().options().user_mode;
                SendJson(exchange, api::Encode(version));
              });
   router.Add("GET", "/v1/status",

@@ -33,15 +33,16 @@ void Service::BeginContainers() {
     HoldContainer(container, given, pid);
   };
   callbacks.is_held = [this](const api::GivenContainer& given) {
-    const auto active = job_manager_->Active();
+    const auto active = core_.jobs().Active();
     return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
       return job->container && job->container->name_space == given.name_space &&
              job->container->pod == given.pod && job->container->name == given.container;
     });
   };
-  containers_ = std::make_unique<Containers>(config_.kubernetes.logs, std::move(callbacks));
-  if (!shims_ || !config_.shim.preload) return;
-  api::ContainerFiles files{options_.shim_library.string(), (config_.state_dir / "ld.so.preload").string(),
+  containers_ = std::make_unique<Containers>(core_.config().kubernetes.logs, std::move(callbacks));
+  if (!shims_ || !core_.config().shim.preload) return;
+  api::ContainerFiles files{core_.options().shim_library.string(),
+                            (core_.config().state_dir / "ld.so.preload").string(),
                             ShimSocket().string() + ".d"};
   auto ready = base::ReplaceFile(files.preload, files.shim_library + "\n", 0644);
   if (ready) ready = LinkSocket(ShimSocket(), files.socket_directory);
@@ -51,7 +52,7 @@ void Service::BeginContainers() {
 
 void Service::SetContainers(std::vector<api::GivenContainer> given) {
   containers_->SetTable(std::move(given));
-  for (const auto& [uuid, status] : guard_->Statuses()) LookForContainers(status);
+  for (const auto& [uuid, status] : core_.guard().Statuses()) LookForContainers(status);
   if (shims_) shims_->AskAgain();
 }
 
@@ -64,23 +65,23 @@ void Service::LookForContainers(const guard::GpuStatus& status) {
 }
 
 bool Service::ContainerIsComing(base::ProcessId process) const {
-  return containers_ && containers_->IsComing(process, clock_.Mono());
+  return containers_ && containers_->IsComing(process, core_.clock().Mono());
 }
 
 void Service::HoldContainer(const base::ProcessContainer& container, const api::GivenContainer& given,
                             pid_t pid) {
-  const auto named = job_manager_->Resolve(TagOfContainer(given, container.group.id, false));
-  const auto* const other = named ? job_manager_->Find(*named) : nullptr;
+  const auto named = core_.jobs().Resolve(TagOfContainer(given, container.group.id, false));
+  const auto* const other = named ? core_.jobs().Find(*named) : nullptr;
   const bool taken = other && !jobs::IsEnded(*other);
   auto job = JobOfContainer(given, container, TagOfContainer(given, container.group.id, taken),
-                            table_.CommandLine(pid), guard_->inventory());
+                            core_.processes().CommandLine(pid), core_.inventory());
   const auto fail = [this, given, id = container.group.id](const base::Error& error) {
     spdlog::error("container {} of pod {} in {} is not held: {}", given.container, given.pod,
                   given.name_space, error.message);
     containers_->Drop(id);
   };
   if (!job) return fail(job.error());
-  job_manager_->AttachContainer(std::move(*job), [fail](const base::Result<jobs::Job>& held) {
+  core_.jobs().AttachContainer(std::move(*job), [fail](const base::Result<jobs::Job>& held) {
     if (!held) fail(held.error());
   });
 }

@@ -20,19 +20,19 @@ DeviceSettings DeviceSettingsOf(const Config& config) {
 
 void Service::BeginDevices(const jobs::SettingRows& settings) {
   device_worker_ = std::make_unique<device::Worker>(
-      [this](std::function<void()> act) { boost::asio::post(loop_, std::move(act)); });
+      [this](std::function<void()> act) { boost::asio::post(core_.loop(), std::move(act)); });
   DeviceHost& host = *this;
-  devices_ = std::make_unique<Devices>(clock_, host);
+  devices_ = std::make_unique<Devices>(core_.clock(), host);
   SetUpDevices();
   devices_->Recall(settings);
 }
 
-void Service::SetUpDevices() { devices_->SetSettings(DeviceSettingsOf(config_)); }
+void Service::SetUpDevices() { devices_->SetSettings(DeviceSettingsOf(core_.config())); }
 
 void Service::KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
-  store_->Submit(std::move(batch), std::move(done));
+  core_.store().Submit(std::move(batch), std::move(done));
 }
 
 void Service::Drive(device::Worker::Work work, std::function<void()> then) {
@@ -42,11 +42,11 @@ void Service::Drive(device::Worker::Work work, std::function<void()> then) {
 void Service::TellDevice(const char* kind, const std::string& gpu, const std::string& message) {
   spdlog::info("{}: {}", kind, message);
   jobs::Event event;
-  event.at = clock_.Wall();
+  event.at = core_.clock().Wall();
   event.kind = kind;
   event.gpu = gpu;
   event.message = message;
-  events_->Add(std::move(event));
+  core_.events().Add(std::move(event));
 }
 
 void Service::TellDeviceChange(const DeviceReport& report, const std::string& by) {
@@ -68,10 +68,10 @@ void Service::TellDeviceChange(const DeviceReport& report, const std::string& by
 }
 
 std::string Service::UsersOf(const std::string& gpu) {
-  const auto* const status = guard_->Find(gpu);
+  const auto* const status = core_.guard().Find(gpu);
   if (!status) return {};
   std::vector<std::string> users;
-  for (const auto& [uuid, one] : guard_->Statuses()) {
+  for (const auto& [uuid, one] : core_.guard().Statuses()) {
     if (uuid != gpu && (!one.gpu.mig || one.gpu.mig->parent != gpu)) continue;
     for (const auto& process : one.processes)
       users.push_back(
@@ -85,7 +85,7 @@ std::string Service::UsersOf(const std::string& gpu) {
 void Service::FollowJobProfiles() {
   std::vector<ProfileAsker> running;
   bool asked = false;
-  for (const auto* job : job_manager_->Active()) {
+  for (const auto* job : core_.jobs().Active()) {
     if (jobs::IsWaiting(*job) || !job->keeper || StateOf(*job) == api::JobState::kSuspended) continue;
     // One of the queue without GPUs has none.
     const bool has_all = job->gpus.empty() && !job->queued;
@@ -94,23 +94,23 @@ void Service::FollowJobProfiles() {
   }
   if (!asked) running.clear();
   auto decision =
-      job_profiles_.Follow(running, inventory(), guard_->Statuses(),
+      job_profiles_.Follow(running, core_.inventory(), core_.guard().Statuses(),
                            [this](const std::string& uuid) { return devices_->ProfiledJob(uuid); });
   for (const auto& [id, why] : decision.news) TellProfileNotGiven(id, why);
   devices_->SetJobProfiles(std::move(decision.given));
 }
 
 void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {
-  const auto* const job = job_manager_->Find(id);
+  const auto* const job = core_.jobs().Find(id);
   if (!job) return;
   jobs::Event event;
-  event.at = clock_.Wall();
+  event.at = core_.clock().Wall();
   event.kind = "device_profile_not_given";
   event.job = id.value;
   event.tag = job->tag;
   event.message = fmt::format("job {} ({}): {}", id.value, job->tag, why);
-  events_->Add(std::move(event));
-  job_manager_->Note(id, why);
+  core_.events().Add(std::move(event));
+  core_.jobs().Note(id, why);
 }
 
 void Service::TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) {

@@ -40,35 +40,35 @@ std::string TextOf(const health::Notice& notice) {
 
 void Service::BeginHealth(const jobs::SettingRows& settings) {
   HealthHost& host = *this;
-  health_ = std::make_unique<HealthMonitors>(clock_, host, base::BootId());
-  health_->SetSettings(config_.health.monitor);
+  health_ = std::make_unique<HealthMonitors>(core_.clock(), host, base::BootId());
+  health_->SetSettings(core_.config().health.monitor);
   health_->Recall(settings);
 }
 
 void Service::ReadKernelLog() {
-  if (kernel_log_read_ || whole_gpus_.gpus.empty()) return;
+  if (kernel_log_read_ || core_.whole_gpus().gpus.empty()) return;
   kernel_log_read_ = true;
-  if (config_.health.kernel_log.empty()) return;
-  const auto xids = ReadKernelXids(config_.health.kernel_log);
+  if (core_.config().health.kernel_log.empty()) return;
+  const auto xids = ReadKernelXids(core_.config().health.kernel_log);
   if (!xids) return spdlog::info("errors of before this start are not known: {}", xids.error().message);
-  health_->OnKernelLog(*xids, whole_gpus_);
+  health_->OnKernelLog(*xids, core_.whole_gpus());
 }
 
 void Service::KeepHealth(jobs::SettingRows entries) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
-  store_->Submit(std::move(batch), [](base::Result<> written) {
+  core_.store().Submit(std::move(batch), [](base::Result<> written) {
     if (!written)
       spdlog::warn("what is known of a GPU's health could not be stored: {}", written.error().message);
   });
 }
 
 void Service::OnHealth(const std::string& uuid, const health::Notice& notice) {
-  const auto* const status = guard_->Find(uuid);
+  const auto* const status = core_.guard().Find(uuid);
   const auto gpu = status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + uuid;
   const auto text = fmt::format("{}: {}", gpu, TextOf(notice));
   jobs::Event event;
-  event.at = clock_.Wall();
+  event.at = core_.clock().Wall();
   event.kind = KindOf(notice.change);
   event.gpu = uuid;
   event.message = text;
@@ -77,18 +77,18 @@ void Service::OnHealth(const std::string& uuid, const health::Notice& notice) {
   // The guard tells of GPUs that cannot be talked to, and of their return.
   if (notice.fault.code != "lost" && notice.fault.code != "silent") {
     spdlog::warn("{}: {}", event.kind, text);
-    events_->Add(std::move(event));
+    core_.events().Add(std::move(event));
   }
   if (dispatcher_) dispatcher_->OnInventory();
   const bool is_news = notice.change == health::Change::kRaised || notice.change == health::Change::kTold;
-  if (!is_news || !job_manager_ || !status) return;
-  for (const auto job : JobsOn(*status)) job_manager_->Note(job, text);
+  if (!is_news || !status) return;
+  for (const auto job : JobsOn(*status)) core_.jobs().Note(job, text);
   if (notice.change == health::Change::kRaised && health_->IsUnhealthy(uuid)) LeaveUnhealthy(*status, text);
 }
 
 std::vector<base::JobId> Service::JobsOn(const guard::GpuStatus& status) const {
   std::set<base::JobId> jobs;
-  for (const auto& [uuid, one] : guard_->Statuses()) {
+  for (const auto& [uuid, one] : core_.guard().Statuses()) {
     if (&one != &status && (!one.gpu.mig || one.gpu.mig->parent != status.gpu.uuid)) continue;
     for (const auto& process : one.processes)
       if (process.job) jobs.insert(*process.job);
@@ -97,28 +97,28 @@ std::vector<base::JobId> Service::JobsOn(const guard::GpuStatus& status) const {
 }
 
 void Service::LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why) {
-  if (config_.health.on_unhealthy == OnUnhealthy::kTell) return;
+  if (core_.config().health.on_unhealthy == OnUnhealthy::kTell) return;
   for (const auto id : JobsOn(status)) {
-    const auto* const job = job_manager_->Find(id);
+    const auto* const job = core_.jobs().Find(id);
     if (!job || job->state != jobs::JobState::kRunning) continue;
-    if (config_.health.on_unhealthy == OnUnhealthy::kEnd) {
-      job_manager_->Announce(id, {"gpu_unhealthy", why});
-      (void)job_manager_->Signal(id, SIGKILL);
+    if (core_.config().health.on_unhealthy == OnUnhealthy::kEnd) {
+      core_.jobs().Announce(id, {"gpu_unhealthy", why});
+      (void)core_.jobs().Signal(id, SIGKILL);
       continue;
     }
     if (status.gpu.split) {
-      job_manager_->Note(id,
-                         "it stays on the unhealthy GPU: a job in an instance (MIG) cannot be moved, as the "
-                         "driver's checkpoint does not know instances");
+      core_.jobs().Note(id,
+                        "it stays on the unhealthy GPU: a job in an instance (MIG) cannot be moved, as the "
+                        "driver's checkpoint does not know instances");
       continue;
     }
     const auto other = HealthyBeside(status.gpu);
     if (!other) {
-      job_manager_->Note(id, "there is no other healthy GPU of its kind to go to");
+      core_.jobs().Note(id, "there is no other healthy GPU of its kind to go to");
       continue;
     }
     MoveTo(id, *other, [this, id](base::Result<> moved) {
-      if (!moved) job_manager_->Note(id, "it stays on the unhealthy GPU: " + moved.error().message);
+      if (!moved) core_.jobs().Note(id, "it stays on the unhealthy GPU: " + moved.error().message);
     });
   }
 }
@@ -127,7 +127,7 @@ void Service::LeaveUnhealthy(const guard::GpuStatus& status, const std::string& 
 std::optional<std::string> Service::HealthyBeside(const gpu::Gpu& gpu) const {
   std::optional<std::string> best;
   base::Bytes most{};
-  for (const auto& [uuid, status] : guard_->Statuses()) {
+  for (const auto& [uuid, status] : core_.guard().Statuses()) {
     if (uuid == gpu.uuid || status.gpu.name != gpu.name || status.sample.state != gpu::GpuState::kOk ||
         health_->IsUnhealthy(uuid) || status.gpu.split || !JobsOn(status).empty() ||
         books_.state.drained.contains(uuid))

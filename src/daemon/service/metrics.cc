@@ -8,8 +8,8 @@
 #include <chrono>
 
 #include "base/host_name.h"
+#include "daemon/core/listen.h"
 #include "daemon/health/views.h"
-#include "daemon/listen.h"
 #include "daemon/notify/notifications.h"
 #include "daemon/routes/routes.h"
 #include "daemon/service/service.h"
@@ -50,9 +50,9 @@ std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<s
 }  // namespace
 
 void Service::BeginMetrics() {
-  events_->Follow([this](const jobs::Event& event) {
+  core_.events().Follow([this](const jobs::Event& event) {
     metrics::Event counted{event.kind, {}, event.data, {}};
-    if (const auto* const job = event.job && job_manager_ ? job_manager_->Find({*event.job}) : nullptr) {
+    if (const auto* const job = event.job ? core_.jobs().Find({*event.job}) : nullptr) {
       counted.owner = metrics::Owner{job->owner->user, job->queue_spec->project};
       counted.waited_seconds = WaitOf(*job, event.kind);
     }
@@ -62,19 +62,19 @@ void Service::BeginMetrics() {
 
 // Metrics are not what a machine is kept from its guard for: where the address is taken, the rest is served.
 void Service::ServeMetrics() {
-  if (!config_.metrics.listen) return;
-  auto listener = Listen(*config_.metrics.listen);
+  if (!core_.config().metrics.listen) return;
+  auto listener = Listen(*core_.config().metrics.listen);
   if (!listener) return spdlog::error("metrics are not served over TCP: {}", listener.error().message);
   AddPublicRoutes(public_router_, *this);
   http::Limits limits;
   limits.body_bytes = kPublicBody;
   limits.connections = kPublicConnections;
-  limits.request = config_.http.request_timeout;
-  limits.idle = config_.http.idle_timeout;
+  limits.request = core_.config().http.request_timeout;
+  limits.idle = core_.config().http.idle_timeout;
   public_server_ = std::make_unique<http::Server>(
-      loop_, std::move(*listener), limits,
+      core_.loop(), std::move(*listener), limits,
       [this](const http::ExchangePtr& exchange) { public_router_.Route(exchange); });
-  spdlog::info("metrics are served on http://{}/metrics", config_.metrics.listen->text);
+  spdlog::info("metrics are served on http://{}/metrics", core_.config().metrics.listen->text);
 }
 
 metrics::Device Service::MetricsOf(const guard::GpuStatus& status) {
@@ -89,25 +89,25 @@ metrics::Device Service::MetricsOf(const guard::GpuStatus& status) {
       if (!fault.acknowledged) device.faults.push_back(fault.code);
   const auto& drained = books_.state.drained;
   device.drained = drained.contains(uuid) || (device.gpu.mig && drained.contains(device.gpu.mig->parent));
-  device.reserve = guard_->ReserveOf(uuid);
-  const auto now = clock_.Mono();
+  device.reserve = core_.guard().ReserveOf(uuid);
+  const auto now = core_.clock().Mono();
   for (const auto& process : status.processes) {
     if (process.job || !process.memory) continue;
     if (process.ours) {
       device.movers += *process.memory;
       continue;
     }
-    auto& use = device.unmanaged[process.uid ? names_.Of(*process.uid) : "unknown"];
+    auto& use = device.unmanaged[process.uid ? core_.NameOf(*process.uid) : "unknown"];
     use.memory += *process.memory;
-    if (IsHoarding(process, dispatcher_->idle().IdleOf(uuid, process.id, now), config_.queue.hoarder_idle,
-                   protected_names_))
+    if (IsHoarding(process, dispatcher_->idle().IdleOf(uuid, process.id, now),
+                   core_.config().queue.hoarder_idle, protected_names_))
       use.idle += *process.memory;
   }
   return device;
 }
 
 metrics::Job Service::MetricsOf(const jobs::Job& job) {
-  const auto usage = guard_->UsageOf(job.id);
+  const auto usage = core_.guard().UsageOf(job.id);
   metrics::Job shown;
   shown.id = job.id.value;
   shown.tag = job.tag;
@@ -122,8 +122,8 @@ metrics::Job Service::MetricsOf(const jobs::Job& job) {
   shown.peak = std::max(usage.peak, job.peak);
   shown.host = HostMemoryOf(job.id);
   shown.restarts = job.restarts;
-  const auto gpus = job.gpus.empty() && !job.queued ? AllGpus() : job.gpus;
-  for (const auto& gpu : inventory().gpus)
+  const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
+  for (const auto& gpu : core_.inventory().gpus)
     if (auto part = PartOf(job, gpus, gpu, usage)) shown.parts.push_back(std::move(*part));
   return shown;
 }
@@ -132,7 +132,7 @@ std::vector<metrics::Shared> Service::SharedMetrics() {
   std::vector<metrics::Shared> shared;
   if (!share_controller_) return shared;
   for (auto& status : share_controller_->View().gpus) {
-    const auto* const known = guard_->Find(status.gpu);
+    const auto* const known = core_.guard().Find(status.gpu);
     if (!known) continue;
     metrics::Shared one;
     one.gpu = known->gpu.index;
@@ -160,35 +160,37 @@ metrics::Queue Service::QueueMetrics() const {
     queue.waiting[word.empty() ? "starts" : std::string(word)] += count;
   }
   queue.paused = backlog.paused;
-  queue.oldest_seconds = backlog.oldest ? std::max(Seconds(clock_.Wall() - *backlog.oldest), 0.0) : 0.0;
+  queue.oldest_seconds =
+      backlog.oldest ? std::max(Seconds(core_.clock().Wall() - *backlog.oldest), 0.0) : 0.0;
   return queue;
 }
 
 std::string Service::MetricsText(bool with_dcgm) {
-  const auto began = clock_.Mono();
-  sampler_->WantDetails(began + kDetailsWanted);
+  const auto began = core_.clock().Mono();
+  core_.sampling().sampler().WantDetails(began + kDetailsWanted);
   ++scrapes_;
   if (const auto last = scraped_.find(with_dcgm); last != scraped_.end() && !scrape_budget_.Allows(began))
     return last->second;
   metrics::Snapshot snapshot;
   static const std::string host = base::HostName().value_or("unknown");
   snapshot.host = host;
-  snapshot.version = options_.version;
-  snapshot.driver_version = inventory().driver_version;
-  for (const auto& gpu : inventory().gpus)
-    if (const auto* const status = guard_->Find(gpu.uuid)) snapshot.devices.push_back(MetricsOf(*status));
-  for (const auto* const job : job_manager_->Active()) snapshot.jobs.push_back(MetricsOf(*job));
+  snapshot.version = core_.options().version;
+  snapshot.driver_version = core_.inventory().driver_version;
+  for (const auto& gpu : core_.inventory().gpus)
+    if (const auto* const status = core_.guard().Find(gpu.uuid))
+      snapshot.devices.push_back(MetricsOf(*status));
+  for (const auto* const job : core_.jobs().Active()) snapshot.jobs.push_back(MetricsOf(*job));
   snapshot.shared = SharedMetrics();
   snapshot.queue = QueueMetrics();
   snapshot.notifications_pending = notifications_->Pending();
   snapshot.notifications_failed = notifications_->Failed();
   snapshot.tally = tally_;
-  snapshot.rounds = sampler_->Rounds();
+  snapshot.rounds = core_.sampling().sampler().Rounds();
   snapshot.self = metrics::ReadSelfCost();
   snapshot.scrapes = scrapes_;
   snapshot.scrape_seconds = scrape_seconds_;
   auto text = metrics::Render(snapshot, with_dcgm);
-  const auto now = clock_.Mono();
+  const auto now = core_.clock().Mono();
   scrape_seconds_ += Seconds(now - began);
   scrape_budget_.Spend(now, now - began);
   return scraped_[with_dcgm] = std::move(text);

@@ -20,23 +20,23 @@ constexpr int kLooksForEnd = 100;
 
 void Service::BeginMig(const jobs::SettingRows& settings) {
   MigHost& host = *this;
-  mig_ = std::make_unique<MigManager>(loop_, host);
+  mig_ = std::make_unique<MigManager>(core_.loop(), host);
   mig_->Recall(settings);
-  mig_->SetPeriod(config_.mig.check);
+  mig_->SetPeriod(core_.config().mig.check);
 }
 
 void Service::KeepMig(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
-  store_->Submit(std::move(batch), std::move(done));
+  core_.store().Submit(std::move(batch), std::move(done));
 }
 
 MigHolders Service::MigHoldersNow() const {
   MigHolders holders;
-  for (const auto* const job : job_manager_->Active()) {
+  for (const auto* const job : core_.jobs().Active()) {
     if (jobs::IsWaiting(*job) || jobs::IsEnded(*job)) continue;
     for (const auto& uuid : job->gpus) {
-      const auto* const status = guard_->Find(uuid);
+      const auto* const status = core_.guard().Find(uuid);
       auto& who = holders[uuid];
       who += fmt::format("{}job {} '{}' has GPU {}", who.empty() ? "" : ", ", job->id.value, job->tag,
                          status ? gpu::NumberOf(status->gpu) : uuid);
@@ -44,7 +44,7 @@ MigHolders Service::MigHoldersNow() const {
   }
   // Its daemon serves a whole GPU, and has nothing there before the first client comes.
   for (const auto& [uuid, unit] : mps_->units()) {
-    const auto* const status = guard_->Find(uuid);
+    const auto* const status = core_.guard().Find(uuid);
     if (!status) continue;
     auto& who = holders[uuid];
     who += fmt::format("{}MPS is on (gpuman mps stop --gpu {})", who.empty() ? "" : ", ", status->gpu.index);
@@ -57,7 +57,7 @@ std::set<pid_t> Service::OwnPids() {
   auto now = suspend_controller_->movers().MoverPids();
   for (const auto pid : std::exchange(own_pids_, {})) {
     if (now.contains(pid)) continue;
-    const auto process = table_.Find(pid);
+    const auto process = core_.processes().Find(pid);
     if (process && process->parent == ::getpid()) own_pids_.insert(pid);
   }
   own_pids_.merge(now);
@@ -66,8 +66,8 @@ std::set<pid_t> Service::OwnPids() {
 
 OwnProcesses Service::OwnProcessesNow() {
   const auto job_of = [this](pid_t pid) {
-    const auto job = guard_->JobOf(pid).job;
-    return job ? job_manager_->Find(*job) : nullptr;
+    const auto job = core_.guard().JobOf(pid).job;
+    return job ? core_.jobs().Find(*job) : nullptr;
   };
   OwnProcesses own{OwnPids(), suspend_controller_->movers().IdleMoverPids(), job_of};
   const auto staying = suspend_controller_->movers().MoverPids();
@@ -82,11 +82,12 @@ void Service::WhenIdleMoversLeft(std::function<void()> then) {
 
 void Service::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks) {
   std::erase_if(processes, [this](pid_t pid) {
-    const auto process = table_.Find(pid);
+    const auto process = core_.processes().Find(pid);
     return !process || process->state == 'Z';
   });
   if (looks == 0 || processes.empty()) return then();
-  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kBetweenLooks);  // kept by its wait
+  const auto timer =
+      std::make_shared<boost::asio::steady_timer>(core_.loop(), kBetweenLooks);  // kept by its wait
   timer->async_wait([this, timer, processes = std::move(processes), then = std::move(then),
                      looks](boost::system::error_code error) mutable {
     if (!error) WhenEnded(std::move(processes), std::move(then), looks - 1);
@@ -95,9 +96,10 @@ void Service::WhenEnded(std::set<pid_t> processes, std::function<void()> then, i
 
 // The sampler looks at once; what it does not see in some seconds it will see later.
 void Service::WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks) {
-  if (looks == 0 || IsDivided(divisions, inventory())) return then();
-  if (looks % kLooksPerPoke == 0) LookNow();
-  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kBetweenLooks);  // kept by its wait
+  if (looks == 0 || IsDivided(divisions, core_.inventory())) return then();
+  if (looks % kLooksPerPoke == 0) core_.LookNow();
+  const auto timer =
+      std::make_shared<boost::asio::steady_timer>(core_.loop(), kBetweenLooks);  // kept by its wait
   timer->async_wait([this, timer, divisions = std::move(divisions), then = std::move(then),
                      looks](boost::system::error_code error) mutable {
     if (!error) WhenDivided(std::move(divisions), std::move(then), looks - 1);
@@ -105,19 +107,19 @@ void Service::WhenDivided(std::vector<MigDivision> divisions, std::function<void
 }
 
 void Service::OnSplit() {
-  LookNow();
+  core_.LookNow();
   if (dispatcher_) dispatcher_->OnInventory();
-  if (!ready_ && AllSampled()) BecomeReady();
+  core_.sampling().BecomeReadyIfKnown();
 }
 
 void Service::TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) {
   jobs::Event event;
-  event.at = clock_.Wall();
+  event.at = core_.clock().Wall();
   event.kind = kind;
   event.gpu = gpu.uuid;
   event.message = fmt::format("GPU {}: {}", gpu.index, text);
   spdlog::info("{}: {}", kind, event.message);
-  events_->Add(std::move(event));
+  core_.events().Add(std::move(event));
 }
 
 }  // namespace gpuman::daemon

@@ -15,40 +15,40 @@ using base::Fail;
 
 void Service::BeginMps(const jobs::SettingRows& settings) {
   MpsHost& host = *this;
-  mps_ = std::make_unique<MpsManager>(loop_, clock_, table_of_threads_, host,
-                                      config_.socket.parent_path() / "mps", base::BootId());
-  mps_->SetSettings(config_.mps);
+  mps_ = std::make_unique<MpsManager>(core_.loop(), core_.clock(), core_.processes_of_threads(), host,
+                                      core_.config().socket.parent_path() / "mps", base::BootId());
+  mps_->SetSettings(core_.config().mps);
   mps_->Recall(settings);
 }
 
 void Service::KeepMps(jobs::SettingRows entries) {
   jobs::Batch batch;
   batch.settings = std::move(entries);
-  store_->Submit(std::move(batch), [](base::Result<> written) {
+  core_.store().Submit(std::move(batch), [](base::Result<> written) {
     if (!written) spdlog::warn("the state of a GPU's MPS could not be stored: {}", written.error().message);
   });
 }
 
 void Service::TellMps(const std::string& kind, const std::string& gpu, const std::string& message,
                       std::map<std::string, std::int64_t> data) {
-  const auto* const status = guard_->Find(gpu);
+  const auto* const status = core_.guard().Find(gpu);
   jobs::Event event;
-  event.at = clock_.Wall();
+  event.at = core_.clock().Wall();
   event.kind = kind;
   event.gpu = gpu;
   event.message =
       fmt::format("{}: {}", status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + gpu, message);
   event.data = std::move(data);
   spdlog::info("{}: {}", kind, event.message);
-  if ((kind == "mps_died" || kind == "mps_server_died") && job_manager_)
-    for (const auto* const job : job_manager_->Active())
-      if (job->mps && job->gpus == std::vector{gpu}) job_manager_->Note(job->id, event.message);
-  events_->Add(std::move(event));
+  if ((kind == "mps_died" || kind == "mps_server_died"))
+    for (const auto* const job : core_.jobs().Active())
+      if (job->mps && job->gpus == std::vector{gpu}) core_.jobs().Note(job->id, event.message);
+  core_.events().Add(std::move(event));
 }
 
 std::vector<pid_t> Service::MpsProcessesOn(const std::string& gpu) {
   std::vector<pid_t> pids;
-  const auto* const status = guard_->Find(gpu);
+  const auto* const status = core_.guard().Find(gpu);
   if (!status) return pids;
   for (const auto& process : status->processes)
     if (!process.ours && process.kind != gpu::ProcessKind::kGraphics) pids.push_back(process.id.pid);
@@ -57,11 +57,11 @@ std::vector<pid_t> Service::MpsProcessesOn(const std::string& gpu) {
 
 std::string Service::DescribeMpsClient(pid_t pid) {
   std::string text = fmt::format("pid {}", pid);
-  const auto process = table_.Find(pid);
+  const auto process = core_.processes().Find(pid);
   if (!process) return text;
-  const auto owner = table_.Owner(pid);
-  const auto job = guard_->JobOf(pid).job;
-  return fmt::format("{} ({}, user {}{})", text, process->name, owner ? names_.Of(*owner) : "unknown",
+  const auto owner = core_.processes().Owner(pid);
+  const auto job = core_.guard().JobOf(pid).job;
+  return fmt::format("{} ({}, user {}{})", text, process->name, owner ? core_.NameOf(*owner) : "unknown",
                      job ? fmt::format(", job {}", job->value) : "");
 }
 
@@ -71,7 +71,7 @@ std::vector<std::string> Service::MpsVariablesOf(const jobs::Job& job) {
   if (!mps_->IsRunning(job.gpus.front())) {
     const std::string what =
         "MPS does not run on its GPU: without a server it runs beside the others there, unlimited";
-    OnNotice(job, {"mps_missing", fmt::format("job {} '{}': {}", job.id.value, job.tag, what), {}});
+    core_.Tell(job, {"mps_missing", fmt::format("job {} '{}': {}", job.id.value, job.tag, what), {}});
   }
   std::vector<std::string> variables;
   for (const auto& [name, value] : mps::ClientVariables(mps_->PlacesFor(job.gpus.front()), threads))
@@ -80,12 +80,12 @@ std::vector<std::string> Service::MpsVariablesOf(const jobs::Job& job) {
 }
 
 MpsContext Service::MpsView() {
-  return {guard_->Statuses(),
-          table_,
-          [this](uid_t uid) { return names_.Of(uid); },
-          [this](pid_t pid) { return guard_->JobOf(pid).job; },
-          [this](base::JobId id) { return TagOf(id); },
-          job_manager_->Active()};
+  return {core_.guard().Statuses(),
+          core_.processes(),
+          [this](uid_t uid) { return core_.NameOf(uid); },
+          [this](pid_t pid) { return core_.guard().JobOf(pid).job; },
+          [this](base::JobId id) { return core_.TagOf(id); },
+          core_.jobs().Active()};
 }
 
 base::Result<std::string> Service::ChooseMps(const std::vector<std::string>& named) {
@@ -99,9 +99,9 @@ base::Result<std::string> Service::ChooseMps(const std::vector<std::string>& nam
   if (!named.empty()) return named.front();
   std::optional<std::string> best;
   std::size_t fewest = 0;
-  for (const auto& gpu : whole_gpus().gpus) {
+  for (const auto& gpu : core_.whole_gpus().gpus) {
     if (!mps_->IsRunning(gpu.uuid)) continue;
-    const auto& active = job_manager_->Active();
+    const auto& active = core_.jobs().Active();
     const auto clients =
         static_cast<std::size_t>(std::count_if(active.begin(), active.end(), [&](const auto* job) {
           return job->mps && job->gpus == std::vector{gpu.uuid};
@@ -111,7 +111,7 @@ base::Result<std::string> Service::ChooseMps(const std::vector<std::string>& nam
     fewest = clients;
   }
   if (best) return *best;
-  if (whole_gpus().gpus.size() == 1) return whole_gpus().gpus.front().uuid;
+  if (core_.whole_gpus().gpus.size() == 1) return core_.whole_gpus().gpus.front().uuid;
   return Fail(ErrorCode::kConflict, "mps: it runs on no GPU",
               "gpuman mps start --gpu 0, or name a GPU with --gpu");
 }
@@ -119,7 +119,7 @@ base::Result<std::string> Service::ChooseMps(const std::vector<std::string>& nam
 void Service::ReadyMps(std::vector<std::string> gpus, std::function<void(base::Result<>)> then) {
   while (!gpus.empty() && mps_->IsRunning(gpus.back())) gpus.pop_back();
   if (gpus.empty()) return then({});
-  const auto* const status = guard_->Find(gpus.back());
+  const auto* const status = core_.guard().Find(gpus.back());
   if (!status) return then(Fail(ErrorCode::kNotFound, "mps: there is no GPU " + gpus.back()));
   const gpu::Gpu gpu = status->gpu;
   if (!mps_->auto_start())

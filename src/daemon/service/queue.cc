@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "daemon/notify/notifications.h"
-#include "daemon/queue/energy.h"
 #include "daemon/queue/views.h"
 #include "daemon/service/service.h"
 #include "guard/policy.h"
@@ -18,14 +17,13 @@ using base::Fail;
 
 namespace {
 constexpr const char* kPreempted = "preempted";
-constexpr base::Millis kFresh{5'000};
 constexpr std::chrono::hours kForgetEvery{1};
 constexpr std::size_t kRunsAtOnce = 1000;  // read from the store, some milliseconds
 }  // namespace
 
 void Service::BeginQueue(const jobs::SettingRows& settings) {
   DispatcherHost& host = *this;
-  dispatcher_ = std::make_unique<Dispatcher>(loop_, clock_, *job_manager_, host);
+  dispatcher_ = std::make_unique<Dispatcher>(core_.loop(), core_.clock(), core_.jobs(), host);
   books_ = ReadBooks(settings);
   TellQueueBooks();
 }
@@ -60,38 +58,40 @@ void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config,
 
 void Service::TellQueueBooks() {
   protected_names_ = guard::DefaultProtectedNames();
-  protected_names_.insert(config_.guard.protected_names.begin(), config_.guard.protected_names.end());
+  protected_names_.insert(core_.config().guard.protected_names.begin(),
+                          core_.config().guard.protected_names.end());
   auto& book = dispatcher_->book();
   for (const auto kind : {queue::AccountKind::kUser, queue::AccountKind::kProject})
-    SetLimits(book, books_, config_, kind);
+    SetLimits(book, books_, core_.config(), kind);
   std::vector<queue::ReservationOf> reservations;
   for (const auto& [id, kept] : books_.reservations)
     reservations.push_back(
         {id, fmt::format("reservation {}", id), kept.devices, kept.start, kept.end, {kept.user}});
   book.SetReservations(reservations);
-  dispatcher_->SetSettings(config_.queue.pass, config_.queue.quota_window);
+  dispatcher_->SetSettings(core_.config().queue.pass, core_.config().queue.quota_window);
   dispatcher_->SetState(books_.state);
   dispatcher_->Wake();
 }
 
 // A project for each run is a row for each, in the book and on the disk.
 void Service::ForgetOldAccounts() {
-  if (!ready_ || clock_.Mono() < forget_at_) return;
-  forget_at_ = clock_.Mono() + kForgetEvery;
+  if (!core_.is_ready() || core_.clock().Mono() < forget_at_) return;
+  forget_at_ = core_.clock().Mono() + kForgetEvery;
   jobs::Batch batch;
-  batch.first_run_kept = clock_.Wall() - config_.queue.keep_accounts;
-  store_->Submit(std::move(batch), [](const base::Result<>&) {});
+  batch.first_run_kept = core_.clock().Wall() - core_.config().queue.keep_accounts;
+  core_.store().Submit(std::move(batch), [](const base::Result<>&) {});
   dispatcher_->ForgetOldAccounts();
 }
 
 // What ended before this daemon began counts for fair share and quotas as well.
 void Service::ChargePast() {
-  const auto since = clock_.Wall() - std::max(queue::kHalfLivesKept * config_.queue.pass.half_life,
-                                              config_.queue.quota_window);
-  store_->Read([this, since, until = began_](jobs::Store& store) {
+  const auto since =
+      core_.clock().Wall() - std::max(queue::kHalfLivesKept * core_.config().queue.pass.half_life,
+                                      core_.config().queue.quota_window);
+  core_.store().Read([this, since, until = began_](jobs::Store& store) {
     auto runs = std::make_shared<std::vector<jobs::RunAccount>>();
     (void)store.EachRun(since, until, [&](const jobs::RunAccount& run) { runs->push_back(run); }).has_value();
-    boost::asio::post(loop_, [this, runs] {
+    boost::asio::post(core_.loop(), [this, runs] {
       for (const auto& run : *runs) dispatcher_->Charge(run);
       dispatcher_->Wake();
     });
@@ -103,12 +103,6 @@ api::JobState Service::StateOf(const jobs::Job& job) const {
       job.state == jobs::JobState::kRunning ? suspend_controller_->RecordOf(job.id) : nullptr;
   if (record && suspend::JobStateOf(record->phase) == "suspended") return api::JobState::kSuspended;
   return api::JobStateFromString(jobs::ToString(job.state)).value_or(api::JobState::kFailed);
-}
-
-void Service::WriteBooks(jobs::SettingRows entries, BookWriter::Done done) {
-  jobs::Batch batch;
-  batch.settings = std::move(entries);
-  store_->Submit(std::move(batch), std::move(done));
 }
 
 namespace {
@@ -132,23 +126,23 @@ void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_
   // What a client that has gone asked for goes no further: it is let go of on the loop.
   const auto read_runs = std::make_shared<std::function<void()>>();
   *read_runs = [this, adding, weak = std::weak_ptr(read_runs)] {
-    store_->Read([this, adding, again = weak.lock()](jobs::Store& store) mutable {
+    core_.store().Read([this, adding, again = weak.lock()](jobs::Store& store) mutable {
       auto read = store.SomeRuns(adding->runs_from, adding->until, kRunsAtOnce,
                                  [&](const jobs::RunAccount& run) { adding->stats.Add(run); });
-      boost::asio::post(loop_,
-                        [this, adding = std::move(adding), again = std::move(again), read = std::move(read)] {
-                          if (*adding->gone) return;
-                          if (!read) return adding->done(Fail(read.error()));
-                          if (!adding->runs_from.done) return (*again)();
-                          auto view = adding->stats.View();
-                          ShowFairShares(dispatcher_->book().View(clock_.Mono()), clock_.Wall(), view);
-                          adding->done(std::move(view));
-                        });
+      boost::asio::post(
+          core_.loop(), [this, adding = std::move(adding), again = std::move(again), read = std::move(read)] {
+            if (*adding->gone) return;
+            if (!read) return adding->done(Fail(read.error()));
+            if (!adding->runs_from.done) return (*again)();
+            auto view = adding->stats.View();
+            ShowFairShares(dispatcher_->book().View(core_.clock().Mono()), core_.clock().Wall(), view);
+            adding->done(std::move(view));
+          });
     });
   };
-  slices_.Add(user, [this, adding, read_runs](const base::Turn& turn) {
+  core_.slices().Add(user, [this, adding, read_runs](const base::Turn& turn) {
     while (!turn.IsOver() && !*adding->gone) {
-      const auto* const job = job_manager_->After(adding->at);
+      const auto* const job = core_.jobs().After(adding->at);
       if (!job) {
         (*read_runs)();
         return false;
@@ -161,13 +155,13 @@ void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_
 }
 
 api::QueueInfo Service::QueueInfo() {
-  return InfoOf(*dispatcher_, guard_->Statuses(), *job_manager_,
-                {[this](uid_t uid) { return names_.Of(uid); }, protected_names_, config_.queue.hoarder_idle,
-                 clock_.Mono(), guard_->inventory().links});
+  return InfoOf(*dispatcher_, core_.guard().Statuses(), core_.jobs(),
+                {[this](uid_t uid) { return core_.NameOf(uid); }, protected_names_,
+                 core_.config().queue.hoarder_idle, core_.clock().Mono(), core_.inventory().links});
 }
 
 api::JobView Service::ViewWithQueue(const jobs::Job& job) {
-  auto view = View(job);
+  auto view = core_.View(job);
   if (!job.queued) return view;
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
   view.queue->notifications = notifications_->Of(job.id);
@@ -178,19 +172,8 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   return view;
 }
 
-// What was written while no daemon looked is of a time whose readings nobody has.
-void Service::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
-  const bool fresh = std::chrono::abs(clock_.Wall() - record.wall) < kFresh;
-  const auto readings = fresh ? EnergyAt(guard_->Statuses(), clock_.Mono()) : EnergyReadings{};
-  if (std::holds_alternative<keeper::RunStarted>(record.body)) BeginEnergy(job, readings);
-  const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
-  if (clock && clock->paused) SettleEnergy(job, readings);
-  if (clock && !clock->paused) ContinueEnergy(job, readings);
-  KeepRefusal(job, record);
-}
-
 api::JobView Service::ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full) {
-  auto view = View(job);
+  auto view = core_.View(job);
   if (!job.queued) return view;
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
   view.queue->notifications = notifications_->Of(job.id);
@@ -201,30 +184,9 @@ api::JobView Service::ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job
   return view;
 }
 
-void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
-  if (run.gpus.empty() && !job.queued) return;
-  if (std::chrono::abs(clock_.Wall() - run.ended) < kFresh)
-    run.energy = EnergyOf(job, EnergyAt(guard_->Statuses(), clock_.Mono()));
-  // A job without a limit, or alone on its GPUs, had all of their memory.
-  base::Bytes least{UINT64_MAX};
-  for (const auto& gpu : guard_->inventory().gpus)
-    if (std::find(run.gpus.begin(), run.gpus.end(), gpu.uuid) != run.gpus.end())
-      least = std::min(least, job.memory && job.share ? job.memory->Of(gpu.memory) : gpu.memory);
-  if (!run.gpus.empty() && least.count != UINT64_MAX) run.memory = least;
+void Service::OnRunEnded(const jobs::Job& /*job*/, const jobs::RunAccount& run) {
   // One that ended while there was no daemon is among what ChargePast reads.
-  if (ready_ || run.ended >= began_) dispatcher_->Charge(run);
-}
-
-void Service::ChangeGpu(base::JobId id, const std::string& gpu, const Done& done) {
-  const auto* const job = job_manager_->Find(id);
-  if (job && job->gpus == std::vector{gpu}) return done({});
-  const auto readings = EnergyAt(guard_->Statuses(), clock_.Mono());
-  const auto change = [&](jobs::Job& stored) {
-    SettleEnergy(stored, readings);
-    stored.gpus = {gpu};
-    ContinueEnergy(stored, readings);
-  };
-  job_manager_->Update(id, change, [done](const base::Result<jobs::Job>&) { done({}); });
+  if (core_.is_ready() || run.ended >= began_) dispatcher_->Charge(run);
 }
 
 bool Service::IsPreempted(base::JobId id) {
@@ -233,7 +195,7 @@ bool Service::IsPreempted(base::JobId id) {
 }
 
 base::Result<SuspendController*> Service::SuspendControllerOf(base::JobId id) {
-  const auto* const job = job_manager_->Find(id);
+  const auto* const job = core_.jobs().Find(id);
   if (!job) return Fail(ErrorCode::kConflict, "it does not run");
   return SuspendControllerFor(*job);
 }
@@ -253,7 +215,7 @@ void Service::ResumeJob(base::JobId id, std::optional<std::string> gpu, Done don
   if (!suspend_controller) return done(Fail(suspend_controller.error()));
   (*suspend_controller)->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there || !gpu) return done(std::move(there));
-    ChangeGpu(id, *gpu, done);
+    core_.ChangeGpu(id, *gpu, done);
   });
 }
 
@@ -262,7 +224,7 @@ void Service::MoveTo(base::JobId id, const std::string& gpu, Done done) {
   if (!suspend_controller) return done(Fail(suspend_controller.error()));
   (*suspend_controller)->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there) return done(std::move(there));
-    ChangeGpu(id, gpu, done);
+    core_.ChangeGpu(id, gpu, done);
   });
 }
 

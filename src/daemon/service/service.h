@@ -1,10 +1,4 @@
-// The daemon: puts sampler, guard, jobs, events and the HTTP service together on one event loop.
-//
-//   sampler threads --Sample--> loop: guard decides and acts --Event--> event log --> store, followers
-//   shims --who am I?--> shim channel --their count--> guard
-//   socket --request--> routes --> job manager --> store, keepers --Record--> job manager --> guard
-//
-// Decisions are made in the parts; this class only carries from one to the next. Not thread-safe.
+// What the daemon does beside its core: a module for all capabilities that have none of their own yet.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -27,15 +21,17 @@
 #include "base/sliced_work.h"
 #include "base/time_budget.h"
 #include "base/timed_process_table.h"
-#include "daemon/authorization.h"
 #include "daemon/config/config.h"
+#include "daemon/core/core.h"
+#include "daemon/core/event_log.h"
+#include "daemon/core/list_answers.h"
+#include "daemon/core/module.h"
+#include "daemon/core/user_names.h"
 #include "daemon/device/devices.h"
 #include "daemon/device/job_profiles.h"
-#include "daemon/event_log.h"
 #include "daemon/health/monitors.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
-#include "daemon/list_answers.h"
 #include "daemon/log_readers.h"
 #include "daemon/mig/manager.h"
 #include "daemon/mps/manager.h"
@@ -49,7 +45,6 @@
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/memory_limits.h"
 #include "daemon/suspension/suspend_controller.h"
-#include "daemon/user_names.h"
 #include "gpu/sampler.h"
 #include "guard/guard.h"
 #include "jobs/job_manager.h"
@@ -61,15 +56,6 @@ namespace gpuman::daemon {
 // The reason of a job that was suspended because its processes were stopped: it comes back when they go on.
 inline constexpr const char* kProcessStopped = "process_stopped";
 
-struct ServiceOptions {
-  bool user_mode = false;
-  std::filesystem::path keeper_program;
-  std::filesystem::path shim_library;  // empty: there is none
-  std::filesystem::path mover_program;
-  std::filesystem::path notifier_program;
-  std::string version;
-};
-
 class Containers;
 class Notifications;
 struct MigDivision;
@@ -77,8 +63,7 @@ struct OwnProcesses;
 struct MpsContext;
 class ShareController;
 
-class Service final : private jobs::JobManagerHost,
-                      private guard::Actuator,
+class Service final : public Module,
                       private SuspendControllerHost,
                       private DispatcherHost,
                       private ShareControllerHost,
@@ -87,40 +72,37 @@ class Service final : private jobs::JobManagerHost,
                       private MigHost,
                       private MpsHost {
  public:
-  // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
-  static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
-                                                      ServiceOptions options);
+  explicit Service(Core& core);
   ~Service() override;
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Takes what can change without a restart: everything but paths and HTTP limits.
-  void Reconfigure(const Config& config);
-  // Ends everything, and writes what is still to be written; the destructor does it too.
-  void Stop();
-  // After Stop: a driver call has not come back and its thread cannot be joined: the process must end by
-  // _exit.
-  bool left_a_thread() const {
-    return left_a_thread_ || sampler_->left_a_thread() || (mig_ && mig_->left_a_thread());
-  }
+  void Restore(jobs::StoreContents& contents) override;
+  void AddRoutes(http::Router& router) override;
+  void Reconfigure() override;
+  bool IsReady() const override;
+  void OnReady() override;
+  void OnTick() override;
+  bool Stop() override;
+  void OnInventory() override;
+  void BeforeSample(const gpu::Sample& sample) override;
+  void OnSample(const gpu::Sample& sample) override;
+  void AfterSamples(const std::set<std::string>& gpus) override;
+  void OnJobChanged(const jobs::Job& job) override;
+  void OnJobRuns(const jobs::Job& job) override;
+  void OnJobLeft(base::JobId job, Left why) override;
+  void OnJobForgotten(base::JobId job) override;
+  void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
+  void OnRunEnded(const jobs::Job& job, const jobs::RunAccount& run) override;
+  void SetUpLaunch(jobs::LaunchSettings& settings) const override;
+  void Show(const jobs::Job& job, api::JobView& view) const override;
+  void Show(const guard::GpuStatus& status, api::GpuView& view) const override;
 
   // --- For the routes ---
-  boost::asio::io_context& loop() { return loop_; }
+  Core& core() { return core_; }
   LogReaders& log_readers() { return log_readers_; }
-  const ServiceOptions& options() const { return options_; }
-  jobs::JobManager& jobs() { return *job_manager_; }
-  const guard::Guard& guard() const { return *guard_; }
-  const base::ProcessTable& processes() const { return table_; }
-  const gpu::Inventory& inventory() const { return guard_->inventory(); }
-  // Without instances: what has settings, health and hardware of its own.
-  const gpu::Inventory& whole_gpus() const { return whole_gpus_; }
-  EventLog& events() { return *events_; }
-  // May this peer? The caller's groups are looked up only when they matter.
-  base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
-  api::JobView View(const jobs::Job& job) const;
   // That no program that uses CUDA can live with the job's limit; nullopt: it can, as far as is known.
   std::optional<std::string> TightLimitOf(const jobs::Job& job) const;
-  api::GpuView View(const guard::GpuStatus& status);
   // For a job that runs or is suspended. kConflict: it does neither; kNotSupported: it is in an instance
   // (MIG).
   base::Result<SuspendController*> SuspendControllerFor(const jobs::Job& job);
@@ -153,9 +135,6 @@ class Service final : private jobs::JobManagerHost,
   ShareController* share_controller() { return share_controller_.get(); }  // null: there is no shim
   // Only where there is a share controller. Until the next start, or reload.
   void SetShare(share::SchedulerSettings settings);
-  // Calls `then` once the GPUs are known and each was looked at, or after some seconds without: a daemon that
-  // was started a moment ago does not deny that there are GPUs.
-  void WhenReady(std::function<void()> then);
   // --- The queue ---
   Dispatcher& queue() { return *dispatcher_; }
   const QueueBooks& queue_books() const { return books_; }
@@ -175,37 +154,10 @@ class Service final : private jobs::JobManagerHost,
   // kInvalidArgument: nothing is sent there. What the asker should know, else: empty, nothing.
   base::Result<> CheckNotify(const queue::Notify& asked) const;
   std::string NoteOnNotify(const queue::Notify& asked) const;
-  std::string NameOf(uid_t uid) { return names_.Of(uid); }
-  jobs::StoreWorker& store() { return *store_; }
-  base::WallTime Now() const { return clock_.Wall(); }
-  const base::Clock& clock() const { return clock_; }
-  // For what would hold everything else up: off the loop when it is the user's turn, of each user one at a
-  // time. As in base/fair_queue.h.
-  void Aside(uid_t user, base::FairQueue::Task task) override;
-  // On the loop, in turns between users.
-  base::SlicedWork& slices() { return slices_; }
-  ListAnswers& lists() { return lists_; }
-
-  // Limits have changed: look now instead of at the next round.
-  void LookNow() { sampler_->PokeAll(); }
 
  private:
-  // Threads beside the loop: one user's long work leaves one for the others.
-  static constexpr std::size_t kAside = 2;
-
-  Service(boost::asio::io_context& loop, const Config& config, ServiceOptions options);
-  base::Result<> Begin();
-  void BeginSampling();
+  void OpenShims();
   void BeginNotifications();
-  void Tick();
-  void OnSample(const gpu::Sample& sample);
-  void AfterSamples();
-  void AfterGuard();
-  void StopWatching(base::JobId job);
-  void BecomeReady();
-  bool AllSampled() const;
-  std::optional<std::string> TagOf(base::JobId id) const;
-  jobs::JobManagerOptions JobManagerOptionsOf(const Config& config) const;
   std::filesystem::path ShimSocket() const;
   ledger::Attribution JobOfShim(const ledger::Caller& caller) const;
   // containers.cc
@@ -224,22 +176,6 @@ class Service final : private jobs::JobManagerHost,
   void TellRefusals();
   void TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal);
   void KeepRefusal(jobs::Job& job, const keeper::JournalRecord& record);
-
-  // jobs::JobManagerHost
-  void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
-  void OnJobForgotten(base::JobId job) override;
-  void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
-  void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
-  void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
-  std::vector<jobs::OutboxRow> MessagesAbout(const jobs::Job& job,
-                                             const std::vector<jobs::Notice>& notices) override;
-  void OnMessagesStored(const std::vector<jobs::OutboxRow>& rows) override;
-  bool IsNeeded(base::JobId job) override { return dispatcher_ && dispatcher_->IsNeeded(job); }
-  void OnTrouble(const jobs::Job& job, const std::string& what) override;
-  bool IsOffGpu(base::JobId job) override;
-  std::optional<base::Bytes> PeakOf(base::JobId job) override;
-  std::vector<std::string> AllGpus() override;
-  std::map<std::string, unsigned> GpuIndices() override;
 
   // SuspendControllerHost
   std::vector<suspend::ProcessView> ProcessesOf(base::JobId job,
@@ -272,7 +208,6 @@ class Service final : private jobs::JobManagerHost,
                std::map<std::string, std::int64_t> data) override;
   std::vector<pid_t> MpsProcessesOn(const std::string& gpu) override;
   std::string DescribeMpsClient(pid_t pid) override;
-  std::vector<std::string> MpsVariablesOf(const jobs::Job& job) override;
   void BeginMps(const jobs::SettingRows& settings);
   // In its instances, too. `status`: one of the guard's.
   std::vector<base::JobId> JobsOn(const guard::GpuStatus& status) const;
@@ -300,17 +235,17 @@ class Service final : private jobs::JobManagerHost,
   // MigHost
   void KeepMig(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override;
   void TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) override;
-  const gpu::Inventory& GpusToSplit() override { return whole_gpus_; }
+  const gpu::Inventory& GpusToSplit() override { return core_.whole_gpus(); }
   void OnSplit() override;
   void BeginMig(const jobs::SettingRows& settings);
   std::set<pid_t> OwnPids();
   void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
 
   // DispatcherHost
-  const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
+  const gpu::Inventory& GpuInventory() override { return core_.inventory(); }
   // Nothing new starts on it.
   bool IsOutOfUse(const gpu::Gpu& gpu) override;
-  std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
+  std::string NameOfUser(uid_t uid) override { return core_.NameOf(uid); }
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
   bool IsPreempted(base::JobId job) override;
   void PreemptJob(base::JobId job, const std::string& why, Done done) override;
@@ -319,15 +254,13 @@ class Service final : private jobs::JobManagerHost,
   base::Result<SuspendController*> SuspendControllerOf(base::JobId id);
   void BeginQueue(const jobs::SettingRows& settings);
   void TellQueueBooks();
-  void WriteBooks(jobs::SettingRows entries, BookWriter::Done done);
-  void ChangeGpu(base::JobId job, const std::string& gpu, const Done& done);
   void ChargePast();
   void ForgetOldAccounts();
 
   // ShareControllerHost
   std::vector<SharedJob> SharedJobs() override;
-  const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return guard_->Statuses(); }
-  base::Bytes ReserveOf(const std::string& gpu) override { return guard_->ReserveOf(gpu); }
+  const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return core_.guard().Statuses(); }
+  base::Bytes ReserveOf(const std::string& gpu) override { return core_.guard().ReserveOf(gpu); }
   base::Bytes HostMemoryLeft() override;
   void TellSharing(const share::action::Report& report) override;
   void Escalate(const share::action::Escalate& order) override;
@@ -342,54 +275,24 @@ class Service final : private jobs::JobManagerHost,
   void ResumeContinued();
   void ShowSharing(const jobs::Job& job, api::JobView& view) const;
 
-  // guard::Actuator
-  void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
-  base::Result<> SignalJob(base::JobId job, int signal,
-                           std::function<void(const guard::Sent&)> sent) override;
-  base::Result<> SignalProcess(base::ProcessId process, int signal) override;
   void SuspendJob(base::JobId job, const std::string& reason, const std::string& detail,
-                  base::Millis return_after) override;
-  void Note(base::JobId job, const std::string& line) override;
-  void Emit(guard::Event event) override;
+                  base::Millis return_after);
+  std::vector<std::string> MpsVariablesOf(const jobs::Job& job);
 
-  boost::asio::io_context& loop_;
-  Config config_;
-  const ServiceOptions options_;
-  Access access_;
-  base::SystemClock clock_;
-  base::TimedProcessTable table_;
-  // For what is done by the threads beside the loop.
-  base::TimedProcessTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
-                                            base::TimedProcessTable::For::kThreads};
-  UserNames names_{clock_};
-  base::Fd claim_;  // on the state directory
-  boost::asio::thread_pool workers_{2};
+  Core& core_;
   LogReaders log_readers_;
   MemoryLimits memory_limits_;
-  boost::asio::thread_pool aside_{kAside};  // of what requests ask for: jobs are not kept waiting by it
-  base::FairQueue aside_tasks_;
-  base::SlicedWork slices_;
-  ListAnswers lists_{slices_};
-  std::unique_ptr<jobs::StoreWorker> store_;
   std::unique_ptr<Notifications> notifications_;
-  std::unique_ptr<EventLog> events_;
-  std::unique_ptr<guard::Guard> guard_;
-  std::unique_ptr<jobs::JobManager> job_manager_;
-  std::map<base::JobId, base::MonoTime> stopping_since_;
   ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> shims_;  // null: no shim, or no socket for it
   RefusalTeller refusals_;
-  std::set<std::string> sampled_;  // GPUs whose samples AfterSamples has not seen
   std::unique_ptr<SuspendController> suspend_controller_;
-  gpu::Inventory whole_gpus_;
   std::set<pid_t> own_pids_;  // gpuman's own on GPUs, as they were asked for last
   std::unique_ptr<HealthMonitors> health_;
   std::unique_ptr<MigManager> mig_;
   bool kernel_log_read_ = false;
   std::unique_ptr<device::Worker> device_worker_;
   std::unique_ptr<Devices> devices_;
-  bool left_a_thread_ = false;  // in the driver or the kernel
-  bool stopped_ = false;
   std::set<std::string> away_;  // GPUs that could not be talked to
   JobProfiles job_profiles_;
   metrics::Tally tally_;
@@ -403,7 +306,7 @@ class Service final : private jobs::JobManagerHost,
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
   BookWriter book_writer_;
-  base::WallTime began_ = clock_.Wall();
+  base::WallTime began_;
   std::set<std::string> protected_names_;
   std::unique_ptr<ShareController> share_controller_;  // null: no shims
   // Suspended because their processes were stopped; until when one that was stopped again may not show it
@@ -412,18 +315,8 @@ class Service final : private jobs::JobManagerHost,
   std::set<base::JobId> taking_off_;  // about to be, with processes that are let run for that
   // Being taken off by force: when it has had time enough, unless its memory still leaves; and why.
   std::map<base::JobId, std::pair<base::MonoTime, std::string>> forced_off_;
-  std::set<base::JobId> released_;   // about to be
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
-  std::unique_ptr<gpu::Sampler> sampler_;
-  boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
-  base::MonoTime trim_at_{};
   base::MonoTime forget_at_{};
-  boost::asio::steady_timer guard_timer_;
-  boost::asio::steady_timer ready_timer_;
-  bool ready_ = false;
-  std::vector<std::function<void()>> when_ready_;
-  http::Router router_;
-  std::unique_ptr<http::Server> server_;
   http::Router public_router_;
   std::unique_ptr<http::Server> public_server_;  // over TCP; null: it is not configured
 };

@@ -20,14 +20,14 @@ constexpr base::Millis kShowsStopped{10'000};
 
 // Who does not come to rest by itself is not asked.
 void Service::EndForSharing(base::JobId id, const std::string& detail) {
-  job_manager_->Announce(id, {kNotYielded, detail});
-  (void)job_manager_->Signal(id, SIGKILL);
+  core_.jobs().Announce(id, {kNotYielded, detail});
+  (void)core_.jobs().Signal(id, SIGKILL);
 }
 
 void Service::Escalate(const share::action::Escalate& order) {
   if (order.how == share::OnNoYield::kWait) return;
-  boost::asio::post(loop_, [this, order] {
-    if (!job_manager_->Find(order.tenant) || taking_off_.contains(order.tenant)) return;
+  boost::asio::post(core_.loop(), [this, order] {
+    if (!core_.jobs().Find(order.tenant) || taking_off_.contains(order.tenant)) return;
     if (order.how == share::OnNoYield::kSuspend) return TakeOffForSharing(order.tenant, order);
     EndForSharing(order.tenant,
                   order.forced ? order.why + ", and a job of another user waits for its place" : order.why);
@@ -53,29 +53,31 @@ void Service::SuspendAlsoStopped(SuspendController& suspend_controller, base::Jo
   suspend_controller.Suspend(
       id, std::move(asked), [this, id, stopped, done = std::move(done)](base::Result<> off) {
         if (!stopped.empty()) taking_off_.erase(id);
-        const auto* const job = job_manager_->Find(id);
+        const auto* const job = core_.jobs().Find(id);
         const bool runs = job && job->state == jobs::JobState::kRunning;  // one that ends is not held up
         for (const auto& process : stopped)
           if (runs) (void)base::SendSignal(process, SIGSTOP);
         if (const auto known = stopped_off_.find(id); known != stopped_off_.end() && !stopped.empty())
-          known->second = clock_.Mono() + kShowsStopped;
+          known->second = core_.clock().Mono() + kShowsStopped;
         done(std::move(off));
       });
 }
 
 // One that was stopped comes back with its user's next SIGCONT (ResumeContinued).
 void Service::TakeOffForSharing(base::JobId id, const share::action::Escalate& order) {
-  const auto suspend_controller = SuspendControllerFor(*job_manager_->Find(id));
+  const auto suspend_controller = SuspendControllerFor(*core_.jobs().Find(id));
   const std::string detail =
       order.forced ? order.why + ", and a job of another user waits for its place" : order.why;
   const auto end = [this, id, detail, forced = order.forced](const base::Error& why) {
-    if (forced && job_manager_->Find(id))
+    if (forced && core_.jobs().Find(id))
       EndForSharing(id, detail + "; it could not be suspended: " + why.message);
   };
   if (!suspend_controller) return end(suspend_controller.error());
   if (order.forced) {
     TellSharing({id, "share_forced", detail, {}});
-    forced_off_[id] = {clock_.Mono() + config_.suspend.patience + config_.share.answer_limit, detail};
+    forced_off_[id] = {
+        core_.clock().Mono() + core_.config().suspend.patience + share_controller_->settings().answer_limit,
+        detail};
   }
   const char* const reason = StoppedProcessesOf(id).empty() ? kNotYielded : kProcessStopped;
   SuspendAlsoStopped(**suspend_controller, id, {reason, detail}, [this, id, end](const base::Result<>& off) {
@@ -89,9 +91,9 @@ void Service::EndStoppedAgain() {
   const auto forced = forced_off_;
   for (const auto& [id, by] : forced) {
     const auto stopped = StoppedProcessesOf(id);
-    if (clock_.Mono() < by.first || stopped.empty()) continue;
+    if (core_.clock().Mono() < by.first || stopped.empty()) continue;
     forced_off_.erase(id);
-    if (!job_manager_->Find(id)) continue;
+    if (!core_.jobs().Find(id)) continue;
     EndForSharing(id, fmt::format("{}; it could not be suspended: process {} is stopped again", by.second,
                                   stopped.front().pid));
   }
@@ -107,7 +109,7 @@ void Service::ResumeContinued() {
                                      [](const auto& held) { return IsStopped(held.first).has_value(); });
     if (stopped)
       stopped_off_[id] = {};
-    else if (clock_.Mono() >= shows_by)
+    else if (core_.clock().Mono() >= shows_by)
       suspend_controller_->Resume(id, std::nullopt, [](const base::Result<>&) {});
   }
 }
@@ -124,7 +126,7 @@ void Service::ShowSharing(const jobs::Job& job, api::JobView& view) const {
   view.reason = "share_wait";
   view.reason_detail =
       fmt::format("waits for the place of job {} '{}', which does not yield: {}", obstacle->tenant.value,
-                  TagOf(obstacle->tenant).value_or(""), obstacle->why);
+                  core_.TagOf(obstacle->tenant).value_or(""), obstacle->why);
 }
 
 }  // namespace gpuman::daemon

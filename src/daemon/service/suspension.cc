@@ -18,7 +18,7 @@ base::Result<SuspendController*> Service::SuspendControllerFor(const jobs::Job& 
         base::ErrorCode::kConflict,
         fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
         jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string());
-  const auto gpus = job.gpus.empty() && !job.queued ? AllGpus() : job.gpus;
+  const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
   if (std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance))
     return base::Fail(
         base::ErrorCode::kNotSupported,
@@ -30,12 +30,13 @@ base::Result<SuspendController*> Service::SuspendControllerFor(const jobs::Job& 
 
 std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id,
                                                        const suspend::SuspensionRecord& record) {
-  const auto* job = job_manager_->Find(id);
+  const auto* job = core_.jobs().Find(id);
   if (!job) return {};
   auto slots = shims_ ? shims_->SlotStatusesOf(id) : std::vector<ledger::SlotStatus>{};
   auto held = record.held;
   std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
-  auto views = SuspensionView(id, guard_->Statuses(), slots, held, job->gpus.empty() ? AllGpus() : job->gpus,
+  auto views = SuspensionView(id, core_.guard().Statuses(), slots, held,
+                              job->gpus.empty() ? core_.AllGpus() : job->gpus,
                               [this](const std::string& gpu) { return ContextCostOf(gpu); });
   for (auto& view : views) view.stopped = IsStopped(view.id).has_value();
   return views;
@@ -43,16 +44,16 @@ std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id,
 
 std::vector<suspend::GpuView> Service::Gpus() {
   std::vector<suspend::GpuView> gpus;
-  for (const auto& gpu : whole_gpus_.gpus) gpus.push_back({gpu.uuid, gpu.name});
+  for (const auto& gpu : core_.whole_gpus().gpus) gpus.push_back({gpu.uuid, gpu.name});
   return gpus;
 }
 
 suspend::BytesByGpu Service::FreeMemory() {
   suspend::BytesByGpu free;
-  for (const auto& [uuid, status] : guard_->Statuses()) {
+  for (const auto& [uuid, status] : core_.guard().Statuses()) {
     if (!status.sample.memory) continue;
-    const base::Bytes reserve = guard_->ReserveOf(uuid);
-    const base::Bytes there = guard_->FreeOf(uuid);
+    const base::Bytes reserve = core_.guard().ReserveOf(uuid);
+    const base::Bytes there = core_.guard().FreeOf(uuid);
     free[uuid] = there > reserve ? there - reserve : base::Bytes{};
   }
   return free;
@@ -60,25 +61,25 @@ suspend::BytesByGpu Service::FreeMemory() {
 
 std::map<std::string, base::MonoTime> Service::SampledAt() {
   std::map<std::string, base::MonoTime> times;
-  for (const auto& [uuid, status] : guard_->Statuses()) times[uuid] = status.sample.taken_at;
+  for (const auto& [uuid, status] : core_.guard().Statuses()) times[uuid] = status.sample.taken_at;
   return times;
 }
 
 base::Result<> Service::Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
   if (!shims_) return base::Fail(base::ErrorCode::kNotSupported, "there is no shim");
   // The ledger says who sits in it; that this is a process of the job is for attribution to say.
-  if (guard_->JobOf(process.pid).job != job)
+  if (core_.guard().JobOf(process.pid).job != job)
     return base::Fail(base::ErrorCode::kNotFound, "the process is not of this job");
   return shims_->Order(job, process, command);
 }
 
 std::optional<suspend::MoverUser> Service::OwnerOf(base::JobId id) {
-  const auto* job = job_manager_->Find(id);
+  const auto* job = core_.jobs().Find(id);
   if (!job) return std::nullopt;
   suspend::MoverUser owner{job->owner->uid, job->owner->gid, job->owner->groups};
   // All containers are root's jobs, and only those of one namespace trust each other.
   if (job->container) owner.trust = "kubernetes namespace " + job->container->name_space;
-  const auto gpus = job->gpus.empty() && !job->queued ? AllGpus() : job->gpus;
+  const auto gpus = job->gpus.empty() && !job->queued ? core_.AllGpus() : job->gpus;
   if (gpus.size() == 1 && gpu::IsInstance(gpus.front())) owner.instance = gpus.front();
   return owner;
 }
@@ -88,7 +89,7 @@ std::vector<Movable> Service::MovableMemory() {
   if (!shims_) return movable;
   // Where jobs share, the mover is there before the first of them has to make room.
   constexpr base::Bytes kFirst = base::MiB(256);
-  const auto jobs = job_manager_->Active();
+  const auto jobs = core_.jobs().Active();
   const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
                         return job->share && job->state == jobs::JobState::kRunning;
                       }) > 1;
@@ -106,7 +107,7 @@ std::vector<Movable> Service::MovableMemory() {
 }
 
 base::Bytes Service::ContextCostOf(const std::string& uuid) {
-  const auto& inventory = guard_->inventory();
+  const auto& inventory = core_.inventory();
   for (const auto& gpu : inventory.gpus)
     if (gpu.uuid == uuid)
       return context_costs_.Of(gpu.name, inventory.driver_version).value_or(base::Bytes{});
@@ -114,7 +115,7 @@ base::Bytes Service::ContextCostOf(const std::string& uuid) {
 }
 
 int Service::PriorityOf(base::JobId id) {
-  const auto* job = job_manager_->Find(id);
+  const auto* job = core_.jobs().Find(id);
   return job ? job->priority : 0;
 }
 
@@ -124,7 +125,7 @@ base::Bytes Service::HostMemoryOf(base::JobId job) {
 
 base::Bytes Service::HostMemoryOfTurns(base::JobId but) {
   base::Bytes used;
-  for (const auto* const job : job_manager_->Active()) {
+  for (const auto* const job : core_.jobs().Active()) {
     const auto* const record = suspend_controller_->RecordOf(job->id);
     if (job->id != but && (!record || record->phase == suspend::SuspensionPhase::kRunning))
       used += HostMemoryOf(job->id);
@@ -141,30 +142,25 @@ void Service::LiftHostLimit(const jobs::Job& job, suspend::SuspensionPhase phase
 }
 
 void Service::OnMoved(base::JobId job, const std::string& gpu) {
-  if (job_manager_->Find(job)) ChangeGpu(job, gpu, [](const base::Result<>&) {});
+  if (core_.jobs().Find(job)) core_.ChangeGpu(job, gpu, [](const base::Result<>&) {});
 }
 
 void Service::OnPhase(base::JobId job, suspend::SuspensionPhase phase) {
-  if (const auto* const known = job_manager_->Find(job)) LiftHostLimit(*known, phase);
+  if (const auto* const known = core_.jobs().Find(job)) LiftHostLimit(*known, phase);
   const auto* const record = suspend_controller_->RecordOf(job);
   if (record && phase == suspend::SuspensionPhase::kSuspended && record->reason == kProcessStopped)
     stopped_off_.try_emplace(job);
   else
     stopped_off_.erase(job);
-  guard_->SetResidency(job, ResidencyOf(phase));
+  core_.guard().SetResidency(job, ResidencyOf(phase));
   dispatcher_->OnPhase(job, phase);
   if (share_controller_) share_controller_->Reconcile();
 }
 
-bool Service::IsOffGpu(base::JobId job) {
-  const auto* const record = suspend_controller_->RecordOf(job);
-  return record && record->phase == suspend::SuspensionPhase::kSuspended;
-}
-
 bool Service::TakesTurns(base::JobId id) {
-  const auto* const job = job_manager_->Find(id);
+  const auto* const job = core_.jobs().Find(id);
   if (!share_controller_ || !job || !job->share || job->mps || !job->preload) return false;
-  const auto gpus = job->gpus.empty() ? AllGpus() : job->gpus;
+  const auto gpus = job->gpus.empty() ? core_.AllGpus() : job->gpus;
   const auto meets = [&](const SharedJob& other) {
     return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(),
                                                 gpus.end()) != other.gpus.end();
@@ -176,13 +172,13 @@ bool Service::TakesTurns(base::JobId id) {
 void Service::SuspendJob(base::JobId id, const std::string& reason, const std::string& detail,
                          base::Millis return_after) {
   const auto refuse = [this, id](std::string why) {
-    boost::asio::post(loop_, [this, id, why = std::move(why)] {
-      guard_->SetRefusal(id, why);
-      guard_->OnTime();
-      AfterGuard();
+    boost::asio::post(core_.loop(), [this, id, why = std::move(why)] {
+      core_.guard().SetRefusal(id, why);
+      core_.guard().OnTime();
+      core_.guard_loop().Rearm();
     });
   };
-  const auto* job = job_manager_->Find(id);
+  const auto* job = core_.jobs().Find(id);
   if (!job) return refuse("it is gone");
   const auto suspend_controller = SuspendControllerFor(*job);
   if (!suspend_controller) return refuse(suspend_controller.error().message);
@@ -193,11 +189,11 @@ void Service::SuspendJob(base::JobId id, const std::string& reason, const std::s
 }
 
 void Service::TellSuspension(base::JobId id, const suspend::action::Emit& event) {
-  const auto* job = job_manager_->Find(id);
+  const auto* job = core_.jobs().Find(id);
   if (!job) return;
-  OnNotice(*job, {event.kind, event.message, event.data});
-  LookNow();  // it has left a GPU, or come to one
-  job_manager_->Note(id, event.message);
+  core_.Tell(*job, {event.kind, event.message, event.data});
+  core_.LookNow();  // it has left a GPU, or come to one
+  core_.jobs().Note(id, event.message);
 }
 
 }  // namespace gpuman::daemon

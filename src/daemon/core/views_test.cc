@@ -1,4 +1,4 @@
-#include "daemon/views.h"
+#include "daemon/core/views.h"
 
 #include <gtest/gtest.h>
 
@@ -55,8 +55,7 @@ class NoProcesses final : public base::ProcessTable {
 
 api::GpuView View(const guard::GpuStatus& status) {
   return GpuViewOf(
-      status, {"unhealthy", {"the GPU has fallen off the bus"}}, NoProcesses(),
-      [](uid_t uid) { return std::to_string(uid); },
+      status, NoProcesses(), [](uid_t uid) { return std::to_string(uid); },
       [](base::JobId) { return std::optional<std::string>("tag"); });
 }
 
@@ -87,8 +86,6 @@ TEST(GpuView, ALostGpuShowsWhyAndNoFigures) {
   status.sample.error = "the GPU has fallen off the bus";
   status.sample.memory = gpu::MemoryUse{GiB(8), {}, {}, {}};
   const auto view = View(status);
-  EXPECT_EQ(view.health.state, "unhealthy");
-  EXPECT_EQ(view.health.reasons, std::vector<std::string>{"the GPU has fallen off the bus"});
   EXPECT_EQ(view.memory, std::nullopt);
 }
 

@@ -23,8 +23,9 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
 
 // nullopt: a whole GPU.
 std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu);
-api::GpuView GpuViewOf(const guard::GpuStatus& status, api::HealthView health,
-                       const base::ProcessTable& table, const NameOfUser& user_name, const TagOfJob& tag_of);
+// Without its health.
+api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable& table,
+                       const NameOfUser& user_name, const TagOfJob& tag_of);
 
 api::EventView EventViewOf(const jobs::Event& event);
 

@@ -1,4 +1,4 @@
-#include "daemon/event_log.h"
+#include "daemon/core/event_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/listen.h"
+#include "daemon/core/listen.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "daemon/authorization.h"
+#include "daemon/core/authorization.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "daemon/views.h"
+#include "daemon/core/views.h"
 
 #include <algorithm>
 
@@ -109,8 +109,8 @@ std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu) {
                            gpu.mig->profile};
 }
 
-api::GpuView GpuViewOf(const guard::GpuStatus& status, api::HealthView health,
-                       const base::ProcessTable& table, const NameOfUser& user_name, const TagOfJob& tag_of) {
+api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable& table,
+                       const NameOfUser& user_name, const TagOfJob& tag_of) {
   api::GpuView view;
   view.number = gpu::NumberOf(status.gpu);
   view.split = status.gpu.split;
@@ -118,7 +118,6 @@ api::GpuView GpuViewOf(const guard::GpuStatus& status, api::HealthView health,
   if (!view.mig) view.index = static_cast<int>(status.gpu.index);
   view.uuid = status.gpu.uuid;
   view.name = status.gpu.name;
-  view.health = std::move(health);
   if (status.sample.state != gpu::GpuState::kOk) return view;
   if (const auto& memory = status.sample.memory)
     view.memory = api::MemoryView{memory->total, memory->used, memory->free, memory->reserved};

@@ -1,6 +1,6 @@
-#include "daemon/user_names.h"
+#include "daemon/core/user_names.h"
 
-#include "daemon/authorization.h"
+#include "daemon/core/authorization.h"
 
 namespace gpuman::daemon {
 

@@ -1,4 +1,4 @@
-#include "daemon/queue/energy.h"
+#include "daemon/core/energy.h"
 
 namespace gpuman::daemon {
 namespace {

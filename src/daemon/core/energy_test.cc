@@ -1,4 +1,4 @@
-#include "daemon/queue/energy.h"
+#include "daemon/core/energy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/list_answers.h"
+#include "daemon/core/list_answers.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "daemon/authorization.h"
+#include "daemon/core/authorization.h"
 
 #include <fmt/format.h>
 #include <grp.h>

@@ -1,4 +1,4 @@
-#include "daemon/listen.h"
+#include "daemon/core/listen.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
