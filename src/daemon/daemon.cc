@@ -3,8 +3,13 @@
 #include <algorithm>
 
 #include "base/heap.h"
+#include "daemon/containers/module.h"
 #include "daemon/core/listen.h"
+#include "daemon/notify/module.h"
 #include "daemon/service/service.h"
+#include "daemon/sharing/module.h"
+#include "daemon/shims/module.h"
+#include "daemon/suspension/module.h"
 #include "daemon/systemd_notify.h"
 
 namespace gpuman::daemon {
@@ -40,7 +45,14 @@ Daemon::Daemon(boost::asio::io_context& loop, std::unique_ptr<Core> core)
 Daemon::~Daemon() { Stop(); }
 
 // Each after those that it uses.
-void Daemon::AddModules() { Add<Service>(); }
+void Daemon::AddModules() {
+  auto& notify = Add<NotifyModule>();
+  auto& shims = Add<ShimsModule>();
+  Add<ContainersModule>(shims);
+  auto& suspension = Add<SuspensionModule>(shims);
+  Add<SharingModule>(shims, suspension);
+  Add<Service>(notify, shims, suspension);
+}
 
 void Daemon::Stop() {
   if (std::exchange(stopped_, true)) return;

@@ -8,6 +8,7 @@
 #include "daemon/log_stream.h"
 #include "daemon/queue/update.h"
 #include "daemon/routes/routes.h"
+#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -224,7 +225,7 @@ bool WaitsForStart(Service& service, const ExchangePtr& exchange, const jobs::Jo
 
 void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   if (WaitsForStart(service, exchange, job, Suspend)) return;
-  const auto suspend_controller = service.SuspendControllerFor(job);
+  const auto suspend_controller = service.suspension().ControllerFor(job);
   if (!suspend_controller) return SendError(exchange, suspend_controller.error());
   (*suspend_controller)
       ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(exchange)},
@@ -248,7 +249,7 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   if (WaitsForStart(service, exchange, job, Resume)) return;
   auto place = ResidencyOf(service, exchange);
   if (!place) return SendError(exchange, place.error());
-  const auto suspend_controller = service.SuspendControllerFor(job);
+  const auto suspend_controller = service.suspension().ControllerFor(job);
   if (!suspend_controller) return SendError(exchange, suspend_controller.error());
   // Its GPU may be another's by now: its turn comes by the queue.
   if (job.queued && !*place && service.queue().RequestResume(job.id)) return SendJob(service, exchange, job);
@@ -265,7 +266,7 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   if (!place) return SendError(exchange, place.error());
   if (!*place)
     return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
-  const auto suspend_controller = service.SuspendControllerFor(job);
+  const auto suspend_controller = service.suspension().ControllerFor(job);
   if (!suspend_controller) return SendError(exchange, suspend_controller.error());
   if (job.queued) return service.queue().MoveTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   (*suspend_controller)->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
@@ -321,7 +322,7 @@ void RunAgain(Service& service, const ExchangePtr& exchange, const jobs::Job& ol
     api::SubmittedJob one;
     one.id = job->id.value;
     one.tag = job->tag;
-    one.state = service.StateOf(*job);
+    one.state = service.suspension().StateOf(*job);
     one.reason = job->reason;
     one.reason_detail = job->reason_detail;
     SendJson(exchange, api::Encode(api::SubmissionAnswer{{std::move(one)}, {}}), 201);

@@ -2,6 +2,7 @@
 #include "api/json.h"
 #include "daemon/mig/views.h"
 #include "daemon/routes/routes.h"
+#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -55,7 +56,7 @@ void Apply(Service& service, const http::ExchangePtr& exchange) {
                         [exchange, json = std::move(json)] { SendJson(exchange, json); });
   };
   // What gpuman itself has there would be in the way.
-  service.WhenIdleMoversLeft(
+  service.suspension().WhenIdleMoversLeft(
       [&service, orders = std::move(*orders), forget, answer = std::move(answer)]() mutable {
         service.mig().Apply(std::move(orders), service.MigHoldersNow(), forget, std::move(answer));
       });

@@ -8,6 +8,7 @@
 
 #include "api/queue_json.h"
 #include "daemon/routes/routes.h"
+#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -146,7 +147,7 @@ void CancelOneOf(Service& service, const ExchangePtr& exchange, const std::share
                                [&service, exchange, all, place](const base::Result<jobs::Job>& job) {
                                  auto& row = all->answer.jobs[place];
                                  if (job) {
-                                   row.state = service.StateOf(*job);
+                                   row.state = service.suspension().StateOf(*job);
                                  } else {
                                    row.error = job.error().message;
                                    row.error_code = base::ToString(job.error().code);

@@ -11,6 +11,7 @@
 #include "api/queue_rows.h"
 #include "daemon/queue/views.h"
 #include "daemon/routes/routes.h"
+#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -85,7 +86,7 @@ class Walk {
     row = queue::kNone;
     job = filter_.after ? NextById(row) : NextInOrder(row);
     if (over_) return false;
-    if (job && !filter_.Takes(*job, service_.StateOf(*job))) job = nullptr;
+    if (job && !filter_.Takes(*job, service_.suspension().StateOf(*job))) job = nullptr;
     if (job) ++shown_;
     return true;
   }
@@ -196,7 +197,7 @@ class WriteRows {
     row.tag = job.tag;
     row.user = job.owner->user;
     row.project = job.queue_spec->project;
-    row.state = service_.StateOf(job);
+    row.state = service_.suspension().StateOf(job);
     row.reason = job.reason.value_or("");
     row.priority = job.priority;
     row.gpus_asked = request.gpus.count;

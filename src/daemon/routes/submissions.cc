@@ -8,9 +8,12 @@
 
 #include "api/queue_json.h"
 #include "daemon/job_request.h"
+#include "daemon/notify/module.h"
 #include "daemon/queue/views.h"
 #include "daemon/recent_callers.h"
 #include "daemon/routes/routes.h"
+#include "daemon/shims/module.h"
+#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -36,7 +39,7 @@ api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>
     const auto* const job = service.core().jobs().Find(ids[heads[i]]);
     if (job) {
       one.tag = job->tag;
-      one.state = service.StateOf(*job);
+      one.state = service.suspension().StateOf(*job);
       one.reason = job->reason;
       one.reason_detail = job->reason_detail;
     }
@@ -162,11 +165,12 @@ void Go(Service& service, const ExchangePtr& exchange, const IncomingPtr& incomi
 
 // What the jobs of one submission have in common is looked at once, with its first.
 base::Result<> CheckHead(Service& service, const PreparedJob& head, std::set<std::string>& notes) {
-  GPUMAN_TRY(service.CheckNotify(head.request.notify));
+  GPUMAN_TRY(service.notify().notifications().Check(head.request.notify));
   if (const auto& profile = head.job.device_profile; !profile.empty())
     GPUMAN_TRY(service.devices().CheckProfile(profile));
-  if (auto note = service.NoteOnNotify(head.request.notify); !note.empty()) notes.insert(std::move(note));
-  if (auto note = service.TightLimitOf(head.job)) notes.insert(std::move(*note));
+  if (auto note = service.notify().notifications().NoteOn(head.request.notify); !note.empty())
+    notes.insert(std::move(note));
+  if (auto note = service.shims().TightLimitOf(head.job)) notes.insert(std::move(*note));
   return {};
 }
 

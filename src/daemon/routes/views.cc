@@ -128,32 +128,6 @@ void ShowGpu(Service& service, const http::ExchangePtr& exchange, const std::str
 
 }  // namespace
 
-base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,
-                                            std::uint64_t otherwise) {
-  const auto text = request.Query(name);
-  if (!text) return otherwise;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (error != std::errc{} || end != text->data() + text->size() || number > INT64_MAX)
-    return base::Fail(base::ErrorCode::kInvalidArgument,
-                      std::string(name) + "=" + std::string(*text) + " is not a whole number");
-  return number;
-}
-
-bool FlagParameter(const http::Request& request, std::string_view name) {
-  const auto text = request.Query(name);
-  return text && *text != "0" && *text != "false";
-}
-
-base::Result<Page> PageOf(const http::Request& request) {
-  Page page;
-  GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", 0));
-  GPUMAN_ASSIGN(const auto after, NumberParameter(request, "after", 0));
-  if (limit > 0) page.limit = limit;
-  if (request.Query("after")) page.after = {static_cast<std::int64_t>(after)};
-  return page;
-}
-
 void SendJob(Service& service, const http::ExchangePtr& exchange, const jobs::Job& job, unsigned status,
              bool in_full) {
   if (!job.queued || !jobs::IsWaiting(job) || (!in_full && service.queue().IsViewCheap()))
@@ -163,23 +137,6 @@ void SendJob(Service& service, const http::ExchangePtr& exchange, const jobs::Jo
     const auto* const now = service.core().jobs().Find(id);
     if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
     SendJson(exchange, api::Encode(service.ViewBy(*snapshot, *now, in_full)), status);
-  });
-}
-
-void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status) {
-  json += '\n';
-  exchange->Send({status, std::move(json), "application/json"});
-}
-
-std::string UserOf(const http::ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
-
-void SendError(const http::ExchangePtr& exchange, const base::Error& error) {
-  exchange->Send(http::ErrorResponse(error));
-}
-
-void AddLiveRoute(http::Router& router) {
-  router.Add("GET", "/healthz", [](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    exchange->Send({200, "ok\n", "text/plain"});
   });
 }
 
@@ -223,13 +180,11 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
   AddAttachRoutes(router, service);
-  AddContainerRoutes(router, service);
   AddHealthRoutes(router, service);
   AddDeviceRoutes(router, service);
   AddMetricsRoutes(router, service);
   AddMigRoutes(router, service);
   AddMpsRoutes(router, service);
-  AddShareRoutes(router, service);
   AddSubmissionRoutes(router, service);
   AddRedoRoutes(router, service);
   AddQueueListRoutes(router, service);

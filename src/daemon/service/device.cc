@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 
 #include "daemon/service/service.h"
+#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -86,7 +87,8 @@ void Service::FollowJobProfiles() {
   std::vector<ProfileAsker> running;
   bool asked = false;
   for (const auto* job : core_.jobs().Active()) {
-    if (jobs::IsWaiting(*job) || !job->keeper || StateOf(*job) == api::JobState::kSuspended) continue;
+    if (jobs::IsWaiting(*job) || !job->keeper || suspension_.StateOf(*job) == api::JobState::kSuspended)
+      continue;
     // One of the queue without GPUs has none.
     const bool has_all = job->gpus.empty() && !job->queued;
     running.push_back({job->id, job->device_profile, has_all ? std::nullopt : std::optional(job->gpus)});

@@ -9,6 +9,7 @@
 #include "base/boot.h"
 #include "daemon/health/kernel_log.h"
 #include "daemon/service/service.h"
+#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -117,7 +118,7 @@ void Service::LeaveUnhealthy(const guard::GpuStatus& status, const std::string& 
       core_.jobs().Note(id, "there is no other healthy GPU of its kind to go to");
       continue;
     }
-    MoveTo(id, *other, [this, id](base::Result<> moved) {
+    suspension_.MoveTo(id, *other, [this, id](base::Result<> moved) {
       if (!moved) core_.jobs().Note(id, "it stays on the unhealthy GPU: " + moved.error().message);
     });
   }

@@ -10,10 +10,8 @@
 #include "base/host_name.h"
 #include "daemon/core/listen.h"
 #include "daemon/health/views.h"
-#include "daemon/notify/notifications.h"
 #include "daemon/routes/routes.h"
 #include "daemon/service/service.h"
-#include "daemon/sharing/share_controller.h"
 #include "metrics/render.h"
 
 namespace gpuman::daemon {
@@ -118,38 +116,12 @@ metrics::Job Service::MetricsOf(const jobs::Job& job) {
     shown.container = job.container->name;
   }
   shown.project = job.queue_spec->project;
-  shown.state = ToString(StateOf(job));
   shown.peak = std::max(usage.peak, job.peak);
-  shown.host = HostMemoryOf(job.id);
   shown.restarts = job.restarts;
   const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
   for (const auto& gpu : core_.inventory().gpus)
     if (auto part = PartOf(job, gpus, gpu, usage)) shown.parts.push_back(std::move(*part));
   return shown;
-}
-
-std::vector<metrics::Shared> Service::SharedMetrics() {
-  std::vector<metrics::Shared> shared;
-  if (!share_controller_) return shared;
-  for (auto& status : share_controller_->View().gpus) {
-    const auto* const known = core_.guard().Find(status.gpu);
-    if (!known) continue;
-    metrics::Shared one;
-    one.gpu = known->gpu.index;
-    one.uuid = status.gpu;
-    for (const auto& tenant : status.tenants) {
-      if (tenant.in_run_set) ++one.in_run_set;
-      if (!tenant.waits_for.empty()) ++one.waiting;
-    }
-    one.contended = status.contended;
-    one.moved_out = status.moved_out;
-    one.moved_in = status.moved_in;
-    one.hand_overs = std::move(status.hand_over_times);
-    one.moving_ratio = status.moving_share;
-    one.moving_seconds = Seconds(status.moving);
-    shared.push_back(std::move(one));
-  }
-  return shared;
 }
 
 metrics::Queue Service::QueueMetrics() const {
@@ -180,10 +152,8 @@ std::string Service::MetricsText(bool with_dcgm) {
     if (const auto* const status = core_.guard().Find(gpu.uuid))
       snapshot.devices.push_back(MetricsOf(*status));
   for (const auto* const job : core_.jobs().Active()) snapshot.jobs.push_back(MetricsOf(*job));
-  snapshot.shared = SharedMetrics();
   snapshot.queue = QueueMetrics();
-  snapshot.notifications_pending = notifications_->Pending();
-  snapshot.notifications_failed = notifications_->Failed();
+  for (auto* const module : core_.modules()) module->AddMetrics(snapshot);
   snapshot.tally = tally_;
   snapshot.rounds = core_.sampling().sampler().Rounds();
   snapshot.self = metrics::ReadSelfCost();

@@ -8,13 +8,13 @@
 
 #include "daemon/mig/views.h"
 #include "daemon/service/service.h"
+#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 constexpr int kLooksPerPoke = 25;
-constexpr int kLooksForEnd = 100;
 
 }  // namespace
 
@@ -52,46 +52,16 @@ MigHolders Service::MigHoldersNow() const {
   return holders;
 }
 
-// One that was sent away is ours until it has gone.
-std::set<pid_t> Service::OwnPids() {
-  auto now = suspend_controller_->movers().MoverPids();
-  for (const auto pid : std::exchange(own_pids_, {})) {
-    if (now.contains(pid)) continue;
-    const auto process = core_.processes().Find(pid);
-    if (process && process->parent == ::getpid()) own_pids_.insert(pid);
-  }
-  own_pids_.merge(now);
-  return own_pids_;
-}
-
 OwnProcesses Service::OwnProcessesNow() {
   const auto job_of = [this](pid_t pid) {
     const auto job = core_.guard().JobOf(pid).job;
     return job ? core_.jobs().Find(*job) : nullptr;
   };
-  OwnProcesses own{OwnPids(), suspend_controller_->movers().IdleMoverPids(), job_of};
-  const auto staying = suspend_controller_->movers().MoverPids();
+  OwnProcesses own{suspension_.OwnPids(), suspension_.controller().movers().IdleMoverPids(), job_of};
+  const auto staying = suspension_.controller().movers().MoverPids();
   for (const auto pid : own.all)
     if (!staying.contains(pid)) own.idle.insert(pid);
   return own;
-}
-
-void Service::WhenIdleMoversLeft(std::function<void()> then) {
-  WhenEnded(suspend_controller_->movers().RetireIdle(), std::move(then), kLooksForEnd);
-}
-
-void Service::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks) {
-  std::erase_if(processes, [this](pid_t pid) {
-    const auto process = core_.processes().Find(pid);
-    return !process || process->state == 'Z';
-  });
-  if (looks == 0 || processes.empty()) return then();
-  const auto timer =
-      std::make_shared<boost::asio::steady_timer>(core_.loop(), kBetweenLooks);  // kept by its wait
-  timer->async_wait([this, timer, processes = std::move(processes), then = std::move(then),
-                     looks](boost::system::error_code error) mutable {
-    if (!error) WhenEnded(std::move(processes), std::move(then), looks - 1);
-  });
 }
 
 // The sampler looks at once; what it does not see in some seconds it will see later.

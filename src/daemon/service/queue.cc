@@ -5,9 +5,10 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "daemon/notify/notifications.h"
+#include "daemon/notify/module.h"
 #include "daemon/queue/views.h"
 #include "daemon/service/service.h"
+#include "daemon/suspension/module.h"
 #include "guard/policy.h"
 
 namespace gpuman::daemon {
@@ -98,13 +99,6 @@ void Service::ChargePast() {
   });
 }
 
-api::JobState Service::StateOf(const jobs::Job& job) const {
-  const auto* const record =
-      job.state == jobs::JobState::kRunning ? suspend_controller_->RecordOf(job.id) : nullptr;
-  if (record && suspend::JobStateOf(record->phase) == "suspended") return api::JobState::kSuspended;
-  return api::JobStateFromString(jobs::ToString(job.state)).value_or(api::JobState::kFailed);
-}
-
 namespace {
 
 // Sums that are being made: of jobs on the loop, of runs on the store's thread, one after the other.
@@ -164,7 +158,7 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   auto view = core_.View(job);
   if (!job.queued) return view;
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
-  view.queue->notifications = notifications_->Of(job.id);
+  view.queue->notifications = notify_.notifications().Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
   const auto current = dispatcher_->CurrentView();
   const auto row = dispatcher_->book().RowOfWaiting(job.id).value_or(queue::kNone);
@@ -176,7 +170,7 @@ api::JobView Service::ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job
   auto view = core_.View(job);
   if (!job.queued) return view;
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
-  view.queue->notifications = notifications_->Of(job.id);
+  view.queue->notifications = notify_.notifications().Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
   const auto row = snapshot.RowOf(job.id);
   ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
@@ -190,14 +184,8 @@ void Service::OnRunEnded(const jobs::Job& /*job*/, const jobs::RunAccount& run) 
 }
 
 bool Service::IsPreempted(base::JobId id) {
-  const auto* const record = suspend_controller_->RecordOf(id);
+  const auto* const record = suspension_.controller().RecordOf(id);
   return record && record->reason == kPreempted;
-}
-
-base::Result<SuspendController*> Service::SuspendControllerOf(base::JobId id) {
-  const auto* const job = core_.jobs().Find(id);
-  if (!job) return Fail(ErrorCode::kConflict, "it does not run");
-  return SuspendControllerFor(*job);
 }
 
 bool Service::IsOutOfUse(const gpu::Gpu& gpu) {
@@ -205,27 +193,15 @@ bool Service::IsOutOfUse(const gpu::Gpu& gpu) {
 }
 
 void Service::PreemptJob(base::JobId id, const std::string& why, Done done) {
-  const auto suspend_controller = SuspendControllerOf(id);
-  if (!suspend_controller) return done(Fail(suspend_controller.error()));
-  SuspendAlsoStopped(**suspend_controller, id, {kPreempted, why}, std::move(done));
+  suspension_.Suspend(id, {kPreempted, why}, std::move(done));
 }
 
 void Service::ResumeJob(base::JobId id, std::optional<std::string> gpu, Done done) {
-  const auto suspend_controller = SuspendControllerOf(id);
-  if (!suspend_controller) return done(Fail(suspend_controller.error()));
-  (*suspend_controller)->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
-    if (!there || !gpu) return done(std::move(there));
-    core_.ChangeGpu(id, *gpu, done);
-  });
+  suspension_.Resume(id, std::move(gpu), std::move(done));
 }
 
 void Service::MoveTo(base::JobId id, const std::string& gpu, Done done) {
-  const auto suspend_controller = SuspendControllerOf(id);
-  if (!suspend_controller) return done(Fail(suspend_controller.error()));
-  (*suspend_controller)->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
-    if (!there) return done(std::move(there));
-    core_.ChangeGpu(id, gpu, done);
-  });
+  suspension_.MoveTo(id, gpu, std::move(done));
 }
 
 }  // namespace gpuman::daemon

@@ -1,13 +1,13 @@
-// Containers of Kubernetes as jobs: seen, held, and given the shim.
+#include "daemon/containers/module.h"
+
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/file.h"
-#include "daemon/containers/containers.h"
 #include "daemon/containers/match.h"
-#include "daemon/service/service.h"
+#include "daemon/shims/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -26,49 +26,58 @@ base::Result<> LinkSocket(const std::filesystem::path& socket, const std::filesy
 
 }  // namespace
 
-void Service::BeginContainers() {
+ContainersModule::ContainersModule(Core& core, ShimsModule& shims)
+    : core_(core), shims_(shims), containers_(core.config().kubernetes.logs, MakeCallbacks()) {
+  shims_.SetIsComing([this](base::ProcessId process) { return IsComing(process); });
+  OfferShim();
+}
+
+Containers::Callbacks ContainersModule::MakeCallbacks() {
   Containers::Callbacks callbacks;
   callbacks.container_of = [](pid_t pid) { return base::ReadContainer(pid); };
   callbacks.hold = [this](const auto& container, const auto& given, pid_t pid) {
-    HoldContainer(container, given, pid);
+    Hold(container, given, pid);
   };
-  callbacks.is_held = [this](const api::GivenContainer& given) {
-    const auto active = core_.jobs().Active();
-    return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
-      return job->container && job->container->name_space == given.name_space &&
-             job->container->pod == given.pod && job->container->name == given.container;
-    });
-  };
-  containers_ = std::make_unique<Containers>(core_.config().kubernetes.logs, std::move(callbacks));
-  if (!shims_ || !core_.config().shim.preload) return;
+  callbacks.is_held = [this](const api::GivenContainer& given) { return IsHeld(given); };
+  return callbacks;
+}
+
+void ContainersModule::OfferShim() {
+  if (!shims_.channel() || !core_.config().shim.preload) return;
+  const auto socket = shims_.Socket();
   api::ContainerFiles files{core_.options().shim_library.string(),
-                            (core_.config().state_dir / "ld.so.preload").string(),
-                            ShimSocket().string() + ".d"};
+                            (core_.config().state_dir / "ld.so.preload").string(), socket.string() + ".d"};
   auto ready = base::ReplaceFile(files.preload, files.shim_library + "\n", 0644);
-  if (ready) ready = LinkSocket(ShimSocket(), files.socket_directory);
+  if (ready) ready = LinkSocket(socket, files.socket_directory);
   if (!ready) return spdlog::warn("containers get no shim: {}", ready.error().message);
-  container_files_ = std::move(files);
+  files_ = std::move(files);
 }
 
-void Service::SetContainers(std::vector<api::GivenContainer> given) {
-  containers_->SetTable(std::move(given));
-  for (const auto& [uuid, status] : core_.guard().Statuses()) LookForContainers(status);
-  if (shims_) shims_->AskAgain();
+void ContainersModule::SetTable(std::vector<api::GivenContainer> given) {
+  containers_.SetTable(std::move(given));
+  for (const auto& [uuid, status] : core_.guard().Statuses()) LookFor(status);
+  shims_.AskAgain();
 }
 
-api::ContainersView Service::ContainersNow() const { return {containers_->table(), container_files_}; }
+void ContainersModule::OnSample(const gpu::Sample& sample) {
+  if (const auto* const status = core_.guard().Find(sample.uuid)) LookFor(*status);
+}
 
-void Service::LookForContainers(const guard::GpuStatus& status) {
+void ContainersModule::LookFor(const guard::GpuStatus& status) {
   for (const auto& process : status.processes)
-    if (!process.job && !process.ours && process.uid) (void)ContainerIsComing(process.id);
-  if (containers_->TakeWaits() && shims_) shims_->AskAgain();
+    if (!process.job && !process.ours && process.uid) (void)IsComing(process.id);
+  if (containers_.TakeWaits()) shims_.AskAgain();
 }
 
-bool Service::ContainerIsComing(base::ProcessId process) const {
-  return containers_ && containers_->IsComing(process, core_.clock().Mono());
+bool ContainersModule::IsHeld(const api::GivenContainer& given) const {
+  const auto active = core_.jobs().Active();
+  return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
+    return job->container && job->container->name_space == given.name_space &&
+           job->container->pod == given.pod && job->container->name == given.container;
+  });
 }
 
-void Service::HoldContainer(const base::ProcessContainer& container, const api::GivenContainer& given,
+void ContainersModule::Hold(const base::ProcessContainer& container, const api::GivenContainer& given,
                             pid_t pid) {
   const auto named = core_.jobs().Resolve(TagOfContainer(given, container.group.id, false));
   const auto* const other = named ? core_.jobs().Find(*named) : nullptr;
@@ -78,7 +87,7 @@ void Service::HoldContainer(const base::ProcessContainer& container, const api::
   const auto fail = [this, given, id = container.group.id](const base::Error& error) {
     spdlog::error("container {} of pod {} in {} is not held: {}", given.container, given.pod,
                   given.name_space, error.message);
-    containers_->Drop(id);
+    containers_.Drop(id);
   };
   if (!job) return fail(job.error());
   core_.jobs().AttachContainer(std::move(*job), [fail](const base::Result<jobs::Job>& held) {

@@ -1,4 +1,4 @@
-#include "daemon/stopped.h"
+#include "daemon/suspension/stopped.h"
 
 namespace gpuman::daemon {
 
