@@ -5,6 +5,10 @@
 #include "base/heap.h"
 #include "daemon/containers/module.h"
 #include "daemon/core/listen.h"
+#include "daemon/device/module.h"
+#include "daemon/health/module.h"
+#include "daemon/mig/module.h"
+#include "daemon/mps/module.h"
 #include "daemon/notify/module.h"
 #include "daemon/service/service.h"
 #include "daemon/sharing/module.h"
@@ -51,7 +55,11 @@ void Daemon::AddModules() {
   Add<ContainersModule>(shims);
   auto& suspension = Add<SuspensionModule>(shims);
   Add<SharingModule>(shims, suspension);
-  Add<Service>(notify, shims, suspension);
+  auto& device = Add<DeviceModule>(suspension);
+  auto& mps = Add<MpsModule>();
+  auto& mig = Add<MigModule>(suspension, mps);
+  auto& health = Add<HealthModule>(suspension);
+  Add<Service>(notify, shims, suspension, device, mps, mig, health);
 }
 
 void Daemon::Stop() {

@@ -153,6 +153,18 @@ void Core::Tell(const jobs::Job& job, const jobs::Notice& notice) {
   events_->Add(std::move(event));
 }
 
+void Core::TellOfGpu(const std::string& kind, const std::string& uuid, const std::string& message,
+                     std::map<std::string, std::int64_t> data) {
+  spdlog::info("{}: {}", kind, message);
+  jobs::Event event;
+  event.at = clock_.Wall();
+  event.kind = kind;
+  event.gpu = uuid;
+  event.message = message;
+  event.data = std::move(data);
+  events_->Add(std::move(event));
+}
+
 std::optional<std::string> Core::TagOf(base::JobId id) const {
   const auto* job = job_manager_ ? job_manager_->Find(id) : nullptr;
   return job ? std::optional(job->tag) : std::nullopt;

@@ -15,6 +15,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,8 +101,10 @@ class Core {
   // Entries of the settings table, nullopt: to be deleted. `done`: on the disk, or not.
   void Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> done);
   EventLog& events() { return *events_; }
-  // An event about the job; the log has it as well.
+  // An event about the job, or the GPU; the log has it as well.
   void Tell(const jobs::Job& job, const jobs::Notice& notice);
+  void TellOfGpu(const std::string& kind, const std::string& uuid, const std::string& message,
+                 std::map<std::string, std::int64_t> data = {});
 
   // --- Jobs ---
   jobs::JobManager& jobs() { return *job_manager_; }

@@ -4,8 +4,10 @@
 
 #include "api/json.h"
 #include "api/queue_json.h"
+#include "daemon/device/module.h"
 #include "daemon/job_request.h"
 #include "daemon/log_stream.h"
+#include "daemon/mps/module.h"
 #include "daemon/queue/update.h"
 #include "daemon/routes/routes.h"
 #include "daemon/suspension/module.h"
@@ -51,10 +53,10 @@ http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
 // Starts it, where it asks for MPS once that runs.
 void Create(Service& service, jobs::Job job, jobs::JobManager::Done<jobs::Job> done) {
   if (!job.mps) return service.core().jobs().Create(std::move(job), std::move(done));
-  const auto gpu = service.ChooseMps(job.gpus);
+  const auto gpu = service.mps().Choose(job.gpus);
   if (!gpu) return done(base::Fail(gpu.error()));
   job.gpus = {*gpu};
-  service.ReadyMps(
+  service.mps().WhenRunning(
       {*gpu}, [&service, job = std::move(job), done = std::move(done)](const base::Result<>& ready) mutable {
         if (!ready) return done(base::Fail(ready.error()));
         service.core().jobs().Create(std::move(job), std::move(done));
@@ -66,7 +68,7 @@ void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& w
   auto job = JobFromRequest(wanted, CallerOf(request.peer), service.core().inventory(), DriverEnvironment());
   if (!job) return SendError(exchange, job.error());
   if (!job->device_profile.empty())
-    if (auto known = service.devices().CheckProfile(job->device_profile); !known)
+    if (auto known = service.device().devices().CheckProfile(job->device_profile); !known)
       return SendError(exchange, known.error());
   auto limits = ResourceLimitsOf(request.peer, exchange->Process());
   if (!limits) return SendError(exchange, limits.error());

@@ -19,11 +19,7 @@ namespace gpuman::daemon {
 void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs
 void AddAttachRoutes(http::Router& router, Service& service);      // jobs that somebody else started
-void AddHealthRoutes(http::Router& router, Service& service);      // what is wrong with the GPUs
-void AddDeviceRoutes(http::Router& router, Service& service);      // settings of the GPUs
 void AddMetricsRoutes(http::Router& router, Service& service);     // for Prometheus
-void AddMigRoutes(http::Router& router, Service& service);         // what the GPUs are split into
-void AddMpsRoutes(http::Router& router, Service& service);         // MPS servers and their clients
 void AddSubmissionRoutes(http::Router& router, Service& service);  // into the queue
 void AddRedoRoutes(http::Router& router, Service& service);        // into the queue once more
 void AddQueueListRoutes(http::Router& router, Service& service);   // the queue as a list

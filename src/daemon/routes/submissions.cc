@@ -7,7 +7,9 @@
 #include <set>
 
 #include "api/queue_json.h"
+#include "daemon/device/module.h"
 #include "daemon/job_request.h"
+#include "daemon/mps/module.h"
 #include "daemon/notify/module.h"
 #include "daemon/queue/views.h"
 #include "daemon/recent_callers.h"
@@ -112,7 +114,7 @@ base::Result<> BindToMps(Service& service, PreparedJob& one, std::set<std::strin
         base::ErrorCode::kInvalidArgument,
         fmt::format("mps: a client of MPS works on one GPU, and {} are asked for", request.gpus.count),
         "ask for --gpus 1");
-  GPUMAN_ASSIGN(auto gpu, service.ChooseMps(request.gpus.devices));
+  GPUMAN_ASSIGN(auto gpu, service.mps().Choose(request.gpus.devices));
   request.gpus.devices = {gpu};
   job.queue_spec = QueueSpecOf(request, *job.queue_spec);
   gpus.insert(std::move(gpu));
@@ -157,17 +159,18 @@ void Go(Service& service, const ExchangePtr& exchange, const IncomingPtr& incomi
     return TryOut(service, exchange, std::move(incoming->prepared), std::move(incoming->claim));
   const auto& gpus = incoming->mps;
   if (gpus.empty()) return Enqueue(service, exchange, incoming);
-  service.ReadyMps({gpus.begin(), gpus.end()}, [&service, exchange, incoming](const base::Result<>& ready) {
-    if (!ready) return SendError(exchange, ready.error());
-    Enqueue(service, exchange, incoming);
-  });
+  service.mps().WhenRunning({gpus.begin(), gpus.end()},
+                            [&service, exchange, incoming](const base::Result<>& ready) {
+                              if (!ready) return SendError(exchange, ready.error());
+                              Enqueue(service, exchange, incoming);
+                            });
 }
 
 // What the jobs of one submission have in common is looked at once, with its first.
 base::Result<> CheckHead(Service& service, const PreparedJob& head, std::set<std::string>& notes) {
   GPUMAN_TRY(service.notify().notifications().Check(head.request.notify));
   if (const auto& profile = head.job.device_profile; !profile.empty())
-    GPUMAN_TRY(service.devices().CheckProfile(profile));
+    GPUMAN_TRY(service.device().devices().CheckProfile(profile));
   if (auto note = service.notify().notifications().NoteOn(head.request.notify); !note.empty())
     notes.insert(std::move(note));
   if (auto note = service.shims().TightLimitOf(head.job)) notes.insert(std::move(*note));

@@ -180,11 +180,7 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
   AddAttachRoutes(router, service);
-  AddHealthRoutes(router, service);
-  AddDeviceRoutes(router, service);
   AddMetricsRoutes(router, service);
-  AddMigRoutes(router, service);
-  AddMpsRoutes(router, service);
   AddSubmissionRoutes(router, service);
   AddRedoRoutes(router, service);
   AddQueueListRoutes(router, service);

@@ -9,7 +9,6 @@
 
 #include "base/host_name.h"
 #include "daemon/core/listen.h"
-#include "daemon/health/views.h"
 #include "daemon/routes/routes.h"
 #include "daemon/service/service.h"
 #include "metrics/render.h"
@@ -80,11 +79,6 @@ metrics::Device Service::MetricsOf(const guard::GpuStatus& status) {
   device.gpu = status.gpu;
   device.sample = &status.sample;
   const auto& uuid = status.gpu.uuid;
-  const auto* const monitor = health_->Find(uuid);
-  device.health = HealthViewOf(monitor, status.sample).state;
-  if (monitor)
-    for (const auto& fault : monitor->faults())
-      if (!fault.acknowledged) device.faults.push_back(fault.code);
   const auto& drained = books_.state.drained;
   device.drained = drained.contains(uuid) || (device.gpu.mig && drained.contains(device.gpu.mig->parent));
   device.reserve = core_.guard().ReserveOf(uuid);

@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "daemon/health/module.h"
 #include "daemon/notify/module.h"
 #include "daemon/queue/views.h"
 #include "daemon/service/service.h"
@@ -188,9 +189,7 @@ bool Service::IsPreempted(base::JobId id) {
   return record && record->reason == kPreempted;
 }
 
-bool Service::IsOutOfUse(const gpu::Gpu& gpu) {
-  return gpu.split || health_->IsUnhealthy(gpu.mig ? gpu.mig->parent : gpu.uuid);
-}
+bool Service::IsOutOfUse(const gpu::Gpu& gpu) { return gpu.split || health_.IsUnhealthy(gpu); }
 
 void Service::PreemptJob(base::JobId id, const std::string& why, Done done) {
   suspension_.Suspend(id, {kPreempted, why}, std::move(done));

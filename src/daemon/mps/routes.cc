@@ -5,8 +5,9 @@
 #include <memory>
 
 #include "api/json.h"
+#include "daemon/core/requests.h"
+#include "daemon/mps/module.h"
 #include "daemon/mps/views.h"
-#include "daemon/routes/routes.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -14,9 +15,9 @@ namespace {
 using http::ExchangePtr;
 using Notes = MpsManager::Notes;
 
-void ShowMps(Service& service, const ExchangePtr& exchange, const Notes& notes) {
-  service.mps().Refresh([&service, exchange, notes] {
-    SendJson(exchange, api::Encode(MpsReportOf(service.mps(), service.MpsView(), notes)));
+void ShowMps(MpsModule& module, const ExchangePtr& exchange, const Notes& notes) {
+  module.manager().Refresh([&module, exchange, notes] {
+    SendJson(exchange, api::Encode(MpsReportOf(module.manager(), module.Context(), notes)));
   });
 }
 
@@ -41,10 +42,10 @@ void TakeBack(const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders
   });
 }
 
-void Work(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders) {
-  if (orders->next == orders->gpus.size()) return ShowMps(service, exchange, orders->notes);
+void Work(MpsModule& module, const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders) {
+  if (orders->next == orders->gpus.size()) return ShowMps(module, exchange, orders->notes);
   const auto& gpu = orders->gpus[orders->next++];
-  orders->order(gpu, [&service, exchange, orders](base::Result<Notes> done) {
+  orders->order(gpu, [&module, exchange, orders](base::Result<Notes> done) {
     if (!done) {
       auto error = std::move(done.error());
       --orders->next;
@@ -56,32 +57,32 @@ void Work(Service& service, const ExchangePtr& exchange, const std::shared_ptr<O
     for (auto& note : *done)
       if (std::find(orders->notes.begin(), orders->notes.end(), note) == orders->notes.end())
         orders->notes.push_back(std::move(note));
-    Work(service, exchange, orders);
+    Work(module, exchange, orders);
   });
 }
 
-base::Result<std::vector<gpu::Gpu>> GpusFor(Service& service, const std::vector<std::string>& named) {
-  const auto& all = service.core().whole_gpus().gpus;
+base::Result<std::vector<gpu::Gpu>> GpusFor(MpsModule& module, const std::vector<std::string>& named) {
+  const auto& all = module.core().whole_gpus().gpus;
   if (all.empty())
     return base::Fail(base::ErrorCode::kUnavailable,
-                      "there are no GPUs: " + service.core().whole_gpus().problem);
+                      "there are no GPUs: " + module.core().whole_gpus().problem);
   return named.empty() ? all : gpu::SelectAll(all, named);
 }
 
 // Shared by the orders of one request, which are carried out one after the other.
-void Order(Service& service, const ExchangePtr& exchange, const std::vector<std::string>& named,
+void Order(MpsModule& module, const ExchangePtr& exchange, const std::vector<std::string>& named,
            OrderOne order, OrderOne undo = {}) {
-  auto gpus = GpusFor(service, named);
+  auto gpus = GpusFor(module, named);
   if (!gpus) return SendError(exchange, gpus.error());
-  Work(service, exchange,
+  Work(module, exchange,
        std::make_shared<Orders>(Orders{std::move(*gpus), std::move(order), std::move(undo), {}, 0}));
 }
 
 // None named: those where it runs.
-base::Result<std::vector<std::string>> Running(Service& service, std::vector<std::string> named) {
+base::Result<std::vector<std::string>> Running(MpsModule& module, std::vector<std::string> named) {
   if (!named.empty()) return named;
-  for (const auto& gpu : service.core().whole_gpus().gpus)
-    if (service.mps().units().contains(gpu.uuid)) named.push_back(gpu.uuid);
+  for (const auto& gpu : module.core().whole_gpus().gpus)
+    if (module.manager().units().contains(gpu.uuid)) named.push_back(gpu.uuid);
   if (named.empty()) return base::Fail(base::ErrorCode::kConflict, "no MPS of gpuman runs on any GPU");
   return named;
 }
@@ -96,82 +97,76 @@ base::Result<mps::Limits> LimitsOn(const gpu::Gpu& gpu, const api::MpsOrder& ord
 }
 
 // Every GPU's limits before anything is done on the first.
-base::Result<> CheckAll(Service& service, const api::MpsOrder& order) {
-  GPUMAN_ASSIGN(const auto gpus, GpusFor(service, order.gpus));
+base::Result<> CheckAll(MpsModule& module, const api::MpsOrder& order) {
+  GPUMAN_ASSIGN(const auto gpus, GpusFor(module, order.gpus));
   for (const auto& gpu : gpus) GPUMAN_TRY(LimitsOn(gpu, order));
   return {};
 }
 
-void Start(Service& service, const ExchangePtr& exchange) {
+void StartMps(MpsModule& module, const ExchangePtr& exchange) {
   const auto order = api::Decode<api::MpsOrder>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
-  if (auto fine = CheckAll(service, *order); !fine) return SendError(exchange, fine.error());
-  for (const auto& gpu : GpusFor(service, order->gpus).value_or(std::vector<gpu::Gpu>{}))
-    if (auto may = service.mps().MayStart(gpu); !may) return SendError(exchange, may.error());
+  if (auto fine = CheckAll(module, *order); !fine) return SendError(exchange, fine.error());
+  for (const auto& gpu : GpusFor(module, order->gpus).value_or(std::vector<gpu::Gpu>{}))
+    if (auto may = module.manager().MayStart(gpu); !may) return SendError(exchange, may.error());
   Order(
-      service, exchange, order->gpus,
-      [&service, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
-        service.mps().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
+      module, exchange, order->gpus,
+      [&module, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
+        module.manager().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
       },
-      [&service](const gpu::Gpu& gpu, MpsManager::Done done) {
-        service.mps().Stop(gpu, false, std::move(done));
+      [&module](const gpu::Gpu& gpu, MpsManager::Done done) {
+        module.manager().Stop(gpu, false, std::move(done));
       });
 }
 
-void Limit(Service& service, const ExchangePtr& exchange) {
+void LimitMps(MpsModule& module, const ExchangePtr& exchange) {
   auto order = api::Decode<api::MpsOrder>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
   if (!order->threads && !order->memory)
     return SendError(exchange, {base::ErrorCode::kInvalidArgument, "there is no limit to set",
                                 "give --threads 50% or --memory 8GiB"});
-  auto running = Running(service, std::move(order->gpus));
+  auto running = Running(module, std::move(order->gpus));
   if (!running) return SendError(exchange, running.error());
   order->gpus = std::move(*running);
-  if (auto fine = CheckAll(service, *order); !fine) return SendError(exchange, fine.error());
-  Order(service, exchange, order->gpus,
-        [&service, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
-          service.mps().Limit(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
-        });
-}
-
-void Stop(Service& service, const ExchangePtr& exchange) {
-  const auto order = api::Decode<api::MpsStop>(exchange->request().body);
-  if (!order) return SendError(exchange, order.error());
-  const auto named = Running(service, order->gpus);
-  if (!named) return SendError(exchange, named.error());
-  Order(service, exchange, *named,
-        [&service, force = order->force](const gpu::Gpu& gpu, MpsManager::Done done) {
-          service.mps().Stop(gpu, force, std::move(done));
-        });
-}
-
-void Terminate(Service& service, const ExchangePtr& exchange) {
-  const auto order = api::Decode<api::MpsTermination>(exchange->request().body);
-  if (!order) return SendError(exchange, order.error());
-  service.mps().Terminate(order->pid, [&service, exchange](base::Result<Notes> done) {
-    if (!done) return SendError(exchange, done.error());
-    ShowMps(service, exchange, *done);
+  if (auto fine = CheckAll(module, *order); !fine) return SendError(exchange, fine.error());
+  Order(module, exchange, order->gpus, [&module, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
+    module.manager().Limit(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
   });
 }
 
-http::RouteHandler For(Service& service, Act act, void (*handle)(Service&, const ExchangePtr&)) {
-  return [&service, act, handle](const ExchangePtr& exchange, const http::PathParameters&) {
-    if (auto may = service.core().Check(exchange->request().peer, act); !may)
-      return SendError(exchange, may.error());
-    service.core().WhenReady([&service, exchange, handle] { handle(service, exchange); });
-  };
+void StopMps(MpsModule& module, const ExchangePtr& exchange) {
+  const auto order = api::Decode<api::MpsStop>(exchange->request().body);
+  if (!order) return SendError(exchange, order.error());
+  const auto named = Running(module, order->gpus);
+  if (!named) return SendError(exchange, named.error());
+  Order(module, exchange, *named,
+        [&module, force = order->force](const gpu::Gpu& gpu, MpsManager::Done done) {
+          module.manager().Stop(gpu, force, std::move(done));
+        });
+}
+
+void Terminate(MpsModule& module, const ExchangePtr& exchange) {
+  const auto order = api::Decode<api::MpsTermination>(exchange->request().body);
+  if (!order) return SendError(exchange, order.error());
+  module.manager().Terminate(order->pid, [&module, exchange](base::Result<Notes> done) {
+    if (!done) return SendError(exchange, done.error());
+    ShowMps(module, exchange, *done);
+  });
 }
 
 }  // namespace
 
-void AddMpsRoutes(http::Router& router, Service& service) {
-  router.Add("GET", "/v1/mps", For(service, Act::kSee, [](Service& daemon, const ExchangePtr& exchange) {
-               ShowMps(daemon, exchange, {});
+void MpsModule::AddRoutes(http::Router& router) {
+  const auto those_who = [this](Act act, void (*handle)(MpsModule&, const ExchangePtr&)) {
+    return WhenReady(core_, act, [this, handle](const ExchangePtr& exchange) { handle(*this, exchange); });
+  };
+  router.Add("GET", "/v1/mps", those_who(Act::kSee, [](MpsModule& module, const ExchangePtr& exchange) {
+               ShowMps(module, exchange, {});
              }));
-  router.Add("POST", "/v1/mps/start", For(service, Act::kManage, &Start));
-  router.Add("POST", "/v1/mps/stop", For(service, Act::kManage, &Stop));
-  router.Add("POST", "/v1/mps/limit", For(service, Act::kManage, &Limit));
-  router.Add("POST", "/v1/mps/terminate", For(service, Act::kManage, &Terminate));
+  router.Add("POST", "/v1/mps/start", those_who(Act::kManage, StartMps));
+  router.Add("POST", "/v1/mps/stop", those_who(Act::kManage, StopMps));
+  router.Add("POST", "/v1/mps/limit", those_who(Act::kManage, LimitMps));
+  router.Add("POST", "/v1/mps/terminate", those_who(Act::kManage, Terminate));
 }
 
 }  // namespace gpuman::daemon

@@ -1,13 +1,12 @@
-// What the settings of devices have to do with the rest: they are stored, told, and follow the jobs that ask
-// for a profile.
+#include "daemon/device/module.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <utility>
+#include <vector>
 
-#include "daemon/service/service.h"
 #include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
@@ -19,38 +18,58 @@ DeviceSettings DeviceSettingsOf(const Config& config) {
 
 }  // namespace
 
-void Service::BeginDevices(const jobs::SettingRows& settings) {
-  device_worker_ = std::make_unique<device::Worker>(
-      [this](std::function<void()> act) { boost::asio::post(core_.loop(), std::move(act)); });
-  DeviceHost& host = *this;
-  devices_ = std::make_unique<Devices>(core_.clock(), host);
-  SetUpDevices();
-  devices_->Recall(settings);
+DeviceModule::DeviceModule(Core& core, SuspensionModule& suspension)
+    : core_(core),
+      suspension_(suspension),
+      worker_([&core](std::function<void()> act) { boost::asio::post(core.loop(), std::move(act)); }),
+      devices_(core.clock(), static_cast<DeviceHost&>(*this)) {}
+
+void DeviceModule::Restore(jobs::StoreContents& contents) {
+  Reconfigure();
+  devices_.Recall(contents.settings);
 }
 
-void Service::SetUpDevices() { devices_->SetSettings(DeviceSettingsOf(core_.config())); }
+void DeviceModule::Reconfigure() { devices_.SetSettings(DeviceSettingsOf(core_.config())); }
 
-void Service::KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
-  jobs::Batch batch;
-  batch.settings = std::move(entries);
-  core_.store().Submit(std::move(batch), std::move(done));
+bool DeviceModule::Stop() { return worker_.Stop(core_.config().sampling.call_limit); }
+
+void DeviceModule::OnInventory() { devices_.OnInventory(core_.whole_gpus()); }
+
+void DeviceModule::OnTick() {
+  FollowJobProfiles();
+  devices_.OnTime();
 }
 
-void Service::Drive(device::Worker::Work work, std::function<void()> then) {
-  device_worker_->Do(std::move(work), std::move(then));
+// One that could not be talked to, and can again, may have been reset.
+void DeviceModule::OnSample(const gpu::Sample& sample) {
+  if (gpu::IsInstance(sample.uuid)) return;
+  if (sample.state == gpu::GpuState::kLost) away_.insert(sample.uuid);
+  if (sample.state == gpu::GpuState::kOk && away_.erase(sample.uuid) > 0) devices_.OnBack(sample.uuid);
 }
 
-void Service::TellDevice(const char* kind, const std::string& gpu, const std::string& message) {
-  spdlog::info("{}: {}", kind, message);
-  jobs::Event event;
-  event.at = core_.clock().Wall();
-  event.kind = kind;
-  event.gpu = gpu;
-  event.message = message;
-  core_.events().Add(std::move(event));
+void DeviceModule::OnJobLeft(base::JobId job, Left /*why*/) { job_profiles_.Forget(job); }
+
+void DeviceModule::Show(const jobs::Job& job, api::JobView& view) const {
+  if (job.device_profile.empty()) return;
+  view.device_profile = job.device_profile;
+  for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
 }
 
-void Service::TellDeviceChange(const DeviceReport& report, const std::string& by) {
+// --- What the devices need ---
+
+void DeviceModule::KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
+  core_.Keep(std::move(entries), std::move(done));
+}
+
+void DeviceModule::Drive(device::Worker::Work work, std::function<void()> then) {
+  worker_.Do(std::move(work), std::move(then));
+}
+
+void DeviceModule::TellDevice(const char* kind, const std::string& gpu, const std::string& message) {
+  core_.TellOfGpu(kind, gpu, message);
+}
+
+void DeviceModule::TellChange(const DeviceReport& report, const std::string& by) {
   std::map<std::string, std::vector<std::string>> steps;
   std::map<std::string, unsigned> index;
   for (const auto& [gpu, step] : report.steps) {
@@ -68,7 +87,7 @@ void Service::TellDeviceChange(const DeviceReport& report, const std::string& by
                fmt::format("GPU {}: {} (by {})", index.at(uuid), fmt::join(texts, ", "), by));
 }
 
-std::string Service::UsersOf(const std::string& gpu) {
+std::string DeviceModule::UsersOf(const std::string& gpu) {
   const auto* const status = core_.guard().Find(gpu);
   if (!status) return {};
   std::vector<std::string> users;
@@ -83,7 +102,9 @@ std::string Service::UsersOf(const std::string& gpu) {
   return fmt::format("{}", fmt::join(users, ", "));
 }
 
-void Service::FollowJobProfiles() {
+// --- Profiles of jobs ---
+
+void DeviceModule::FollowJobProfiles() {
   std::vector<ProfileAsker> running;
   bool asked = false;
   for (const auto* job : core_.jobs().Active()) {
@@ -97,12 +118,12 @@ void Service::FollowJobProfiles() {
   if (!asked) running.clear();
   auto decision =
       job_profiles_.Follow(running, core_.inventory(), core_.guard().Statuses(),
-                           [this](const std::string& uuid) { return devices_->ProfiledJob(uuid); });
+                           [this](const std::string& uuid) { return devices_.ProfiledJob(uuid); });
   for (const auto& [id, why] : decision.news) TellProfileNotGiven(id, why);
-  devices_->SetJobProfiles(std::move(decision.given));
+  devices_.SetJobProfiles(std::move(decision.given));
 }
 
-void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {
+void DeviceModule::TellProfileNotGiven(base::JobId id, const std::string& why) {
   const auto* const job = core_.jobs().Find(id);
   if (!job) return;
   jobs::Event event;
@@ -115,16 +136,11 @@ void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {
   core_.jobs().Note(id, why);
 }
 
-void Service::TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) {
+void DeviceModule::TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) {
   const base::JobId id{job};
   const auto note = fmt::format("on {}: {}", gpu, why);
   job_profiles_.SetRefused(id, note);
   TellProfileNotGiven(id, note);
-}
-
-void Service::FollowAway(const gpu::Sample& sample) {
-  if (sample.state == gpu::GpuState::kLost) away_.insert(sample.uuid);
-  if (sample.state == gpu::GpuState::kOk && away_.erase(sample.uuid) > 0) devices_->OnBack(sample.uuid);
 }
 
 }  // namespace gpuman::daemon

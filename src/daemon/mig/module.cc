@@ -1,13 +1,12 @@
-// MIG: what was asked for is kept in the store, and what becomes of it is told.
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-#include <unistd.h>
+#include "daemon/mig/module.h"
 
+#include <fmt/format.h>
+
+#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <utility>
 
-#include "daemon/mig/views.h"
-#include "daemon/service/service.h"
+#include "daemon/mps/module.h"
 #include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
@@ -18,20 +17,32 @@ constexpr int kLooksPerPoke = 25;
 
 }  // namespace
 
-void Service::BeginMig(const jobs::SettingRows& settings) {
-  MigHost& host = *this;
-  mig_ = std::make_unique<MigManager>(core_.loop(), host);
-  mig_->Recall(settings);
-  mig_->SetPeriod(core_.config().mig.check);
+MigModule::MigModule(Core& core, SuspensionModule& suspension, MpsModule& mps)
+    : core_(core), suspension_(suspension), mps_(mps), manager_(core, [this] { OnSplit(); }) {}
+
+void MigModule::Restore(jobs::StoreContents& contents) {
+  manager_.Recall(contents.settings);
+  Reconfigure();
 }
 
-void Service::KeepMig(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
-  jobs::Batch batch;
-  batch.settings = std::move(entries);
-  core_.store().Submit(std::move(batch), std::move(done));
+void MigModule::Reconfigure() { manager_.SetPeriod(core_.config().mig.check); }
+
+bool MigModule::IsReady() const { return manager_.has_looked(); }
+
+bool MigModule::Stop() {
+  manager_.Stop();
+  return !manager_.left_a_thread();
 }
 
-MigHolders Service::MigHoldersNow() const {
+void MigModule::OnInventory() { manager_.OnInventory(); }
+
+void MigModule::OnSplit() {
+  core_.LookNow();
+  on_split();
+  core_.sampling().BecomeReadyIfKnown();
+}
+
+MigHolders MigModule::Holders() const {
   MigHolders holders;
   for (const auto* const job : core_.jobs().Active()) {
     if (jobs::IsWaiting(*job) || jobs::IsEnded(*job)) continue;
@@ -43,7 +54,7 @@ MigHolders Service::MigHoldersNow() const {
     }
   }
   // Its daemon serves a whole GPU, and has nothing there before the first client comes.
-  for (const auto& [uuid, unit] : mps_->units()) {
+  for (const auto& [uuid, unit] : mps_.manager().units()) {
     const auto* const status = core_.guard().Find(uuid);
     if (!status) continue;
     auto& who = holders[uuid];
@@ -52,7 +63,7 @@ MigHolders Service::MigHoldersNow() const {
   return holders;
 }
 
-OwnProcesses Service::OwnProcessesNow() {
+OwnProcesses MigModule::Own() {
   const auto job_of = [this](pid_t pid) {
     const auto job = core_.guard().JobOf(pid).job;
     return job ? core_.jobs().Find(*job) : nullptr;
@@ -65,7 +76,7 @@ OwnProcesses Service::OwnProcessesNow() {
 }
 
 // The sampler looks at once; what it does not see in some seconds it will see later.
-void Service::WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks) {
+void MigModule::WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks) {
   if (looks == 0 || IsDivided(divisions, core_.inventory())) return then();
   if (looks % kLooksPerPoke == 0) core_.LookNow();
   const auto timer =
@@ -74,22 +85,6 @@ void Service::WhenDivided(std::vector<MigDivision> divisions, std::function<void
                      looks](boost::system::error_code error) mutable {
     if (!error) WhenDivided(std::move(divisions), std::move(then), looks - 1);
   });
-}
-
-void Service::OnSplit() {
-  core_.LookNow();
-  if (dispatcher_) dispatcher_->OnInventory();
-  core_.sampling().BecomeReadyIfKnown();
-}
-
-void Service::TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) {
-  jobs::Event event;
-  event.at = core_.clock().Wall();
-  event.kind = kind;
-  event.gpu = gpu.uuid;
-  event.message = fmt::format("GPU {}: {}", gpu.index, text);
-  spdlog::info("{}: {}", kind, event.message);
-  core_.events().Add(std::move(event));
 }
 
 }  // namespace gpuman::daemon
