@@ -6,6 +6,7 @@ Usage: check_layers.py [ROOT]
 Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, tests, bench and packaging, and reports
 
   - an include that its layer may not make (LAYERS below),
+  - an include between folders of src/daemon against their order (DAEMON below), and a folder that is not in it,
   - an include that names no file, or climbs with "..",
   - headers that include each other in a circle,
   - a folder of src/ that this table does not know,
@@ -45,6 +46,10 @@ LAYERS = {
     "daemon": ("api", "gpu", "driver", "base", "keeper") + CAPABILITIES,
     "shim": ("driver/abi/", "ledger/wire/"),
 }
+# The folders of the daemon: each may include those before it. It is the order in which modules are constructed
+# (src/daemon/daemon.cc). What lies in src/daemon itself puts them together and may include all of them.
+DAEMON = ("config", "http", "core", "notify", "shims", "containers", "suspension", "sharing", "device", "mps", "mig",
+          "health", "queue", "jobs", "status", "metrics")
 SIM_MAY = ("driver/abi/",)
 SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs
 PLUGIN_MAY = ("api", "base")
@@ -74,9 +79,25 @@ def layer_of(path):
     return parts[:1]
 
 
+def daemon_folder(path):
+    """The folder of src/daemon that a path relative to the root lies in; None: src/daemon itself, or elsewhere."""
+    parts = path.parts
+    return parts[2] if parts[:2] == ("src", "daemon") and len(parts) > 3 else None
+
+
+def allowed_in_daemon(source, target):
+    """The same as allowed, for two files of the daemon. A folder that DAEMON does not have is reported as such."""
+    here, there = daemon_folder(source), daemon_folder(target)
+    if here is None or here == there or here not in DAEMON:
+        return True
+    return there in DAEMON and DAEMON.index(there) < DAEMON.index(here)
+
+
 def allowed(source, target):
     """Whether source may include target; both relative to the root."""
     here, there = layer_of(source), layer_of(target)
+    if here == there == ("src", "daemon"):
+        return allowed_in_daemon(source, target)
     if here == there or here[0] in TEST_FOLDERS:
         return True
     if there[0] == "sim":
@@ -155,6 +176,8 @@ def check(root):
             source = full.relative_to(root)
             if source.parts[0] == "src" and (len(source.parts) < 3 or source.parts[1] not in LAYERS):
                 findings.append("%s:1: no layer for this folder in tools/check_layers.py" % source)
+            if daemon_folder(source) not in (None, *DAEMON):
+                findings.append("%s:1: no place for this folder in DAEMON of tools/check_layers.py" % source)
             includes = graph.setdefault(source, set())
             lines = full.read_text(encoding="utf-8", errors="replace").splitlines()
             product = top not in TEST_FOLDERS and not is_test(source) and source.as_posix() != CHECKED_NUMBERS
@@ -174,7 +197,8 @@ def check(root):
                     continue
                 includes.add(target)
                 if not allowed(source, target):
-                    findings.append("%s: %s may not include %s" % (where, "/".join(layer_of(source)), target))
+                    here = "/".join(layer_of(source) + (daemon_folder(source) or "",)).rstrip("/")
+                    findings.append("%s: %s may not include %s" % (where, here, target))
     for circle in circles(graph):
         findings.append("%s:1: includes itself: %s" % (circle[0], " -> ".join(map(str, circle + circle[:1]))))
     for main in sorted((root / "apps").glob("*/main.cc")):

@@ -7,12 +7,15 @@
 #include "daemon/core/listen.h"
 #include "daemon/device/module.h"
 #include "daemon/health/module.h"
+#include "daemon/jobs/module.h"
+#include "daemon/metrics/module.h"
 #include "daemon/mig/module.h"
 #include "daemon/mps/module.h"
 #include "daemon/notify/module.h"
-#include "daemon/service/service.h"
+#include "daemon/queue/module.h"
 #include "daemon/sharing/module.h"
 #include "daemon/shims/module.h"
+#include "daemon/status/module.h"
 #include "daemon/suspension/module.h"
 #include "daemon/systemd_notify.h"
 
@@ -46,7 +49,10 @@ base::Result<std::unique_ptr<Daemon>> Daemon::Start(boost::asio::io_context& loo
 Daemon::Daemon(boost::asio::io_context& loop, std::unique_ptr<Core> core)
     : core_(std::move(core)), tick_(loop) {}
 
-Daemon::~Daemon() { Stop(); }
+Daemon::~Daemon() {
+  Stop();
+  while (!modules_.empty()) modules_.pop_back();  // each before those that it uses
+}
 
 // Each after those that it uses.
 void Daemon::AddModules() {
@@ -59,7 +65,10 @@ void Daemon::AddModules() {
   auto& mps = Add<MpsModule>();
   auto& mig = Add<MigModule>(suspension, mps);
   auto& health = Add<HealthModule>(suspension);
-  Add<Service>(notify, shims, suspension, device, mps, mig, health);
+  auto& queue = Add<QueueModule>(notify, suspension, mig, health);
+  Add<JobsModule>(JobCapabilities{notify, shims, suspension, device, mps, queue});
+  Add<StatusModule>();
+  Add<MetricsModule>();
 }
 
 void Daemon::Stop() {

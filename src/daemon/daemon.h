@@ -25,7 +25,7 @@ class Daemon {
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
   static base::Result<std::unique_ptr<Daemon>> Start(boost::asio::io_context& loop, const Config& config,
                                                      DaemonOptions options);
-  // The same as Stop.
+  // Does what Stop does, where that was not called.
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -42,8 +42,8 @@ class Daemon {
   Daemon(boost::asio::io_context& loop, std::unique_ptr<Core> core);
   void AddModules();
   template <typename M, typename... Uses>
-  M& Add(Uses&... uses) {
-    auto module = std::make_unique<M>(*core_, uses...);
+  M& Add(Uses&&... uses) {
+    auto module = std::make_unique<M>(*core_, std::forward<Uses>(uses)...);
     M& added = *module;
     core_->Add(added);
     modules_.push_back(std::move(module));

@@ -37,7 +37,7 @@ class Module {
   // The configuration has changed: Core::config() is the new one.
   virtual void Reconfigure() {}
   // What the module has to know of the GPUs before jobs may start is known; where that changes,
-  // Core::BecomeReadyIfKnown is called.
+  // Sampling::BecomeReadyIfKnown is called.
   virtual bool IsReady() const { return true; }
   // Once: the GPUs are known and each was looked at, or that takes too long.
   virtual void OnReady() {}

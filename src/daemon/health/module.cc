@@ -29,7 +29,7 @@ const char* KindOf(health::Change change) {
   return "gpu_fault";
 }
 
-std::string TextOf(const health::Notice& notice) {
+std::string MessageOf(const health::Notice& notice) {
   std::string text = notice.fault.text;
   if (notice.change == health::Change::kCleared) return fmt::format("over: {} ({})", text, notice.why);
   if (notice.change == health::Change::kAcknowledged)
@@ -87,7 +87,7 @@ void HealthModule::KeepHealth(jobs::SettingRows entries) {
 void HealthModule::OnHealth(const std::string& uuid, const health::Notice& notice) {
   const auto* const status = core_.guard().Find(uuid);
   const auto gpu = status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + uuid;
-  const auto text = fmt::format("{}: {}", gpu, TextOf(notice));
+  const auto text = fmt::format("{}: {}", gpu, MessageOf(notice));
   Tell(uuid, notice, text);
   on_change();
   const bool is_news = notice.change == health::Change::kRaised || notice.change == health::Change::kTold;

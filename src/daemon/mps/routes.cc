@@ -15,9 +15,9 @@ namespace {
 using http::ExchangePtr;
 using Notes = MpsManager::Notes;
 
-void ShowMps(MpsModule& module, const ExchangePtr& exchange, const Notes& notes) {
-  module.manager().Refresh([&module, exchange, notes] {
-    SendJson(exchange, api::Encode(MpsReportOf(module.manager(), module.Context(), notes)));
+void ShowMps(MpsModule& mps, const ExchangePtr& exchange, const Notes& notes) {
+  mps.manager().Refresh([&mps, exchange, notes] {
+    SendJson(exchange, api::Encode(MpsReportOf(mps.manager(), mps.Context(), notes)));
   });
 }
 
@@ -42,10 +42,10 @@ void TakeBack(const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders
   });
 }
 
-void Work(MpsModule& module, const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders) {
-  if (orders->next == orders->gpus.size()) return ShowMps(module, exchange, orders->notes);
+void Work(MpsModule& mps, const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders) {
+  if (orders->next == orders->gpus.size()) return ShowMps(mps, exchange, orders->notes);
   const auto& gpu = orders->gpus[orders->next++];
-  orders->order(gpu, [&module, exchange, orders](base::Result<Notes> done) {
+  orders->order(gpu, [&mps, exchange, orders](base::Result<Notes> done) {
     if (!done) {
       auto error = std::move(done.error());
       --orders->next;
@@ -57,32 +57,31 @@ void Work(MpsModule& module, const ExchangePtr& exchange, const std::shared_ptr<
     for (auto& note : *done)
       if (std::find(orders->notes.begin(), orders->notes.end(), note) == orders->notes.end())
         orders->notes.push_back(std::move(note));
-    Work(module, exchange, orders);
+    Work(mps, exchange, orders);
   });
 }
 
-base::Result<std::vector<gpu::Gpu>> GpusFor(MpsModule& module, const std::vector<std::string>& named) {
-  const auto& all = module.core().whole_gpus().gpus;
+base::Result<std::vector<gpu::Gpu>> GpusFor(MpsModule& mps, const std::vector<std::string>& named) {
+  const auto& all = mps.core().whole_gpus().gpus;
   if (all.empty())
-    return base::Fail(base::ErrorCode::kUnavailable,
-                      "there are no GPUs: " + module.core().whole_gpus().problem);
+    return base::Fail(base::ErrorCode::kUnavailable, "there are no GPUs: " + mps.core().whole_gpus().problem);
   return named.empty() ? all : gpu::SelectAll(all, named);
 }
 
 // Shared by the orders of one request, which are carried out one after the other.
-void Order(MpsModule& module, const ExchangePtr& exchange, const std::vector<std::string>& named,
-           OrderOne order, OrderOne undo = {}) {
-  auto gpus = GpusFor(module, named);
+void Order(MpsModule& mps, const ExchangePtr& exchange, const std::vector<std::string>& named, OrderOne order,
+           OrderOne undo = {}) {
+  auto gpus = GpusFor(mps, named);
   if (!gpus) return SendError(exchange, gpus.error());
-  Work(module, exchange,
+  Work(mps, exchange,
        std::make_shared<Orders>(Orders{std::move(*gpus), std::move(order), std::move(undo), {}, 0}));
 }
 
 // None named: those where it runs.
-base::Result<std::vector<std::string>> Running(MpsModule& module, std::vector<std::string> named) {
+base::Result<std::vector<std::string>> Running(MpsModule& mps, std::vector<std::string> named) {
   if (!named.empty()) return named;
-  for (const auto& gpu : module.core().whole_gpus().gpus)
-    if (module.manager().units().contains(gpu.uuid)) named.push_back(gpu.uuid);
+  for (const auto& gpu : mps.core().whole_gpus().gpus)
+    if (mps.manager().units().contains(gpu.uuid)) named.push_back(gpu.uuid);
   if (named.empty()) return base::Fail(base::ErrorCode::kConflict, "no MPS of gpuman runs on any GPU");
   return named;
 }
@@ -97,60 +96,59 @@ base::Result<mps::Limits> LimitsOn(const gpu::Gpu& gpu, const api::MpsOrder& ord
 }
 
 // Every GPU's limits before anything is done on the first.
-base::Result<> CheckAll(MpsModule& module, const api::MpsOrder& order) {
-  GPUMAN_ASSIGN(const auto gpus, GpusFor(module, order.gpus));
+base::Result<> CheckAll(MpsModule& mps, const api::MpsOrder& order) {
+  GPUMAN_ASSIGN(const auto gpus, GpusFor(mps, order.gpus));
   for (const auto& gpu : gpus) GPUMAN_TRY(LimitsOn(gpu, order));
   return {};
 }
 
-void StartMps(MpsModule& module, const ExchangePtr& exchange) {
+void StartMps(MpsModule& mps, const ExchangePtr& exchange) {
   const auto order = api::Decode<api::MpsOrder>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
-  if (auto fine = CheckAll(module, *order); !fine) return SendError(exchange, fine.error());
-  for (const auto& gpu : GpusFor(module, order->gpus).value_or(std::vector<gpu::Gpu>{}))
-    if (auto may = module.manager().MayStart(gpu); !may) return SendError(exchange, may.error());
+  if (auto fine = CheckAll(mps, *order); !fine) return SendError(exchange, fine.error());
+  for (const auto& gpu : GpusFor(mps, order->gpus).value_or(std::vector<gpu::Gpu>{}))
+    if (auto may = mps.manager().MayStart(gpu); !may) return SendError(exchange, may.error());
   Order(
-      module, exchange, order->gpus,
-      [&module, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
-        module.manager().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
+      mps, exchange, order->gpus,
+      [&mps, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
+        mps.manager().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
       },
-      [&module](const gpu::Gpu& gpu, MpsManager::Done done) {
-        module.manager().Stop(gpu, false, std::move(done));
+      [&mps](const gpu::Gpu& gpu, MpsManager::Done done) {
+        mps.manager().Stop(gpu, false, std::move(done));
       });
 }
 
-void LimitMps(MpsModule& module, const ExchangePtr& exchange) {
+void LimitMps(MpsModule& mps, const ExchangePtr& exchange) {
   auto order = api::Decode<api::MpsOrder>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
   if (!order->threads && !order->memory)
     return SendError(exchange, {base::ErrorCode::kInvalidArgument, "there is no limit to set",
                                 "give --threads 50% or --memory 8GiB"});
-  auto running = Running(module, std::move(order->gpus));
+  auto running = Running(mps, std::move(order->gpus));
   if (!running) return SendError(exchange, running.error());
   order->gpus = std::move(*running);
-  if (auto fine = CheckAll(module, *order); !fine) return SendError(exchange, fine.error());
-  Order(module, exchange, order->gpus, [&module, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
-    module.manager().Limit(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
+  if (auto fine = CheckAll(mps, *order); !fine) return SendError(exchange, fine.error());
+  Order(mps, exchange, order->gpus, [&mps, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
+    mps.manager().Limit(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
   });
 }
 
-void StopMps(MpsModule& module, const ExchangePtr& exchange) {
+void StopMps(MpsModule& mps, const ExchangePtr& exchange) {
   const auto order = api::Decode<api::MpsStop>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
-  const auto named = Running(module, order->gpus);
+  const auto named = Running(mps, order->gpus);
   if (!named) return SendError(exchange, named.error());
-  Order(module, exchange, *named,
-        [&module, force = order->force](const gpu::Gpu& gpu, MpsManager::Done done) {
-          module.manager().Stop(gpu, force, std::move(done));
-        });
+  Order(mps, exchange, *named, [&mps, force = order->force](const gpu::Gpu& gpu, MpsManager::Done done) {
+    mps.manager().Stop(gpu, force, std::move(done));
+  });
 }
 
-void Terminate(MpsModule& module, const ExchangePtr& exchange) {
+void Terminate(MpsModule& mps, const ExchangePtr& exchange) {
   const auto order = api::Decode<api::MpsTermination>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
-  module.manager().Terminate(order->pid, [&module, exchange](base::Result<Notes> done) {
+  mps.manager().Terminate(order->pid, [&mps, exchange](base::Result<Notes> done) {
     if (!done) return SendError(exchange, done.error());
-    ShowMps(module, exchange, *done);
+    ShowMps(mps, exchange, *done);
   });
 }
 
@@ -160,8 +158,8 @@ void MpsModule::AddRoutes(http::Router& router) {
   const auto those_who = [this](Act act, void (*handle)(MpsModule&, const ExchangePtr&)) {
     return WhenReady(core_, act, [this, handle](const ExchangePtr& exchange) { handle(*this, exchange); });
   };
-  router.Add("GET", "/v1/mps", those_who(Act::kSee, [](MpsModule& module, const ExchangePtr& exchange) {
-               ShowMps(module, exchange, {});
+  router.Add("GET", "/v1/mps", those_who(Act::kSee, [](MpsModule& mps, const ExchangePtr& exchange) {
+               ShowMps(mps, exchange, {});
              }));
   router.Add("POST", "/v1/mps/start", those_who(Act::kManage, StartMps));
   router.Add("POST", "/v1/mps/stop", those_who(Act::kManage, StopMps));

@@ -1,4 +1,4 @@
-#include "daemon/job_request.h"
+#include "daemon/core/job_request.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -1,16 +1,13 @@
-// What is told to Prometheus: counts what happens, and puts an answer together. No driver call is made for
-// it.
+#include "daemon/metrics/module.h"
+
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <utility>
 
 #include "base/host_name.h"
 #include "daemon/core/listen.h"
-#include "daemon/routes/routes.h"
-#include "daemon/service/service.h"
 #include "metrics/render.h"
 
 namespace gpuman::daemon {
@@ -46,23 +43,33 @@ std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<s
 
 }  // namespace
 
-void Service::BeginMetrics() {
-  core_.events().Follow([this](const jobs::Event& event) {
-    metrics::Event counted{event.kind, {}, event.data, {}};
-    if (const auto* const job = event.job ? core_.jobs().Find({*event.job}) : nullptr) {
-      counted.owner = metrics::Owner{job->owner->user, job->queue_spec->project};
-      counted.waited_seconds = WaitOf(*job, event.kind);
-    }
-    tally_.On(counted);
-  });
+MetricsModule::MetricsModule(Core& core) : core_(core) {
+  core_.events().Follow([this](const jobs::Event& event) { Count(event); });
+  core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { tally_.OnXid(seen.uuid, seen.xid); });
+}
+
+void MetricsModule::Restore(jobs::StoreContents& /*contents*/) { Serve(); }
+
+bool MetricsModule::Stop() {
+  public_server_.reset();
+  return true;
+}
+
+void MetricsModule::Count(const jobs::Event& event) {
+  metrics::Event counted{event.kind, {}, event.data, {}};
+  if (const auto* const job = event.job ? core_.jobs().Find({*event.job}) : nullptr) {
+    counted.owner = metrics::Owner{job->owner->user, job->queue_spec->project};
+    counted.waited_seconds = WaitOf(*job, event.kind);
+  }
+  tally_.On(counted);
 }
 
 // Metrics are not what a machine is kept from its guard for: where the address is taken, the rest is served.
-void Service::ServeMetrics() {
+void MetricsModule::Serve() {
   if (!core_.config().metrics.listen) return;
   auto listener = Listen(*core_.config().metrics.listen);
   if (!listener) return spdlog::error("metrics are not served over TCP: {}", listener.error().message);
-  AddPublicRoutes(public_router_, *this);
+  AddPublicRoutes();
   http::Limits limits;
   limits.body_bytes = kPublicBody;
   limits.connections = kPublicConnections;
@@ -74,31 +81,23 @@ void Service::ServeMetrics() {
   spdlog::info("metrics are served on http://{}/metrics", core_.config().metrics.listen->text);
 }
 
-metrics::Device Service::MetricsOf(const guard::GpuStatus& status) {
+// What modules know of it comes from them (Module::AddMetrics).
+metrics::Device MetricsModule::DeviceOf(const guard::GpuStatus& status) {
   metrics::Device device;
   device.gpu = status.gpu;
   device.sample = &status.sample;
-  const auto& uuid = status.gpu.uuid;
-  const auto& drained = books_.state.drained;
-  device.drained = drained.contains(uuid) || (device.gpu.mig && drained.contains(device.gpu.mig->parent));
-  device.reserve = core_.guard().ReserveOf(uuid);
-  const auto now = core_.clock().Mono();
+  device.reserve = core_.guard().ReserveOf(status.gpu.uuid);
   for (const auto& process : status.processes) {
     if (process.job || !process.memory) continue;
-    if (process.ours) {
+    if (process.ours)
       device.movers += *process.memory;
-      continue;
-    }
-    auto& use = device.unmanaged[process.uid ? core_.NameOf(*process.uid) : "unknown"];
-    use.memory += *process.memory;
-    if (IsHoarding(process, dispatcher_->idle().IdleOf(uuid, process.id, now),
-                   core_.config().queue.hoarder_idle, protected_names_))
-      use.idle += *process.memory;
+    else
+      device.unmanaged[process.uid ? core_.NameOf(*process.uid) : "unknown"].memory += *process.memory;
   }
   return device;
 }
 
-metrics::Job Service::MetricsOf(const jobs::Job& job) {
+metrics::Job MetricsModule::JobOf(const jobs::Job& job) {
   const auto usage = core_.guard().UsageOf(job.id);
   metrics::Job shown;
   shown.id = job.id.value;
@@ -118,20 +117,7 @@ metrics::Job Service::MetricsOf(const jobs::Job& job) {
   return shown;
 }
 
-metrics::Queue Service::QueueMetrics() const {
-  const auto backlog = dispatcher_->CurrentBacklog();
-  metrics::Queue queue;
-  for (const auto& [reason, count] : backlog.jobs) {
-    const auto word = ToString(reason);
-    queue.waiting[word.empty() ? "starts" : std::string(word)] += count;
-  }
-  queue.paused = backlog.paused;
-  queue.oldest_seconds =
-      backlog.oldest ? std::max(Seconds(core_.clock().Wall() - *backlog.oldest), 0.0) : 0.0;
-  return queue;
-}
-
-std::string Service::MetricsText(bool with_dcgm) {
+std::string MetricsModule::Text(bool with_dcgm) {
   const auto began = core_.clock().Mono();
   core_.sampling().sampler().WantDetails(began + kDetailsWanted);
   ++scrapes_;
@@ -144,9 +130,8 @@ std::string Service::MetricsText(bool with_dcgm) {
   snapshot.driver_version = core_.inventory().driver_version;
   for (const auto& gpu : core_.inventory().gpus)
     if (const auto* const status = core_.guard().Find(gpu.uuid))
-      snapshot.devices.push_back(MetricsOf(*status));
-  for (const auto* const job : core_.jobs().Active()) snapshot.jobs.push_back(MetricsOf(*job));
-  snapshot.queue = QueueMetrics();
+      snapshot.devices.push_back(DeviceOf(*status));
+  for (const auto* const job : core_.jobs().Active()) snapshot.jobs.push_back(JobOf(*job));
   for (auto* const module : core_.modules()) module->AddMetrics(snapshot);
   snapshot.tally = tally_;
   snapshot.rounds = core_.sampling().sampler().Rounds();

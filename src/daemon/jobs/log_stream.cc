@@ -1,4 +1,4 @@
-#include "daemon/log_stream.h"
+#include "daemon/jobs/log_stream.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

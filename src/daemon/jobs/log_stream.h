@@ -18,8 +18,8 @@
 
 #include "base/fd.h"
 #include "daemon/http/exchange.h"
-#include "daemon/log_readers.h"
-#include "daemon/tail_search.h"
+#include "daemon/jobs/log_readers.h"
+#include "daemon/jobs/tail_search.h"
 
 namespace gpuman::daemon {
 

@@ -1,8 +1,10 @@
+// Events, as a list and as they happen.
 #include <memory>
 
 #include "api/json.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/views.h"
-#include "daemon/routes/routes.h"
+#include "daemon/status/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -25,54 +27,51 @@ struct Following {
   std::uint64_t follower = 0;  // 0: it has not come to the newest yet
 };
 
-void CatchUp(Service& service, const std::shared_ptr<Following>& following);
+void CatchUp(Core& core, const std::shared_ptr<Following>& following);
 
-bool SendSome(Service& service, const std::shared_ptr<Following>& following, const base::Turn& turn) {
+bool SendSome(Core& core, const std::shared_ptr<Following>& following, const base::Turn& turn) {
   if (following->gone) return false;
   std::string text;
   const jobs::Event* event = nullptr;
   while (text.size() < ListAnswers::kPiece && !turn.IsOver() &&
-         (event = service.core().events().After(following->at))) {
+         (event = core.events().After(following->at))) {
     text += Frame(*event);
     following->at = event->id;
   }
   following->exchange->Write(std::move(text));
   if (following->gone) return false;
-  if (service.core().events().After(following->at)) {
+  if (core.events().After(following->at)) {
     if (following->exchange->Unsent() <= ListAnswers::kAhead) return true;
-    following->exchange->WhenSent([&service, following] { CatchUp(service, following); });
+    following->exchange->WhenSent([&core, following] { CatchUp(core, following); });
     return false;
   }
-  following->follower = service.core().events().Follow(
+  following->follower = core.events().Follow(
       [exchange = following->exchange](const jobs::Event& newest) { exchange->Write(Frame(newest)); });
   return false;
 }
 
-void CatchUp(Service& service, const std::shared_ptr<Following>& following) {
-  service.core().slices().Add(
-      following->exchange->request().peer.uid,
-      [&service, following](const base::Turn& turn) { return SendSome(service, following, turn); });
+void CatchUp(Core& core, const std::shared_ptr<Following>& following) {
+  core.slices().Add(following->exchange->request().peer.uid,
+                    [&core, following](const base::Turn& turn) { return SendSome(core, following, turn); });
 }
 
-void Follow(Service& service, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
+void Follow(Core& core, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
   exchange->BeginStream("text/event-stream");
   exchange->Write(": gpuman events\n\n");
-  const auto following =
-      std::make_shared<Following>(Following{exchange, service.core().events().Before(since, limit)});
+  const auto following = std::make_shared<Following>(Following{exchange, core.events().Before(since, limit)});
   // The exchange is kept until its client goes.
-  exchange->OnGone([&service, following] {
+  exchange->OnGone([&core, following] {
     following->gone = true;
-    if (following->follower != 0) service.core().events().Unfollow(following->follower);
+    if (following->follower != 0) core.events().Unfollow(following->follower);
   });
-  CatchUp(service, following);
+  CatchUp(core, following);
 }
 
-void List(Service& service, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
-  service.core().lists().Answer(exchange, "application/json", [&service, since, limit](const auto& then) {
-    then([&service, at = service.core().events().Before(since, limit),
-          last = service.core().events().last_id(),
+void List(Core& core, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
+  core.lists().Answer(exchange, "application/json", [&core, since, limit](const auto& then) {
+    then([&core, at = core.events().Before(since, limit), last = core.events().last_id(),
           list = JsonList(R"({"events":[)")](std::string& text) mutable {
-      const auto* const event = service.core().events().After(at);
+      const auto* const event = core.events().After(at);
       if (!event || event->id > last) {
         list.End(text);
         return false;
@@ -84,24 +83,24 @@ void List(Service& service, const ExchangePtr& exchange, std::int64_t since, std
   });
 }
 
-void ShowEvents(Service& service, const ExchangePtr& exchange) {
+void ShowEvents(Core& core, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
-  if (auto may = service.core().Check(request.peer, Act::kSee); !may) return SendError(exchange, may.error());
+  if (auto may = core.Check(request.peer, Act::kSee); !may) return SendError(exchange, may.error());
   const bool follow = FlagParameter(request, "follow");
   // Without a starting point, following begins now.
-  const auto start = follow ? static_cast<std::uint64_t>(service.core().events().last_id()) : 0;
+  const auto start = follow ? static_cast<std::uint64_t>(core.events().last_id()) : 0;
   const auto since = NumberParameter(request, "since", start);
   const auto limit = NumberParameter(request, "limit", kEventsShown);
   if (!since) return SendError(exchange, since.error());
   if (!limit) return SendError(exchange, limit.error());
-  (follow ? Follow : List)(service, exchange, static_cast<std::int64_t>(*since), *limit);
+  (follow ? Follow : List)(core, exchange, static_cast<std::int64_t>(*since), *limit);
 }
 
 }  // namespace
 
-void AddEventRoutes(http::Router& router, Service& service) {
-  router.Add("GET", "/v1/events", [&service](const ExchangePtr& exchange, const http::PathParameters&) {
-    ShowEvents(service, exchange);
+void StatusModule::AddEventRoutes(http::Router& router) {
+  router.Add("GET", "/v1/events", [this](const ExchangePtr& exchange, const http::PathParameters&) {
+    ShowEvents(core_, exchange);
   });
 }
 

@@ -1,4 +1,4 @@
-#include "daemon/job_request.h"
+#include "daemon/core/job_request.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -61,7 +61,8 @@ TEST_F(LimitsOfWhoAsks, AreThoseOfTheProcessThatConnected) {
   ASSERT_TRUE(limits);
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
-  EXPECT_EQ(limits->at(RLIMIT_NOFILE), (std::pair<std::uint64_t, std::uint64_t>{files.rlim_cur, files.rlim_max}));
+  EXPECT_EQ(limits->at(RLIMIT_NOFILE),
+            (std::pair<std::uint64_t, std::uint64_t>{files.rlim_cur, files.rlim_max}));
 }
 
 // Who connected has ended, and another process of the same user has its pid, with limits of its own.

@@ -1,4 +1,4 @@
-#include "daemon/log_readers.h"
+#include "daemon/jobs/log_readers.h"
 
 #include <boost/asio/post.hpp>
 #include <utility>

@@ -7,8 +7,7 @@
 #include <set>
 
 #include "api/queue_json.h"
-#include "daemon/routes/routes.h"
-#include "daemon/suspension/module.h"
+#include "daemon/queue/requests.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -21,14 +20,14 @@ constexpr std::size_t kMaxAtOnce = 64;  // are done at once
 // --- Jobs ---
 
 // Calls `act` for each from 0 to `count`: at once for a few, else in slices; then `then`.
-void ForEach(Service& service, uid_t user, std::size_t count, std::function<void(std::size_t)> act,
+void ForEach(QueueModule& queue, uid_t user, std::size_t count, std::function<void(std::size_t)> act,
              std::function<void()> then) {
   const auto next = std::make_shared<std::size_t>(0);
   if (count <= kMaxAtOnce) {
     for (std::size_t i = 0; i < count; ++i) act(i);
     return then();
   }
-  service.core().slices().Add(
+  queue.core().slices().Add(
       user, [next, count, act = std::move(act), then = std::move(then)](const base::Turn& turn) {
         for (; *next < count; ++*next) {
           if (turn.IsOver()) return true;
@@ -42,7 +41,7 @@ void ForEach(Service& service, uid_t user, std::size_t count, std::function<void
 // One change of one or of all tasks of an array. Answers with the first when all are done; where none could
 // be changed, with why.
 using ChangeJob = std::function<void(base::JobId, std::function<void(base::Result<>)>)>;
-void ChangeAll(Service& service, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
+void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
                const ChangeJob& change) {
   struct Progress {
     std::size_t left;
@@ -52,22 +51,22 @@ void ChangeAll(Service& service, const ExchangePtr& exchange, const std::vector<
         first{};  // as it was changed; of very many the oldest may be forgotten by the end
   };
   const auto progress = std::make_shared<Progress>(Progress{ids.size()});
-  const auto done = [&service, exchange, progress, first = ids.front()](const base::Result<>& outcome) {
+  const auto done = [&queue, exchange, progress, first = ids.front()](const base::Result<>& outcome) {
     if (outcome) ++progress->changed;
     if (!outcome && !progress->error) progress->error = outcome.error();
     if (--progress->left > 0) return;
     if (progress->changed == 0) return SendError(exchange, *progress->error);
-    const auto* job = service.core().jobs().Find(first);
+    const auto* job = queue.core().jobs().Find(first);
     if (!job && progress->first) job = &*progress->first;
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJob(service, exchange, *job);
+    SendJob(queue, exchange, *job);
   };
-  const auto first_done = [&service, progress, done, first = ids.front()](const base::Result<>& outcome) {
-    if (const auto* const job = service.core().jobs().Find(first)) progress->first = *job;
+  const auto first_done = [&queue, progress, done, first = ids.front()](const base::Result<>& outcome) {
+    if (const auto* const job = queue.core().jobs().Find(first)) progress->first = *job;
     done(outcome);
   };
   ForEach(
-      service, exchange->request().peer.uid, ids.size(),
+      queue, exchange->request().peer.uid, ids.size(),
       [ids, change, done, first_done](std::size_t i) {
         if (i == 0) return change(ids[i], first_done);
         change(ids[i], done);
@@ -82,23 +81,23 @@ jobs::JobManager::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)>
   };
 }
 
-http::RouteHandler OnJobs(Service& service,
+http::RouteHandler OnJobs(QueueModule& queue,
                           std::function<void(const ExchangePtr&, const std::vector<base::JobId>&)> act) {
-  return [&service, act = std::move(act)](const ExchangePtr& exchange, const PathParameters& parameters) {
-    const auto ids = JobsFor(service, exchange, parameters.at("ref"));
+  return [&queue, act = std::move(act)](const ExchangePtr& exchange, const PathParameters& parameters) {
+    const auto ids = JobsFor(queue, exchange, parameters.at("ref"));
     if (!ids) return SendError(exchange, ids.error());
     act(exchange, *ids);
   };
 }
 
 // Done when it has ended.
-void CancelOne(Service& service, base::JobId id, const std::string& user,
+void CancelOne(QueueModule& queue, base::JobId id, const std::string& user,
                const std::function<void(base::Result<>)>& done) {
   const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + user};
-  service.core().jobs().Cancel(id, reason, [&service, id, done](const base::Result<jobs::Job>& job) {
+  queue.core().jobs().Cancel(id, reason, [&queue, id, done](const base::Result<jobs::Job>& job) {
     if (!job) return done(base::Fail(job.error()));
     const auto ended = [done](const jobs::Job&) { done({}); };
-    (void)service.core().jobs().WaitForEnd(id, ended);
+    (void)queue.core().jobs().WaitForEnd(id, ended);
   });
 }
 
@@ -112,17 +111,17 @@ struct Cancelling {
   std::size_t left = 0;
 };
 
-void Answer(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all) {
+void SendCancelled(QueueModule& queue, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all) {
   if (all->answer.jobs.size() <= kMaxAtOnce) return SendJson(exchange, api::Encode(all->answer));
   const auto text = std::make_shared<std::string>();
-  service.core().Aside(exchange->request().peer.uid,
-                       {[all, text] { *text = api::Encode(all->answer); },
-                        [exchange, text] { SendJson(exchange, std::move(*text)); }});
+  queue.core().Aside(exchange->request().peer.uid,
+                     {[all, text] { *text = api::Encode(all->answer); },
+                      [exchange, text] { SendJson(exchange, std::move(*text)); }});
 }
 
-void FindOne(Service& service, const ExchangePtr& exchange, Cancelling& all, const std::string& name) {
+void FindOne(QueueModule& queue, const ExchangePtr& exchange, Cancelling& all, const std::string& name) {
   if (!all.names.insert(name).second) return;  // an array's tasks are its row once
-  const auto ids = JobsFor(service, exchange, name);
+  const auto ids = JobsFor(queue, exchange, name);
   auto& rows = all.answer.jobs;
   if (!ids) {
     const auto& [code, message, hint] = ids.error();
@@ -140,40 +139,39 @@ void FindOne(Service& service, const ExchangePtr& exchange, Cancelling& all, con
   }
 }
 
-void CancelOneOf(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all,
+void CancelOneOf(QueueModule& queue, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all,
                  std::size_t place, base::JobId id) {
   const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + all->by};
-  service.core().jobs().Cancel(id, reason,
-                               [&service, exchange, all, place](const base::Result<jobs::Job>& job) {
-                                 auto& row = all->answer.jobs[place];
-                                 if (job) {
-                                   row.state = service.suspension().StateOf(*job);
-                                 } else {
-                                   row.error = job.error().message;
-                                   row.error_code = base::ToString(job.error().code);
-                                   if (!job.error().hint.empty()) row.error_hint = job.error().hint;
-                                 }
-                                 if (--all->left == 0) Answer(service, exchange, all);
-                               });
+  queue.core().jobs().Cancel(id, reason, [&queue, exchange, all, place](const base::Result<jobs::Job>& job) {
+    auto& row = all->answer.jobs[place];
+    if (job) {
+      row.state = queue.StateOf(*job);
+    } else {
+      row.error = job.error().message;
+      row.error_code = base::ToString(job.error().code);
+      if (!job.error().hint.empty()) row.error_hint = job.error().hint;
+    }
+    if (--all->left == 0) SendCancelled(queue, exchange, all);
+  });
 }
 
 // Each by itself: what cannot be cancelled does not keep the others.
-void CancelMany(Service& service, const ExchangePtr& exchange, const api::CancelRequest& request) {
+void CancelMany(QueueModule& queue, const ExchangePtr& exchange, const api::CancelRequest& request) {
   const auto all = std::make_shared<Cancelling>(Cancelling{request, UserOf(exchange)});
   const uid_t user = exchange->request().peer.uid;
-  const auto cancel = [&service, exchange, all, user] {
-    if (all->jobs.empty()) return Answer(service, exchange, all);
+  const auto cancel = [&queue, exchange, all, user] {
+    if (all->jobs.empty()) return SendCancelled(queue, exchange, all);
     all->left = all->jobs.size();
     ForEach(
-        service, user, all->jobs.size(),
-        [&service, exchange, all](std::size_t i) {
-          CancelOneOf(service, exchange, all, all->jobs[i].first, all->jobs[i].second);
+        queue, user, all->jobs.size(),
+        [&queue, exchange, all](std::size_t i) {
+          CancelOneOf(queue, exchange, all, all->jobs[i].first, all->jobs[i].second);
         },
         [] {});
   };
   ForEach(
-      service, user, all->request.jobs.size(),
-      [&service, exchange, all](std::size_t i) { FindOne(service, exchange, *all, all->request.jobs[i]); },
+      queue, user, all->request.jobs.size(),
+      [&queue, exchange, all](std::size_t i) { FindOne(queue, exchange, *all, all->request.jobs[i]); },
       cancel);
 }
 
@@ -196,64 +194,60 @@ base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueStat
   return state;
 }
 
-void SetSettings(Service& service, const ExchangePtr& exchange) {
+void SetSettings(QueueModule& queue, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
-  if (auto may = service.core().Check(request.peer, Act::kManage); !may)
+  if (auto may = queue.core().Check(request.peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto update = api::Decode<api::QueueSettingsUpdate>(request.body);
   if (!update) return SendError(exchange, update.error());
-  service.book_writer().Do(
-      [&service, update = *update](const QueueBooks& books) -> base::Result<BookWriter::Change> {
-        GPUMAN_ASSIGN(const auto state, ChangedState(service.core().inventory(), books.state, update));
+  queue.writer().Do(
+      [&queue, update = *update](const QueueBooks& books) -> base::Result<BookWriter::Change> {
+        GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update));
         return BookWriter::Change{{Entry(state)}, [state](QueueBooks& changed) { changed.state = state; }};
       },
-      [&service, exchange](const base::Result<>& stored) {
+      [&queue, exchange](const base::Result<>& stored) {
         if (!stored) return SendError(exchange, stored.error());
-        SendJson(exchange, api::Encode(service.QueueInfo().settings));
+        SendJson(exchange, api::Encode(queue.Info().settings));
       });
 }
 
 }  // namespace
 
-void AddQueueRoutes(http::Router& router, Service& service) {
-  const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
-    return [&service, show](const ExchangePtr& exchange, const PathParameters&) {
-      if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
-        return SendError(exchange, may.error());
-      service.core().WhenReady([&service, exchange, show] { show(service, exchange); });
-    };
+void QueueModule::AddRoutes(http::Router& router) {
+  const auto seen = [this](void (*show)(QueueModule&, const ExchangePtr&)) {
+    return WhenReady(core_, Act::kSee, [this, show](const ExchangePtr& exchange) { show(*this, exchange); });
   };
-  router.Add("GET", "/v1/queue/info", seen([](Service& of, const ExchangePtr& exchange) {
-               SendJson(exchange, api::Encode(of.QueueInfo()));
+  router.Add("GET", "/v1/queue/info", seen([](QueueModule& of, const ExchangePtr& exchange) {
+               SendJson(exchange, api::Encode(of.Info()));
              }));
-  router.Add("PATCH", "/v1/queue/settings", [&service](const ExchangePtr& exchange, const PathParameters&) {
-    service.core().WhenReady([&service, exchange] { SetSettings(service, exchange); });
+  router.Add("PATCH", "/v1/queue/settings", [this](const ExchangePtr& exchange, const PathParameters&) {
+    core_.WhenReady([this, exchange] { SetSettings(*this, exchange); });
   });
-  router.Add(
-      "POST", "/v1/jobs/{ref}/hold",
-      OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
-        ChangeAll(service, exchange, ids, [&service, user = UserOf(exchange)](base::JobId id, auto done) {
-          service.core().jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
-        });
-      }));
+  router.Add("POST", "/v1/jobs/{ref}/hold",
+             OnJobs(*this, [this](const ExchangePtr& exchange, const auto& ids) {
+               ChangeAll(*this, exchange, ids, [this, user = UserOf(exchange)](base::JobId id, auto done) {
+                 core_.jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
+               });
+             }));
   router.Add("POST", "/v1/jobs/{ref}/release",
-             OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
-               ChangeAll(service, exchange, ids, [&service](base::JobId id, auto done) {
-                 service.core().jobs().Unhold(id, WithoutJob(std::move(done)));
+             OnJobs(*this, [this](const ExchangePtr& exchange, const auto& ids) {
+               ChangeAll(*this, exchange, ids, [this](base::JobId id, auto done) {
+                 core_.jobs().Unhold(id, WithoutJob(std::move(done)));
                });
              }));
   router.Add("POST", "/v1/jobs/{ref}/cancel",
-             OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
-               ChangeAll(service, exchange, ids,
-                         [&service, user = UserOf(exchange)](base::JobId id, auto done) {
-                           CancelOne(service, id, user, done);
-                         });
+             OnJobs(*this, [this](const ExchangePtr& exchange, const auto& ids) {
+               ChangeAll(*this, exchange, ids, [this, user = UserOf(exchange)](base::JobId id, auto done) {
+                 CancelOne(*this, id, user, done);
+               });
              }));
-  router.Add("POST", "/v1/cancellations", [&service](const ExchangePtr& exchange, const PathParameters&) {
-    WithBody<api::CancelRequest>(
-        service.core(), exchange,
-        [&service, exchange](const api::CancelRequest& request) { CancelMany(service, exchange, request); });
+  router.Add("POST", "/v1/cancellations", [this](const ExchangePtr& exchange, const PathParameters&) {
+    WithBody<api::CancelRequest>(core_, exchange, [this, exchange](const api::CancelRequest& request) {
+      CancelMany(*this, exchange, request);
+    });
   });
+  AddBookRoutes(router);
+  AddListRoutes(router);
 }
 
 }  // namespace gpuman::daemon

@@ -1,4 +1,4 @@
-#include "daemon/tail_search.h"
+#include "daemon/jobs/tail_search.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

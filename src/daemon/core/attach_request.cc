@@ -1,11 +1,11 @@
-#include "daemon/attach_request.h"
+#include "daemon/core/attach_request.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "daemon/job_request.h"
+#include "daemon/core/job_request.h"
 
 namespace gpuman::daemon {
 namespace {

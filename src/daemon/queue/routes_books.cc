@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "api/queue_json.h"
+#include "daemon/queue/requests.h"
 #include "daemon/queue/stats.h"
-#include "daemon/routes/routes.h"
 #include "queue/admission.h"
 
 namespace gpuman::daemon {
@@ -35,9 +35,9 @@ struct Decision {
   BookWriter::Change change;
 };
 template <typename T, typename Decide>
-void Do(Service& service, const ExchangePtr& exchange, Decide decide, unsigned status = 200) {
+void Do(QueueModule& queue, const ExchangePtr& exchange, Decide decide, unsigned status = 200) {
   const auto answer = std::make_shared<std::optional<T>>();
-  service.book_writer().Do(
+  queue.writer().Do(
       [answer, decide = std::move(decide)](const QueueBooks& books) -> Result<BookWriter::Change> {
         Result<Decision<T>> decided = decide(books);
         if (!decided) return Fail(std::move(decided.error()));
@@ -57,16 +57,16 @@ api::Reservation WithState(api::Reservation reservation, base::WallTime now) {
   return reservation;
 }
 
-void ListReservations(Service& service, const ExchangePtr& exchange) {
+void ListReservations(QueueModule& queue, const ExchangePtr& exchange) {
   const bool all = FlagParameter(exchange->request(), "all");
   api::ReservationList list;
-  for (const auto& [id, kept] : service.queue_books().reservations)
-    if (auto one = WithState(kept, service.core().clock().Wall()); all || one.state != "ended")
+  for (const auto& [id, kept] : queue.books().reservations)
+    if (auto one = WithState(kept, queue.core().clock().Wall()); all || one.state != "ended")
       list.reservations.push_back(one);
   SendJson(exchange, api::Encode(list));
 }
 
-Result<api::Reservation> ReservationFrom(Service& service, const QueueBooks& books,
+Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueBooks& books,
                                          const api::ReservationRequest& asked, std::string by) {
   api::Reservation kept;
   kept.id = books.last_number + 1;
@@ -74,16 +74,16 @@ Result<api::Reservation> ReservationFrom(Service& service, const QueueBooks& boo
   kept.start = asked.start;
   kept.end = asked.start + asked.duration;
   kept.created_by = std::move(by);
-  if (kept.end <= service.core().clock().Wall())
+  if (kept.end <= queue.core().clock().Wall())
     return Fail(ErrorCode::kInvalidArgument, "start: the reservation would be over already");
-  const auto& snapshot = service.queue().book().snapshot();
+  const auto& snapshot = queue.dispatcher().book().snapshot();
   if (asked.devices.empty()) {
     GPUMAN_ASSIGN(const auto set, queue::PickReserved(snapshot, asked.count, kept.start, kept.end,
-                                                      service.core().clock().Wall()));
+                                                      queue.core().clock().Wall()));
     for (std::size_t i = 0; i < snapshot.gpus.size(); ++i)
       if (set.test(i)) kept.devices.push_back(snapshot.gpus[i].uuid);
   } else {
-    GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(service.core().inventory().gpus, asked.devices));
+    GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(queue.core().inventory().gpus, asked.devices));
     for (const auto& gpu : gpus) kept.devices.push_back(gpu.uuid);
     for (const auto& [id, other] : books.reservations)
       if (kept.start < other.end && other.start < kept.end &&
@@ -93,20 +93,20 @@ Result<api::Reservation> ReservationFrom(Service& service, const QueueBooks& boo
                     fmt::format("reservation {} has one of these GPUs at that time", id));
   }
   kept.count = static_cast<int>(kept.devices.size());
-  return WithState(kept, service.core().clock().Wall());
+  return WithState(kept, queue.core().clock().Wall());
 }
 
-void CreateReservation(Service& service, const ExchangePtr& exchange) {
+void CreateReservation(QueueModule& queue, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
-  if (auto may = service.core().Check(request.peer, Act::kManage); !may)
+  if (auto may = queue.core().Check(request.peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto asked = api::Decode<api::ReservationRequest>(request.body);
   if (!asked) return SendError(exchange, asked.error());
   Do<api::Reservation>(
-      service, exchange,
-      [&service, asked = *asked,
+      queue, exchange,
+      [&queue, asked = *asked,
        by = UserName(request.peer.uid)](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
-        GPUMAN_ASSIGN(const auto kept, ReservationFrom(service, books, asked, by));
+        GPUMAN_ASSIGN(const auto kept, ReservationFrom(queue, books, asked, by));
         return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueBooks& changed) {
                                                    changed.last_number = kept.id;
                                                    changed.reservations[kept.id] = kept;
@@ -115,13 +115,13 @@ void CreateReservation(Service& service, const ExchangePtr& exchange) {
       201);
 }
 
-void CancelReservation(Service& service, const ExchangePtr& exchange, const std::string& ref) {
-  if (auto may = service.core().Check(exchange->request().peer, Act::kManage); !may)
+void CancelReservation(QueueModule& queue, const ExchangePtr& exchange, const std::string& ref) {
+  if (auto may = queue.core().Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto id = NumberOf(ref);
   if (!id) return SendError(exchange, id.error());
   Do<api::Reservation>(
-      service, exchange, [id = *id](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+      queue, exchange, [id = *id](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
         const auto it = books.reservations.find(id);
         if (it == books.reservations.end())
           return Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", id),
@@ -136,7 +136,7 @@ void CancelReservation(Service& service, const ExchangePtr& exchange, const std:
 
 // --- Quotas ---
 
-api::Quota QuotaView(Service& service, const QuotaKey& key, const api::QuotaLimits& limits) {
+api::Quota QuotaView(QueueModule& queue, const QuotaKey& key, const api::QuotaLimits& limits) {
   api::Quota view{key.subject, key.name, limits, {}};
   if (key.name == "*") return view;
   const bool project = key.subject == "project";
@@ -144,12 +144,12 @@ api::Quota QuotaView(Service& service, const QuotaKey& key, const api::QuotaLimi
   const auto mine = [&](const jobs::Job& job) {
     return project ? job.queue_spec->project == key.name : job.owner->user == key.name;
   };
-  for (const auto* const job : service.core().jobs().Active()) {
+  for (const auto* const job : queue.core().jobs().Active()) {
     if (!job->queued || !mine(*job)) continue;
     ++running;
     gpus += static_cast<int>(job->gpus.size());
   }
-  auto& book = service.queue().book();
+  auto& book = queue.dispatcher().book();
   const auto kind = project ? queue::AccountKind::kProject : queue::AccountKind::kUser;
   queued = book.Queued(kind, key.name);
   const auto& accounts = project ? book.snapshot().projects : book.snapshot().users;
@@ -168,22 +168,21 @@ Result<QuotaKey> KeyFrom(const PathParameters& parameters) {
   return key;
 }
 
-void ListQuotas(Service& service, const ExchangePtr& exchange) {
+void ListQuotas(QueueModule& queue, const ExchangePtr& exchange) {
   api::QuotaList list;
-  for (const auto& [key, limits] : service.queue_books().quotas)
-    list.quotas.push_back(QuotaView(service, key, limits));
+  for (const auto& [key, limits] : queue.books().quotas) list.quotas.push_back(QuotaView(queue, key, limits));
   SendJson(exchange, api::Encode(list));
 }
 
-void ShowQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
-  if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
+void ShowQuota(QueueModule& queue, const ExchangePtr& exchange, const PathParameters& parameters) {
+  if (auto may = queue.core().Check(exchange->request().peer, Act::kSee); !may)
     return SendError(exchange, may.error());
   const auto key = KeyFrom(parameters);
   if (!key) return SendError(exchange, key.error());
-  const auto& quotas = service.queue_books().quotas;
+  const auto& quotas = queue.books().quotas;
   const auto it = quotas.find(*key);
   SendJson(exchange,
-           api::Encode(QuotaView(service, *key, it == quotas.end() ? api::QuotaLimits{} : it->second)));
+           api::Encode(QuotaView(queue, *key, it == quotas.end() ? api::QuotaLimits{} : it->second)));
 }
 
 template <typename T>
@@ -200,38 +199,38 @@ api::QuotaLimits ChangedLimits(api::QuotaLimits limits, const api::QuotaUpdate& 
   return limits;
 }
 
-void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
+void SetQuota(QueueModule& queue, const ExchangePtr& exchange, const PathParameters& parameters) {
   const auto& request = exchange->request();
-  if (auto may = service.core().Check(request.peer, Act::kManage); !may)
+  if (auto may = queue.core().Check(request.peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto key = KeyFrom(parameters);
   if (!key) return SendError(exchange, key.error());
   const auto update = api::Decode<api::QuotaUpdate>(request.body);
   if (!update) return SendError(exchange, update.error());
   Do<api::Quota>(
-      service, exchange,
-      [&service, key = *key, update = *update](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+      queue, exchange,
+      [&queue, key = *key, update = *update](const QueueBooks& books) -> Result<Decision<api::Quota>> {
         const auto it = books.quotas.find(key);
         const auto limits = ChangedLimits(it == books.quotas.end() ? api::QuotaLimits{} : it->second, update);
         return Decision<api::Quota>{
-            QuotaView(service, key, limits),
+            QuotaView(queue, key, limits),
             {{Entry(key, limits)}, [key, limits](QueueBooks& changed) { changed.quotas[key] = limits; }}};
       });
 }
 
-void RemoveQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
-  if (auto may = service.core().Check(exchange->request().peer, Act::kManage); !may)
+void RemoveQuota(QueueModule& queue, const ExchangePtr& exchange, const PathParameters& parameters) {
+  if (auto may = queue.core().Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto key = KeyFrom(parameters);
   if (!key) return SendError(exchange, key.error());
   Do<api::Quota>(
-      service, exchange, [&service, key = *key](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+      queue, exchange, [&queue, key = *key](const QueueBooks& books) -> Result<Decision<api::Quota>> {
         const auto it = books.quotas.find(key);
         if (it == books.quotas.end())
           return Fail(ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key.subject, key.name),
                       "`gpuman quota list` lists them");
         return Decision<api::Quota>{
-            QuotaView(service, key, it->second),
+            QuotaView(queue, key, it->second),
             {{{KeyOf(key), std::nullopt}}, [key](QueueBooks& changed) { changed.quotas.erase(key); }}};
       });
 }
@@ -248,16 +247,16 @@ api::IgnoredProcess RuleView(const IgnoreRule& rule) {
   return view;
 }
 
-void ListIgnored(Service& service, const ExchangePtr& exchange) {
+void ListIgnored(QueueModule& queue, const ExchangePtr& exchange) {
   api::IgnoredProcessList list;
-  for (const auto& rule : service.queue().state().ignored)
+  for (const auto& rule : queue.dispatcher().state().ignored)
     if (!rule.process || base::IsAlive(*rule.process)) list.ignored.push_back(RuleView(rule));
   SendJson(exchange, api::Encode(list));
 }
 
-void Ignore(Service& service, const ExchangePtr& exchange) {
+void Ignore(QueueModule& queue, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
-  if (auto may = service.core().Check(request.peer, Act::kManage); !may)
+  if (auto may = queue.core().Check(request.peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto asked = api::Decode<api::IgnoredProcess>(request.body);
   if (!asked) return SendError(exchange, asked.error());
@@ -271,12 +270,12 @@ void Ignore(Service& service, const ExchangePtr& exchange) {
                        {ErrorCode::kNotFound, fmt::format("there is no process {}", *asked->pid), {}});
   }
   if (asked->gpu) {
-    const auto gpu = gpu::Select(service.core().inventory().gpus, *asked->gpu);
+    const auto gpu = gpu::Select(queue.core().inventory().gpus, *asked->gpu);
     if (!gpu) return SendError(exchange, gpu.error());
     rule.gpu = gpu->uuid;
   }
   Do<api::IgnoredProcess>(
-      service, exchange,
+      queue, exchange,
       [rule](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
         auto numbered = rule;
         numbered.id = books.last_number + 1;
@@ -289,13 +288,13 @@ void Ignore(Service& service, const ExchangePtr& exchange) {
       201);
 }
 
-void StopIgnoring(Service& service, const ExchangePtr& exchange, const std::string& ref) {
-  if (auto may = service.core().Check(exchange->request().peer, Act::kManage); !may)
+void StopIgnoring(QueueModule& queue, const ExchangePtr& exchange, const std::string& ref) {
+  if (auto may = queue.core().Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
   const auto id = NumberOf(ref);
   if (!id) return SendError(exchange, id.error());
   Do<api::IgnoredProcess>(
-      service, exchange, [id = *id](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+      queue, exchange, [id = *id](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
         const auto& rules = books.state.ignored;
         const auto it =
             std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == id; });
@@ -321,7 +320,7 @@ Result<base::WallTime> TimeParameter(const http::Request& request, std::string_v
   return time;
 }
 
-void ShowStats(Service& service, const ExchangePtr& exchange) {
+void ShowStats(QueueModule& queue, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
   const auto by = ParseStatsBy(request.Query("by").value_or("user"));
   const auto since = TimeParameter(request, "since", base::WallTime{});
@@ -331,35 +330,31 @@ void ShowStats(Service& service, const ExchangePtr& exchange) {
   if (!until) return SendError(exchange, until.error());
   const auto gone = std::make_shared<bool>(false);
   exchange->OnGone([gone] { *gone = true; });
-  service.AddUp(*by, *since, *until, request.peer.uid, gone,
-                [&service, exchange](const Result<api::StatsView>& view) {
-                  if (!view) return SendError(exchange, view.error());
-                  // Anybody may have had a project for each of many runs.
-                  const auto text = std::make_shared<std::string>();
-                  service.core().Aside(exchange->request().peer.uid,
-                                       {[text, view = *view] { *text = api::Encode(view); },
-                                        [exchange, text] { SendJson(exchange, std::move(*text)); }});
-                });
+  queue.AddUp(*by, *since, *until, request.peer.uid, gone,
+              [&queue, exchange](const Result<api::StatsView>& view) {
+                if (!view) return SendError(exchange, view.error());
+                // Anybody may have had a project for each of many runs.
+                const auto text = std::make_shared<std::string>();
+                queue.core().Aside(exchange->request().peer.uid,
+                                   {[text, view = *view] { *text = api::Encode(view); },
+                                    [exchange, text] { SendJson(exchange, std::move(*text)); }});
+              });
 }
 
 }  // namespace
 
-void AddQueueBookRoutes(http::Router& router, Service& service) {
-  const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
-    return [&service, show](const ExchangePtr& exchange, const PathParameters&) {
-      if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
-        return SendError(exchange, may.error());
-      service.core().WhenReady([&service, exchange, show] { show(service, exchange); });
+void QueueModule::AddBookRoutes(http::Router& router) {
+  const auto seen = [this](void (*show)(QueueModule&, const ExchangePtr&)) {
+    return WhenReady(core_, Act::kSee, [this, show](const ExchangePtr& exchange) { show(*this, exchange); });
+  };
+  const auto on = [this](auto act, const char* name) {
+    return [this, act, name](const ExchangePtr& exchange, const PathParameters& parameters) {
+      act(*this, exchange, parameters.at(name));
     };
   };
-  const auto on = [&service](auto act, const char* name) {
-    return [&service, act, name](const ExchangePtr& exchange, const PathParameters& parameters) {
-      act(service, exchange, parameters.at(name));
-    };
-  };
-  const auto with = [&service](void (*act)(Service&, const ExchangePtr&, const PathParameters&)) {
-    return [&service, act](const ExchangePtr& exchange, const PathParameters& parameters) {
-      act(service, exchange, parameters);
+  const auto with = [this](void (*act)(QueueModule&, const ExchangePtr&, const PathParameters&)) {
+    return [this, act](const ExchangePtr& exchange, const PathParameters& parameters) {
+      act(*this, exchange, parameters);
     };
   };
   router.Add("GET", "/v1/reservations", seen(ListReservations));

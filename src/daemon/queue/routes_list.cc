@@ -9,9 +9,8 @@
 
 #include "api/json.h"
 #include "api/queue_rows.h"
+#include "daemon/queue/requests.h"
 #include "daemon/queue/views.h"
-#include "daemon/routes/routes.h"
-#include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -47,7 +46,7 @@ std::set<std::string> WordsOf(const http::Request& request, std::string_view nam
   return words;
 }
 
-base::Result<Filter> FilterOf(Service& service, const http::Request& request) {
+base::Result<Filter> FilterOf(QueueModule& queue, const http::Request& request) {
   Filter filter;
   filter.states = WordsOf(request, "states");
   filter.users = WordsOf(request, "users");
@@ -57,7 +56,7 @@ base::Result<Filter> FilterOf(Service& service, const http::Request& request) {
     if (word != "all" && !api::JobStateFromString(word))
       return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("states: '{}' is no state", word));
   for (const auto& word : WordsOf(request, "jobs")) {
-    GPUMAN_ASSIGN(const auto ids, service.queue().JobsOf(word, request.peer.uid));
+    GPUMAN_ASSIGN(const auto ids, queue.dispatcher().JobsOf(word, request.peer.uid));
     filter.jobs.insert(ids.begin(), ids.end());
     filter.named = true;
   }
@@ -72,8 +71,8 @@ base::Result<Filter> FilterOf(Service& service, const http::Request& request) {
 // shown once and as it is when its turn comes.
 class Walk {
  public:
-  Walk(Service& service, std::shared_ptr<const QueueSnapshot> snapshot, Filter filter)
-      : service_(service), snapshot_(std::move(snapshot)), filter_(std::move(filter)) {
+  Walk(QueueModule& queue, std::shared_ptr<const QueueSnapshot> snapshot, Filter filter)
+      : queue_(queue), snapshot_(std::move(snapshot)), filter_(std::move(filter)) {
     if (filter_.after) return;
     for (const auto* const job : jobs().Active()) first_.push_back(job->id);
     if (filter_.WantsEnded()) last_ = jobs().Ended();
@@ -86,14 +85,14 @@ class Walk {
     row = queue::kNone;
     job = filter_.after ? NextById(row) : NextInOrder(row);
     if (over_) return false;
-    if (job && !filter_.Takes(*job, service_.suspension().StateOf(*job))) job = nullptr;
+    if (job && !filter_.Takes(*job, queue_.StateOf(*job))) job = nullptr;
     if (job) ++shown_;
     return true;
   }
   const QueueSnapshot& snapshot() const { return *snapshot_; }
 
  private:
-  const jobs::JobManager& jobs() const { return service_.core().jobs(); }
+  const jobs::JobManager& jobs() const { return queue_.core().jobs(); }
 
   const jobs::Job* NextById(queue::Index& row) {
     const jobs::Job* job = nullptr;
@@ -133,7 +132,7 @@ class Walk {
     return over_ ? nullptr : jobs().Find(last_[at]);
   }
 
-  Service& service_;
+  QueueModule& queue_;
   const std::shared_ptr<const QueueSnapshot> snapshot_;
   Filter filter_;
   std::vector<base::JobId> first_, last_;  // by id
@@ -160,17 +159,17 @@ ListAnswers::Source SourceOf(std::shared_ptr<Walk> walk, Write write) {
 
 class WriteJson {
  public:
-  explicit WriteJson(Service& service) : service_(service) {}
+  explicit WriteJson(QueueModule& queue) : queue_(queue) {}
   void One(std::string& text, const jobs::Job& job, queue::Index row, const QueueSnapshot& snapshot) {
-    auto view = service_.core().View(job);
-    if (job.queued) view.queue = QueueFieldsOf(job, service_.queue().RequestFor(job));
+    auto view = queue_.core().View(job);
+    if (job.queued) view.queue = QueueFieldsOf(job, queue_.dispatcher().RequestFor(job));
     ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
     list_.Add(text, api::Encode(view));
   }
   void End(std::string& text) { list_.End(text); }
 
  private:
-  Service& service_;
+  QueueModule& queue_;
   JsonList list_{R"({"jobs":[)"};
 };
 
@@ -184,10 +183,10 @@ std::string IndicesOf(const std::vector<std::string>& uuids, const gpu::Inventor
 
 class WriteRows {
  public:
-  explicit WriteRows(Service& service) : service_(service) {}
+  explicit WriteRows(QueueModule& queue) : queue_(queue) {}
   void One(std::string& text, const jobs::Job& job, queue::Index place, const QueueSnapshot& snapshot) {
     Begin(text);
-    const auto& request = service_.queue().RequestFor(job);
+    const auto& request = queue_.dispatcher().RequestFor(job);
     api::QueueRow row;
     row.id = job.id.value;
     if (job.array.array.value != 0) {
@@ -197,11 +196,11 @@ class WriteRows {
     row.tag = job.tag;
     row.user = job.owner->user;
     row.project = job.queue_spec->project;
-    row.state = service_.suspension().StateOf(job);
+    row.state = queue_.StateOf(job);
     row.reason = job.reason.value_or("");
     row.priority = job.priority;
     row.gpus_asked = request.gpus.count;
-    row.gpus = IndicesOf(job.gpus, service_.core().inventory());
+    row.gpus = IndicesOf(job.gpus, queue_.core().inventory());
     row.memory = request.memory;
     row.host_memory = request.host_memory;
     row.time_limit = request.time_limit;
@@ -224,37 +223,34 @@ class WriteRows {
     if (!std::exchange(begun_, true)) text += api::QueueRowTitles();
   }
 
-  Service& service_;
+  QueueModule& queue_;
   bool begun_ = false;
 };
 
 template <typename Write>
-void Show(Service& service, const ExchangePtr& exchange, const char* content_type) {
-  auto filter = FilterOf(service, exchange->request());
+void ShowList(QueueModule& queue, const ExchangePtr& exchange, const char* content_type) {
+  auto filter = FilterOf(queue, exchange->request());
   if (!filter) return SendError(exchange, filter.error());
-  service.core().lists().Answer(
-      exchange, content_type, [&service, filter = std::move(*filter)](const auto& then) {
-        service.queue().WithSnapshot([&service, filter, then](std::shared_ptr<const QueueSnapshot> snapshot) {
-          then(SourceOf(std::make_shared<Walk>(service, std::move(snapshot), filter), Write(service)));
-        });
+  queue.core().lists().Answer(
+      exchange, content_type, [&queue, filter = std::move(*filter)](const auto& then) {
+        queue.dispatcher().WithSnapshot(
+            [&queue, filter, then](std::shared_ptr<const QueueSnapshot> snapshot) {
+              then(SourceOf(std::make_shared<Walk>(queue, std::move(snapshot), filter), Write(queue)));
+            });
       });
 }
 
 }  // namespace
 
-void AddQueueListRoutes(http::Router& router, Service& service) {
-  const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
-    return [&service, show](const ExchangePtr& exchange, const http::PathParameters&) {
-      if (auto may = service.core().Check(exchange->request().peer, Act::kSee); !may)
-        return SendError(exchange, may.error());
-      service.core().WhenReady([&service, exchange, show] { show(service, exchange); });
-    };
+void QueueModule::AddListRoutes(http::Router& router) {
+  const auto seen = [this](void (*show)(QueueModule&, const ExchangePtr&)) {
+    return WhenReady(core_, Act::kSee, [this, show](const ExchangePtr& exchange) { show(*this, exchange); });
   };
-  router.Add("GET", "/v1/queue", seen([](Service& of, const ExchangePtr& exchange) {
-               Show<WriteJson>(of, exchange, "application/json");
+  router.Add("GET", "/v1/queue", seen([](QueueModule& of, const ExchangePtr& exchange) {
+               ShowList<WriteJson>(of, exchange, "application/json");
              }));
-  router.Add("GET", "/v1/queue/rows", seen([](Service& of, const ExchangePtr& exchange) {
-               Show<WriteRows>(of, exchange, "text/tab-separated-values");
+  router.Add("GET", "/v1/queue/rows", seen([](QueueModule& of, const ExchangePtr& exchange) {
+               ShowList<WriteRows>(of, exchange, "text/tab-separated-values");
              }));
 }
 

@@ -1,4 +1,4 @@
-#include "daemon/log_readers.h"
+#include "daemon/jobs/log_readers.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "api/queue_json.h"
+#include "daemon/jobs/routes.h"
 #include "daemon/queue/update.h"
-#include "daemon/routes/routes.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -18,8 +18,8 @@ using http::ExchangePtr;
 using http::PathParameters;
 
 // A new job that asks for what the old one asked for.
-PreparedJob Anew(Service& service, const jobs::Job& old) {
-  PreparedJob again{old, service.queue().RequestFor(old)};
+PreparedJob Anew(JobsModule& jobs, const jobs::Job& old) {
+  PreparedJob again{old, jobs.queue().dispatcher().RequestFor(old)};
   jobs::Job fresh = AskingAsMuch(old);
   fresh.queued = true;
   fresh.state = jobs::JobState::kQueued;
@@ -48,10 +48,10 @@ constexpr std::size_t kNotes = 5;
 
 // What is added is checked as if it had been named. A job of somebody else who waited for one of these is
 // left out, with those that waited for it: it is not in the way of the others.
-void LookAt(Service& service, const http::Peer& peer, Redoing& all, base::JobId id) {
-  const auto* const job = service.core().jobs().Find(id);
-  if (!job || all.found.contains(id) || !service.queue().WasCancelledWith(*job, all.found)) return;
-  if (!service.core().Check(peer, Act::kControl, job->owner->uid)) {
+void LookAt(JobsModule& jobs, const http::Peer& peer, Redoing& all, base::JobId id) {
+  const auto* const job = jobs.core().jobs().Find(id);
+  if (!job || all.found.contains(id) || !jobs.queue().dispatcher().WasCancelledWith(*job, all.found)) return;
+  if (!jobs.core().Check(peer, Act::kControl, job->owner->uid)) {
     all.left_out.push_back(
         fmt::format("job {} '{}' was cancelled with these and is not run again: it is {}'s", id.value,
                     job->tag, job->owner->user));
@@ -62,7 +62,7 @@ void LookAt(Service& service, const http::Peer& peer, Redoing& all, base::JobId 
 }
 
 // Before so many are made. As large as the old ones, or as what they are to become.
-base::Result<> ClaimAll(Service& service, Redoing& all) {
+base::Result<> ClaimAll(JobsModule& jobs, Redoing& all) {
   struct Owned {
     jobs::Owner owner;
     std::size_t jobs = 0;
@@ -73,7 +73,7 @@ base::Result<> ClaimAll(Service& service, Redoing& all) {
   const auto command = changes && changes->command ? jobs::SizeOf(*changes->command) : base::Bytes{};
   std::map<uid_t, Owned> owners;
   for (const auto id : all.old) {
-    const auto* const job = service.core().jobs().Find(id);
+    const auto* const job = jobs.core().jobs().Find(id);
     if (!job) continue;
     auto& owned = owners[job->owner->uid];
     if (owned.jobs++ == 0) owned.owner = *job->owner;
@@ -82,8 +82,8 @@ base::Result<> ClaimAll(Service& service, Redoing& all) {
   }
   const auto claims = std::make_shared<std::vector<Dispatcher::Claim>>();  // they go together
   for (const auto& [uid, owned] : owners) {
-    GPUMAN_ASSIGN(auto claim, service.queue().ClaimMore(owned.owner, owned.jobs,
-                                                        std::max(owned.commands, owned.text.bytes())));
+    GPUMAN_ASSIGN(auto claim, jobs.queue().dispatcher().ClaimMore(
+                                  owned.owner, owned.jobs, std::max(owned.commands, owned.text.bytes())));
     claims->push_back(std::move(claim));
   }
   all.claim = claims;
@@ -92,19 +92,19 @@ base::Result<> ClaimAll(Service& service, Redoing& all) {
 
 // What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless
 // it is told to.
-base::Result<> MakeAnew(Service& service, const http::Peer& peer, Redoing& all) {
+base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) {
   const std::size_t at = all.prepared.size();
-  const auto* const job = service.core().jobs().Find(all.old[at]);
+  const auto* const job = jobs.core().jobs().Find(all.old[at]);
   if (!job || !job->queued)
     return base::Fail(base::ErrorCode::kConflict,
                       fmt::format("job {} was never in the queue", all.old[at].value),
                       "gpuman restart starts it again");
-  auto again = Anew(service, *job);
+  auto again = Anew(jobs, *job);
   if (at < all.named) {
     GPUMAN_TRY(MayRewrite(all.asked.changes, peer.uid, *job));
     again.request.depends.list.clear();
-    GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, service.core().inventory(),
-                                service.queue().LookupFor(peer.uid), again));
+    GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
+                                jobs.queue().dispatcher().LookupFor(peer.uid), again));
   }
   for (auto& depends : again.request.depends.list)
     if (const auto number = all.numbers.find(depends.job); number != all.numbers.end())
@@ -116,14 +116,14 @@ base::Result<> MakeAnew(Service& service, const http::Peer& peer, Redoing& all) 
   return {};
 }
 
-api::SubmissionAnswer AnswerFor(Service& service, Redoing& all, const std::vector<base::JobId>& ids) {
+api::SubmissionAnswer AnswerFor(JobsModule& jobs, Redoing& all, const std::vector<base::JobId>& ids) {
   api::SubmissionAnswer answer;
   for (const auto id : ids) {
     api::SubmittedJob one;
     one.id = id.value;
-    if (const auto* const job = service.core().jobs().Find(id)) {
+    if (const auto* const job = jobs.core().jobs().Find(id)) {
       const auto view =
-          service.queue().IsViewCheap() ? service.ViewWithQueue(*job) : service.core().View(*job);
+          jobs.queue().dispatcher().IsViewCheap() ? jobs.queue().View(*job) : jobs.core().View(*job);
       one.tag = view.tag;
       one.state = view.state;
       one.reason = view.reason;
@@ -141,43 +141,43 @@ api::SubmissionAnswer AnswerFor(Service& service, Redoing& all, const std::vecto
 }
 
 // True: there is more to do.
-base::Result<bool> Continue(Service& service, const http::Peer& peer, Redoing& all, const base::Turn& turn) {
+base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& all, const base::Turn& turn) {
   for (; all.looked_at < all.ended.size(); ++all.looked_at) {
     if (turn.IsOver()) return true;
-    LookAt(service, peer, all, all.ended[all.looked_at]);
+    LookAt(jobs, peer, all, all.ended[all.looked_at]);
   }
   if (all.first.value == 0) {
-    GPUMAN_TRY(ClaimAll(service, all));
-    all.first = service.core().jobs().Reserve(all.old.size());
+    GPUMAN_TRY(ClaimAll(jobs, all));
+    all.first = jobs.core().jobs().Reserve(all.old.size());
   }
   while (all.prepared.size() < all.old.size()) {
     if (turn.IsOver()) return true;
-    GPUMAN_TRY(MakeAnew(service, peer, all));
+    GPUMAN_TRY(MakeAnew(jobs, peer, all));
   }
   return false;
 }
 
-void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
+void Redo(JobsModule& jobs, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
           const api::RedoRequest& asked) {
   const auto& peer = exchange->request().peer;
-  if (const auto* const run = ids.size() == 1 ? service.core().jobs().Find(ids.front()) : nullptr;
+  if (const auto* const run = ids.size() == 1 ? jobs.core().jobs().Find(ids.front()) : nullptr;
       run && !run->queued && !asked.cascade)
-    return RunAgain(service, exchange, *run, asked.changes);
+    return RunAgain(jobs, exchange, *run, asked.changes);
   const auto all = std::make_shared<Redoing>(Redoing{ids, asked, ids.size()});  // shared by its slices
   all->found.insert(ids.begin(), ids.end());
-  if (asked.cascade) all->ended = service.core().jobs().Ended();
-  service.core().slices().Add(peer.uid, [&service, exchange, all](const base::Turn& turn) {
-    const auto more = Continue(service, exchange->request().peer, *all, turn);
+  if (asked.cascade) all->ended = jobs.core().jobs().Ended();
+  jobs.core().slices().Add(peer.uid, [&jobs, exchange, all](const base::Turn& turn) {
+    const auto more = Continue(jobs, exchange->request().peer, *all, turn);
     if (!more) {
       SendError(exchange, more.error());
       return false;
     }
     if (*more) return true;
-    service.queue().Submit(
+    jobs.queue().dispatcher().Submit(
         std::move(all->prepared),
-        [&service, exchange, all](const base::Result<std::vector<base::JobId>>& done) {
+        [&jobs, exchange, all](const base::Result<std::vector<base::JobId>>& done) {
           if (!done) return SendError(exchange, done.error());
-          SendJson(exchange, api::Encode(AnswerFor(service, *all, *done)), 201);
+          SendJson(exchange, api::Encode(AnswerFor(jobs, *all, *done)), 201);
         },
         std::move(all->claim));
     return false;
@@ -186,17 +186,17 @@ void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base:
 
 }  // namespace
 
-void AddRedoRoutes(http::Router& router, Service& service) {
+void JobsModule::AddRedoRoutes(http::Router& router) {
   router.Add("POST", "/v1/jobs/{ref}/redo",
-             [&service](const ExchangePtr& exchange, const PathParameters& parameters) {
-               if (auto may = service.core().Check(exchange->request().peer, Act::kSubmit); !may)
+             [this](const ExchangePtr& exchange, const PathParameters& parameters) {
+               if (auto may = core_.Check(exchange->request().peer, Act::kSubmit); !may)
                  return SendError(exchange, may.error());
-               const auto ids = JobsFor(service, exchange, parameters.at("ref"));
+               const auto ids = JobsFor(queue(), exchange, parameters.at("ref"));
                if (!ids) return SendError(exchange, ids.error());
                WithBody<api::RedoRequest>(
-                   service.core(), exchange,
-                   [&service, exchange, ids = *ids](const api::RedoRequest& asked) {
-                     Redo(service, exchange, ids, asked);
+                   core_, exchange,
+                   [this, exchange, ids = *ids](const api::RedoRequest& asked) {
+                     Redo(*this, exchange, ids, asked);
                    },
                    "{}");
              });

@@ -7,13 +7,13 @@
 #include <set>
 
 #include "api/queue_json.h"
+#include "daemon/core/job_request.h"
 #include "daemon/device/module.h"
-#include "daemon/job_request.h"
+#include "daemon/jobs/recent_callers.h"
+#include "daemon/jobs/routes.h"
 #include "daemon/mps/module.h"
 #include "daemon/notify/module.h"
 #include "daemon/queue/views.h"
-#include "daemon/recent_callers.h"
-#include "daemon/routes/routes.h"
 #include "daemon/shims/module.h"
 #include "daemon/suspension/module.h"
 
@@ -23,30 +23,30 @@ namespace {
 using http::ExchangePtr;
 using http::PathParameters;
 
-constexpr std::size_t kFewJobs = 16;  // of which each is told of in full
-constexpr std::size_t kAtOnce = 64;   // jobs; more are prepared in slices
-constexpr std::size_t kPiece = 16;    // between two looks at the clock
+constexpr std::size_t kFewJobs = 16;      // of which each is told of in full
+constexpr std::size_t kAtOnce = 64;       // jobs; more are prepared in slices
+constexpr std::size_t kJobsAtATime = 16;  // between two looks at the clock
 constexpr std::size_t kMax = 1'000'000;
 
 // What was taken, as the queue sees it a moment later.
-api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>& heads,
+api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>& heads,
                                 const std::vector<base::JobId>& ids) {
   api::SubmissionAnswer answer;
   // Of many nobody reads the reason, and one who submits without a pause is not kept waiting for it.
-  const bool few = heads.size() <= kFewJobs && service.queue().IsViewCheap();
+  const bool few = heads.size() <= kFewJobs && jobs.queue().dispatcher().IsViewCheap();
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
     api::SubmittedJob one;
     one.id = ids[heads[i]].value;
-    const auto* const job = service.core().jobs().Find(ids[heads[i]]);
+    const auto* const job = jobs.core().jobs().Find(ids[heads[i]]);
     if (job) {
       one.tag = job->tag;
-      one.state = service.suspension().StateOf(*job);
+      one.state = jobs.suspension().StateOf(*job);
       one.reason = job->reason;
       one.reason_detail = job->reason_detail;
     }
     if (job && heads.size() <= kFewJobs) {
-      const auto view = few ? service.ViewWithQueue(*job) : service.core().View(*job);
+      const auto view = few ? jobs.queue().View(*job) : jobs.core().View(*job);
       one.state = view.state;
       one.reason = view.reason;
       one.reason_detail = view.reason_detail;
@@ -84,29 +84,28 @@ api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::v
 }
 
 // The text of a long answer is made off the loop.
-void SendAnswer(Service& service, const ExchangePtr& exchange, api::SubmissionAnswer answer, std::size_t jobs,
-                unsigned status) {
-  if (jobs <= kAtOnce) return SendJson(exchange, api::Encode(answer), status);
+void SendAnswer(JobsModule& jobs, const ExchangePtr& exchange, api::SubmissionAnswer answer,
+                std::size_t count, unsigned status) {
+  if (count <= kAtOnce) return SendJson(exchange, api::Encode(answer), status);
   const auto kept = std::make_shared<api::SubmissionAnswer>(std::move(answer));  // for the worker
   const auto text = std::make_shared<std::string>();
-  service.core().Aside(exchange->request().peer.uid,
-                       {[kept, text] { *text = api::Encode(*kept); },
-                        [exchange, text, status] { SendJson(exchange, std::move(*text), status); }});
+  jobs.core().Aside(exchange->request().peer.uid,
+                    {[kept, text] { *text = api::Encode(*kept); },
+                     [exchange, text, status] { SendJson(exchange, std::move(*text), status); }});
 }
 
-void TryOut(Service& service, const ExchangePtr& exchange, Prepared prepared, Dispatcher::Claim claim) {
-  service.queue().TryOut(
+void TryOut(JobsModule& jobs, const ExchangePtr& exchange, Prepared prepared, Dispatcher::Claim claim) {
+  jobs.queue().dispatcher().TryOut(
       std::move(prepared.jobs),
-      [&service, exchange,
-       heads = std::move(prepared.heads)](const base::Result<Dispatcher::Outlook>& outlook) {
+      [&jobs, exchange, heads = std::move(prepared.heads)](const base::Result<Dispatcher::Outlook>& outlook) {
         if (!outlook) return SendError(exchange, outlook.error());
-        SendAnswer(service, exchange, AnswerFor(*outlook, heads), outlook->jobs.size(), 200);
+        SendAnswer(jobs, exchange, AnswerFor(*outlook, heads), outlook->jobs.size(), 200);
       },
       std::move(claim));
 }
 
 // A job that asks for MPS waits for one GPU, on which it runs.
-base::Result<> BindToMps(Service& service, PreparedJob& one, std::set<std::string>& gpus) {
+base::Result<> BindToMps(JobsModule& jobs, PreparedJob& one, std::set<std::string>& gpus) {
   auto& [job, request] = one;
   if (!job.mps) return {};
   if (request.gpus.count != 1)
@@ -114,7 +113,7 @@ base::Result<> BindToMps(Service& service, PreparedJob& one, std::set<std::strin
         base::ErrorCode::kInvalidArgument,
         fmt::format("mps: a client of MPS works on one GPU, and {} are asked for", request.gpus.count),
         "ask for --gpus 1");
-  GPUMAN_ASSIGN(auto gpu, service.mps().Choose(request.gpus.devices));
+  GPUMAN_ASSIGN(auto gpu, jobs.mps().Choose(request.gpus.devices));
   request.gpus.devices = {gpu};
   job.queue_spec = QueueSpecOf(request, *job.queue_spec);
   gpus.insert(std::move(gpu));
@@ -140,165 +139,148 @@ struct Incoming {
 };
 using IncomingPtr = std::shared_ptr<Incoming>;  // shared by its slices
 
-void Enqueue(Service& service, const ExchangePtr& exchange, const IncomingPtr& incoming) {
-  service.queue().Submit(
+void Enqueue(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming) {
+  jobs.queue().dispatcher().Submit(
       std::move(incoming->prepared.jobs),
-      [&service, exchange, heads = std::move(incoming->prepared.heads),
+      [&jobs, exchange, heads = std::move(incoming->prepared.heads),
        notes = std::move(incoming->notes)](const base::Result<std::vector<base::JobId>>& ids) {
         if (!ids) return SendError(exchange, ids.error());
-        auto answer = AnswerFor(service, heads, *ids);
+        auto answer = AnswerFor(jobs, heads, *ids);
         answer.notes.assign(notes.begin(), notes.end());
-        SendAnswer(service, exchange, std::move(answer), ids->size(), 201);
+        SendAnswer(jobs, exchange, std::move(answer), ids->size(), 201);
       },
       std::move(incoming->claim));
 }
 
 // What was prepared goes into the queue, or is tried out.
-void Go(Service& service, const ExchangePtr& exchange, const IncomingPtr& incoming) {
+void Go(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming) {
   if (incoming->dry_run)
-    return TryOut(service, exchange, std::move(incoming->prepared), std::move(incoming->claim));
+    return TryOut(jobs, exchange, std::move(incoming->prepared), std::move(incoming->claim));
   const auto& gpus = incoming->mps;
-  if (gpus.empty()) return Enqueue(service, exchange, incoming);
-  service.mps().WhenRunning({gpus.begin(), gpus.end()},
-                            [&service, exchange, incoming](const base::Result<>& ready) {
-                              if (!ready) return SendError(exchange, ready.error());
-                              Enqueue(service, exchange, incoming);
-                            });
+  if (gpus.empty()) return Enqueue(jobs, exchange, incoming);
+  jobs.mps().WhenRunning({gpus.begin(), gpus.end()},
+                         [&jobs, exchange, incoming](const base::Result<>& ready) {
+                           if (!ready) return SendError(exchange, ready.error());
+                           Enqueue(jobs, exchange, incoming);
+                         });
 }
 
 // What the jobs of one submission have in common is looked at once, with its first.
-base::Result<> CheckHead(Service& service, const PreparedJob& head, std::set<std::string>& notes) {
-  GPUMAN_TRY(service.notify().notifications().Check(head.request.notify));
+base::Result<> CheckHead(JobsModule& jobs, const PreparedJob& head, std::set<std::string>& notes) {
+  GPUMAN_TRY(jobs.notify().notifications().Check(head.request.notify));
   if (const auto& profile = head.job.device_profile; !profile.empty())
-    GPUMAN_TRY(service.device().devices().CheckProfile(profile));
-  if (auto note = service.notify().notifications().NoteOn(head.request.notify); !note.empty())
+    GPUMAN_TRY(jobs.device().devices().CheckProfile(profile));
+  if (auto note = jobs.notify().notifications().NoteOn(head.request.notify); !note.empty())
     notes.insert(std::move(note));
-  if (auto note = service.shims().TightLimitOf(head.job)) notes.insert(std::move(*note));
+  if (auto note = jobs.shims().TightLimitOf(head.job)) notes.insert(std::move(*note));
   return {};
 }
 
 // False: there are more.
-base::Result<bool> BindSome(Service& service, Incoming& incoming, const base::Turn* turn) {
-  auto& [jobs, heads] = incoming.prepared;
-  for (auto& at = incoming.at; at < jobs.size(); ++at) {
-    if (turn && at % kPiece == 0 && turn->IsOver()) return false;
+base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::Turn* turn) {
+  auto& [prepared, heads] = incoming.prepared;
+  for (auto& at = incoming.at; at < prepared.size(); ++at) {
+    if (turn && at % kJobsAtATime == 0 && turn->IsOver()) return false;
     if (incoming.head < heads.size() && heads[incoming.head] == at) {
       ++incoming.head;
-      if (incoming.new_tags) GPUMAN_TRY(service.core().jobs().TagIsFree(jobs[at].job.tag));
-      GPUMAN_TRY(CheckHead(service, jobs[at], incoming.notes));
+      if (incoming.new_tags) GPUMAN_TRY(jobs.core().jobs().TagIsFree(prepared[at].job.tag));
+      GPUMAN_TRY(CheckHead(jobs, prepared[at], incoming.notes));
     }
-    GPUMAN_TRY(BindToMps(service, jobs[at], incoming.mps));
+    GPUMAN_TRY(BindToMps(jobs, prepared[at], incoming.mps));
     if (incoming.first_id.value != 0)
-      jobs[at].job.id = {incoming.first_id.value + static_cast<std::int64_t>(at)};
+      prepared[at].job.id = {incoming.first_id.value + static_cast<std::int64_t>(at)};
   }
   return true;
 }
 
 // False: there are more.
-base::Result<bool> PrepareSome(Service& service, Incoming& incoming, const base::Turn& turn) {
+base::Result<bool> PrepareSome(JobsModule& jobs, Incoming& incoming, const base::Turn& turn) {
   while (incoming.preparation) {
     if (turn.IsOver()) return false;
-    GPUMAN_ASSIGN(const bool more, incoming.preparation->Continue(kPiece));
+    GPUMAN_ASSIGN(const bool more, incoming.preparation->Continue(kJobsAtATime));
     if (more) continue;
     incoming.prepared = incoming.preparation->Take();
     incoming.preparation.reset();
     // What it was made of is a lot to let go of.
     const auto left = std::make_shared<api::SubmitRequest>(std::move(*incoming.submitted));
-    service.core().Aside(incoming.caller.uid, {[left] { left->jobs.clear(); }});
+    jobs.core().Aside(incoming.caller.uid, {[left] { left->jobs.clear(); }});
   }
-  return BindSome(service, incoming, &turn);
+  return BindSome(jobs, incoming, &turn);
 }
 
-void TakeInSlices(Service& service, const ExchangePtr& exchange, const IncomingPtr& incoming,
+void TakeInSlices(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming,
                   std::size_t count) {
   const uid_t user = exchange->request().peer.uid;
   if (count > kMax)
     return SendError(exchange, {base::ErrorCode::kInvalidArgument,
                                 fmt::format("{} jobs are too many for one request: at most {}", count, kMax),
                                 "submit them in parts"});
-  incoming->first_id = service.core().jobs().Reserve(count);
+  incoming->first_id = jobs.core().jobs().Reserve(count);
   incoming->preparation.emplace(
       *incoming->submitted,
       SubmissionContext{incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
-                        incoming->first_id, service.core().clock().Wall(), incoming->lookup});
-  service.core().slices().Add(user, [&service, exchange, incoming](const base::Turn& turn) {
-    const auto ready = PrepareSome(service, *incoming, turn);
+                        incoming->first_id, jobs.core().clock().Wall(), incoming->lookup});
+  jobs.core().slices().Add(user, [&jobs, exchange, incoming](const base::Turn& turn) {
+    const auto ready = PrepareSome(jobs, *incoming, turn);
     if (!ready) {
       SendError(exchange, ready.error());
       return false;
     }
     if (!*ready) return true;
-    Go(service, exchange, incoming);
+    Go(jobs, exchange, incoming);
     return false;
   });
 }
 
-void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
+void Take(JobsModule& jobs, const ExchangePtr& exchange, RecentCallers& callers,
           const IncomingPtr& incoming) {
   const auto& peer = exchange->request().peer;
   if (!incoming->submitted) return SendError(exchange, incoming->submitted.error());
   incoming->dry_run = incoming->submitted->dry_run;
   incoming->new_tags = incoming->submitted->new_tags;
   incoming->caller = callers.Of(peer);
-  incoming->inventory = service.core().inventory();
+  incoming->inventory = jobs.core().inventory();
   auto limits = ResourceLimitsOf(peer, exchange->Process());
   if (!limits) return SendError(exchange, limits.error());
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
-  incoming->lookup = service.queue().LookupFor(peer.uid);
+  incoming->lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
   const std::size_t count = CountJobs(*incoming->submitted);
   // Before so many are made; what is on its way counts.
   const auto& caller = incoming->caller;
-  auto claim = service.queue().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
-                                         TextOf(*incoming->submitted));
+  auto claim = jobs.queue().dispatcher().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
+                                                   daemon::TextOf(*incoming->submitted));
   if (!claim) return SendError(exchange, claim.error());
   incoming->claim = std::move(*claim);
-  if (count > kAtOnce) return TakeInSlices(service, exchange, incoming, count);
+  if (count > kAtOnce) return TakeInSlices(jobs, exchange, incoming, count);
   auto prepared = Prepare(*incoming->submitted,
                           {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
-                           service.core().jobs().NextId(), service.core().clock().Wall(), incoming->lookup});
+                           jobs.core().jobs().NextId(), jobs.core().clock().Wall(), incoming->lookup});
   if (!prepared) return SendError(exchange, prepared.error());
   incoming->prepared = std::move(*prepared);
-  if (auto bound = BindSome(service, *incoming, nullptr); !bound) return SendError(exchange, bound.error());
-  Go(service, exchange, incoming);
+  if (auto bound = BindSome(jobs, *incoming, nullptr); !bound) return SendError(exchange, bound.error());
+  Go(jobs, exchange, incoming);
 }
 
-void Submit(Service& service, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {
+void Submit(JobsModule& jobs, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {
   const auto& request = exchange->request();
-  if (auto may = service.core().Check(request.peer, Act::kSubmit); !may)
-    return SendError(exchange, may.error());
+  if (auto may = jobs.core().Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
   const auto incoming = std::make_shared<Incoming>();
   const auto read = [exchange, incoming] {
     incoming->submitted = api::Decode<api::SubmitRequest>(exchange->request().body);
   };
-  const auto take = [&service, exchange, callers, incoming] { Take(service, exchange, *callers, incoming); };
-  if (request.body.size() > kReadAtOnce) return service.core().Aside(request.peer.uid, {read, take});
+  const auto take = [&jobs, exchange, callers, incoming] { Take(jobs, exchange, *callers, incoming); };
+  if (request.body.size() > kReadAtOnce) return jobs.core().Aside(request.peer.uid, {read, take});
   read();
   take();
 }
 
 }  // namespace
 
-base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::ExchangePtr& exchange,
-                                               const std::string& reference) {
-  const auto& peer = exchange->request().peer;
-  GPUMAN_ASSIGN(auto ids, service.queue().JobsOf(reference, peer.uid));
-  GPUMAN_TRY(service.queue().IsOneJob(reference, peer.uid));
-  std::set<uid_t> may;  // to ask for each of many jobs would be to look up groups as often
-  for (const auto id : ids) {
-    const auto* const job = service.core().jobs().Find(id);
-    if (!job || may.contains(job->owner->uid)) continue;
-    GPUMAN_TRY(service.core().Check(peer, Act::kControl, job->owner->uid));
-    may.insert(job->owner->uid);
-  }
-  return ids;
-}
-
-void AddSubmissionRoutes(http::Router& router, Service& service) {
-  const auto callers = std::make_shared<RecentCallers>(service.core().clock());
-  router.Add(
-      "POST", "/v1/submissions", [&service, callers](const ExchangePtr& exchange, const PathParameters&) {
-        service.core().WhenReady([&service, callers, exchange] { Submit(service, exchange, callers); });
-      });
+void JobsModule::AddSubmitRoutes(http::Router& router) {
+  const auto callers = std::make_shared<RecentCallers>(core_.clock());
+  router.Add("POST", "/v1/submissions", [this, callers](const ExchangePtr& exchange, const PathParameters&) {
+    core_.WhenReady([this, callers, exchange] { Submit(*this, exchange, callers); });
+  });
 }
 
 }  // namespace gpuman::daemon
