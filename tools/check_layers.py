@@ -7,6 +7,7 @@ Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, t
 
   - an include that its layer may not make (LAYERS below),
   - an include within src/shim that goes up from one of its rooms to another (SHIM_ROOMS),
+  - an include between folders of src/daemon against their order (DAEMON below), and a folder that is not in it,
   - an include that names no file, or climbs with "..",
   - headers that include each other in a circle,
   - a folder of src/ that this table does not know, and a source of src/shim that is in no room,
@@ -48,6 +49,10 @@ LAYERS = {
 }
 # The rooms of the shim, from the lowest up: a room includes itself and those before it.
 SHIM_ROOMS = ("libc", "symbols", "link", "accounting", "gate", "backing", "eviction", "hooks")
+# The folders of the daemon: each may include those before it. It is the order in which modules are constructed
+# (src/daemon/daemon.cc). What lies in src/daemon itself puts them together and may include all of them.
+DAEMON = ("config", "http", "core", "notify", "shims", "containers", "suspension", "sharing", "device", "mps", "mig",
+          "health", "queue", "jobs", "status", "metrics")
 SIM_MAY = ("driver/abi/",)
 SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs
 PLUGIN_MAY = ("api", "base")
@@ -91,9 +96,25 @@ def goes_up(source, target):
     return here is not None and there is not None and there > here
 
 
+def daemon_folder(path):
+    """The folder of src/daemon that a path relative to the root lies in; None: src/daemon itself, or elsewhere."""
+    parts = path.parts
+    return parts[2] if parts[:2] == ("src", "daemon") and len(parts) > 3 else None
+
+
+def allowed_in_daemon(source, target):
+    """The same as allowed, for two files of the daemon. A folder that DAEMON does not have is reported as such."""
+    here, there = daemon_folder(source), daemon_folder(target)
+    if here is None or here == there or here not in DAEMON:
+        return True
+    return there in DAEMON and DAEMON.index(there) < DAEMON.index(here)
+
+
 def allowed(source, target):
     """Whether source may include target; both relative to the root."""
     here, there = layer_of(source), layer_of(target)
+    if here == there == ("src", "daemon"):
+        return allowed_in_daemon(source, target)
     if here == there or here[0] in TEST_FOLDERS:
         return True
     if there[0] == "sim":
@@ -174,6 +195,8 @@ def check(root):
                 findings.append("%s:1: no layer for this folder in tools/check_layers.py" % source)
             if layer_of(source) == ("src", "shim") and room_of(source) is None:
                 findings.append("%s:1: no room of the shim for this source in tools/check_layers.py" % source)
+            if daemon_folder(source) not in (None, *DAEMON):
+                findings.append("%s:1: no place for this folder in DAEMON of tools/check_layers.py" % source)
             includes = graph.setdefault(source, set())
             lines = full.read_text(encoding="utf-8", errors="replace").splitlines()
             product = top not in TEST_FOLDERS and not is_test(source) and source.as_posix() != CHECKED_NUMBERS
@@ -193,7 +216,8 @@ def check(root):
                     continue
                 includes.add(target)
                 if not allowed(source, target):
-                    findings.append("%s: %s may not include %s" % (where, "/".join(layer_of(source)), target))
+                    here = "/".join(layer_of(source) + (daemon_folder(source) or "",)).rstrip("/")
+                    findings.append("%s: %s may not include %s" % (where, here, target))
                 if goes_up(source, target):
                     findings.append("%s: %s is below %s, and may not include it"
                                     % (where, source.parent, target))

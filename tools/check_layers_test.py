@@ -77,6 +77,20 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused("src/jobs/store.cc", "src/guard/policy.h", "guard/policy.h")
         self.assert_refused("src/guard/enforcer.cc", "src/keeper/client.h", "keeper/client.h")
 
+    def test_folders_of_the_daemon_include_those_before_them(self):
+        self.assert_allowed("src/daemon/queue/module.cc", "src/daemon/suspension/module.h", "daemon/suspension/module.h")
+        self.assert_allowed("src/daemon/core/core.h", "src/daemon/http/router.h", "daemon/http/router.h")
+        self.assert_allowed("src/daemon/daemon.cc", "src/daemon/metrics/module.h", "daemon/metrics/module.h")
+        self.assert_refused("src/daemon/suspension/module.cc", "src/daemon/queue/module.h", "daemon/queue/module.h",
+                            "src/daemon/suspension may not include src/daemon/queue/module.h")
+        self.assert_refused("src/daemon/core/core.cc", "src/daemon/shims/module.h", "daemon/shims/module.h")
+        self.assert_refused("src/daemon/metrics/module.cc", "src/daemon/daemon.h", "daemon/daemon.h")
+
+    def test_a_folder_of_the_daemon_without_a_place_is_refused(self):
+        findings = self.findings({"src/daemon/misc/thing.h": []})
+        self.assertEqual(len(findings), 1)
+        self.assertIn("no place for this folder", findings[0])
+
     def test_jobs_sees_only_the_public_face_of_keeper(self):
         for name in ("spec", "journal", "client", "process_tree"):
             self.assert_allowed("src/jobs/job_manager.cc", "src/keeper/%s.h" % name, "keeper/%s.h" % name)

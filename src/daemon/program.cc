@@ -18,8 +18,8 @@
 #include "base/heap.h"
 #include "base/paths.h"
 #include "daemon/config/config.h"
+#include "daemon/daemon.h"
 #include "daemon/log_format.h"
-#include "daemon/service/service.h"
 #include "daemon/systemd_notify.h"
 
 namespace gpuman::daemon {
@@ -138,7 +138,7 @@ int Complain(const base::Error& error) {
   return 1;
 }
 
-void WaitForSignals(boost::asio::io_context& loop, boost::asio::signal_set& signals, Service& service,
+void WaitForSignals(boost::asio::io_context& loop, boost::asio::signal_set& signals, Daemon& daemon,
                     const Options& options) {
   signals.async_wait([&](boost::system::error_code error, int signal) {
     if (error) return;
@@ -149,14 +149,14 @@ void WaitForSignals(boost::asio::io_context& loop, boost::asio::signal_set& sign
     }
     NotifyReloading();
     if (const auto config = Load(options)) {
-      service.Reconfigure(*config);
+      daemon.Reconfigure(*config);
       spdlog::info("configuration read again");
       SetLogLevel(config->log.level);
     } else {
       spdlog::error("the configuration is wrong and was not taken; the former one stays in force");
     }
     NotifyReady();
-    WaitForSignals(loop, signals, service, options);
+    WaitForSignals(loop, signals, daemon, options);
   });
 }
 
@@ -172,21 +172,21 @@ int Serve(const Options& options, const Config& config) {
   }
   boost::asio::io_context loop(1);
   boost::asio::signal_set signals(loop, SIGTERM, SIGINT, SIGHUP);
-  auto service =
-      Service::Start(loop, config,
-                     {options.user, ProgramBeside("gpuman-keeper"), ShimLibrary(),
-                      ProgramBeside("gpuman-mover"), ProgramBeside("gpuman-notifier"), GPUMAN_VERSION});
-  if (!service) return Complain(service.error());
+  auto daemon =
+      Daemon::Start(loop, config,
+                    {options.user, ProgramBeside("gpuman-keeper"), ShimLibrary(),
+                     ProgramBeside("gpuman-mover"), ProgramBeside("gpuman-notifier"), GPUMAN_VERSION});
+  if (!daemon) return Complain(daemon.error());
   // This thread alone: keepers are started by others and must not inherit it.
   (void)::setpriority(PRIO_PROCESS, 0, kUrgency);
-  WaitForSignals(loop, signals, **service, options);
+  WaitForSignals(loop, signals, **daemon, options);
   spdlog::info("gpumand {} serves {}", GPUMAN_VERSION, config.socket.string());
   NotifyReady();
   loop.run();
-  (*service)->Stop();
+  (*daemon)->Stop();
   std::error_code ignored;
   std::filesystem::remove(config.socket, ignored);
-  if ((*service)->left_a_thread()) {
+  if ((*daemon)->left_a_thread()) {
     // It may be in the driver, which the end of the process would take down under it.
     spdlog::warn("a call of the driver or of the kernel has not come back; ending without waiting for it");
     spdlog::default_logger()->flush();

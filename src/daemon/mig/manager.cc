@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/core/core.h"
 #include "mig/record.h"
 
 namespace gpuman::daemon {
@@ -24,6 +25,9 @@ std::string TextOf(const mig::Wanted& wanted) {
 }
 
 }  // namespace
+
+MigManager::MigManager(Core& core, std::function<void()> on_split)
+    : core_(core), on_split_(std::move(on_split)), thread_(core.loop()), timer_(core.loop()) {}
 
 void MigManager::Recall(const jobs::SettingRows& settings) {
   for (const auto& [key, text] : settings) {
@@ -91,14 +95,14 @@ void MigManager::Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then
       entries[key] = mig::SerializeRecord(outcome.wanted);
     }
     if (!outcome.needs_reset.empty())
-      host_.TellMig(outcome.gpu, "mig_needs_reset", outcome.needs_reset);
+      Tell(outcome.gpu, "mig_needs_reset", outcome.needs_reset);
     else if (!outcome.plan.steps.empty())
-      host_.TellMig(outcome.gpu, "mig_changed", TextOf(outcome.wanted));
+      Tell(outcome.gpu, "mig_changed", TextOf(outcome.wanted));
   }
   if (entries.empty()) return then(std::move(outcomes));
-  host_.OnSplit();
-  host_.KeepMig(std::move(entries), [outcomes = std::move(outcomes),
-                                     then = std::move(then)](base::Result<> written) mutable {
+  on_split_();
+  core_.Keep(std::move(entries), [outcomes = std::move(outcomes),
+                                  then = std::move(then)](base::Result<> written) mutable {
     if (!written)
       return then(base::Fail(std::move(written.error()).In("it is done, and will not outlast a reset")));
     then(std::move(outcomes));
@@ -112,7 +116,7 @@ const mig::Wanted* MigManager::WantedOf(const std::string& uuid) const {
 
 void MigManager::Check() {
   if (checking_ || applying_ > 0) return;
-  const auto& gpus = host_.GpusToSplit().gpus;
+  const auto& gpus = core_.whole_gpus().gpus;
   if (gpus.empty()) has_looked_ = true;
   if (gpus.empty()) return;
   std::vector<MigOrder> orders;
@@ -131,7 +135,7 @@ void MigManager::OnChecked(const MigCheck& check) {
   const bool is_news = !has_looked_ || split_ != check.split;
   has_looked_ = true;
   split_ = check.split;
-  if (is_news) host_.OnSplit();
+  if (is_news) on_split_();
 }
 
 void MigManager::OnRestored(const std::vector<MigOutcome>& outcomes) {
@@ -139,14 +143,18 @@ void MigManager::OnRestored(const std::vector<MigOutcome>& outcomes) {
     const auto& uuid = outcome.gpu.uuid;
     if (outcome.done && outcome.needs_reset.empty()) {
       told_.erase(uuid);
-      host_.TellMig(outcome.gpu, "mig_restored", TextOf(outcome.wanted));
+      Tell(outcome.gpu, "mig_restored", TextOf(outcome.wanted));
       continue;
     }
     const bool waits = outcome.error && outcome.error->code == base::ErrorCode::kConflict;
     const std::string text = outcome.error ? outcome.error->message : outcome.needs_reset;
     if (std::exchange(told_[uuid], text) == text) continue;
-    host_.TellMig(outcome.gpu, waits ? "mig_waits" : outcome.error ? "mig_failed" : "mig_needs_reset", text);
+    Tell(outcome.gpu, waits ? "mig_waits" : outcome.error ? "mig_failed" : "mig_needs_reset", text);
   }
+}
+
+void MigManager::Tell(const gpu::Gpu& gpu, const char* kind, const std::string& text) {
+  core_.TellOfGpu(kind, gpu.uuid, fmt::format("GPU {}: {}", gpu.index, text));
 }
 
 }  // namespace gpuman::daemon

@@ -4,7 +4,6 @@
 // Lives on the event loop; not thread-safe.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <map>
@@ -17,22 +16,13 @@
 
 namespace gpuman::daemon {
 
-class MigHost {
- public:
-  virtual ~MigHost() = default;
-  // nullopt: to be deleted. `done` when it is on the disk, or cannot be.
-  virtual void KeepMig(jobs::SettingRows entries, std::function<void(base::Result<>)> done) = 0;
-  // kind: mig_changed, mig_needs_reset, mig_restored, mig_waits, mig_failed.
-  virtual void TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) = 0;
-  virtual const gpu::Inventory& GpusToSplit() = 0;
-  // It is known which GPUs are in MIG mode, or known anew.
-  virtual void OnSplit() = 0;
-};
+class Core;
 
 class MigManager {
  public:
-  // `host` must outlive this object.
-  MigManager(boost::asio::io_context& loop, MigHost& host) : host_(host), thread_(loop), timer_(loop) {}
+  // `core` must outlive this object. `on_split` is called when it is known which GPUs are in MIG mode, or
+  // known anew.
+  MigManager(Core& core, std::function<void()> on_split);
 
   // What an earlier daemon kept. Call once, before anything else.
   void Recall(const jobs::SettingRows& settings);
@@ -59,8 +49,11 @@ class MigManager {
   void OnChecked(const MigCheck& check);
   void OnRestored(const std::vector<MigOutcome>& outcomes);
   void Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then);
+  // kind: mig_changed, mig_needs_reset, mig_restored, mig_waits, mig_failed.
+  void Tell(const gpu::Gpu& gpu, const char* kind, const std::string& text);
 
-  MigHost& host_;
+  Core& core_;
+  const std::function<void()> on_split_;
   DriverThread thread_;
   boost::asio::steady_timer timer_;
   base::Millis period_{30'000};

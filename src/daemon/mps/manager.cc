@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "daemon/core/core.h"
+
 namespace gpuman::daemon {
 
 using base::ErrorCode;
@@ -23,23 +25,15 @@ std::string MpsKeyOf(const std::string& uuid) { return std::string(kMpsKey) + uu
 
 }  // namespace
 
-MpsManager::MpsManager(boost::asio::io_context& loop, const base::Clock& clock,
-                       const base::ProcessTable& table, MpsHost& host, std::filesystem::path root,
-                       std::string boot)
-    : loop_(loop),
-      clock_(clock),
-      table_(table),
-      host_(host),
-      root_(std::move(root)),
-      boot_(std::move(boot)),
-      timer_(loop) {}
+MpsManager::MpsManager(Core& core, std::filesystem::path root, std::string boot)
+    : core_(core), root_(std::move(root)), boot_(std::move(boot)), timer_(core.loop()) {}
 
 MpsManager::~MpsManager() { worker_.join(); }
 
 void MpsManager::Aside(std::function<void()> work, std::function<void()> then) {
   boost::asio::post(worker_, [this, work = std::move(work), then = std::move(then)]() mutable {
     work();
-    boost::asio::post(loop_, std::move(then));
+    boost::asio::post(core_.loop(), std::move(then));
   });
 }
 
@@ -57,7 +51,7 @@ Result<std::filesystem::path> MpsManager::Program() const {
 // Shared between the loop and the order that runs on the worker.
 Result<std::shared_ptr<mps::Control>> MpsManager::MakeControl() const {
   GPUMAN_ASSIGN(auto program, Program());
-  return std::make_shared<mps::Control>(std::move(program), root_, table_);
+  return std::make_shared<mps::Control>(std::move(program), root_, core_.processes_of_threads());
 }
 
 bool MpsManager::IsRunning(const std::string& uuid) const {
@@ -71,9 +65,41 @@ std::optional<mps::ControlProcess> MpsManager::RivalOn(const std::string& uuid) 
 
 void MpsManager::Keep(const std::string& uuid) {
   const auto it = units_.find(uuid);
-  host_.KeepMps(
-      {{MpsKeyOf(uuid),
-        it == units_.end() ? std::nullopt : std::optional(mps::SerializeRecord(it->second.record))}});
+  const auto record =
+      it == units_.end() ? std::nullopt : std::optional(mps::SerializeRecord(it->second.record));
+  core_.Keep({{MpsKeyOf(uuid), record}}, [](base::Result<> written) {
+    if (!written) spdlog::warn("the state of a GPU's MPS could not be stored: {}", written.error().message);
+  });
+}
+
+void MpsManager::Tell(const std::string& kind, const std::string& gpu, const std::string& message,
+                      std::map<std::string, std::int64_t> data) {
+  const auto* const status = core_.guard().Find(gpu);
+  const auto text =
+      fmt::format("{}: {}", status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + gpu, message);
+  if (kind == "mps_died" || kind == "mps_server_died")
+    for (const auto* const job : core_.jobs().Active())
+      if (job->mps && job->gpus == std::vector{gpu}) core_.jobs().Note(job->id, text);
+  core_.TellOfGpu(kind, gpu, text, std::move(data));
+}
+
+std::vector<pid_t> MpsManager::ProcessesOn(const std::string& gpu) const {
+  std::vector<pid_t> pids;
+  const auto* const status = core_.guard().Find(gpu);
+  if (!status) return pids;
+  for (const auto& process : status->processes)
+    if (!process.ours && process.kind != gpu::ProcessKind::kGraphics) pids.push_back(process.id.pid);
+  return pids;
+}
+
+std::string MpsManager::DescribeClient(pid_t pid) const {
+  std::string text = fmt::format("pid {}", pid);
+  const auto process = core_.processes().Find(pid);
+  if (!process) return text;
+  const auto owner = core_.processes().Owner(pid);
+  const auto job = core_.guard().JobOf(pid).job;
+  return fmt::format("{} ({}, user {}{})", text, process->name, owner ? core_.NameOf(*owner) : "unknown",
+                     job ? fmt::format(", job {}", job->value) : "");
 }
 
 void MpsManager::Recall(const jobs::SettingRows& settings) {
@@ -98,8 +124,7 @@ void MpsManager::Recall(const jobs::SettingRows& settings) {
                                          : "the machine was started anew";
     unit.record.control = {};
     Keep(uuid);
-    if (was_alive)
-      host_.TellMps("mps_died", uuid, "the MPS of this GPU does not run any more: " + unit.problem, {});
+    if (was_alive) Tell("mps_died", uuid, "the MPS of this GPU does not run any more: " + unit.problem, {});
   }
   Tick();
 }
@@ -113,8 +138,8 @@ void MpsManager::Adopt(const std::string& uuid, base::ProcessId control) {
   unit.record.control = control;
   unit.record.boot = boot_;
   ends_.erase(uuid);
-  auto& end =
-      ends_.emplace(uuid, boost::asio::posix::stream_descriptor(loop_, process->Release())).first->second;
+  auto& end = ends_.emplace(uuid, boost::asio::posix::stream_descriptor(core_.loop(), process->Release()))
+                  .first->second;
   end.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                  [this, uuid](boost::system::error_code error) {
                    if (!error) OnEnded(uuid);
@@ -130,17 +155,17 @@ void MpsManager::OnEnded(const std::string& uuid) {
   std::string clients;
   for (const auto& server : unit.watch.servers())
     for (const auto& client : server.clients)
-      clients += (clients.empty() ? "" : ", ") + host_.DescribeMpsClient(client.pid);
+      clients += (clients.empty() ? "" : ", ") + DescribeClient(client.pid);
   const auto pid = unit.record.control.pid;
   unit.state = MpsState::kDead;
   unit.problem = fmt::format("its control daemon (pid {}) ended, and nobody told it to", pid);
   unit.record.control = {};
   unit.watch.Reset();
   Keep(uuid);
-  host_.TellMps("mps_died", uuid,
-                fmt::format("the MPS control daemon (pid {}) of this GPU ended, and nobody told it to{}", pid,
-                            clients.empty() ? "" : "; its clients were " + clients),
-                {{"pid", pid}});
+  Tell("mps_died", uuid,
+       fmt::format("the MPS control daemon (pid {}) of this GPU ended, and nobody told it to{}", pid,
+                   clients.empty() ? "" : "; its clients were " + clients),
+       {{"pid", pid}});
 }
 
 void MpsManager::Refresh(std::function<void()> then) {
@@ -151,10 +176,10 @@ void MpsManager::Refresh(std::function<void()> then) {
   };
   const auto round = std::make_shared<Round>();  // worker to loop
   for (const auto& [uuid, unit] : units_)
-    if (control && unit.state == MpsState::kRunning) round->seen[uuid].on_gpu = host_.MpsProcessesOn(uuid);
+    if (control && unit.state == MpsState::kRunning) round->seen[uuid].on_gpu = ProcessesOn(uuid);
   Aside(
       [this, control, round] {
-        round->controls = mps::FindControls(table_);
+        round->controls = mps::FindControls(core_.processes_of_threads());
         for (auto& [uuid, seen] : round->seen) seen.servers = (*control)->Servers(uuid);
       },
       [this, round, then = std::move(then)] {
@@ -172,23 +197,21 @@ void MpsManager::Take(const std::string& uuid, const Seen& seen) {
   if (!seen.servers) return;
   for (const auto& notice : unit.watch.On({*seen.servers, seen.on_gpu})) {
     if (notice.kind == mps::Notice::Kind::kOutside) {
-      host_.TellMps(
-          "mps_outside", uuid,
-          fmt::format("{} uses this GPU and is no client of its MPS server: none of the server's limits "
-                      "holds for it",
-                      host_.DescribeMpsClient(notice.pid)),
-          {{"pid", notice.pid}});
+      Tell("mps_outside", uuid,
+           fmt::format("{} uses this GPU and is no client of its MPS server: none of the server's limits "
+                       "holds for it",
+                       DescribeClient(notice.pid)),
+           {{"pid", notice.pid}});
       continue;
     }
     std::vector<std::string> clients;
-    for (const pid_t pid : notice.clients) clients.push_back(host_.DescribeMpsClient(pid));
-    host_.TellMps(
-        "mps_server_died", uuid,
-        fmt::format("the MPS server (pid {}) of this GPU ended{}; the next client starts a new one",
-                    notice.pid,
-                    clients.empty() ? std::string()
-                                    : fmt::format(", and the work of {} with it", fmt::join(clients, ", "))),
-        {{"pid", notice.pid}, {"clients", static_cast<std::int64_t>(clients.size())}});
+    for (const pid_t pid : notice.clients) clients.push_back(DescribeClient(pid));
+    Tell("mps_server_died", uuid,
+         fmt::format("the MPS server (pid {}) of this GPU ended{}; the next client starts a new one",
+                     notice.pid,
+                     clients.empty() ? std::string()
+                                     : fmt::format(", and the work of {} with it", fmt::join(clients, ", "))),
+         {{"pid", notice.pid}, {"clients", static_cast<std::int64_t>(clients.size())}});
   }
 }
 

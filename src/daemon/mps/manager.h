@@ -6,7 +6,6 @@
 // Lives on the event loop; what blocks runs on a thread of its own. Not thread-safe.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -29,18 +28,7 @@
 
 namespace gpuman::daemon {
 
-class MpsHost {
- public:
-  virtual ~MpsHost() = default;
-  // nullopt: to be deleted.
-  virtual void KeepMps(jobs::SettingRows entries) = 0;
-  virtual void TellMps(const std::string& kind, const std::string& gpu, const std::string& message,
-                       std::map<std::string, std::int64_t> data) = 0;
-  // That the driver shows on the GPU, as of the latest sample.
-  virtual std::vector<pid_t> MpsProcessesOn(const std::string& gpu) = 0;
-  // "pid 4711 (python, user ann, job 3)"
-  virtual std::string DescribeMpsClient(pid_t pid) = 0;
-};
+class Core;
 
 // Starting, stopping: an order is under way. Dead: it is wanted, and its control daemon has ended.
 enum class MpsState { kStarting, kRunning, kStopping, kDead };
@@ -58,9 +46,9 @@ class MpsManager {
   using Notes = std::vector<std::string>;
   using Done = std::function<void(base::Result<Notes>)>;
 
-  // All must outlive this object. `root`: where the daemons' directories are made; `boot`: names this boot.
-  MpsManager(boost::asio::io_context& loop, const base::Clock& clock, const base::ProcessTable& table,
-             MpsHost& host, std::filesystem::path root, std::string boot);
+  // `core` must outlive this object. `root`: where the daemons' directories are made; `boot`: names this
+  // boot.
+  MpsManager(Core& core, std::filesystem::path root, std::string boot);
   ~MpsManager();
 
   void SetSettings(const MpsSettings& settings);
@@ -102,13 +90,16 @@ class MpsManager {
   void Adopt(const std::string& uuid, base::ProcessId control);
   void OnEnded(const std::string& uuid);
   void Keep(const std::string& uuid);
+  void Tell(const std::string& kind, const std::string& gpu, const std::string& message,
+            std::map<std::string, std::int64_t> data);
+  // That the driver shows on the GPU, as of the latest sample.
+  std::vector<pid_t> ProcessesOn(const std::string& gpu) const;
+  // "pid 4711 (python, user ann, job 3)"
+  std::string DescribeClient(pid_t pid) const;
   void Tick();
   void Take(const std::string& uuid, const Seen& seen);
 
-  boost::asio::io_context& loop_;
-  const base::Clock& clock_;
-  const base::ProcessTable& table_;
-  MpsHost& host_;
+  Core& core_;
   const std::filesystem::path root_;
   const std::string boot_;
   MpsSettings settings_;

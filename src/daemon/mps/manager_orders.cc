@@ -4,7 +4,8 @@
 
 #include <utility>
 
-#include "daemon/authorization.h"
+#include "daemon/core/authorization.h"
+#include "daemon/core/core.h"
 #include "daemon/mps/manager.h"
 
 namespace gpuman::daemon {
@@ -81,7 +82,7 @@ void MpsManager::Launch(const std::string& uuid, const mps::Limits& limits, Done
   const auto outcome = std::make_shared<Outcome>();  // written on the worker, read on the loop
   Aside(
       [this, control = *control, uuid, limits, outcome] {
-        outcome->controls = mps::FindControls(table_);
+        outcome->controls = mps::FindControls(core_.processes_of_threads());
         if (mps::RivalFor(outcome->controls, root_, uuid))
           outcome->started = Fail(ErrorCode::kConflict, "an MPS that gpuman did not start is in the way");
         else
@@ -104,13 +105,12 @@ void MpsManager::OnLaunched(const std::string& uuid, Result<base::ProcessId> sta
   }
   MpsUnit& unit = units_.at(uuid);
   unit.watch.Reset();
-  unit.record.since = clock_.Wall();
+  unit.record.since = core_.clock().Wall();
   unit.record.changed = false;
   Adopt(uuid, *started);
   Keep(uuid);
-  host_.TellMps("mps_started", uuid,
-                fmt::format("MPS serves this GPU (control daemon: pid {})", started->pid),
-                {{"pid", started->pid}});
+  Tell("mps_started", uuid, fmt::format("MPS serves this GPU (control daemon: pid {})", started->pid),
+       {{"pid", started->pid}});
   Tick();
   done(
       Notes{"A fault of one client ends the work of every other client of its server: MPS is for programs "
@@ -142,7 +142,7 @@ void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
           if (!*servers) return done(Fail(std::move(servers->error())));
           std::vector<std::string> clients;
           for (const auto& server : **servers)
-            for (const auto& client : server.clients) clients.push_back(host_.DescribeMpsClient(client.pid));
+            for (const auto& client : server.clients) clients.push_back(DescribeClient(client.pid));
           if (clients.empty()) return Quit(gpu.uuid, false, std::move(done));
           done(Fail(ErrorCode::kConflict,
                     fmt::format("the MPS of GPU {} has clients: {}", gpu.index, fmt::join(clients, ", ")),
@@ -168,7 +168,7 @@ void MpsManager::Quit(const std::string& uuid, bool force, Done done) {
           units_.erase(uuid);
           ends_.erase(uuid);
           Keep(uuid);
-          host_.TellMps("mps_stopped", uuid, "MPS serves this GPU no more", {{"pid", pid.pid}});
+          Tell("mps_stopped", uuid, "MPS serves this GPU no more", {{"pid", pid.pid}});
           done(Notes{});
         });
 }
@@ -184,7 +184,7 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
     Result<> applied;
   };
   const auto outcome = std::make_shared<Outcome>();  // worker to loop
-  outcome->before.on_gpu = host_.MpsProcessesOn(gpu.uuid);
+  outcome->before.on_gpu = ProcessesOn(gpu.uuid);
   Aside(
       [control = *control, uuid = gpu.uuid, limits, outcome] {
         outcome->before.servers = control->Servers(uuid);
@@ -217,10 +217,9 @@ void MpsManager::Terminate(pid_t client, Done done) {
                         gone] { *gone = control->Terminate(uuid, server, client); },
                        [this, uuid = uuid, client, gone, done = std::move(done)] {
                          if (!*gone) return done(Fail(std::move(gone->error())));
-                         host_.TellMps("mps_client_terminated", uuid,
-                                       fmt::format("client {} was taken off its MPS server",
-                                                   host_.DescribeMpsClient(client)),
-                                       {{"pid", client}});
+                         Tell("mps_client_terminated", uuid,
+                              fmt::format("client {} was taken off its MPS server", DescribeClient(client)),
+                              {{"pid", client}});
                          done(Notes{});
                        });
         }

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "api/queue_json.h"
-#include "daemon/job_request.h"
+#include "daemon/core/job_request.h"
 #include "jobs/bounds.h"
 #include "jobs/text_account.h"
 #include "queue/record.h"

@@ -9,7 +9,7 @@
 
 #include "api/queue_types.h"
 #include "base/result.h"
-#include "daemon/authorization.h"
+#include "daemon/core/authorization.h"
 #include "gpu/inventory.h"
 #include "jobs/job.h"
 #include "queue/dependencies.h"

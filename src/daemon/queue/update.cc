@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/job_request.h"
+#include "daemon/core/job_request.h"
 #include "jobs/bounds.h"
 
 namespace gpuman::daemon {

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "daemon/views.h"
+#include "daemon/core/views.h"
 #include "queue/priority.h"
 
 namespace gpuman::daemon {

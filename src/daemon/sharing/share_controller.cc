@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "base/overloaded.h"
+#include "daemon/core/core.h"
 #include "share/text.h"
 
 namespace gpuman::daemon {
@@ -36,19 +37,18 @@ bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
 
 }  // namespace
 
-ShareController::ShareController(boost::asio::io_context& loop, const base::Clock& clock,
-                                 ShareControllerHost& host, ShimChannel& shims, suspend::Checkpointer& movers,
+ShareController::ShareController(Core& core, ShimChannel& shims, SuspendController& suspension,
                                  share::SchedulerSettings settings)
-    : clock_(clock),
-      host_(host),
+    : core_(core),
+      clock_(core.clock()),
       shims_(shims),
-      movers_(movers),
+      suspension_(suspension),
+      movers_(suspension.movers()),
       scheduler_(std::move(settings)),
-      turn_(loop),
-      poll_(loop),
+      turn_(core.loop()),
+      poll_(core.loop()),
       answer_poll_(kLedgerPoll),
-      loop_(loop),
-      began_(clock.Mono()),
+      began_(core.clock().Mono()),
       self_(std::make_shared<ShareController*>(this)) {}
 
 ShareController::~ShareController() { *self_ = nullptr; }
@@ -60,8 +60,25 @@ ShareController::Entry* ShareController::Find(base::JobId job) {
 
 // --- Who takes part ---
 
+std::vector<SharedJob> ShareController::SharedJobs() const {
+  std::vector<SharedJob> shared;
+  for (const auto* const job : core_.jobs().Active()) {
+    // One that is being stopped needs its turn to come to its end.
+    const bool stops = job->state == jobs::JobState::kStopping;
+    if (!MayShare(*job) || (job->state != jobs::JobState::kRunning && !stops) || !shims_.Has(job->id))
+      continue;
+    const auto owner = suspension_.readings().OwnerOf(job->id);
+    if (!owner) continue;
+    const auto* const record = suspension_.RecordOf(job->id);
+    const bool lent = stops ? IsLent(job->id) : record && record->phase != suspend::SuspensionPhase::kRunning;
+    shared.push_back({job->id, *owner, job->weight, job->priority,
+                      job->gpus.empty() ? core_.AllGpus() : job->gpus, lent, job->oversubscribe});
+  }
+  return shared;
+}
+
 void ShareController::Reconcile() {
-  auto jobs = host_.SharedJobs();
+  auto jobs = SharedJobs();
   std::set<base::JobId> there;
   for (const auto& job : jobs) there.insert(job.id);
   std::vector<base::JobId> gone;
@@ -151,6 +168,11 @@ void ShareController::SetSettings(share::SchedulerSettings settings) {
   SetCapacities();
 }
 
+void ShareController::Tell(const share::action::Report& report) {
+  if (const auto* const job = core_.jobs().Find(report.tenant))
+    core_.Tell(*job, {report.kind, report.message, report.data});
+}
+
 // --- The scheduler ---
 
 void ShareController::Feed(const share::Event& event) {
@@ -194,8 +216,8 @@ void ShareController::Perform(const share::Action& action) {
               e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll);
             });
           },
-          [&](const share::action::Escalate& escalate) { host_.Escalate(escalate); },
-          [&](const Report& report) { host_.TellSharing(report); },
+          [&](const share::action::Escalate& escalate) { on_escalate(escalate); },
+          [&](const Report& report) { Tell(report); },
       },
       action);
 }
@@ -283,7 +305,7 @@ void ShareController::Poll() {
 
 // For who may have been called from within Feed: the scheduler is told of the job's memory after that.
 void ShareController::CheckSoon(base::JobId job) {
-  boost::asio::post(loop_, IfHere([job](ShareController& me) {
+  boost::asio::post(core_.loop(), IfHere([job](ShareController& me) {
                       if (Entry* const there = me.Find(job)) me.Check(*there);
                     }));
 }

@@ -18,7 +18,6 @@
 // Lives on the event loop; not thread-safe.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
@@ -31,9 +30,11 @@
 
 #include "base/clock.h"
 #include "base/untrusted_socket.h"
-#include "daemon/answer_poll.h"
-#include "daemon/sharing/share_controller_host.h"
+#include "daemon/core/signal.h"
+#include "daemon/sharing/shared_job.h"
+#include "daemon/shims/answer_poll.h"
 #include "daemon/shims/shim_channel.h"
+#include "daemon/suspension/suspend_controller.h"
 #include "share/scheduler.h"
 #include "suspend/checkpointer.h"
 
@@ -42,11 +43,15 @@ namespace gpuman::daemon {
 class ShareController {
  public:
   // All must outlive this object.
-  ShareController(boost::asio::io_context& loop, const base::Clock& clock, ShareControllerHost& host,
-                  ShimChannel& shims, suspend::Checkpointer& movers, share::SchedulerSettings settings);
+  ShareController(Core& core, ShimChannel& shims, SuspendController& suspension,
+                  share::SchedulerSettings settings);
   ~ShareController();
   ShareController(const ShareController&) = delete;
   ShareController& operator=(const ShareController&) = delete;
+
+  // A job does not give up its place, and this is to be done about it. Who listens may call back, but from
+  // the loop later.
+  Signal<const share::action::Escalate&> on_escalate;
 
   // Jobs may have come, gone, changed, or changed owners.
   void Reconcile();
@@ -56,6 +61,11 @@ class ShareController {
   void OnNotify(base::JobId job);
   // A process of the job obeys an order. False: the job is the suspend controller's.
   bool PassOn(base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket& connection);
+
+  // Running jobs of --share that have a ledger.
+  std::vector<SharedJob> SharedJobs() const;
+  // Tells the job's event.
+  void Tell(const share::action::Report& report);
 
   void SetSettings(share::SchedulerSettings settings);
   const share::SchedulerSettings& settings() const { return scheduler_.settings(); }
@@ -178,7 +188,10 @@ class ShareController {
   void TakeEnded(base::JobId job, base::ProcessId process, const std::string& gpu, share::OrderId order,
                  const std::string& why);
   void EndEvicting(Entry& entry, const std::string& gpu);
+  // Of what all jobs together may keep in host memory (suspend.host_memory): without what others have been
+  // ordered to bring there; and what is there now.
   base::Bytes HostMemoryLeft() const;
+  base::Bytes HostMemoryUnused() const;
   void Secure(const Entry& entry, base::ProcessId process, suspend::Checkpointer::Done done);
   // `act` with this object, as long as that is there.
   template <typename Act>
@@ -216,9 +229,10 @@ class ShareController {
   base::Bytes DriverOf(const std::string& gpu, base::Bytes shown);
   std::string GpuOf(const Entry& entry, const ledger::SlotStatus& slot) const;
 
+  Core& core_;
   const base::Clock& clock_;
-  ShareControllerHost& host_;
   ShimChannel& shims_;
+  SuspendController& suspension_;
   suspend::Checkpointer& movers_;
   share::Scheduler scheduler_;
   std::map<base::JobId, Entry> entries_;
@@ -231,7 +245,6 @@ class ShareController {
   base::MonoTime poll_at_{};
   AnswerPoll answer_poll_;
   bool silent_ = false;  // somebody has an order whose shim will not tell that it has answered
-  boost::asio::io_context& loop_;
   const base::MonoTime began_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<ShareController*> self_;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
-#include "daemon/stopped.h"
+#include "daemon/suspension/stopped.h"
 
 namespace gpuman::daemon {
 namespace {

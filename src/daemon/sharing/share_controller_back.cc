@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/core/core.h"
 #include "daemon/sharing/share_controller.h"
 
 namespace gpuman::daemon {
@@ -75,7 +76,7 @@ void ShareController::LoadEnded(base::JobId job, base::ProcessId process, share:
 }
 
 void ShareController::TryAgain(base::JobId job, base::ProcessId process, share::OrderId order) {
-  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_);
+  const auto timer = std::make_shared<boost::asio::steady_timer>(core_.loop());
   timer->expires_after(kRetry);
   timer->async_wait(
       IfHere([timer, job, process, order](ShareController& me, const boost::system::error_code&) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/core/core.h"
 #include "daemon/sharing/share_controller.h"
 
 namespace gpuman::daemon {
@@ -45,7 +46,7 @@ void ShareController::SetCapacities() {
   for (const auto& [gpu, of_gpu] : users)
     for (const auto& user : of_gpu)
       if (const auto pid = movers_.MoverPid(user)) movers.insert(*pid);
-  for (const auto& [gpu, status] : host_.GpuStatuses()) {
+  for (const auto& [gpu, status] : core_.guard().Statuses()) {
     if (!users.contains(gpu) || !status.sample.memory) continue;
     base::Bytes others, all;
     for (const auto& process : status.processes) {
@@ -56,9 +57,9 @@ void ShareController::SetCapacities() {
     }
     const base::Bytes whole = status.gpu.memory;
     const base::Bytes driver = DriverOf(gpu, whole - status.sample.memory->free - all);
-    const base::Bytes contexts{host_.ContextCostOf(gpu).count * users.at(gpu).size()};
+    const base::Bytes contexts{suspension_.readings().ContextCostOf(gpu).count * users.at(gpu).size()};
     // Where there are no turns to give, what becomes of the reserve is the guard's business.
-    const base::Bytes reserve = tenants.at(gpu) > 1 ? host_.ReserveOf(gpu) : base::Bytes{};
+    const base::Bytes reserve = tenants.at(gpu) > 1 ? core_.guard().ReserveOf(gpu) : base::Bytes{};
     const base::Bytes free = whole - reserve - driver - others - contexts;
     const base::Bytes capacity = std::min(free, share::CapacityOf(scheduler_.settings(), gpu, whole));
     const auto known = capacities_.find(gpu);

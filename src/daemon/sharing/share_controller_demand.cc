@@ -71,7 +71,7 @@ ShareController::Demands ShareController::DemandOf(const Entry& entry,
   // The driver shows less while memory moves, and memory that came by way of a mover not with its process;
   // but who has memory has a context.
   for (const auto& [gpu, processes] : with_memory) {
-    const base::Bytes contexts{host_.ContextCostOf(gpu).count * processes};
+    const base::Bytes contexts{suspension_.readings().ContextCostOf(gpu).count * processes};
     demand[gpu].pinned = std::max(demand[gpu].pinned, contexts);
   }
   return demand;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/core/core.h"
 #include "daemon/sharing/share_controller.h"
 
 namespace gpuman::daemon {
@@ -72,9 +73,24 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
   if (evicting.ordered.empty() && evicting.moving == 0) EndEvicting(entry, order.gpu);
 }
 
+base::Bytes ShareController::HostMemoryUnused() const {
+  const auto memory = suspend::ReadHostMemory();
+  if (!memory) return base::Bytes{UINT64_MAX};
+  base::Bytes used;
+  for (const auto* const job : core_.jobs().Active()) {
+    base::Bytes held;  // of one that is suspended, by its checkpoint as well
+    const auto* const record = suspension_.RecordOf(job->id);
+    if (record && record->phase != suspend::SuspensionPhase::kRunning)
+      for (const auto& [process, gpus] : record->held)
+        for (const auto& [gpu, bytes] : gpus) held += bytes;
+    used += std::max(held, shims_.HostMemoryOf(job->id));
+  }
+  return core_.config().suspend.host_memory.Of(memory->total) - suspend::Believed(*memory, used);
+}
+
 // What others have been ordered to bring there counts already.
 base::Bytes ShareController::HostMemoryLeft() const {
-  base::Bytes left = host_.HostMemoryLeft();
+  base::Bytes left = HostMemoryUnused();
   for (const auto& [id, entry] : entries_)
     for (const auto& [gpu, evicting] : entry.evicting)
       left = left - (evicting.host - shims_.HostMemoryOf(id));

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
-#include "daemon/stopped.h"
+#include "daemon/suspension/stopped.h"
 #include "daemon/suspension/suspension_views.h"
 #include "driver/abi/cuda.h"
 
@@ -186,7 +186,7 @@ void ShareController::CheckOpening(Entry& entry) {
     entry.loaded.clear();
     entry.stale = true;
   } else if (refused && clock_.Mono() >= *entry.opening + kOpenAgain) {
-    host_.TellSharing({entry.job.id, "share_return_failed", why, {}});
+    Tell({entry.job.id, "share_return_failed", why, {}});
     Open(entry);
   }
 }

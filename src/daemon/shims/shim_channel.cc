@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "ledger/find.h"
@@ -26,6 +27,9 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
   channel->server_.emplace(std::move(server));
   channel->server_->SetTrouble([](const base::Error& error) {
     spdlog::warn("{}: processes of jobs wait for their limits", error.message);
+  });
+  channel->server_->SetNotify([self = channel.get()](base::JobId job, base::ProcessId) {
+    boost::asio::post(self->ready_.get_executor(), [self, job] { self->on_notify(job); });
   });
   const int own = ::fcntl(channel->server_->descriptor(), F_DUPFD_CLOEXEC, 0);
   if (own < 0) return base::FailSystem(errno, "watching the shims' socket");

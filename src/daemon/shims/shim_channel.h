@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "daemon/core/signal.h"
 #include "gpu/attribution.h"
 #include "guard/guard.h"
 #include "keeper/process_tree.h"
@@ -98,7 +99,8 @@ class ShimChannel {
   // Managed memory of all jobs on the GPU, as their processes count it: so much of it is there at most.
   base::Bytes ManagedOn(const std::string& uuid) const;
   // A process of a watched job, or one that waits for room, has something to say.
-  void SetNotify(ledger::Notify notify) { server_->SetNotify(std::move(notify)); }
+  // Its slot is read in a round of its own: many may notify at once.
+  Signal<base::JobId> on_notify;
   std::vector<ledger::SlotStatus> SlotStatusesOf(base::JobId job) const {
     return ledgers_.SlotStatusesOf(job);
   }

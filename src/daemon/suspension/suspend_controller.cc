@@ -7,6 +7,8 @@
 #include <variant>
 
 #include "base/overloaded.h"
+#include "daemon/core/core.h"
+#include "daemon/shims/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -23,15 +25,13 @@ bool IsAtRest(SuspensionPhase phase) {
 
 }  // namespace
 
-SuspendController::SuspendController(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
-                                     const base::Clock& clock, SuspendControllerHost& host,
-                                     SuspendControllerSettings settings,
+SuspendController::SuspendController(Core& core, const ShimsModule& shims, SuspendControllerSettings settings,
                                      suspend::CheckpointerOptions checkpointer)
-    : loop_(loop),
-      clock_(clock),
-      host_(host),
+    : core_(core),
+      shims_(shims),
+      readings_(core, shims),
       settings_(settings),
-      checkpointer_(loop, workers, std::move(checkpointer)),
+      checkpointer_(core.loop(), core.workers(), std::move(checkpointer)),
       self_(std::make_shared<SuspendController*>(this)) {}
 
 void SuspendController::Begin(base::JobId job, const std::string& stored) {
@@ -39,7 +39,7 @@ void SuspendController::Begin(base::JobId job, const std::string& stored) {
   auto record = suspend::ParseRecord(stored);
   if (!record) return;
   Entry entry{suspend::SuspensionStateMachine::Rebuild(SettingsFor(job), std::move(*record))};
-  entry.back_since = clock_.Mono();
+  entry.back_since = core_.clock().Mono();
   entry.stored = stored;
   entries_.emplace(job, std::move(entry));
   TellPhase(job);
@@ -50,7 +50,7 @@ void SuspendController::End(base::JobId job) {
   if (!entries_.contains(job)) return;
   Feed(job, suspend::event::Ended{});
   auto node = entries_.extract(job);
-  host_.OnPhase(job, SuspensionPhase::kRunning);
+  on_phase(job, SuspensionPhase::kRunning);
   for (auto& waiter : node.mapped().waiters)
     waiter.done(base::Fail(base::ErrorCode::kConflict, "the job has ended"));
 }
@@ -62,7 +62,7 @@ const suspend::SuspensionRecord* SuspendController::RecordOf(base::JobId job) co
 
 suspend::SuspensionSettings SuspendController::SettingsFor(base::JobId job) {
   suspend::SuspensionSettings settings = settings_.machine;
-  settings.returns_held = host_.TakesTurns(job);
+  settings.returns_held = takes_turns_(job);
   return settings;
 }
 
@@ -79,7 +79,7 @@ void SuspendController::Suspend(base::JobId job, suspend::event::SuspendAsked as
   if (auto may = room ? entry.machine.CanSuspend(*room) : base::Result<>(base::Fail(room.error())); !may) {
     return Refuse(job, "suspend_refused", std::move(may).error(), room, std::move(done));
   }
-  entry.back_since = clock_.Mono();
+  entry.back_since = core_.clock().Mono();
   entry.waiters.push_back({Goal::kOut, std::move(done)});
   Feed(job, std::move(asked));
 }
@@ -90,7 +90,7 @@ void SuspendController::Resume(base::JobId job, std::optional<std::string> gpu, 
     DropIfDone(job);
     return done(std::move(may));
   }
-  entry.back_since = clock_.Mono();
+  entry.back_since = core_.clock().Mono();
   entry.machine.SetSettings(SettingsFor(job));  // others may have come
   entry.waiters.push_back({Goal::kBack, std::move(done), gpu.has_value()});
   Feed(job, suspend::event::ResumeAsked{std::move(gpu)});
@@ -103,7 +103,7 @@ void SuspendController::Move(base::JobId job, const std::string& gpu, Done done)
   if (auto may = room ? entry.machine.CanMove(gpu, *room) : base::Result<>(base::Fail(room.error())); !may) {
     return Refuse(job, "move_refused", std::move(may).error(), room, std::move(done));
   }
-  entry.back_since = clock_.Mono();
+  entry.back_since = core_.clock().Mono();
   entry.waiters.push_back({Goal::kElsewhere, std::move(done), true});
   Feed(job, suspend::event::MoveAsked{gpu});
   OfferRoom();
@@ -121,7 +121,7 @@ void SuspendController::OnSample() {
   if (!jobs.empty()) OfferRoom();
   checkpointer_.ForgetDead();
   // What it looks at is all GPUs', whose samples come together.
-  if (const auto now = clock_.Mono(); now >= prepare_at_) {
+  if (const auto now = core_.clock().Mono(); now >= prepare_at_) {
     Prepare();
     prepare_at_ = now + kPrepareEvery;
   }
@@ -131,16 +131,16 @@ void SuspendController::Observe(base::JobId job) {
   const auto it = entries_.find(job);
   // While orders wait for the disk, a ledger that does not know of them looks like one that refused them.
   if (it == entries_.end() || it->second.storing) return;
-  auto processes = host_.ProcessesOf(job, it->second.machine.record());
+  auto processes = readings_.ProcessesOf(job, it->second.machine.record());
   it->second.silent =
       std::any_of(processes.begin(), processes.end(), [](const auto& one) { return one.silent; });
-  Feed(job, suspend::event::Observed{std::move(processes), host_.Gpus()});
+  Feed(job, suspend::event::Observed{std::move(processes), readings_.Gpus()});
 }
 
 // By the clock.
 void SuspendController::Look(base::JobId job) {
   const auto it = entries_.find(job);
-  if (it != entries_.end()) it->second.poll.Looked(clock_.Mono(), it->second.silent);
+  if (it != entries_.end()) it->second.poll.Looked(core_.clock().Mono(), it->second.silent);
   Observe(job);
 }
 
@@ -152,7 +152,7 @@ void SuspendController::OnNotify(base::JobId job) {
 void SuspendController::Feed(base::JobId job, const suspend::Event& event) {
   const auto it = entries_.find(job);
   if (it == entries_.end()) return;
-  it->second.to_do.push_back(it->second.machine.On(event, clock_.Mono()));
+  it->second.to_do.push_back(it->second.machine.On(event, core_.clock().Mono()));
   TellPhase(job);
   Pump(job);
 }
@@ -163,16 +163,17 @@ void SuspendController::TellPhase(base::JobId job) {
   if (phase == SuspensionPhase::kResuming) entry.coming = Coming(entry.machine.record());
   const SuspensionPhase before = std::exchange(entry.told, phase);
   if (before == phase) return;
-  if (before == SuspensionPhase::kResuming) arrivals_.Add(clock_.Mono(), std::exchange(entry.coming, {}));
+  if (before == SuspensionPhase::kResuming)
+    arrivals_.Add(core_.clock().Mono(), std::exchange(entry.coming, {}));
   if (phase == SuspensionPhase::kRunning) ForgetThoseBack(job, entry.machine.record());
-  host_.OnPhase(job, phase);
+  on_phase(job, phase);
 }
 
 // A mover that died may not have said that a process had its memory: what is kept of it stays on the GPU.
 void SuspendController::ForgetThoseBack(base::JobId job, const suspend::SuspensionRecord& record) {
-  const auto owner = host_.OwnerOf(job);
+  const auto owner = readings_.OwnerOf(job);
   if (!owner) return;
-  for (const auto& process : host_.ProcessesOf(job, record)) {
+  for (const auto& process : readings_.ProcessesOf(job, record)) {
     const bool away = std::any_of(process.gpus.begin(), process.gpus.end(),
                                   [](const auto& gpu) { return gpu.second.evicted.count > 0; });
     if (process.has_shim && !away) checkpointer_.Forget(*owner, process.id);
@@ -189,7 +190,7 @@ void SuspendController::Pump(base::JobId job) {
   if (record != entry.stored && !entry.to_do.empty()) {
     entry.stored = record;
     entry.storing = true;
-    return host_.SaveSuspension(job, record, [self = self_, job] {
+    return Save(job, record, [self = self_, job] {
       if (!*self) return;
       const auto found = (*self)->entries_.find(job);
       if (found == (*self)->entries_.end()) return;
@@ -209,44 +210,72 @@ void SuspendController::Pump(base::JobId job) {
 
 void SuspendController::Perform(base::JobId job, const suspend::Actions& actions) {
   using namespace suspend::action;  // NOLINT(google-build-using-namespace)
-  if (!actions.empty()) entries_.at(job).poll.Ordered(clock_.Mono());
+  if (!actions.empty()) entries_.at(job).poll.Ordered(core_.clock().Mono());
   for (const auto& action : actions) {
-    std::visit(
-        base::Overloaded{
-            // What comes of an order shows in the ledger, also when there is nobody to take it.
-            [&](const OrderHold& order) {
-              (void)host_.Order(job, order.process, {OrderKind::kHold, {}});
-            },
-            [&](const OrderEvict& order) {
-              (void)host_.Order(job, order.process, {OrderKind::kLeave, {}});
-            },
-            [&](const OrderReturn& order) {
-              // Its turn brings its memory back; its gate stays shut until then.
-              (void)host_.Order(job, order.process, {order.held ? OrderKind::kHold : OrderKind::kRun, {}});
-            },
-            [&](const AskCan&) {
-              AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
-            },
-            [&](const AskState& ask) {
-              AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
-            },
-            [&](const suspend::action::Checkpoint& order) { Checkpoint(job, order); },
-            [&](const Restore& r) {
-              AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
-            },
-            [&](const Secure& secure) {
-              AskMover(job,
-                       {.verb = suspend::Verb::kSecure, .process = secure.process, .gpu = secure.target});
-            },
-            [&](const Load& load) {
-              AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
-            },
-            [&](const Moved& moved) { host_.OnMoved(job, moved.gpu); },
-            [](const SetState&) {},  // is in the record
-            [&](const Emit& emit) { host_.TellSuspension(job, emit); },
-        },
-        action);
+    std::visit(base::Overloaded{
+                   [&](const OrderHold& order) { Order(job, order.process, OrderKind::kHold); },
+                   [&](const OrderEvict& order) { Order(job, order.process, OrderKind::kLeave); },
+                   [&](const OrderReturn& order) {
+                     // Its turn brings its memory back; its gate stays shut until then.
+                     Order(job, order.process, order.held ? OrderKind::kHold : OrderKind::kRun);
+                   },
+                   [&](const AskCan&) {
+                     AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
+                   },
+                   [&](const AskState& ask) {
+                     AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
+                   },
+                   [&](const suspend::action::Checkpoint& order) { Checkpoint(job, order); },
+                   [&](const Restore& r) {
+                     AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
+                   },
+                   [&](const Secure& secure) {
+                     AskMover(
+                         job,
+                         {.verb = suspend::Verb::kSecure, .process = secure.process, .gpu = secure.target});
+                   },
+                   [&](const Load& load) {
+                     AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
+                   },
+                   [&](const Moved& moved) {
+                     // Also where its way back fails afterwards: it counts there.
+                     if (core_.jobs().Find(job))
+                       core_.ChangeGpu(job, moved.gpu, [](const base::Result<>&) {});
+                   },
+                   [](const SetState&) {},  // is in the record
+                   [&](const Emit& emit) { Tell(job, emit); },
+               },
+               action);
   }
+}
+
+// What comes of an order shows in the ledger, also when there is nobody to take it. The ledger says who sits
+// in it; that this is a process of the job is for attribution to say.
+void SuspendController::Order(base::JobId job, base::ProcessId process, OrderKind what) {
+  auto* const channel = shims_.channel();
+  if (channel && core_.guard().JobOf(process.pid).job == job)
+    (void)channel->Order(job, process, ledger::Command{what, {}});
+}
+
+// With the job; `done` when it is on the disk, or cannot be.
+void SuspendController::Save(base::JobId id, std::string record, std::function<void()> done) {
+  std::vector<jobs::Notice> notices;
+  const auto* const job = core_.jobs().Find(id);
+  const auto now = suspend::ParseRecord(record);
+  if (job && now && now->phase == SuspensionPhase::kSuspended) {
+    const auto before = suspend::ParseRecord(job->suspension);
+    if (!before || suspend::JobStateOf(before->phase) != "suspended")
+      notices.push_back({"job_suspended", now->detail});
+  }
+  core_.jobs().SetSuspension(id, std::move(record), notices, std::move(done));
+}
+
+void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event) {
+  const auto* const job = core_.jobs().Find(id);
+  if (!job) return;
+  core_.Tell(*job, {event.kind, event.message, event.data});
+  core_.LookNow();  // it has left a GPU, or come to one
+  core_.jobs().Note(id, event.message);
 }
 
 void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
@@ -257,9 +286,9 @@ void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
     (*self)->Feed(job, suspend::event::Answered{process, got});
     (*self)->Observe(job);
   };
-  const auto owner = host_.OwnerOf(job);
+  const auto owner = readings_.OwnerOf(job);
   if (owner) return checkpointer_.Ask(*owner, std::move(request), answer);
-  boost::asio::post(loop_, [answer] {
+  boost::asio::post(core_.loop(), [answer] {
     answer({0, suspend::Outcome::kFailed, suspend::Saved::kUnknown, "the job is gone"});
   });
 }
@@ -269,14 +298,14 @@ void SuspendController::AskMover(base::JobId job, suspend::Request request) {
                        verb = request.verb](const suspend::Answer& got) {
     if (*self) (*self)->Feed(job, suspend::event::MoverAnswered{process, verb, got});
   };
-  const auto owner = host_.OwnerOf(job);
+  const auto owner = readings_.OwnerOf(job);
   if (owner) return checkpointer_.Move(*owner, std::move(request), {}, answer);
-  boost::asio::post(loop_, [answer] { answer({.message = "the job is gone"}); });
+  boost::asio::post(core_.loop(), [answer] { answer({.message = "the job is gone"}); });
 }
 
 void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool out,
                                base::UntrustedSocket connection) {
-  const auto owner = host_.OwnerOf(job);
+  const auto owner = readings_.OwnerOf(job);
   if (!owner) return;  // the process sees the connection close, and stays where it is
   suspend::Request request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive, .process = process};
   if (const auto* record = RecordOf(job)) {
@@ -292,7 +321,7 @@ void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool ou
 void SuspendController::Prepare() {
   std::map<suspend::MoverUser, Movable> wanted;
   std::set<suspend::MoverUser> unwanted;
-  for (const auto& one : host_.MovableMemory()) {
+  for (const auto& one : readings_.MovableMemory()) {
     if (IsPushedOff(one.job)) {
       unwanted.insert(one.user);
       continue;
@@ -337,7 +366,7 @@ void SuspendController::AnswerWaiters(base::JobId job) {
     if (!done && (!waits_for_room || it->second.machine.HasFailedBack()))
       result = base::Fail(base::ErrorCode::kUnsatisfiable,
                           record.detail.empty() ? "the job is where it was" : record.detail);
-    boost::asio::post(loop_,
+    boost::asio::post(core_.loop(),
                       [answer = std::move(waiter.done), result = std::move(result)] { answer(result); });
   }
   it->second.waiters = std::move(waiting);
@@ -352,7 +381,7 @@ void SuspendController::DropIfDone(base::JobId job) {
   if (record.phase != SuspensionPhase::kRunning || !record.wants_gpu || !record.reason.empty() ||
       !it->second.waiters.empty() || it->second.storing || !it->second.to_do.empty())
     return;
-  if (!it->second.stored.empty()) host_.SaveSuspension(job, {}, [] {});
+  if (!it->second.stored.empty()) Save(job, {}, [] {});
   entries_.erase(it);
 }
 
@@ -363,7 +392,7 @@ void SuspendController::SetTimer(base::JobId job) {
   auto due = entry.machine.Deadline();
   const bool on_the_way = !IsAtRest(entry.machine.phase());
   if (on_the_way) {
-    if (!entry.on_the_way) entry.poll.Ordered(clock_.Mono());
+    if (!entry.on_the_way) entry.poll.Ordered(core_.clock().Mono());
     due = due ? std::min(*due, entry.poll.due()) : entry.poll.due();
   }
   entry.on_the_way = on_the_way;
@@ -371,7 +400,7 @@ void SuspendController::SetTimer(base::JobId job) {
     entry.timer.reset();
     return;
   }
-  if (!entry.timer) entry.timer = std::make_unique<boost::asio::steady_timer>(loop_);
+  if (!entry.timer) entry.timer = std::make_unique<boost::asio::steady_timer>(core_.loop());
   entry.timer->expires_at(*due);
   entry.timer->async_wait([self = self_, job, on_the_way](boost::system::error_code error) {
     if (error || !*self) return;

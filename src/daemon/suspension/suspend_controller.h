@@ -12,9 +12,7 @@
 // Lives on the event loop; not thread-safe.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <deque>
 #include <functional>
 #include <map>
@@ -28,56 +26,15 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
-#include "daemon/answer_poll.h"
+#include "daemon/core/signal.h"
+#include "daemon/shims/answer_poll.h"
+#include "daemon/suspension/readings.h"
 #include "ledger/ledgers.h"
 #include "suspend/checkpointer.h"
 #include "suspend/returning.h"
 #include "suspend/state_machine.h"
 
 namespace gpuman::daemon {
-
-struct Movable {
-  base::JobId job;
-  suspend::MoverUser user;
-  std::string gpu;
-  base::Bytes bytes;
-};
-
-// What the suspend controller needs of the daemon. Called on the loop; may not call back into the suspend
-// controller but from the loop later.
-class SuspendControllerHost {
- public:
-  virtual ~SuspendControllerHost() = default;
-  // Everything of the job that has to do with a GPU: processes that are on one, that count in its ledger, or
-  // that are named in `held` and live.
-  virtual std::vector<suspend::ProcessView> ProcessesOf(base::JobId job,
-                                                        const suspend::SuspensionRecord& record) = 0;
-  virtual std::vector<suspend::GpuView> Gpus() = 0;
-  // What jobs may take, by UUID: free memory without the guard's reserve.
-  virtual suspend::BytesByGpu FreeMemory() = 0;
-  // When that was looked at, by UUID.
-  virtual std::map<std::string, base::MonoTime> SampledAt() = 0;
-  virtual base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) = 0;
-  virtual std::optional<suspend::MoverUser> OwnerOf(base::JobId job) = 0;
-  // What could leave the GPUs by the shims, and what has: host memory is made ready for it.
-  virtual std::vector<Movable> MovableMemory() = 0;
-  // What a context takes of the GPU; 0: not known.
-  virtual base::Bytes ContextCostOf(const std::string& gpu) = 0;
-  virtual int PriorityOf(base::JobId job) = 0;
-  // It takes turns with others on its GPU: its memory comes back with its turn (machine.h: returns_held).
-  virtual bool TakesTurns(base::JobId job) = 0;
-  // Host memory that the job's shims have already.
-  virtual base::Bytes HostMemoryOf(base::JobId job) = 0;
-  // The same of all others that are not suspended: what is away while it is another's turn.
-  virtual base::Bytes HostMemoryOfTurns(base::JobId but) = 0;
-  // Stores the record with the job; `done` when it is on the disk, or cannot be.
-  virtual void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) = 0;
-  virtual void TellSuspension(base::JobId job, const suspend::action::Emit& event) = 0;
-  // The job came back on this GPU, also where its way back failed afterwards: it counts there.
-  virtual void OnMoved(base::JobId job, const std::string& gpu) = 0;
-  // A phase that is not what it was; kRunning where nothing is known of the job any more.
-  virtual void OnPhase(base::JobId job, suspend::SuspensionPhase phase) = 0;
-};
 
 struct SuspendControllerSettings {
   suspend::SuspensionSettings machine{};
@@ -89,10 +46,16 @@ class SuspendController {
   // The job when it has come to rest, or why it did not get where it was asked to.
   using Done = std::function<void(base::Result<>)>;
 
-  // All must outlive this object.
-  SuspendController(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
-                    const base::Clock& clock, SuspendControllerHost& host, SuspendControllerSettings settings,
+  // Both must outlive this object.
+  SuspendController(Core& core, const ShimsModule& shims, SuspendControllerSettings settings,
                     suspend::CheckpointerOptions checkpointer);
+
+  // Says whether a job takes turns with others on its GPU: its memory comes back with its turn
+  // (state_machine.h: returns_held). Registered once.
+  void SetTakesTurns(std::function<bool(base::JobId)> takes_turns) { takes_turns_ = std::move(takes_turns); }
+  // The phase of a job is not what it was; kRunning where nothing is known of the job any more. Who listens
+  // may call back, but from the loop later.
+  Signal<base::JobId, suspend::SuspensionPhase> on_phase;
 
   void SetSettings(SuspendControllerSettings settings);
 
@@ -116,6 +79,7 @@ class SuspendController {
   // GPUs were looked at.
   void OnSample();
 
+  const SuspensionReadings& readings() const { return readings_; }
   // Moves memory for others, too.
   suspend::Checkpointer& movers() { return checkpointer_; }
 
@@ -161,6 +125,9 @@ class SuspendController {
   void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);
   void Perform(base::JobId job, const suspend::Actions& actions);
   void AskMover(base::JobId job, suspend::Request request);
+  void Order(base::JobId job, base::ProcessId process, ledger::wire::OrderKind what);
+  void Save(base::JobId job, std::string record, std::function<void()> done);
+  void Tell(base::JobId job, const suspend::action::Emit& event);
   void Prepare();
   void ForgetThoseBack(base::JobId job, const suspend::SuspensionRecord& record);
   // Another needed its place: until there is room again not even the mover's context is kept on the GPU for
@@ -175,9 +142,13 @@ class SuspendController {
   static suspend::BytesByGpu Coming(const suspend::SuspensionRecord& record);
   void DropIfDone(base::JobId job);
 
-  boost::asio::io_context& loop_;
-  const base::Clock& clock_;
-  SuspendControllerHost& host_;
+  // Host memory of all others that are not suspended: what is away while it is another's turn.
+  base::Bytes HostMemoryOfTurns(base::JobId but) const;
+
+  Core& core_;
+  const ShimsModule& shims_;
+  const SuspensionReadings readings_;
+  std::function<bool(base::JobId)> takes_turns_;
   SuspendControllerSettings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;

@@ -3,28 +3,39 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "daemon/core/core.h"
 #include "daemon/suspension/suspend_controller.h"
 
 namespace gpuman::daemon {
 
 using suspend::SuspensionPhase;
 
+base::Bytes SuspendController::HostMemoryOfTurns(base::JobId but) const {
+  base::Bytes used;
+  for (const auto* const job : core_.jobs().Active()) {
+    const auto* const record = RecordOf(job->id);
+    if (job->id != but && (!record || record->phase == SuspensionPhase::kRunning))
+      used += readings_.HostMemoryOf(job->id);
+  }
+  return used;
+}
+
 base::Result<suspend::HostRoom> SuspendController::HostRoomFor(base::JobId job) {
   GPUMAN_ASSIGN(const auto memory, suspend::ReadHostMemory());
   suspend::HostRoom room;
   room.budget = settings_.host_memory.Of(memory.total);
-  room.prepared = host_.HostMemoryOf(job);
-  if (const auto owner = host_.OwnerOf(job)) room.prepared += checkpointer_.Prepared(*owner);
+  room.prepared = readings_.HostMemoryOf(job);
+  if (const auto owner = readings_.OwnerOf(job)) room.prepared += checkpointer_.Prepared(*owner);
   room.available = memory.available;
   room.kept_free = suspend::KeptFree(memory);
-  base::Bytes there = host_.HostMemoryOfTurns(job), coming;
+  base::Bytes there = HostMemoryOfTurns(job), coming;
   for (const auto& [other, entry] : entries_) {
     if (other == job) continue;
     const bool comes = entry.machine.phase() == SuspensionPhase::kSuspending;
     (comes ? coming : there) += entry.machine.InHost();
     if (!comes) continue;
     const auto need = entry.machine.NeedOfHost();
-    room.available = room.available - (need.evicted - host_.HostMemoryOf(other) + need.checkpointed);
+    room.available = room.available - (need.evicted - readings_.HostMemoryOf(other) + need.checkpointed);
   }
   room.in_use = suspend::Believed(memory, there) + coming;
   return room;
@@ -41,7 +52,7 @@ void SuspendController::Refuse(base::JobId job, const char* kind, base::Error er
                  {"in_use", number(room->in_use)},
                  {"available", number(room->available)}};
   }
-  host_.TellSuspension(job, told);
+  Tell(job, told);
   DropIfDone(job);
   done(base::Fail(std::move(error)));
 }
@@ -50,21 +61,22 @@ void SuspendController::Refuse(base::JobId job, const char* kind, base::Error er
 void SuspendController::Checkpoint(base::JobId job, const suspend::action::Checkpoint& order) {
   const auto memory = suspend::ReadHostMemory();
   if (const auto holds = memory ? suspend::HoldsCheckpoint(*memory, order.bytes) : base::Result<>(); !holds) {
-    boost::asio::post(loop_, [self = self_, job, process = order.process, why = holds.error().message] {
-      if (!*self) return;
-      const suspend::Answer refused{
-          .outcome = suspend::Outcome::kNoRoom, .state = suspend::Saved::kRunning, .message = why};
-      (*self)->Feed(job, suspend::event::Answered{process, refused});
-    });
+    boost::asio::post(
+        core_.loop(), [self = self_, job, process = order.process, why = holds.error().message] {
+          if (!*self) return;
+          const suspend::Answer refused{
+              .outcome = suspend::Outcome::kNoRoom, .state = suspend::Saved::kRunning, .message = why};
+          (*self)->Feed(job, suspend::event::Answered{process, refused});
+        });
     return;
   }
   AskDriver(job, {0, suspend::Verb::kCheckpoint, order.process, order.lock_timeout, {}});
 }
 
 void SuspendController::AddMover(base::JobId job, suspend::BytesByGpu& needs) {
-  const auto owner = host_.OwnerOf(job);
+  const auto owner = readings_.OwnerOf(job);
   if (!owner || checkpointer_.MoverPid(*owner)) return;
-  for (auto& [gpu, bytes] : needs) bytes += host_.ContextCostOf(gpu);
+  for (auto& [gpu, bytes] : needs) bytes += readings_.ContextCostOf(gpu);
 }
 
 // What one on its way back takes, where it goes.
@@ -76,17 +88,17 @@ suspend::BytesByGpu SuspendController::Coming(const suspend::SuspensionRecord& r
 }
 
 void SuspendController::OfferRoom() {
-  auto free = host_.FreeMemory();
-  arrivals_.TakeFrom(free, host_.SampledAt());
-  const auto now = clock_.Mono();
+  auto free = readings_.FreeMemory();
+  arrivals_.TakeFrom(free, readings_.SampledAt());
+  const auto now = core_.clock().Mono();
   std::vector<suspend::Candidate> candidates;
   for (const auto& [job, entry] : entries_) {
     if (entry.machine.phase() == SuspensionPhase::kResuming) {
       for (const auto& [uuid, bytes] : Coming(entry.machine.record())) free[uuid] = free[uuid] - bytes;
     } else if (auto needs = entry.machine.Needs(now)) {
-      if (IsPushedOff(job) && host_.HostMemoryOf(job).count > 0) AddMover(job, *needs);
+      if (IsPushedOff(job) && readings_.HostMemoryOf(job).count > 0) AddMover(job, *needs);
       const auto& absence = entry.machine.record().absence;
-      candidates.push_back({job, host_.PriorityOf(job), entry.back_since, std::move(*needs),
+      candidates.push_back({job, readings_.PriorityOf(job), entry.back_since, std::move(*needs),
                             absence ? absence->room_lasts : base::Millis(0)});
     }
   }

@@ -1,0 +1,98 @@
+#include "daemon/containers/module.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/file.h"
+#include "daemon/containers/match.h"
+#include "daemon/shims/module.h"
+
+namespace gpuman::daemon {
+namespace {
+
+// The shims' socket by another name, in a directory that has nothing else: containers must not come to the
+// daemon's own. A second name of a socket, unlike one that is mounted, is made anew with it.
+base::Result<> LinkSocket(const std::filesystem::path& socket, const std::filesystem::path& directory) {
+  GPUMAN_TRY(base::MakeDirectories(directory, 0755));
+  const auto link = directory / ledger::wire::kSocketName;
+  std::error_code error;
+  std::filesystem::remove(link, error);
+  std::filesystem::create_hard_link(socket, link, error);
+  if (error) return base::FailSystem(error.value(), "linking " + link.string());
+  return {};
+}
+
+}  // namespace
+
+ContainersModule::ContainersModule(Core& core, ShimsModule& shims)
+    : core_(core), shims_(shims), containers_(core.config().kubernetes.logs, MakeCallbacks()) {
+  shims_.SetIsComing([this](base::ProcessId process) { return IsComing(process); });
+  OfferShim();
+}
+
+Containers::Callbacks ContainersModule::MakeCallbacks() {
+  Containers::Callbacks callbacks;
+  callbacks.container_of = [](pid_t pid) { return base::ReadContainer(pid); };
+  callbacks.hold = [this](const auto& container, const auto& given, pid_t pid) {
+    Hold(container, given, pid);
+  };
+  callbacks.is_held = [this](const api::GivenContainer& given) { return IsHeld(given); };
+  return callbacks;
+}
+
+void ContainersModule::OfferShim() {
+  if (!shims_.channel() || !core_.config().shim.preload) return;
+  const auto socket = shims_.Socket();
+  api::ContainerFiles files{core_.options().shim_library.string(),
+                            (core_.config().state_dir / "ld.so.preload").string(), socket.string() + ".d"};
+  auto ready = base::ReplaceFile(files.preload, files.shim_library + "\n", 0644);
+  if (ready) ready = LinkSocket(socket, files.socket_directory);
+  if (!ready) return spdlog::warn("containers get no shim: {}", ready.error().message);
+  files_ = std::move(files);
+}
+
+void ContainersModule::SetTable(std::vector<api::GivenContainer> given) {
+  containers_.SetTable(std::move(given));
+  for (const auto& [uuid, status] : core_.guard().Statuses()) LookFor(status);
+  shims_.AskAgain();
+}
+
+void ContainersModule::OnSample(const gpu::Sample& sample) {
+  if (const auto* const status = core_.guard().Find(sample.uuid)) LookFor(*status);
+}
+
+void ContainersModule::LookFor(const guard::GpuStatus& status) {
+  for (const auto& process : status.processes)
+    if (!process.job && !process.ours && process.uid) (void)IsComing(process.id);
+  if (containers_.TakeWaits()) shims_.AskAgain();
+}
+
+bool ContainersModule::IsHeld(const api::GivenContainer& given) const {
+  const auto active = core_.jobs().Active();
+  return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
+    return job->container && job->container->name_space == given.name_space &&
+           job->container->pod == given.pod && job->container->name == given.container;
+  });
+}
+
+void ContainersModule::Hold(const base::ProcessContainer& container, const api::GivenContainer& given,
+                            pid_t pid) {
+  const auto named = core_.jobs().Resolve(TagOfContainer(given, container.group.id, false));
+  const auto* const other = named ? core_.jobs().Find(*named) : nullptr;
+  const bool taken = other && !jobs::IsEnded(*other);
+  auto job = JobOfContainer(given, container, TagOfContainer(given, container.group.id, taken),
+                            core_.processes().CommandLine(pid), core_.inventory());
+  const auto fail = [this, given, id = container.group.id](const base::Error& error) {
+    spdlog::error("container {} of pod {} in {} is not held: {}", given.container, given.pod,
+                  given.name_space, error.message);
+    containers_.Drop(id);
+  };
+  if (!job) return fail(job.error());
+  core_.jobs().AttachContainer(std::move(*job), [fail](const base::Result<jobs::Job>& held) {
+    if (!held) fail(held.error());
+  });
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,45 @@
+// Containers of Kubernetes as a capability of the daemon: keeps the table of what they were given, makes
+// those that are seen jobs, and says where the shim is for them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/container_types.h"
+#include "base/container.h"
+#include "daemon/containers/containers.h"
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+
+namespace gpuman::daemon {
+
+class ShimsModule;
+
+class ContainersModule final : public Module {
+ public:
+  ContainersModule(Core& core, ShimsModule& shims);
+
+  Core& core() { return core_; }
+  // What they were given, all of them.
+  void SetTable(std::vector<api::GivenContainer> given);
+  api::ContainersView View() const { return {containers_.table(), files_}; }
+
+  void AddRoutes(http::Router& router) override;
+  void OnSample(const gpu::Sample& sample) override;
+
+ private:
+  Containers::Callbacks MakeCallbacks();
+  void OfferShim();
+  void LookFor(const guard::GpuStatus& status);
+  bool IsComing(base::ProcessId process) { return containers_.IsComing(process, core_.clock().Mono()); }
+  bool IsHeld(const api::GivenContainer& given) const;
+  void Hold(const base::ProcessContainer& container, const api::GivenContainer& given, pid_t pid);
+
+  Core& core_;
+  ShimsModule& shims_;
+  Containers containers_;
+  std::optional<api::ContainerFiles> files_;  // nullopt: containers get no shim
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,33 @@
+// From a request to attach a process to a job, or the reason why not. Pure, but for OwnerOf, which asks the
+// user database.
+#pragma once
+
+#include <string>
+
+#include "api/attach_types.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "daemon/core/authorization.h"
+#include "gpu/inventory.h"
+#include "jobs/job.h"
+
+namespace gpuman::daemon {
+
+// What is known of the process that is to be attached.
+struct AttachedRoot {
+  uid_t owner = 0;
+  std::vector<std::string> command;
+};
+
+// kPermissionDenied: the process, or the job, would be somebody else's; root may do that.
+base::Result<> MayAttach(const api::AttachRequest& request, uid_t caller, uid_t root_owner);
+
+// Whom the job will belong to. What takes it off its GPU becomes that user, so the groups have to be the
+// user's own.
+Caller OwnerOf(const api::AttachRequest& request, const http::Peer& peer);
+
+// `owner` is whose the job will be.
+base::Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const Caller& owner,
+                                             const AttachedRoot& root, const gpu::Inventory& inventory);
+
+}  // namespace gpuman::daemon

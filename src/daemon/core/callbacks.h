@@ -1,0 +1,42 @@
+// What the core asks capabilities, which stand above it. Each is registered once, by the module that knows,
+// when it is constructed; nothing is asked before all of them are.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "jobs/event.h"
+#include "jobs/job.h"
+#include "jobs/lifecycle.h"
+#include "jobs/outbox.h"
+
+namespace gpuman::daemon {
+
+struct Callbacks {
+  // --- notify: messages are stored with what they are about, and sent afterwards ---
+  std::function<std::vector<jobs::OutboxRow>(const jobs::Job&, const std::vector<jobs::Notice>&)>
+      messages_about_job;
+  std::function<std::vector<jobs::OutboxRow>(const jobs::Event&)> messages_about_event;
+  std::function<void(const std::vector<jobs::OutboxRow>&)> on_messages_stored;
+
+  // --- suspension ---
+  std::function<bool(base::JobId)> is_off_gpu;
+  // guard::Actuator::SuspendJob.
+  std::function<void(base::JobId, const std::string& reason, const std::string& detail,
+                     base::Millis return_after)>
+      suspend_job;
+
+  // --- sharing: whether the job takes turns with others, where others want its GPU ---
+  std::function<bool(const jobs::Job&)> may_share;
+
+  // --- mps: environment of a job that is a client of MPS ---
+  std::function<std::vector<std::string>(const jobs::Job&)> mps_variables;
+
+  // --- queue: others wait for what becomes of the job ---
+  std::function<bool(base::JobId)> is_needed;
+};
+
+}  // namespace gpuman::daemon

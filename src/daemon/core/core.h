@@ -1,0 +1,170 @@
+// What the daemon's capabilities stand on: the event loop, the configuration, the store, the event log, the
+// jobs, the guard and the sampler, together.
+//
+//   sampler threads --Sample--> loop: guard, modules --Event--> event log --> store, followers
+//   socket --request--> routes of modules --> job manager --> store, keepers --Record--> job events -->
+//   modules
+//
+// The core knows no capability: each joins as a module (core/module.h), and is told what happens. What the
+// core has to ask a capability, that registers as a callback (core/callbacks.h).
+//
+// Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/fair_queue.h"
+#include "base/fd.h"
+#include "base/sliced_work.h"
+#include "base/timed_process_table.h"
+#include "daemon/config/config.h"
+#include "daemon/core/authorization.h"
+#include "daemon/core/callbacks.h"
+#include "daemon/core/event_log.h"
+#include "daemon/core/guard_loop.h"
+#include "daemon/core/job_events.h"
+#include "daemon/core/list_answers.h"
+#include "daemon/core/sampling.h"
+#include "daemon/core/user_names.h"
+#include "guard/guard.h"
+#include "jobs/job_manager.h"
+#include "jobs/store_worker.h"
+
+namespace gpuman::daemon {
+
+class Module;
+
+struct DaemonOptions {
+  bool user_mode = false;
+  std::filesystem::path keeper_program;
+  std::filesystem::path shim_library;  // empty: there is none
+  std::filesystem::path mover_program;
+  std::filesystem::path notifier_program;
+  std::string version;
+};
+
+class Core {
+ public:
+  // Claims the state directory and opens the store; what is in it is handed out for the modules.
+  static base::Result<std::unique_ptr<Core>> Open(boost::asio::io_context& loop, const Config& config,
+                                                  DaemonOptions options, jobs::StoreContents& contents);
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // --- Life; for the daemon alone ---
+  // In the order of construction. `module` must outlive what happens.
+  void Add(Module& module) { modules_.push_back(&module); }
+  // Takes what can change without a restart: everything but paths and HTTP limits.
+  void Reconfigure(const Config& config);
+  // After the modules: ends sampling, jobs and workers, and writes what is still to be written. False: a
+  // driver call has not come back, and its thread cannot be joined.
+  bool Stop();
+
+  const std::vector<Module*>& modules() const { return modules_; }
+  Callbacks& callbacks() { return callbacks_; }
+  boost::asio::io_context& loop() { return loop_; }
+  const Config& config() const { return config_; }
+  const DaemonOptions& options() const { return options_; }
+  const base::Clock& clock() const { return clock_; }
+
+  // --- Who asks ---
+  // May this peer? The caller's groups are looked up only when they matter.
+  base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
+  std::string NameOf(uid_t uid) { return names_.Of(uid); }
+
+  // --- Work beside and on the loop ---
+  // For what blocks a moment, in no order; results are posted back.
+  boost::asio::thread_pool& workers() { return workers_; }
+  // For what would hold everything else up: off the loop when it is the user's turn, of each user one at a
+  // time. As in base/fair_queue.h.
+  void Aside(uid_t user, base::FairQueue::Task task) { aside_tasks_.Add(user, std::move(task)); }
+  // On the loop, in turns between users.
+  base::SlicedWork& slices() { return slices_; }
+  ListAnswers& lists() { return lists_; }
+  // /proc: for the loop, and for threads beside it.
+  const base::ProcessTable& processes() const { return table_; }
+  const base::ProcessTable& processes_of_threads() const { return table_of_threads_; }
+
+  // --- What is kept and told ---
+  jobs::StoreWorker& store() { return *store_; }
+  // Entries of the settings table, nullopt: to be deleted. `done`: on the disk, or not.
+  void Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> done);
+  EventLog& events() { return *events_; }
+  // An event about the job, or the GPU; the log has it as well.
+  void Tell(const jobs::Job& job, const jobs::Notice& notice);
+  void TellOfGpu(const std::string& kind, const std::string& uuid, const std::string& message,
+                 std::map<std::string, std::int64_t> data = {});
+
+  // --- Jobs ---
+  jobs::JobManager& jobs() { return *job_manager_; }
+  const jobs::JobManager& jobs() const { return *job_manager_; }
+  std::optional<std::string> TagOf(base::JobId id) const;
+  // How jobs are started may have changed (Module::SetUpLaunch).
+  void SetUpLaunch();
+  // The job is on this GPU from now on; its account of energy goes on there. `done` when that is stored.
+  void ChangeGpu(base::JobId job, const std::string& gpu, const std::function<void(base::Result<>)>& done);
+  // As it is now, with what each module shows of it.
+  api::JobView View(const jobs::Job& job) const;
+
+  // --- GPUs ---
+  GuardLoop& guard_loop() { return *guard_loop_; }
+  guard::Guard& guard() { return guard_loop_->guard(); }
+  const guard::Guard& guard() const { return guard_loop_->guard(); }
+  Sampling& sampling() { return *sampling_; }
+  const Sampling& sampling() const { return *sampling_; }
+  const gpu::Inventory& inventory() const { return guard().inventory(); }
+  const gpu::Inventory& whole_gpus() const { return sampling_->whole_gpus(); }
+  // UUIDs of those that a job may use that names none.
+  std::vector<std::string> AllGpus() const;
+  // Something has changed that samples show: look now instead of at the next round.
+  void LookNow() { sampling_->sampler().PokeAll(); }
+  bool is_ready() const { return sampling_->is_ready(); }
+  void WhenReady(std::function<void()> then) { sampling_->WhenReady(std::move(then)); }
+  api::GpuView View(const guard::GpuStatus& status);
+
+ private:
+  // Threads beside the loop: one user's long work leaves one for the others.
+  static constexpr std::size_t kAside = 2;
+
+  Core(boost::asio::io_context& loop, const Config& config, DaemonOptions options);
+  base::Result<> Begin(jobs::StoreContents& contents);
+  void Write(const jobs::Event& event, std::optional<std::int64_t> first_kept);
+  jobs::JobManagerOptions JobOptions() const;
+
+  boost::asio::io_context& loop_;
+  Config config_;
+  const DaemonOptions options_;
+  Access access_;
+  base::SystemClock clock_;
+  base::TimedProcessTable table_;
+  base::TimedProcessTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
+                                            base::TimedProcessTable::For::kThreads};
+  UserNames names_{clock_};
+  base::Fd claim_;  // on the state directory
+  boost::asio::thread_pool workers_{2};
+  boost::asio::thread_pool aside_{kAside};  // of what requests ask for: jobs are not kept waiting by it
+  base::FairQueue aside_tasks_;
+  base::SlicedWork slices_;
+  ListAnswers lists_{slices_};
+  std::vector<Module*> modules_;
+  Callbacks callbacks_;
+  std::unique_ptr<jobs::StoreWorker> store_;
+  std::unique_ptr<EventLog> events_;
+  std::unique_ptr<GuardLoop> guard_loop_;
+  JobEvents job_events_{*this};
+  std::unique_ptr<jobs::JobManager> job_manager_;
+  std::unique_ptr<Sampling> sampling_;
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,76 @@
+#include "daemon/core/event_log.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+jobs::Event Happened(std::int64_t second) {
+  jobs::Event event;
+  event.kind = "test";
+  event.at = base::WallTime(std::chrono::seconds(second));
+  return event;
+}
+
+TEST(EventLog, NumbersGoOnFromTheStoreAndAreNeverReused) {
+  std::vector<std::int64_t> written;
+  EventLog log({}, {}, 41, [&](const jobs::Event& event, auto) { written.push_back(event.id); });
+  log.Add(Happened(1));
+  log.Add(Happened(2));
+  EXPECT_EQ(written, (std::vector<std::int64_t>{42, 43}));
+  EXPECT_EQ(log.Since(42, 10).front().id, 43);
+  EXPECT_TRUE(log.Since(43, 10).empty());
+}
+
+TEST(EventLog, GivesTheNewestWhenThereAreMoreThanAsked) {
+  EventLog log({.in_memory = 100}, {}, 0, [](const auto&, auto) {});
+  for (int i = 0; i < 150; ++i) log.Add(Happened(i));
+  const auto events = log.Since(0, 3);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events.front().id, 148);
+  EXPECT_EQ(log.Since(0, 1000).size(), 100u) << "what memory holds";
+}
+
+TEST(EventLog, FollowersSeeEveryEventUntilTheyLeave) {
+  EventLog log({}, {}, 0, [](const auto&, auto) {});
+  int seen = 0;
+  std::uint64_t number = 0;
+  number = log.Follow([&](const jobs::Event&) {
+    if (++seen == 2) log.Unfollow(number);
+  });
+  for (int i = 0; i < 5; ++i) log.Add(Happened(i));
+  EXPECT_EQ(seen, 2);
+}
+
+TEST(EventLog, TakesHowMuchIsKeptAnew) {
+  std::optional<std::int64_t> first;
+  EventLog log({}, {}, 0, [&](const auto&, auto kept) { first = kept ? kept : first; });
+  for (int i = 0; i < 2000; ++i) log.Add(Happened(i));
+  EXPECT_FALSE(first);
+  log.SetSettings({.keep_count = 100});
+  log.Add(Happened(2000));
+  EXPECT_EQ(first, 1902);
+}
+
+TEST(EventLog, OldEventsAreLetGoByCountAndByAge) {
+  std::optional<std::int64_t> first_kept;
+  EventLog by_count({.in_memory = 10, .keep_count = 1000}, {}, 0, [&](const auto&, auto kept) {
+    if (kept) first_kept = kept;
+  });
+  for (int i = 0; i < 3000; ++i) by_count.Add(Happened(i));
+  ASSERT_TRUE(first_kept);
+  EXPECT_GE(*first_kept, 3000 - 1000 - 500);
+  EXPECT_LE(*first_kept, 3000 - 1000 + 1);
+
+  first_kept.reset();
+  EventLog by_age({.keep = std::chrono::hours(1)}, {}, 0, [&](const auto&, auto kept) {
+    if (kept) first_kept = kept;
+  });
+  for (int i = 0; i < 600; ++i) by_age.Add(Happened(i));
+  EXPECT_FALSE(first_kept);
+  by_age.Add(Happened(100'000));
+  EXPECT_EQ(first_kept, 601);
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

@@ -1,0 +1,135 @@
+#include "daemon/core/job_events.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "daemon/core/core.h"
+#include "daemon/core/energy.h"
+#include "daemon/core/module.h"
+
+namespace gpuman::daemon {
+namespace {
+
+// What was written while no daemon looked is of a time whose readings nobody has.
+constexpr base::Millis kFresh{5'000};
+
+// A job without a limit, or alone on its GPUs, had all of their memory. nullopt: it had no GPU that is known.
+std::optional<base::Bytes> MemoryOf(const jobs::Job& job, const std::vector<std::string>& uuids,
+                                    const gpu::Inventory& inventory) {
+  std::optional<base::Bytes> least;
+  for (const auto& gpu : inventory.gpus) {
+    if (std::find(uuids.begin(), uuids.end(), gpu.uuid) == uuids.end()) continue;
+    const auto memory = job.memory && job.share ? job.memory->Of(gpu.memory) : gpu.memory;
+    least = std::min(least.value_or(memory), memory);
+  }
+  return least;
+}
+
+}  // namespace
+
+void JobEvents::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
+  for (auto* const module : core_.modules()) module->OnJobChanged(job);
+  if (jobs::IsEnded(job) || jobs::IsWaiting(job) || !job.keeper) return Leave(job.id, Left::kEnded);
+  SetGuarded(job, runtime);
+  watched_.insert(job.id);
+  for (auto* const module : core_.modules()) module->OnJobRuns(job);
+  core_.guard_loop().Rearm();
+}
+
+void JobEvents::OnJobForgotten(base::JobId job) {
+  for (auto* const module : core_.modules()) module->OnJobForgotten(job);
+  Leave(job, Left::kLetGo);
+}
+
+// Of most of 100,000 jobs nothing ever ran.
+void JobEvents::Leave(base::JobId job, Left why) {
+  if (watched_.erase(job) == 0) return;
+  stopping_since_.erase(job);
+  const auto& modules = core_.modules();
+  for (auto module = modules.rbegin(); module != modules.rend(); ++module) (*module)->OnJobLeft(job, why);
+  core_.guard().RemoveJob(job);
+  core_.guard_loop().Rearm();
+}
+
+void JobEvents::SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime) {
+  guard::GuardedJob guarded;
+  guarded.id = job.id;
+  guarded.tag = job.tag;
+  guarded.run = static_cast<std::uint64_t>(job.runs) + (static_cast<std::uint64_t>(job.incarnation) << 32);
+  guarded.started_at = runtime.run_started;
+  guarded.priority = job.priority;
+  guarded.shares = core_.callbacks().may_share(job);
+  guarded.hard = job.memory;
+  guarded.soft = job.soft;
+  guarded.gpus = job.gpus;
+  guarded.grace = job.grace;
+  if (job.state == jobs::JobState::kStopping)
+    guarded.ending_since = stopping_since_.try_emplace(job.id, core_.clock().Mono()).first->second;
+  else
+    stopping_since_.erase(job.id);
+  guarded.root = {job.id, *job.keeper, job.cgroup, job.owner->uid, runtime.key, {}};
+  if (job.container) guarded.root = {job.id, {}, {}, job.owner->uid, {}, job.container->id};
+  core_.guard().SetJob(guarded);
+}
+
+void JobEvents::OnNotice(const jobs::Job& job, const jobs::Notice& notice) { core_.Tell(job, notice); }
+
+void JobEvents::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
+  RecordEnergy(job, record);
+  for (auto* const module : core_.modules()) module->OnRecorded(job, record);
+}
+
+void JobEvents::RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record) {
+  const bool fresh = std::chrono::abs(core_.clock().Wall() - record.wall) < kFresh;
+  const auto readings = fresh ? EnergyAt(core_.guard().Statuses(), core_.clock().Mono()) : EnergyReadings{};
+  if (std::holds_alternative<keeper::RunStarted>(record.body)) BeginEnergy(job, readings);
+  const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
+  if (clock && clock->paused) SettleEnergy(job, readings);
+  if (clock && !clock->paused) ContinueEnergy(job, readings);
+}
+
+void JobEvents::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
+  if (run.gpus.empty() && !job.queued) return;
+  if (std::chrono::abs(core_.clock().Wall() - run.ended) < kFresh)
+    run.energy = EnergyOf(job, EnergyAt(core_.guard().Statuses(), core_.clock().Mono()));
+  if (const auto memory = MemoryOf(job, run.gpus, core_.inventory())) run.memory = *memory;
+  for (auto* const module : core_.modules()) module->OnRunEnded(job, run);
+}
+
+std::vector<jobs::OutboxRow> JobEvents::MessagesAbout(const jobs::Job& job,
+                                                      const std::vector<jobs::Notice>& notices) {
+  return core_.callbacks().messages_about_job(job, notices);
+}
+
+void JobEvents::OnMessagesStored(const std::vector<jobs::OutboxRow>& rows) {
+  core_.callbacks().on_messages_stored(rows);
+}
+
+bool JobEvents::IsNeeded(base::JobId job) { return core_.callbacks().is_needed(job); }
+
+void JobEvents::OnTrouble(const jobs::Job& job, const std::string& what) {
+  spdlog::warn("job {} ({}): {}", job.id.value, job.tag, what);
+}
+
+bool JobEvents::IsOffGpu(base::JobId job) { return core_.callbacks().is_off_gpu(job); }
+
+std::optional<base::Bytes> JobEvents::PeakOf(base::JobId job) { return core_.guard().UsageOf(job).peak; }
+
+std::vector<std::string> JobEvents::AllGpus() { return core_.AllGpus(); }
+
+std::map<std::string, unsigned> JobEvents::GpuIndices() {
+  std::map<std::string, unsigned> indices;
+  for (const auto& gpu : core_.inventory().gpus) {
+    if (gpu.mig || gpu.split) return {};  // which of them CUDA counts depends on the program
+    indices.emplace(gpu.uuid, gpu.index);
+  }
+  return indices;
+}
+
+std::vector<std::string> JobEvents::MpsVariablesOf(const jobs::Job& job) {
+  return core_.callbacks().mps_variables(job);
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,51 @@
+// What the job manager tells and asks the daemon: carries what becomes of jobs to the guard and the modules,
+// and keeps the account of the energy that runs use.
+//
+// Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "jobs/job_manager.h"
+
+namespace gpuman::daemon {
+
+class Core;
+enum class Left;
+
+class JobEvents final : public jobs::JobManagerHost {
+ public:
+  // `core` must outlive this object.
+  explicit JobEvents(Core& core) : core_(core) {}
+
+  void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
+  void OnJobForgotten(base::JobId job) override;
+  void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
+  void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
+  void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
+  std::vector<jobs::OutboxRow> MessagesAbout(const jobs::Job& job,
+                                             const std::vector<jobs::Notice>& notices) override;
+  void OnMessagesStored(const std::vector<jobs::OutboxRow>& rows) override;
+  bool IsNeeded(base::JobId job) override;
+  void OnTrouble(const jobs::Job& job, const std::string& what) override;
+  bool IsOffGpu(base::JobId job) override;
+  std::optional<base::Bytes> PeakOf(base::JobId job) override;
+  std::vector<std::string> AllGpus() override;
+  std::map<std::string, unsigned> GpuIndices() override;
+  std::vector<std::string> MpsVariablesOf(const jobs::Job& job) override;
+
+ private:
+  void Leave(base::JobId job, Left why);
+  void SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime);
+  void RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record);
+
+  Core& core_;
+  std::set<base::JobId> watched_;  // by the guard and the modules: they run
+  std::map<base::JobId, base::MonoTime> stopping_since_;
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,289 @@
+#include "daemon/core/job_request.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <sstream>
+
+#include "base/file.h"
+#include "jobs/bounds.h"
+#include "mps/limits.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+constexpr int kLargestPriority = 255;
+// Of a job's process, as /proc/PID/limits calls them.
+constexpr std::array<std::pair<std::string_view, int>, 14> kLimitNames{
+    {{"Max cpu time", RLIMIT_CPU},
+     {"Max file size", RLIMIT_FSIZE},
+     {"Max data size", RLIMIT_DATA},
+     {"Max stack size", RLIMIT_STACK},
+     {"Max core file size", RLIMIT_CORE},
+     {"Max resident set", RLIMIT_RSS},
+     {"Max processes", RLIMIT_NPROC},
+     {"Max open files", RLIMIT_NOFILE},
+     {"Max locked memory", RLIMIT_MEMLOCK},
+     {"Max address space", RLIMIT_AS},
+     {"Max file locks", RLIMIT_LOCKS},
+     {"Max nice priority", RLIMIT_NICE},
+     {"Max realtime priority", RLIMIT_RTPRIO},
+     {"Max msgqueue size", RLIMIT_MSGQUEUE}}};
+
+jobs::RestartMode ModeOf(api::RestartPolicy policy) {
+  switch (policy) {
+    case api::RestartPolicy::kNo:
+      return jobs::RestartMode::kNo;
+    case api::RestartPolicy::kOnFailure:
+      return jobs::RestartMode::kOnFailure;
+    case api::RestartPolicy::kAlways:
+      return jobs::RestartMode::kAlways;
+  }
+  return jobs::RestartMode::kNo;
+}
+
+bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+Result<> CheckCommand(const api::RunRequest& request) {
+  if (request.command.empty() || request.command[0].empty())
+    return Fail(ErrorCode::kInvalidArgument, "there is no command to run",
+                "give one behind --, or with --command");
+  for (const auto& word : request.command)
+    if (HasNul(word)) return Fail(ErrorCode::kInvalidArgument, "an argument of the command holds a NUL byte");
+  if (request.directory.empty() || request.directory[0] != '/' || HasNul(request.directory))
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an absolute path", request.directory));
+  for (const auto& [name, value] : request.environment)
+    if (name.empty() || name.find('=') != std::string::npos || HasNul(name) || HasNul(value))
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}' is no name of an environment variable", name));
+  return {};
+}
+
+// The smallest of the GPUs the job may use; nullopt where none is known.
+std::optional<gpu::Gpu> SmallestOf(const std::vector<std::string>& uuids, const gpu::Inventory& inventory) {
+  std::optional<gpu::Gpu> smallest;
+  for (const auto& gpu : uuids.empty() ? gpu::VisibleByDefault(inventory.gpus) : inventory.gpus) {
+    const bool used = uuids.empty() || std::find(uuids.begin(), uuids.end(), gpu.uuid) != uuids.end();
+    if (used && (!smallest || gpu.memory < smallest->memory)) smallest = gpu;
+  }
+  return smallest;
+}
+
+Result<> CheckWeight(double weight) {
+  if (weight >= 0.001 && weight <= 1000) return {};
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("a weight of {} lies outside 0.001 to 1000", weight));
+}
+
+// What nvshare takes from the environment of a program, taken from that of a job that shares.
+bool AsksAsInNvshare(const api::RunRequest& request) {
+  if (!request.share || !request.preload) return false;
+  const auto variable = request.environment.find("NVSHARE_ENABLE_SINGLE_OVERSUB");
+  return variable != request.environment.end() && !variable->second.empty() && variable->second != "0";
+}
+
+Result<> CheckSizes(const jobs::Job& job, const gpu::Inventory& inventory) {
+  if (!job.memory && !job.soft) return {};
+  const auto smallest = SmallestOf(job.gpus, inventory);
+  if (!smallest)
+    return Fail(ErrorCode::kNotSupported,
+                "a memory limit cannot be held here: " +
+                    (inventory.problem.empty() ? std::string("no GPU is known yet") : inventory.problem),
+                "gpuman gpu list shows what the driver says; run without --memory to go without a limit");
+  for (const auto& [name, size] :
+       {std::pair("memory limit", job.memory), std::pair("soft limit", job.soft)}) {
+    if (size && size->Of(smallest->memory) > smallest->memory && !job.oversubscribe)
+      return Fail(
+          ErrorCode::kUnsatisfiable,
+          fmt::format("the {} of {} is more than GPU {} has: {}", name, base::FormatBytes(size->bytes),
+                      gpu::NumberOf(*smallest), base::FormatBytes(smallest->memory)),
+          "give at most that, choose another GPU with --gpu, or add --oversubscribe");
+  }
+  if (job.memory && job.soft && job.soft->Of(smallest->memory) > job.memory->Of(smallest->memory))
+    return Fail(ErrorCode::kInvalidArgument, "the soft limit is above the hard one",
+                "the soft limit warns before the hard one ends the job");
+  return {};
+}
+
+Result<> CheckPriority(int priority) {
+  if (priority >= 0 && priority <= kLargestPriority) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("priority {} is not between 0 and {}", priority, kLargestPriority));
+}
+
+}  // namespace
+
+Result<> CheckTag(const std::string& tag) {
+  const auto fine = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._-+:@").find(c) != std::string_view::npos;
+  };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  constexpr const char* kHint = "use letters, digits and . _ - + : @, such as train-7";
+  if (tag.empty()) return Fail(ErrorCode::kInvalidArgument, "the tag is empty", kHint);
+  if (tag.size() > kLongestTag)
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("the tag is longer than {} characters", kLongestTag),
+                kHint);
+  if (!std::all_of(tag.begin(), tag.end(), fine))
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no tag", tag), kHint);
+  if (std::all_of(tag.begin(), tag.end(), digit))
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("the tag {} would be taken for a job's number", tag),
+                kHint);
+  return {};
+}
+
+Result<> TakeMps(bool mps, const std::optional<double>& threads, jobs::Job& job) {
+  if (threads && !mps)
+    return Fail(ErrorCode::kInvalidArgument, "mps_threads: the job does not ask for MPS", "add --mps");
+  if (threads) GPUMAN_TRY(mps::ValidateThreads(*threads));
+  job.mps = mps;
+  job.mps_threads = threads.value_or(0);
+  return {};
+}
+
+Result<> CheckSharing(bool share, const std::vector<std::string>& gpus, const gpu::Inventory& inventory) {
+  if (!share) return {};
+  const auto candidates = gpus.empty() ? gpu::VisibleByDefault(inventory.gpus) : inventory.gpus;
+  const auto part = std::find_if(candidates.begin(), candidates.end(), [&](const gpu::Gpu& gpu) {
+    const bool used = gpus.empty() || std::find(gpus.begin(), gpus.end(), gpu.uuid) != gpus.end();
+    return used && gpu.mig && gpu::IsPartOfInstance(gpu.mig->profile);
+  });
+  if (part == candidates.end()) return {};
+  return Fail(ErrorCode::kNotSupported,
+              fmt::format("share: {} ({}) has its memory together with other compute instances, so gpuman "
+                          "cannot know how much of it jobs may have in turns",
+                          gpu::NumberOf(*part), part->mig->profile),
+              "share an instance that is whole, such as 3g.71gb, or leave --share out");
+}
+
+Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& caller,
+                                 const gpu::Inventory& inventory,
+                                 const std::map<std::string, std::string>& driver_environment) {
+  GPUMAN_TRY(CheckTag(request.tag));
+  GPUMAN_TRY(CheckCommand(request));
+  GPUMAN_TRY(CheckPriority(request.priority));
+  GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(inventory.gpus, request.gpus));
+  GPUMAN_TRY(gpu::CanBeHad(inventory.gpus, gpus));
+
+  jobs::Job job;
+  job.tag = request.tag;
+  job.owner = jobs::Owner{caller.uid, caller.gid, caller.groups, caller.user};
+  job.command = request.command;
+  job.directory = request.directory;
+  auto variables = request.environment;
+  AddDriverEnvironment(driver_environment, variables);
+  job.environment = jobs::Environment(std::move(variables));
+  job.umask = request.umask & 0777;
+  job.memory = request.memory;
+  job.soft = request.soft;
+  for (const auto& gpu : gpus) job.gpus.push_back(gpu.uuid);
+  job.priority = request.priority;
+  job.restart = ModeOf(request.restart);
+  job.grace = request.grace;
+  job.preload = request.preload;
+  GPUMAN_TRY(CheckWeight(request.weight));
+  job.share = request.share;
+  GPUMAN_TRY(CheckSharing(job.share, job.gpus, inventory));
+  job.weight = request.weight;
+  if (request.oversubscribe && !request.preload)
+    return Fail(ErrorCode::kInvalidArgument,
+                "what oversubscribes is the library, which is not to be preloaded",
+                "leave out --no-preload or --oversubscribe");
+  job.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
+  job.device_profile = request.device_profile.value_or("");
+  GPUMAN_TRY(TakeMps(request.mps, request.mps_threads, job));
+  GPUMAN_TRY(CheckSizes(job, inventory));
+  GPUMAN_TRY(jobs::CheckExecutable(job.command, *job.environment));
+  return job;
+}
+
+Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job) {
+  jobs::Job changed = job;
+  if (update.memory || update.clear_memory) changed.memory = update.memory;
+  if (update.soft || update.clear_soft) changed.soft = update.soft;
+  if (update.priority) changed.priority = *update.priority;
+  if (update.weight) changed.weight = *update.weight;
+  GPUMAN_TRY(CheckWeight(changed.weight));
+  if (update.restart) changed.restart = ModeOf(*update.restart);
+  if (update.grace) changed.grace = update.grace;
+  GPUMAN_TRY(CheckPriority(changed.priority));
+  GPUMAN_TRY(CheckSizes(changed, inventory));
+  job = std::move(changed);
+  return {};
+}
+
+void AddDriverEnvironment(const std::map<std::string, std::string>& driver,
+                          std::map<std::string, std::string>& environment) {
+  for (const auto& [name, value] : driver) {
+    auto& mine = environment[name];
+    if (mine.empty())
+      mine = value;
+    else if (name == "LD_LIBRARY_PATH" && mine.find(value) == std::string::npos)
+      mine.insert(0, value + ":");
+  }
+}
+
+std::map<std::string, std::string> DriverEnvironment() {
+  const char* simulated = std::getenv("GPUMAN_SIM_DIR");
+  if (!simulated || !*simulated) return {};
+  std::map<std::string, std::string> environment{{"GPUMAN_SIM_DIR", simulated}};
+  if (const char* path = std::getenv("LD_LIBRARY_PATH"); path && *path) environment["LD_LIBRARY_PATH"] = path;
+  return environment;
+}
+
+jobs::ResourceLimits ParseResourceLimits(std::string_view text) {
+  const auto value = [](const std::string& word) -> std::uint64_t {
+    return word == "unlimited" ? RLIM_INFINITY : std::strtoull(word.c_str(), nullptr, 10);
+  };
+  jobs::ResourceLimits limits;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    for (const auto& [name, resource] : kLimitNames) {
+      if (!line.starts_with(name)) continue;
+      std::istringstream words(line.substr(name.size()));
+      std::string soft, hard;
+      if (words >> soft >> hard) limits[resource] = {value(soft), value(hard)};
+    }
+  }
+  return limits;
+}
+
+jobs::ResourceLimits ResourceLimitsOf(pid_t pid) {
+  jobs::ResourceLimits limits;
+  for (const auto& [name, resource] : kLimitNames) {
+    rlimit64 limit{};
+    const auto which = static_cast<__rlimit_resource>(resource);
+    if (::prlimit64(pid, which, nullptr, &limit) == 0) limits[resource] = {limit.rlim_cur, limit.rlim_max};
+  }
+  if (limits.size() == kLimitNames.size()) return limits;
+  // Of another user's process the system may not tell us in numbers.
+  const auto text = base::ReadFile(fmt::format("/proc/{}/limits", pid));
+  return text ? ParseResourceLimits(*text) : jobs::ResourceLimits{};
+}
+
+Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer, const Result<base::Peer>& process) {
+  // A number of 0: it is in a namespace of processes that we do not see.
+  if (::geteuid() != 0 || peer.uid == 0 || peer.pid == 0) return ResourceLimitsOf(peer.pid);
+  if (!process && process.error().code != ErrorCode::kNotFound) return Fail(process.error());
+  if (process) {
+    const pid_t pid = process->process().pid;
+    auto limits = ResourceLimitsOf(pid);
+    // A program with a set-user-ID bit has two. What was read is the process's own where it lives still.
+    const auto users = base::UsersOf(pid);
+    if (std::find(users.begin(), users.end(), peer.uid) != users.end() && process->Lives()) return limits;
+  }
+  return Fail(
+      ErrorCode::kConflict,
+      fmt::format("process {}, which asked, has ended: a job has the resource limits of who submits it",
+                  peer.pid),
+      "submit from a process that waits for the answer");
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,58 @@
+#include "daemon/core/requests.h"
+
+#include <charconv>
+
+namespace gpuman::daemon {
+
+http::RouteHandler WhenReady(Core& core, Act act, std::function<void(const http::ExchangePtr&)> handle) {
+  return [&core, act, handle = std::move(handle)](const http::ExchangePtr& exchange,
+                                                  const http::PathParameters&) {
+    if (auto may = core.Check(exchange->request().peer, act); !may) return SendError(exchange, may.error());
+    core.WhenReady([handle, exchange] { handle(exchange); });
+  };
+}
+
+void AddLiveRoute(http::Router& router) {
+  router.Add("GET", "/healthz", [](const http::ExchangePtr& exchange, const http::PathParameters&) {
+    exchange->Send({200, "ok\n", "text/plain"});
+  });
+}
+
+base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,
+                                            std::uint64_t otherwise) {
+  const auto text = request.Query(name);
+  if (!text) return otherwise;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error != std::errc{} || end != text->data() + text->size() || number > INT64_MAX)
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      std::string(name) + "=" + std::string(*text) + " is not a whole number");
+  return number;
+}
+
+bool FlagParameter(const http::Request& request, std::string_view name) {
+  const auto text = request.Query(name);
+  return text && *text != "0" && *text != "false";
+}
+
+base::Result<Page> PageOf(const http::Request& request) {
+  Page page;
+  GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", 0));
+  GPUMAN_ASSIGN(const auto after, NumberParameter(request, "after", 0));
+  if (limit > 0) page.limit = limit;
+  if (request.Query("after")) page.after = {static_cast<std::int64_t>(after)};
+  return page;
+}
+
+void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status) {
+  json += '\n';
+  exchange->Send({status, std::move(json), "application/json"});
+}
+
+std::string UserOf(const http::ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
+
+void SendError(const http::ExchangePtr& exchange, const base::Error& error) {
+  exchange->Send(http::ErrorResponse(error));
+}
+
+}  // namespace gpuman::daemon

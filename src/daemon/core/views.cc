@@ -1,0 +1,164 @@
+#include "daemon/core/views.h"
+
+#include <algorithm>
+
+namespace gpuman::daemon {
+namespace {
+
+api::JobState StateOf(jobs::JobState state) {
+  switch (state) {
+    case jobs::JobState::kQueued:
+      return api::JobState::kQueued;
+    case jobs::JobState::kHeld:
+      return api::JobState::kHeld;
+    case jobs::JobState::kCancelled:
+      return api::JobState::kCancelled;
+    case jobs::JobState::kTimeout:
+      return api::JobState::kTimeout;
+    case jobs::JobState::kStarting:
+      return api::JobState::kStarting;
+    case jobs::JobState::kRunning:
+      return api::JobState::kRunning;
+    case jobs::JobState::kStopping:
+      return api::JobState::kStopping;
+    case jobs::JobState::kFinished:
+      return api::JobState::kFinished;
+    case jobs::JobState::kFailed:
+      return api::JobState::kFailed;
+    case jobs::JobState::kKilled:
+      return api::JobState::kKilled;
+  }
+  return api::JobState::kFailed;
+}
+
+api::RestartPolicy PolicyOf(jobs::RestartMode mode) {
+  switch (mode) {
+    case jobs::RestartMode::kNo:
+      return api::RestartPolicy::kNo;
+    case jobs::RestartMode::kOnFailure:
+      return api::RestartPolicy::kOnFailure;
+    case jobs::RestartMode::kAlways:
+      return api::RestartPolicy::kAlways;
+  }
+  return api::RestartPolicy::kNo;
+}
+
+std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
+  if (!job.gpus.empty() || job.queued) return job.gpus;
+  std::vector<std::string> all;
+  for (const auto& gpu : gpu::VisibleByDefault(inventory.gpus)) all.push_back(gpu.uuid);
+  return all;
+}
+
+// nullopt: a percentage while none of the GPUs is known.
+std::optional<base::Bytes> Resolve(const std::optional<base::SizeSpec>& spec,
+                                   const std::vector<std::string>& gpus, const gpu::Inventory& inventory) {
+  if (!spec) return std::nullopt;
+  if (!spec->IsRelative()) return spec->bytes;
+  std::optional<base::Bytes> least;
+  for (const auto& gpu : inventory.gpus) {
+    if (std::find(gpus.begin(), gpus.end(), gpu.uuid) == gpus.end()) continue;
+    const auto size = spec->Of(gpu.memory);
+    least = least ? std::min(*least, size) : size;
+  }
+  return least;
+}
+
+}  // namespace
+
+api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
+                       const std::filesystem::path& log_path) {
+  api::JobView view;
+  view.id = job.id.value;
+  view.tag = job.tag;
+  view.user = job.owner->user;
+  if (job.container) view.kubernetes = {job.container->name_space, job.container->pod, job.container->name};
+  view.state = StateOf(job.state);
+  view.reason = job.reason;
+  view.reason_detail = job.reason_detail;
+  if (job.process && !jobs::IsEnded(job)) view.pid = job.process->pid;
+  view.gpus = GpusOf(job, inventory);
+  view.command = job.command;
+  view.directory = *job.directory;
+  view.priority = job.priority;
+  view.share = job.share;
+  view.weight = job.weight;
+  view.oversubscribe = job.oversubscribe;
+  view.mps = job.mps;
+  if (job.mps_threads > 0) view.mps_threads = job.mps_threads;
+  view.restart = PolicyOf(job.restart);
+  view.memory.limit = Resolve(job.memory, view.gpus, inventory);
+  view.memory.soft = Resolve(job.soft, view.gpus, inventory);
+  if (!jobs::IsEnded(job)) view.memory.used = usage.used;
+  view.memory.peak =
+      usage.peak && job.peak ? std::max(usage.peak, job.peak) : (usage.peak ? usage.peak : job.peak);
+  view.exit_code = job.exit_code;
+  view.signal = job.signal;
+  view.submitted_at = job.submitted_at;
+  view.started_at = job.started_at;
+  view.ended_at = job.ended_at;
+  view.restarts = job.restarts;
+  view.log_path = log_path.string();
+  view.notes = job.notes;
+  return view;
+}
+
+std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu) {
+  if (!gpu.mig) return std::nullopt;
+  return api::InstancePart{gpu.mig->parent, gpu.mig->gpu_instance, gpu.mig->compute_instance,
+                           gpu.mig->profile};
+}
+
+api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable& table,
+                       const NameOfUser& user_name, const TagOfJob& tag_of) {
+  api::GpuView view;
+  view.number = gpu::NumberOf(status.gpu);
+  view.split = status.gpu.split;
+  view.mig = PartOf(status.gpu);
+  if (!view.mig) view.index = static_cast<int>(status.gpu.index);
+  view.uuid = status.gpu.uuid;
+  view.name = status.gpu.name;
+  if (status.sample.state != gpu::GpuState::kOk) return view;
+  if (const auto& memory = status.sample.memory)
+    view.memory = api::MemoryView{memory->total, memory->used, memory->free, memory->reserved};
+  view.utilization_gpu = status.sample.slow.utilization_gpu;
+  view.utilization_memory = status.sample.slow.utilization_memory;
+  view.temperature_c = status.sample.slow.temperature_c;
+  view.power_w = status.sample.slow.power_w;
+  for (const auto& process : status.processes) {
+    api::ProcessView row;
+    row.pid = process.id.pid;
+    if (process.uid) row.user = user_name(*process.uid);
+    if (!process.name.empty()) row.name = process.name;
+    row.memory = process.memory;
+    if (process.job) {
+      row.job = process.job->value;
+      row.tag = tag_of(*process.job);
+    }
+    row.command = table.CommandLine(process.id.pid);
+    row.gpuman = process.ours;
+    view.processes.push_back(std::move(row));
+  }
+  return view;
+}
+
+api::EventView EventViewOf(const jobs::Event& event) {
+  return {event.id, event.at, event.kind, event.job, event.tag, event.gpu, event.message, event.data};
+}
+
+jobs::Event StoredEvent(const guard::Event& event, base::WallTime at, const TagOfJob& tag_of) {
+  jobs::Event stored;
+  stored.at = at;
+  stored.kind = event.kind;
+  if (event.job) {
+    stored.job = event.job->value;
+    stored.tag = tag_of(*event.job);
+  }
+  stored.gpu = event.gpu;
+  stored.message = event.message;
+  stored.data = event.data;
+  if (event.pid) stored.data["pid"] = *event.pid;
+  return stored;
+}
+
+}  // namespace gpuman::daemon

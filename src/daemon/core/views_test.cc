@@ -1,0 +1,108 @@
+#include "daemon/core/views.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+using base::GiB;
+using base::MiB;
+
+gpu::Inventory TwoGpus() {
+  gpu::Inventory inventory;
+  inventory.gpus = {{0, "GPU-a", "A", "0", GiB(8)}, {1, "GPU-b", "B", "1", GiB(4)}};
+  return inventory;
+}
+
+TEST(JobView, AJobWithoutGpusOfItsOwnHasAllOfThem) {
+  jobs::Job job;
+  EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").gpus, (std::vector<std::string>{"GPU-a", "GPU-b"}));
+  job.gpus = {"GPU-b"};
+  EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").gpus, std::vector<std::string>{"GPU-b"});
+}
+
+TEST(JobView, APercentageIsShownForTheSmallestOfItsGpus) {
+  jobs::Job job;
+  job.memory = base::SizeSpec{{}, 50};
+  EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").memory.limit, GiB(2));
+  job.gpus = {"GPU-a"};
+  EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").memory.limit, GiB(4));
+  EXPECT_EQ(JobViewOf(job, {}, {}, "/l").memory.limit, std::nullopt) << "unknown, not 0";
+}
+
+TEST(JobView, UsageIsUnknownUntilMeasuredAndGoneWhenTheJobHasEnded) {
+  jobs::Job job;
+  job.state = jobs::JobState::kRunning;
+  EXPECT_EQ(JobViewOf(job, {}, {}, "/l").memory.used, std::nullopt);
+  guard::JobUsage usage;
+  usage.used = MiB(5);
+  usage.peak = MiB(9);
+  EXPECT_EQ(JobViewOf(job, usage, {}, "/l").memory.used, MiB(5));
+  job.state = jobs::JobState::kFailed;
+  job.peak = MiB(10);
+  EXPECT_EQ(JobViewOf(job, usage, {}, "/l").memory.used, std::nullopt);
+  EXPECT_EQ(JobViewOf(job, usage, {}, "/l").memory.peak, MiB(10));
+}
+
+class NoProcesses final : public base::ProcessTable {
+ public:
+  std::optional<base::ProcessInfo> Find(pid_t) const override { return std::nullopt; }
+  std::vector<base::ProcessInfo> List() const override { return {}; }
+  std::optional<uid_t> Owner(pid_t) const override { return std::nullopt; }
+  std::vector<std::string> CommandLine(pid_t) const override { return {}; }
+  std::optional<std::string> Environment(pid_t, std::string_view) const override { return std::nullopt; }
+};
+
+api::GpuView View(const guard::GpuStatus& status) {
+  return GpuViewOf(
+      status, NoProcesses(), [](uid_t uid) { return std::to_string(uid); },
+      [](base::JobId) { return std::optional<std::string>("tag"); });
+}
+
+TEST(GpuView, AGpuThatWasNotSampledYetIsUnknown) {
+  guard::GpuStatus status;
+  const auto view = View(status);
+  EXPECT_EQ(view.memory, std::nullopt);
+  EXPECT_EQ(view.temperature_c, std::nullopt);
+}
+
+TEST(GpuView, AnInstanceSaysWhatItIsAPartOf) {
+  guard::GpuStatus status;
+  status.gpu = {0, "MIG-a", "NVIDIA H200 MIG 1g.18gb", "", GiB(16)};
+  status.gpu.mig = gpu::Instance{"GPU-a", 1, 7, 0, "1g.18gb"};
+  const auto view = View(status);
+  EXPECT_EQ(view.index, std::nullopt);
+  EXPECT_EQ(view.number, "0:1");
+  ASSERT_TRUE(view.mig);
+  EXPECT_EQ(view.mig->parent, "GPU-a");
+  EXPECT_EQ(view.mig->gpu_instance, 7u);
+  EXPECT_EQ(view.mig->profile, "1g.18gb");
+}
+
+TEST(GpuView, ALostGpuShowsWhyAndNoFigures) {
+  guard::GpuStatus status;
+  status.sample.taken_at = base::MonoTime(std::chrono::seconds(1));
+  status.sample.state = gpu::GpuState::kLost;
+  status.sample.error = "the GPU has fallen off the bus";
+  status.sample.memory = gpu::MemoryUse{GiB(8), {}, {}, {}};
+  const auto view = View(status);
+  EXPECT_EQ(view.memory, std::nullopt);
+}
+
+TEST(GpuView, ProcessesCarryTheirJobAndWhatIsUnknownStaysUnknown) {
+  guard::GpuStatus status;
+  status.sample.taken_at = base::MonoTime(std::chrono::seconds(1));
+  status.processes = {{{10, 1}, base::JobId{7}, 1000, "python", gpu::ProcessKind::kCompute, MiB(1)},
+                      {{11, 0}}};
+  const auto view = View(status);
+  ASSERT_EQ(view.processes.size(), 2u);
+  EXPECT_EQ(view.processes[0].job, 7);
+  EXPECT_EQ(view.processes[0].tag, "tag");
+  EXPECT_EQ(view.processes[0].user, "1000");
+  EXPECT_EQ(view.processes[1].job, std::nullopt);
+  EXPECT_EQ(view.processes[1].user, std::nullopt);
+  EXPECT_EQ(view.processes[1].memory, std::nullopt);
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

@@ -1,0 +1,56 @@
+// Settings of GPUs as a capability of the daemon: carries out changes of them, keeps them up, and gives jobs
+// the device profile that they ask for.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+#include "daemon/device/devices.h"
+#include "daemon/device/job_profiles.h"
+#include "device/worker.h"
+
+namespace gpuman::daemon {
+
+class SuspensionModule;
+
+class DeviceModule final : public Module, private DeviceHost {
+ public:
+  DeviceModule(Core& core, SuspensionModule& suspension);
+
+  Core& core() { return core_; }
+  Devices& devices() { return devices_; }
+  // Tells of each GPU that somebody changed.
+  void TellChange(const DeviceReport& report, const std::string& by);
+
+  void Restore(jobs::StoreContents& contents) override;
+  void AddRoutes(http::Router& router) override;
+  void Reconfigure() override;
+  void OnTick() override;
+  bool Stop() override;
+  void OnInventory() override;
+  void OnSample(const gpu::Sample& sample) override;
+  void OnJobLeft(base::JobId job, Left why) override;
+  void Show(const jobs::Job& job, api::JobView& view) const override;
+
+ private:
+  // DeviceHost
+  void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override;
+  void Drive(device::Worker::Work work, std::function<void()> then) override;
+  void TellDevice(const char* kind, const std::string& gpu, const std::string& message) override;
+  void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) override;
+  std::string UsersOf(const std::string& gpu) override;
+
+  void FollowJobProfiles();
+  void TellProfileNotGiven(base::JobId id, const std::string& why);
+
+  Core& core_;
+  SuspensionModule& suspension_;
+  device::Worker worker_;
+  Devices devices_;
+  JobProfiles job_profiles_;
+  std::set<std::string> away_;  // GPUs that could not be talked to
+};
+
+}  // namespace gpuman::daemon

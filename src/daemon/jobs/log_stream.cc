@@ -1,0 +1,135 @@
+#include "daemon/jobs/log_stream.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "api/types.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kForClient{5};
+constexpr std::size_t kPiece = 64u << 10;
+constexpr std::size_t kPiecesAStep = 4;     // then others have their turn
+constexpr std::size_t kPiecesASearch = 16;  // likewise
+constexpr std::size_t kAhead = 256u << 10;  // of a client that takes its time
+
+}  // namespace
+
+void LogStream::Start(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
+                      LogRequest request, std::function<bool()> ended) {
+  const std::shared_ptr<LogStream> stream(
+      new LogStream(loop, readers, std::move(exchange), std::move(request), std::move(ended)));
+  stream->Begin();
+}
+
+LogStream::LogStream(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
+                     LogRequest request, std::function<bool()> ended)
+    : timer_(loop),
+      readers_(readers),
+      exchange_(std::move(exchange)),
+      request_(std::move(request)),
+      ended_(std::move(ended)) {}
+
+void LogStream::Begin() {
+  exchange_->OnGone([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->gone_ = true;
+      self->timer_.cancel();
+    }
+  });
+  Step();
+}
+
+void LogStream::Step() {
+  if (gone_) return;
+  if (exchange_->Unsent() > kAhead) return StepAfter(kForClient);
+  // Asked before reading: what was written before the end is then read for sure.
+  const bool last = !request_.follow || ended_();
+  readers_.Do(
+      exchange_->request().peer.uid, [self = shared_from_this()] { self->found_ = self->Look(); },
+      [self = shared_from_this(), last] { self->Deliver(last); });
+}
+
+void LogStream::Deliver(bool last) {
+  Found found = std::exchange(found_, {});
+  if (gone_) return;
+  if (found.again) return StepAfter(kLook);
+  if (found.searching) return Step();
+  if (found.begin)
+    exchange_->BeginStream("text/plain; charset=utf-8",
+                           fmt::format("{}: {}", api::kLogOffsetHeader, *found.begin));
+  for (auto& piece : found.pieces) exchange_->Write(std::move(piece));
+  if (!found.any && last) return exchange_->EndStream();
+  found.any ? Step() : StepAfter(kLook);
+}
+
+void LogStream::StepAfter(std::chrono::milliseconds pause) {
+  timer_.expires_after(pause);
+  timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+    if (!error) self->Step();
+  });
+}
+
+LogStream::Found LogStream::Look() {
+  Found found;
+  if (!begun_) {
+    if (!tail_ && !Open()) {
+      found.again = true;
+      return found;
+    }
+    if (request_.tail && file_.ok()) {
+      if (!tail_) tail_.emplace(file_.get(), *request_.tail);
+      found.begin = tail_->Look(kPiecesASearch);
+      found.searching = !found.begin;
+      if (found.searching) return found;
+      tail_.reset();
+    }
+    if (!found.begin) found.begin = file_.ok() && !request_.tail ? static_cast<off_t>(request_.offset) : 0;
+    if (file_.ok()) ::lseek(file_.get(), *found.begin, SEEK_SET);
+    begun_ = true;
+  }
+  found.any = ReadSome(found) || Rotated();
+  return found;
+}
+
+// False: not now. The file is its user's, who may have taken a lease on it (fcntl(2)), have put a pipe in its
+// place, or removed it.
+bool LogStream::Open() {
+  base::Fd file(::open(request_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (!file.ok()) return errno != EWOULDBLOCK;
+  struct stat status {};
+  if (::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) file_ = std::move(file);
+  return true;
+}
+
+bool LogStream::ReadSome(Found& found) {
+  for (std::size_t i = 0; i < kPiecesAStep && file_.ok(); ++i) {
+    std::string piece(kPiece, '\0');
+    const ssize_t n = ::read(file_.get(), piece.data(), piece.size());
+    if (n <= 0) return i > 0;
+    piece.resize(static_cast<std::size_t>(n));
+    found.pieces.push_back(std::move(piece));
+  }
+  return file_.ok();
+}
+
+// The file at the path is another one now: go on with that.
+bool LogStream::Rotated() {
+  struct stat mine {
+  }, there{};
+  if (::stat(request_.path.c_str(), &there) != 0) return false;
+  if (file_.ok() && ::fstat(file_.get(), &mine) == 0 && mine.st_ino == there.st_ino) return false;
+  const ino_t before = file_.ok() ? mine.st_ino : 0;
+  (void)Open();
+  return file_.ok() && ::fstat(file_.get(), &mine) == 0 && mine.st_ino != before;
+}
+
+}  // namespace gpuman::daemon

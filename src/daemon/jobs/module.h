@@ -1,0 +1,54 @@
+// Jobs as users ask for them, as a capability of the daemon: run, submitted, attached, changed, suspended,
+// run again, and their logs. The job manager and the queue do it; this checks who asks and for what.
+#pragma once
+
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+#include "daemon/jobs/log_readers.h"
+
+namespace gpuman::daemon {
+
+class DeviceModule;
+class MpsModule;
+class NotifyModule;
+class QueueModule;
+class ShimsModule;
+class SuspensionModule;
+
+// What a job may ask for comes from these.
+struct JobCapabilities {
+  NotifyModule& notify;
+  ShimsModule& shims;
+  SuspensionModule& suspension;
+  DeviceModule& device;
+  MpsModule& mps;
+  QueueModule& queue;
+};
+
+class JobsModule final : public Module {
+ public:
+  JobsModule(Core& core, JobCapabilities uses) : core_(core), uses_(uses), log_readers_(core.loop()) {}
+
+  Core& core() { return core_; }
+  NotifyModule& notify() { return uses_.notify; }
+  ShimsModule& shims() { return uses_.shims; }
+  SuspensionModule& suspension() { return uses_.suspension; }
+  DeviceModule& device() { return uses_.device; }
+  MpsModule& mps() { return uses_.mps; }
+  QueueModule& queue() { return uses_.queue; }
+  LogReaders& log_readers() { return log_readers_; }
+
+  void AddRoutes(http::Router& router) override;
+
+ private:
+  void AddSuspendRoutes(http::Router& router);  // routes_suspend.cc
+  void AddAttachRoutes(http::Router& router);   // routes_attach.cc
+  void AddSubmitRoutes(http::Router& router);   // routes_submit.cc
+  void AddRedoRoutes(http::Router& router);     // routes_redo.cc
+
+  Core& core_;
+  JobCapabilities uses_;
+  LogReaders log_readers_;
+};
+
+}  // namespace gpuman::daemon

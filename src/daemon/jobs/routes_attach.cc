@@ -1,0 +1,75 @@
+// Jobs that somebody else started.
+#include <fmt/format.h>
+
+#include "api/attach_json.h"
+#include "daemon/core/attach_request.h"
+#include "daemon/jobs/routes.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+
+// A process below a job is held already; as a job of its own it would leave that one's limit.
+base::Result<> IsFree(JobsModule& jobs, const base::ProcessId& root, const std::string& tag) {
+  const auto known = jobs.core().guard().JobOf(root.pid);
+  if (!known.complete)
+    return Fail(ErrorCode::kUnavailable, fmt::format("it is not known yet whose process {} is", root.pid),
+                "try again in a moment");
+  const auto* const job = known.job ? jobs.core().jobs().Find(*known.job) : nullptr;
+  if (!job) return {};
+  return Fail(ErrorCode::kConflict, fmt::format("process {} belongs to job {} '{}' and cannot be {}",
+                                                root.pid, job->id.value, job->tag, tag));
+}
+
+// A name that somebody has taken is no way out of a limit: what root attaches gets another one then. Those
+// who ask for the same process again mean the same job.
+std::string TagFor(JobsModule& jobs, const std::string& wanted, const base::ProcessId& root) {
+  for (const auto* const job : jobs.core().jobs().Active())
+    if (job->attached && job->keeper == root && job->tag.starts_with(wanted)) return job->tag;
+  const auto named = jobs.core().jobs().Resolve(wanted);
+  const auto* const other = named ? jobs.core().jobs().Find(*named) : nullptr;
+  return !other || jobs::IsEnded(*other) ? wanted : fmt::format("{}-{}", wanted, root.pid);
+}
+
+void SendAttached(JobsModule& jobs, const http::ExchangePtr& exchange, const jobs::Job& job) {
+  api::Attached attached{job.id.value, job.tag, job.gpus, {}};
+  for (const auto& variable : jobs.core().jobs().AttachedEnvironment(job)) {
+    const auto sign = variable.find('=');
+    attached.environment[variable.substr(0, sign)] = variable.substr(sign + 1);
+  }
+  SendJson(exchange, api::Encode(attached), 201);
+}
+
+void Attach(JobsModule& jobs, const http::ExchangePtr& exchange, const api::AttachRequest& wanted) {
+  const auto& peer = exchange->request().peer;
+  const auto process = jobs.core().processes().Find(wanted.pid);
+  const auto owner = jobs.core().processes().Owner(wanted.pid);
+  if (!process || !owner)
+    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid), {}});
+  if (auto may = MayAttach(wanted, peer.uid, *owner); !may) return SendError(exchange, may.error());
+  if (auto is_free = IsFree(jobs, process->id, wanted.tag); !is_free)
+    return SendError(exchange, is_free.error());
+  const AttachedRoot root{*owner, jobs.core().processes().CommandLine(wanted.pid)};
+  auto job = JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, jobs.core().inventory());
+  if (!job) return SendError(exchange, job.error());
+  if (peer.uid == 0) job->tag = TagFor(jobs, job->tag, process->id);
+  jobs.core().jobs().Attach(*job, process->id, [&jobs, exchange](const base::Result<jobs::Job>& attached) {
+    if (!attached) return SendError(exchange, attached.error());
+    SendAttached(jobs, exchange, *attached);
+  });
+}
+
+}  // namespace
+
+void JobsModule::AddAttachRoutes(http::Router& router) {
+  router.Add(
+      "POST", "/v1/attachments", WhenReady(core_, Act::kSubmit, [this](const http::ExchangePtr& exchange) {
+        WithBody<api::AttachRequest>(core_, exchange, [this, exchange](const api::AttachRequest& wanted) {
+          Attach(*this, exchange, wanted);
+        });
+      }));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,205 @@
+// Jobs that are done once more, with those that were cancelled because they waited for them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "api/queue_json.h"
+#include "daemon/jobs/routes.h"
+#include "daemon/queue/update.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using http::ExchangePtr;
+using http::PathParameters;
+
+// A new job that asks for what the old one asked for.
+PreparedJob Anew(JobsModule& jobs, const jobs::Job& old) {
+  PreparedJob again{old, jobs.queue().dispatcher().RequestFor(old)};
+  jobs::Job fresh = AskingAsMuch(old);
+  fresh.queued = true;
+  fresh.state = jobs::JobState::kQueued;
+  again.job = std::move(fresh);
+  again.request.array.reset();
+  return again;
+}
+
+// How far a request has come. First what it means is found, then each is made anew.
+struct Redoing {
+  std::vector<base::JobId> old;  // that were named, then those that the cascade adds
+  api::RedoRequest asked;
+  std::size_t named = 0;
+  std::vector<base::JobId> ended{};  // that the cascade may add; a job waits for earlier ones
+  std::size_t looked_at = 0;
+  std::set<base::JobId> found{};
+  std::vector<std::string> left_out{};  // notes
+  base::JobId first{};                  // number of the first new one
+  std::map<base::JobId, base::JobId> numbers{};
+  std::vector<PreparedJob> prepared{};
+  Dispatcher::Claim claim{};
+  jobs::Pool<jobs::QueueSpec, jobs::QueueSpecHash> queue_specs{};  // tasks of an array have one script
+};
+
+constexpr std::size_t kNotes = 5;
+
+// What is added is checked as if it had been named. A job of somebody else who waited for one of these is
+// left out, with those that waited for it: it is not in the way of the others.
+void LookAt(JobsModule& jobs, const http::Peer& peer, Redoing& all, base::JobId id) {
+  const auto* const job = jobs.core().jobs().Find(id);
+  if (!job || all.found.contains(id) || !jobs.queue().dispatcher().WasCancelledWith(*job, all.found)) return;
+  if (!jobs.core().Check(peer, Act::kControl, job->owner->uid)) {
+    all.left_out.push_back(
+        fmt::format("job {} '{}' was cancelled with these and is not run again: it is {}'s", id.value,
+                    job->tag, job->owner->user));
+    return;
+  }
+  all.old.push_back(id);
+  all.found.insert(id);
+}
+
+// Before so many are made. As large as the old ones, or as what they are to become.
+base::Result<> ClaimAll(JobsModule& jobs, Redoing& all) {
+  struct Owned {
+    jobs::Owner owner;
+    std::size_t jobs = 0;
+    base::Bytes commands{};
+    jobs::TextAccount text{};
+  };
+  const auto& changes = all.asked.changes.queue;
+  const auto command = changes && changes->command ? jobs::SizeOf(*changes->command) : base::Bytes{};
+  std::map<uid_t, Owned> owners;
+  for (const auto id : all.old) {
+    const auto* const job = jobs.core().jobs().Find(id);
+    if (!job) continue;
+    auto& owned = owners[job->owner->uid];
+    if (owned.jobs++ == 0) owned.owner = *job->owner;
+    owned.commands += command;
+    owned.text.Add(jobs::TextAccount::EntryOf(*job));
+  }
+  const auto claims = std::make_shared<std::vector<Dispatcher::Claim>>();  // they go together
+  for (const auto& [uid, owned] : owners) {
+    GPUMAN_ASSIGN(auto claim, jobs.queue().dispatcher().ClaimMore(
+                                  owned.owner, owned.jobs, std::max(owned.commands, owned.text.bytes())));
+    claims->push_back(std::move(claim));
+  }
+  all.claim = claims;
+  return {};
+}
+
+// What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless
+// it is told to.
+base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) {
+  const std::size_t at = all.prepared.size();
+  const auto* const job = jobs.core().jobs().Find(all.old[at]);
+  if (!job || !job->queued)
+    return base::Fail(base::ErrorCode::kConflict,
+                      fmt::format("job {} was never in the queue", all.old[at].value),
+                      "gpuman restart starts it again");
+  auto again = Anew(jobs, *job);
+  if (at < all.named) {
+    GPUMAN_TRY(MayRewrite(all.asked.changes, peer.uid, *job));
+    again.request.depends.list.clear();
+    GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
+                                jobs.queue().dispatcher().LookupFor(peer.uid), again));
+  }
+  for (auto& depends : again.request.depends.list)
+    if (const auto number = all.numbers.find(depends.job); number != all.numbers.end())
+      depends.job = number->second;
+  again.job.queue_spec = all.queue_specs.Share(QueueSpecOf(again.request, *again.job.queue_spec));
+  again.job.id = {all.first.value + static_cast<std::int64_t>(at)};
+  all.numbers[all.old[at]] = again.job.id;
+  all.prepared.push_back(std::move(again));
+  return {};
+}
+
+api::SubmissionAnswer AnswerFor(JobsModule& jobs, Redoing& all, const std::vector<base::JobId>& ids) {
+  api::SubmissionAnswer answer;
+  for (const auto id : ids) {
+    api::SubmittedJob one;
+    one.id = id.value;
+    if (const auto* const job = jobs.core().jobs().Find(id)) {
+      const auto view =
+          jobs.queue().dispatcher().IsViewCheap() ? jobs.queue().View(*job) : jobs.core().View(*job);
+      one.tag = view.tag;
+      one.state = view.state;
+      one.reason = view.reason;
+      one.reason_detail = view.reason_detail;
+      if (view.queue) one.estimated_start = view.queue->estimated_start;
+      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
+    }
+    answer.jobs.push_back(std::move(one));
+  }
+  const std::size_t more = all.left_out.size() > kNotes ? all.left_out.size() - kNotes : 0;
+  all.left_out.resize(all.left_out.size() - more);
+  if (more > 0) all.left_out.push_back(fmt::format("and {} more jobs of others", more));
+  answer.notes = std::move(all.left_out);
+  return answer;
+}
+
+// True: there is more to do.
+base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& all, const base::Turn& turn) {
+  for (; all.looked_at < all.ended.size(); ++all.looked_at) {
+    if (turn.IsOver()) return true;
+    LookAt(jobs, peer, all, all.ended[all.looked_at]);
+  }
+  if (all.first.value == 0) {
+    GPUMAN_TRY(ClaimAll(jobs, all));
+    all.first = jobs.core().jobs().Reserve(all.old.size());
+  }
+  while (all.prepared.size() < all.old.size()) {
+    if (turn.IsOver()) return true;
+    GPUMAN_TRY(MakeAnew(jobs, peer, all));
+  }
+  return false;
+}
+
+void Redo(JobsModule& jobs, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
+          const api::RedoRequest& asked) {
+  const auto& peer = exchange->request().peer;
+  if (const auto* const run = ids.size() == 1 ? jobs.core().jobs().Find(ids.front()) : nullptr;
+      run && !run->queued && !asked.cascade)
+    return RunAgain(jobs, exchange, *run, asked.changes);
+  const auto all = std::make_shared<Redoing>(Redoing{ids, asked, ids.size()});  // shared by its slices
+  all->found.insert(ids.begin(), ids.end());
+  if (asked.cascade) all->ended = jobs.core().jobs().Ended();
+  jobs.core().slices().Add(peer.uid, [&jobs, exchange, all](const base::Turn& turn) {
+    const auto more = Continue(jobs, exchange->request().peer, *all, turn);
+    if (!more) {
+      SendError(exchange, more.error());
+      return false;
+    }
+    if (*more) return true;
+    jobs.queue().dispatcher().Submit(
+        std::move(all->prepared),
+        [&jobs, exchange, all](const base::Result<std::vector<base::JobId>>& done) {
+          if (!done) return SendError(exchange, done.error());
+          SendJson(exchange, api::Encode(AnswerFor(jobs, *all, *done)), 201);
+        },
+        std::move(all->claim));
+    return false;
+  });
+}
+
+}  // namespace
+
+void JobsModule::AddRedoRoutes(http::Router& router) {
+  router.Add("POST", "/v1/jobs/{ref}/redo",
+             [this](const ExchangePtr& exchange, const PathParameters& parameters) {
+               if (auto may = core_.Check(exchange->request().peer, Act::kSubmit); !may)
+                 return SendError(exchange, may.error());
+               const auto ids = JobsFor(queue(), exchange, parameters.at("ref"));
+               if (!ids) return SendError(exchange, ids.error());
+               WithBody<api::RedoRequest>(
+                   core_, exchange,
+                   [this, exchange, ids = *ids](const api::RedoRequest& asked) {
+                     Redo(*this, exchange, ids, asked);
+                   },
+                   "{}");
+             });
+}
+
+}  // namespace gpuman::daemon

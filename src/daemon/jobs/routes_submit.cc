@@ -1,0 +1,286 @@
+// Jobs that come into the queue: submitted, tried out.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "api/queue_json.h"
+#include "daemon/core/job_request.h"
+#include "daemon/device/module.h"
+#include "daemon/jobs/recent_callers.h"
+#include "daemon/jobs/routes.h"
+#include "daemon/mps/module.h"
+#include "daemon/notify/module.h"
+#include "daemon/queue/views.h"
+#include "daemon/shims/module.h"
+#include "daemon/suspension/module.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using http::ExchangePtr;
+using http::PathParameters;
+
+constexpr std::size_t kFewJobs = 16;      // of which each is told of in full
+constexpr std::size_t kAtOnce = 64;       // jobs; more are prepared in slices
+constexpr std::size_t kJobsAtATime = 16;  // between two looks at the clock
+constexpr std::size_t kMax = 1'000'000;
+
+// What was taken, as the queue sees it a moment later.
+api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>& heads,
+                                const std::vector<base::JobId>& ids) {
+  api::SubmissionAnswer answer;
+  // Of many nobody reads the reason, and one who submits without a pause is not kept waiting for it.
+  const bool few = heads.size() <= kFewJobs && jobs.queue().dispatcher().IsViewCheap();
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
+    api::SubmittedJob one;
+    one.id = ids[heads[i]].value;
+    const auto* const job = jobs.core().jobs().Find(ids[heads[i]]);
+    if (job) {
+      one.tag = job->tag;
+      one.state = jobs.suspension().StateOf(*job);
+      one.reason = job->reason;
+      one.reason_detail = job->reason_detail;
+    }
+    if (job && heads.size() <= kFewJobs) {
+      const auto view = few ? jobs.queue().View(*job) : jobs.core().View(*job);
+      one.state = view.state;
+      one.reason = view.reason;
+      one.reason_detail = view.reason_detail;
+      if (view.queue) one.estimated_start = view.queue->estimated_start;
+      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
+    }
+    if (job && job->array.array.value != 0)
+      for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
+    answer.jobs.push_back(std::move(one));
+  }
+  return answer;
+}
+
+api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::vector<std::size_t>& heads) {
+  api::SubmissionAnswer answer;
+  for (const std::size_t head : heads) {
+    const auto& job = outlook.jobs[head].job;
+    api::SubmittedJob one;
+    one.tag = job.tag;
+    const bool held = job.state == jobs::JobState::kHeld;
+    one.gpus = outlook.gpus[head];
+    const auto reason = outlook.verdicts[head].reason;
+    one.state = held                               ? api::JobState::kHeld
+                : reason == queue::Reason::kStarts ? api::JobState::kStarting
+                                                   : api::JobState::kQueued;
+    if (reason != queue::Reason::kStarts) {
+      one.reason = ToString(reason);
+      one.reason_detail = outlook.details[head];
+    }
+    if (outlook.starts[head] != queue::kNever) one.estimated_start = outlook.starts[head];
+    one.estimate_presumed = outlook.presumed[head];
+    answer.jobs.push_back(std::move(one));
+  }
+  return answer;
+}
+
+// The text of a long answer is made off the loop.
+void SendAnswer(JobsModule& jobs, const ExchangePtr& exchange, api::SubmissionAnswer answer,
+                std::size_t count, unsigned status) {
+  if (count <= kAtOnce) return SendJson(exchange, api::Encode(answer), status);
+  const auto kept = std::make_shared<api::SubmissionAnswer>(std::move(answer));  // for the worker
+  const auto text = std::make_shared<std::string>();
+  jobs.core().Aside(exchange->request().peer.uid,
+                    {[kept, text] { *text = api::Encode(*kept); },
+                     [exchange, text, status] { SendJson(exchange, std::move(*text), status); }});
+}
+
+void TryOut(JobsModule& jobs, const ExchangePtr& exchange, Prepared prepared, Dispatcher::Claim claim) {
+  jobs.queue().dispatcher().TryOut(
+      std::move(prepared.jobs),
+      [&jobs, exchange, heads = std::move(prepared.heads)](const base::Result<Dispatcher::Outlook>& outlook) {
+        if (!outlook) return SendError(exchange, outlook.error());
+        SendAnswer(jobs, exchange, AnswerFor(*outlook, heads), outlook->jobs.size(), 200);
+      },
+      std::move(claim));
+}
+
+// A job that asks for MPS waits for one GPU, on which it runs.
+base::Result<> BindToMps(JobsModule& jobs, PreparedJob& one, std::set<std::string>& gpus) {
+  auto& [job, request] = one;
+  if (!job.mps) return {};
+  if (request.gpus.count != 1)
+    return base::Fail(
+        base::ErrorCode::kInvalidArgument,
+        fmt::format("mps: a client of MPS works on one GPU, and {} are asked for", request.gpus.count),
+        "ask for --gpus 1");
+  GPUMAN_ASSIGN(auto gpu, jobs.mps().Choose(request.gpus.devices));
+  request.gpus.devices = {gpu};
+  job.queue_spec = QueueSpecOf(request, *job.queue_spec);
+  gpus.insert(std::move(gpu));
+  return {};
+}
+
+// A submission on its way. One of many jobs is prepared in slices, between which others are answered; its ids
+// are its own from the beginning, so that it can name its jobs; those of one that is refused are never used.
+struct Incoming {
+  base::Result<api::SubmitRequest> submitted;
+  bool dry_run = false, new_tags = false;
+  Caller caller{};
+  gpu::Inventory inventory{};
+  std::map<std::string, std::string> environment = DriverEnvironment();
+  jobs::Shared<jobs::ResourceLimits> limits{};
+  queue::ReferenceLookup lookup{};
+  base::JobId first_id{};
+  Dispatcher::Claim claim{};
+  std::optional<Preparation> preparation{};
+  Prepared prepared{};
+  std::size_t at = 0, head = 0;  // what is bound next
+  std::set<std::string> notes{}, mps{};
+};
+using IncomingPtr = std::shared_ptr<Incoming>;  // shared by its slices
+
+void Enqueue(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming) {
+  jobs.queue().dispatcher().Submit(
+      std::move(incoming->prepared.jobs),
+      [&jobs, exchange, heads = std::move(incoming->prepared.heads),
+       notes = std::move(incoming->notes)](const base::Result<std::vector<base::JobId>>& ids) {
+        if (!ids) return SendError(exchange, ids.error());
+        auto answer = AnswerFor(jobs, heads, *ids);
+        answer.notes.assign(notes.begin(), notes.end());
+        SendAnswer(jobs, exchange, std::move(answer), ids->size(), 201);
+      },
+      std::move(incoming->claim));
+}
+
+// What was prepared goes into the queue, or is tried out.
+void Go(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming) {
+  if (incoming->dry_run)
+    return TryOut(jobs, exchange, std::move(incoming->prepared), std::move(incoming->claim));
+  const auto& gpus = incoming->mps;
+  if (gpus.empty()) return Enqueue(jobs, exchange, incoming);
+  jobs.mps().WhenRunning({gpus.begin(), gpus.end()},
+                         [&jobs, exchange, incoming](const base::Result<>& ready) {
+                           if (!ready) return SendError(exchange, ready.error());
+                           Enqueue(jobs, exchange, incoming);
+                         });
+}
+
+// What the jobs of one submission have in common is looked at once, with its first.
+base::Result<> CheckHead(JobsModule& jobs, const PreparedJob& head, std::set<std::string>& notes) {
+  GPUMAN_TRY(jobs.notify().notifications().Check(head.request.notify));
+  if (const auto& profile = head.job.device_profile; !profile.empty())
+    GPUMAN_TRY(jobs.device().devices().CheckProfile(profile));
+  if (auto note = jobs.notify().notifications().NoteOn(head.request.notify); !note.empty())
+    notes.insert(std::move(note));
+  if (auto note = jobs.shims().TightLimitOf(head.job)) notes.insert(std::move(*note));
+  return {};
+}
+
+// False: there are more.
+base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::Turn* turn) {
+  auto& [prepared, heads] = incoming.prepared;
+  for (auto& at = incoming.at; at < prepared.size(); ++at) {
+    if (turn && at % kJobsAtATime == 0 && turn->IsOver()) return false;
+    if (incoming.head < heads.size() && heads[incoming.head] == at) {
+      ++incoming.head;
+      if (incoming.new_tags) GPUMAN_TRY(jobs.core().jobs().TagIsFree(prepared[at].job.tag));
+      GPUMAN_TRY(CheckHead(jobs, prepared[at], incoming.notes));
+    }
+    GPUMAN_TRY(BindToMps(jobs, prepared[at], incoming.mps));
+    if (incoming.first_id.value != 0)
+      prepared[at].job.id = {incoming.first_id.value + static_cast<std::int64_t>(at)};
+  }
+  return true;
+}
+
+// False: there are more.
+base::Result<bool> PrepareSome(JobsModule& jobs, Incoming& incoming, const base::Turn& turn) {
+  while (incoming.preparation) {
+    if (turn.IsOver()) return false;
+    GPUMAN_ASSIGN(const bool more, incoming.preparation->Continue(kJobsAtATime));
+    if (more) continue;
+    incoming.prepared = incoming.preparation->Take();
+    incoming.preparation.reset();
+    // What it was made of is a lot to let go of.
+    const auto left = std::make_shared<api::SubmitRequest>(std::move(*incoming.submitted));
+    jobs.core().Aside(incoming.caller.uid, {[left] { left->jobs.clear(); }});
+  }
+  return BindSome(jobs, incoming, &turn);
+}
+
+void TakeInSlices(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming,
+                  std::size_t count) {
+  const uid_t user = exchange->request().peer.uid;
+  if (count > kMax)
+    return SendError(exchange, {base::ErrorCode::kInvalidArgument,
+                                fmt::format("{} jobs are too many for one request: at most {}", count, kMax),
+                                "submit them in parts"});
+  incoming->first_id = jobs.core().jobs().Reserve(count);
+  incoming->preparation.emplace(
+      *incoming->submitted,
+      SubmissionContext{incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
+                        incoming->first_id, jobs.core().clock().Wall(), incoming->lookup});
+  jobs.core().slices().Add(user, [&jobs, exchange, incoming](const base::Turn& turn) {
+    const auto ready = PrepareSome(jobs, *incoming, turn);
+    if (!ready) {
+      SendError(exchange, ready.error());
+      return false;
+    }
+    if (!*ready) return true;
+    Go(jobs, exchange, incoming);
+    return false;
+  });
+}
+
+void Take(JobsModule& jobs, const ExchangePtr& exchange, RecentCallers& callers,
+          const IncomingPtr& incoming) {
+  const auto& peer = exchange->request().peer;
+  if (!incoming->submitted) return SendError(exchange, incoming->submitted.error());
+  incoming->dry_run = incoming->submitted->dry_run;
+  incoming->new_tags = incoming->submitted->new_tags;
+  incoming->caller = callers.Of(peer);
+  incoming->inventory = jobs.core().inventory();
+  auto limits = ResourceLimitsOf(peer, exchange->Process());
+  if (!limits) return SendError(exchange, limits.error());
+  incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
+  incoming->lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
+  const std::size_t count = CountJobs(*incoming->submitted);
+  // Before so many are made; what is on its way counts.
+  const auto& caller = incoming->caller;
+  auto claim = jobs.queue().dispatcher().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
+                                                   daemon::TextOf(*incoming->submitted));
+  if (!claim) return SendError(exchange, claim.error());
+  incoming->claim = std::move(*claim);
+  if (count > kAtOnce) return TakeInSlices(jobs, exchange, incoming, count);
+  auto prepared = Prepare(*incoming->submitted,
+                          {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
+                           jobs.core().jobs().NextId(), jobs.core().clock().Wall(), incoming->lookup});
+  if (!prepared) return SendError(exchange, prepared.error());
+  incoming->prepared = std::move(*prepared);
+  if (auto bound = BindSome(jobs, *incoming, nullptr); !bound) return SendError(exchange, bound.error());
+  Go(jobs, exchange, incoming);
+}
+
+void Submit(JobsModule& jobs, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {
+  const auto& request = exchange->request();
+  if (auto may = jobs.core().Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  const auto incoming = std::make_shared<Incoming>();
+  const auto read = [exchange, incoming] {
+    incoming->submitted = api::Decode<api::SubmitRequest>(exchange->request().body);
+  };
+  const auto take = [&jobs, exchange, callers, incoming] { Take(jobs, exchange, *callers, incoming); };
+  if (request.body.size() > kReadAtOnce) return jobs.core().Aside(request.peer.uid, {read, take});
+  read();
+  take();
+}
+
+}  // namespace
+
+void JobsModule::AddSubmitRoutes(http::Router& router) {
+  const auto callers = std::make_shared<RecentCallers>(core_.clock());
+  router.Add("POST", "/v1/submissions", [this, callers](const ExchangePtr& exchange, const PathParameters&) {
+    core_.WhenReady([this, callers, exchange] { Submit(*this, exchange, callers); });
+  });
+}
+
+}  // namespace gpuman::daemon

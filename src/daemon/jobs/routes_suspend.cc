@@ -1,0 +1,117 @@
+// Jobs off their GPUs, back, and to other GPUs.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/json.h"
+#include "daemon/jobs/routes.h"
+#include "daemon/suspension/module.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using http::ExchangePtr;
+
+// Answers with the job as it is when its way off the GPU or back is over.
+SuspendController::Done AnswerWhenThere(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id) {
+  return [&jobs, exchange, id](base::Result<> there) {
+    if (!there) return SendError(exchange, there.error());
+    const auto* job = jobs.core().jobs().Find(id);
+    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    SendJob(jobs.queue(), exchange, *job);
+  };
+}
+
+// The GPU that a request names; an empty request names none.
+base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const ExchangePtr& exchange) {
+  const auto& body = exchange->request().body;
+  if (body.empty()) return std::optional<std::string>{};
+  GPUMAN_ASSIGN(const auto place, api::Decode<api::PlaceRequest>(body));
+  if (!place.gpu) return std::optional<std::string>{};
+  GPUMAN_ASSIGN(const auto gpu, gpu::Select(jobs.core().inventory().gpus, *place.gpu));
+  GPUMAN_TRY(gpu::CanBeHad(jobs.core().inventory().gpus, std::vector{gpu}));
+  if (gpu.mig)
+    return base::Fail(base::ErrorCode::kNotSupported,
+                      fmt::format("{} is an instance of a GPU (MIG): the driver's checkpoint does not know "
+                                  "those, so a job cannot be moved there",
+                                  gpu::NumberOf(gpu)));
+  return std::optional(gpu.uuid);
+}
+
+// What is asked for right behind `run` waits for the run. Whether it does.
+bool WaitsForStart(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job,
+                   void (*act)(JobsModule&, const ExchangePtr&, const jobs::Job&)) {
+  if (!jobs.core().jobs().IsBeingStarted(job.id)) return false;
+  jobs.core().jobs().OnceStarted(job.id, [&jobs, exchange, id = job.id, act] {
+    const auto* const started = jobs.core().jobs().Find(id);
+    if (!started) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    act(jobs, exchange, *started);
+  });
+  return true;
+}
+
+void Suspend(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
+  if (WaitsForStart(jobs, exchange, job, Suspend)) return;
+  const auto suspend_controller = jobs.suspension().ControllerFor(job);
+  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
+  (*suspend_controller)
+      ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(exchange)},
+                AnswerWhenThere(jobs, exchange, job.id));
+}
+
+// The same for a job that comes to another GPU: its limits go along, and a new run begins there.
+SuspendController::Done AnswerWhenOn(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id,
+                                     std::string gpu) {
+  return
+      [&jobs, id, gpu = std::move(gpu), answer = AnswerWhenThere(jobs, exchange, id)](base::Result<> there) {
+        if (!there) return answer(std::move(there));
+        const auto move = [&](jobs::Job& stored) {
+          if (!stored.gpus.empty()) stored.gpus = {gpu};
+        };
+        jobs.core().jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
+      };
+}
+
+void Resume(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
+  if (WaitsForStart(jobs, exchange, job, Resume)) return;
+  auto place = GpuNamedBy(jobs, exchange);
+  if (!place) return SendError(exchange, place.error());
+  const auto suspend_controller = jobs.suspension().ControllerFor(job);
+  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
+  // Its GPU may be another's by now: its turn comes by the queue.
+  if (job.queued && !*place && jobs.queue().dispatcher().RequestResume(job.id))
+    return SendJob(jobs.queue(), exchange, job);
+  if (job.queued && *place)
+    return jobs.queue().dispatcher().ResumeOn(job.id, **place, AnswerWhenThere(jobs, exchange, job.id));
+  auto answer =
+      *place ? AnswerWhenOn(jobs, exchange, job.id, **place) : AnswerWhenThere(jobs, exchange, job.id);
+  (*suspend_controller)->Resume(job.id, std::move(*place), std::move(answer));
+}
+
+void Move(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
+  if (WaitsForStart(jobs, exchange, job, Move)) return;
+  const auto place = GpuNamedBy(jobs, exchange);
+  if (!place) return SendError(exchange, place.error());
+  if (!*place)
+    return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
+  const auto suspend_controller = jobs.suspension().ControllerFor(job);
+  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
+  if (job.queued)
+    return jobs.queue().dispatcher().MoveTo(job.id, **place, AnswerWhenThere(jobs, exchange, job.id));
+  (*suspend_controller)->Move(job.id, **place, AnswerWhenOn(jobs, exchange, job.id, **place));
+}
+
+}  // namespace
+
+void JobsModule::AddSuspendRoutes(http::Router& router) {
+  const auto on_job = [this](void (*act)(JobsModule&, const ExchangePtr&, const jobs::Job&)) {
+    return OnJob(*this, Act::kControl, [this, act](const ExchangePtr& exchange, const jobs::Job& job) {
+      act(*this, exchange, job);
+    });
+  };
+  router.Add("POST", "/v1/jobs/{ref}/suspend", on_job(Suspend));
+  router.Add("POST", "/v1/jobs/{ref}/resume", on_job(Resume));
+  router.Add("POST", "/v1/jobs/{ref}/move", on_job(Move));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,148 @@
+#include "daemon/metrics/module.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/host_name.h"
+#include "daemon/core/listen.h"
+#include "metrics/render.h"
+
+namespace gpuman::daemon {
+namespace {
+
+// Details are read so long after the last scrape: twice a slow scraper's period.
+constexpr std::chrono::minutes kDetailsWanted{2};
+// A scraper has one connection, or a few; who opens more is not held.
+constexpr std::size_t kPublicConnections = 32;
+constexpr std::size_t kPublicBody = 1024;
+
+double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+std::optional<double> WaitOf(const jobs::Job& job, std::string_view kind) {
+  if (kind != "job_started" || !job.queued || !job.started_at) return std::nullopt;
+  return std::max(Seconds(*job.started_at - job.waiting_since), 0.0);
+}
+
+// Of a job on one of its GPUs; nothing where it has nothing to do with it.
+std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<std::string>& gpus,
+                                       const gpu::Gpu& gpu, const guard::JobUsage& usage) {
+  const bool may = std::find(gpus.begin(), gpus.end(), gpu.uuid) != gpus.end();
+  const auto used = usage.by_gpu.find(gpu.uuid);
+  if (!may && used == usage.by_gpu.end()) return std::nullopt;
+  metrics::JobPart part;
+  part.gpu = gpu::NumberOf(gpu);
+  part.uuid = gpu.uuid;
+  if (used != usage.by_gpu.end()) part.used = used->second;
+  if (may && job.memory) part.limit = job.memory->Of(gpu.memory);
+  if (may && job.soft) part.soft = job.soft->Of(gpu.memory);
+  return part;
+}
+
+}  // namespace
+
+MetricsModule::MetricsModule(Core& core) : core_(core) {
+  core_.events().Follow([this](const jobs::Event& event) { Count(event); });
+  core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { tally_.OnXid(seen.uuid, seen.xid); });
+}
+
+void MetricsModule::Restore(jobs::StoreContents& /*contents*/) { Serve(); }
+
+bool MetricsModule::Stop() {
+  public_server_.reset();
+  return true;
+}
+
+void MetricsModule::Count(const jobs::Event& event) {
+  metrics::Event counted{event.kind, {}, event.data, {}};
+  if (const auto* const job = event.job ? core_.jobs().Find({*event.job}) : nullptr) {
+    counted.owner = metrics::Owner{job->owner->user, job->queue_spec->project};
+    counted.waited_seconds = WaitOf(*job, event.kind);
+  }
+  tally_.On(counted);
+}
+
+// Metrics are not what a machine is kept from its guard for: where the address is taken, the rest is served.
+void MetricsModule::Serve() {
+  if (!core_.config().metrics.listen) return;
+  auto listener = Listen(*core_.config().metrics.listen);
+  if (!listener) return spdlog::error("metrics are not served over TCP: {}", listener.error().message);
+  AddPublicRoutes();
+  http::Limits limits;
+  limits.body_bytes = kPublicBody;
+  limits.connections = kPublicConnections;
+  limits.request = core_.config().http.request_timeout;
+  limits.idle = core_.config().http.idle_timeout;
+  public_server_ = std::make_unique<http::Server>(
+      core_.loop(), std::move(*listener), limits,
+      [this](const http::ExchangePtr& exchange) { public_router_.Route(exchange); });
+  spdlog::info("metrics are served on http://{}/metrics", core_.config().metrics.listen->text);
+}
+
+// What modules know of it comes from them (Module::AddMetrics).
+metrics::Device MetricsModule::DeviceOf(const guard::GpuStatus& status) {
+  metrics::Device device;
+  device.gpu = status.gpu;
+  device.sample = &status.sample;
+  device.reserve = core_.guard().ReserveOf(status.gpu.uuid);
+  for (const auto& process : status.processes) {
+    if (process.job || !process.memory) continue;
+    if (process.ours)
+      device.movers += *process.memory;
+    else
+      device.unmanaged[process.uid ? core_.NameOf(*process.uid) : "unknown"].memory += *process.memory;
+  }
+  return device;
+}
+
+metrics::Job MetricsModule::JobOf(const jobs::Job& job) {
+  const auto usage = core_.guard().UsageOf(job.id);
+  metrics::Job shown;
+  shown.id = job.id.value;
+  shown.tag = job.tag;
+  shown.user = job.owner->user;
+  if (job.container) {
+    shown.name_space = job.container->name_space;
+    shown.pod = job.container->pod;
+    shown.container = job.container->name;
+  }
+  shown.project = job.queue_spec->project;
+  shown.peak = std::max(usage.peak, job.peak);
+  shown.restarts = job.restarts;
+  const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
+  for (const auto& gpu : core_.inventory().gpus)
+    if (auto part = PartOf(job, gpus, gpu, usage)) shown.parts.push_back(std::move(*part));
+  return shown;
+}
+
+std::string MetricsModule::Text(bool with_dcgm) {
+  const auto began = core_.clock().Mono();
+  core_.sampling().sampler().WantDetails(began + kDetailsWanted);
+  ++scrapes_;
+  if (const auto last = scraped_.find(with_dcgm); last != scraped_.end() && !scrape_budget_.Allows(began))
+    return last->second;
+  metrics::Snapshot snapshot;
+  static const std::string host = base::HostName().value_or("unknown");
+  snapshot.host = host;
+  snapshot.version = core_.options().version;
+  snapshot.driver_version = core_.inventory().driver_version;
+  for (const auto& gpu : core_.inventory().gpus)
+    if (const auto* const status = core_.guard().Find(gpu.uuid))
+      snapshot.devices.push_back(DeviceOf(*status));
+  for (const auto* const job : core_.jobs().Active()) snapshot.jobs.push_back(JobOf(*job));
+  for (auto* const module : core_.modules()) module->AddMetrics(snapshot);
+  snapshot.tally = tally_;
+  snapshot.rounds = core_.sampling().sampler().Rounds();
+  snapshot.self = metrics::ReadSelfCost();
+  snapshot.scrapes = scrapes_;
+  snapshot.scrape_seconds = scrape_seconds_;
+  auto text = metrics::Render(snapshot, with_dcgm);
+  const auto now = core_.clock().Mono();
+  scrape_seconds_ += Seconds(now - began);
+  scrape_budget_.Spend(now, now - began);
+  return scraped_[with_dcgm] = std::move(text);
+}
+
+}  // namespace gpuman::daemon

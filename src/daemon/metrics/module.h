@@ -1,0 +1,47 @@
+// Metrics for Prometheus as a capability of the daemon: counts what happens, and puts an answer together of
+// what each module knows. No driver call is made for it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/time_budget.h"
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+#include "daemon/http/server.h"
+#include "metrics/tally.h"
+
+namespace gpuman::daemon {
+
+class MetricsModule final : public Module {
+ public:
+  explicit MetricsModule(Core& core);
+
+  // Without what is there for dcgm-exporter's dashboards unless `with_dcgm`. Where it is asked for more often
+  // than there is time for, the answer is the last one.
+  std::string Text(bool with_dcgm);
+
+  void Restore(jobs::StoreContents& contents) override;
+  void AddRoutes(http::Router& router) override;
+  bool Stop() override;
+
+ private:
+  void Count(const jobs::Event& event);
+  void Serve();
+  metrics::Device DeviceOf(const guard::GpuStatus& status);
+  metrics::Job JobOf(const jobs::Job& job);
+  void AddPublicRoutes();
+
+  Core& core_;
+  metrics::Tally tally_;
+  base::TimeBudget scrape_budget_{base::Millis(100), 20};
+  std::map<bool, std::string> scraped_;  // the last answers, by with_dcgm
+  std::uint64_t scrapes_ = 0;
+  double scrape_seconds_ = 0;
+  http::Router public_router_;
+  std::unique_ptr<http::Server> public_server_;  // over TCP; nullptr: it is not configured
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,90 @@
+#include "daemon/mig/module.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <utility>
+
+#include "daemon/mps/module.h"
+#include "daemon/suspension/module.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{20};
+constexpr int kLooksPerPoke = 25;
+
+}  // namespace
+
+MigModule::MigModule(Core& core, SuspensionModule& suspension, MpsModule& mps)
+    : core_(core), suspension_(suspension), mps_(mps), manager_(core, [this] { OnSplit(); }) {}
+
+void MigModule::Restore(jobs::StoreContents& contents) {
+  manager_.Recall(contents.settings);
+  Reconfigure();
+}
+
+void MigModule::Reconfigure() { manager_.SetPeriod(core_.config().mig.check); }
+
+bool MigModule::IsReady() const { return manager_.has_looked(); }
+
+bool MigModule::Stop() {
+  manager_.Stop();
+  return !manager_.left_a_thread();
+}
+
+void MigModule::OnInventory() { manager_.OnInventory(); }
+
+void MigModule::OnSplit() {
+  core_.LookNow();
+  on_split();
+  core_.sampling().BecomeReadyIfKnown();
+}
+
+MigHolders MigModule::Holders() const {
+  MigHolders holders;
+  for (const auto* const job : core_.jobs().Active()) {
+    if (jobs::IsWaiting(*job) || jobs::IsEnded(*job)) continue;
+    for (const auto& uuid : job->gpus) {
+      const auto* const status = core_.guard().Find(uuid);
+      auto& who = holders[uuid];
+      who += fmt::format("{}job {} '{}' has GPU {}", who.empty() ? "" : ", ", job->id.value, job->tag,
+                         status ? gpu::NumberOf(status->gpu) : uuid);
+    }
+  }
+  // Its daemon serves a whole GPU, and has nothing there before the first client comes.
+  for (const auto& [uuid, unit] : mps_.manager().units()) {
+    const auto* const status = core_.guard().Find(uuid);
+    if (!status) continue;
+    auto& who = holders[uuid];
+    who += fmt::format("{}MPS is on (gpuman mps stop --gpu {})", who.empty() ? "" : ", ", status->gpu.index);
+  }
+  return holders;
+}
+
+OwnProcesses MigModule::Own() {
+  const auto job_of = [this](pid_t pid) {
+    const auto job = core_.guard().JobOf(pid).job;
+    return job ? core_.jobs().Find(*job) : nullptr;
+  };
+  OwnProcesses own{suspension_.OwnPids(), suspension_.controller().movers().IdleMoverPids(), job_of};
+  const auto staying = suspension_.controller().movers().MoverPids();
+  for (const auto pid : own.all)
+    if (!staying.contains(pid)) own.idle.insert(pid);
+  return own;
+}
+
+// The sampler looks at once; what it does not see in some seconds it will see later.
+void MigModule::WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks) {
+  if (looks == 0 || IsDivided(divisions, core_.inventory())) return then();
+  if (looks % kLooksPerPoke == 0) core_.LookNow();
+  const auto timer =
+      std::make_shared<boost::asio::steady_timer>(core_.loop(), kBetweenLooks);  // kept by its wait
+  timer->async_wait([this, timer, divisions = std::move(divisions), then = std::move(then),
+                     looks](boost::system::error_code error) mutable {
+    if (!error) WhenDivided(std::move(divisions), std::move(then), looks - 1);
+  });
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,44 @@
+// MPS as a capability of the daemon: keeps it on the GPUs where it is wanted, and finds a GPU for jobs that
+// are its clients.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+#include "daemon/mps/manager.h"
+#include "daemon/mps/views.h"
+
+namespace gpuman::daemon {
+
+class MpsModule final : public Module {
+ public:
+  explicit MpsModule(Core& core);
+
+  Core& core() { return core_; }
+  MpsManager& manager() { return *manager_; }
+  const MpsManager& manager() const { return *manager_; }
+  // What views of it are made with.
+  MpsContext Context();
+  // The GPU on which a client of MPS is to work: the one that is named, else the one where MPS runs, and of
+  // several the one with the fewest clients.
+  base::Result<std::string> Choose(const std::vector<std::string>& named) const;
+  // Calls when MPS runs on all of these, or with why not: where it does not it is started if mps.auto_start
+  // says so.
+  void WhenRunning(std::vector<std::string> gpus, std::function<void(base::Result<>)> then);
+
+  void Restore(jobs::StoreContents& contents) override;
+  void AddRoutes(http::Router& router) override;
+  void Reconfigure() override;
+  bool Stop() override;
+
+ private:
+  std::vector<std::string> VariablesOf(const jobs::Job& job) const;
+
+  Core& core_;
+  std::unique_ptr<MpsManager> manager_;
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,190 @@
+#include "daemon/queue/module.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+#include "daemon/health/module.h"
+#include "daemon/mig/module.h"
+#include "daemon/notify/module.h"
+#include "daemon/queue/views.h"
+#include "daemon/suspension/module.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr const char* kPreempted = "preempted";
+constexpr std::chrono::hours kForgetEvery{1};
+
+}  // namespace
+
+QueueModule::QueueModule(Core& core, NotifyModule& notify, SuspensionModule& suspension, MigModule& mig,
+                         HealthModule& health)
+    : core_(core),
+      notify_(notify),
+      suspension_(suspension),
+      health_(health),
+      dispatcher_(std::make_unique<Dispatcher>(core.loop(), core.clock(), core.jobs(),
+                                               static_cast<DispatcherHost&>(*this))),
+      writer_(
+          books_,
+          [&core](jobs::SettingRows entries, BookWriter::Done done) {
+            core.Keep(std::move(entries), std::move(done));
+          },
+          [this] { SetBooks(); }),
+      began_(core.clock().Wall()) {
+  core_.callbacks().is_needed = [this](base::JobId job) { return dispatcher_->IsNeeded(job); };
+  suspension_.controller().on_phase.Connect(
+      [this](base::JobId job, suspend::SuspensionPhase phase) { dispatcher_->OnPhase(job, phase); });
+  mig.on_split.Connect([this] { dispatcher_->OnInventory(); });
+  health_.on_change.Connect([this] { dispatcher_->OnInventory(); });
+  health_.SetIsDrained([this](const std::string& uuid) { return books_.state.drained.contains(uuid); });
+}
+
+void QueueModule::Restore(jobs::StoreContents& contents) {
+  books_ = ReadBooks(contents.settings);
+  SetBooks();
+}
+
+void QueueModule::Reconfigure() { SetBooks(); }
+
+bool QueueModule::Stop() {
+  dispatcher_.reset();
+  return true;
+}
+
+// --- What happens ---
+
+void QueueModule::OnReady() {
+  ChargePast();
+  dispatcher_->Begin();
+}
+
+void QueueModule::OnTick() { ForgetOldAccounts(); }
+
+void QueueModule::OnInventory() { dispatcher_->OnInventory(); }
+
+void QueueModule::AfterSamples(const std::set<std::string>& gpus) {
+  for (const auto& uuid : gpus) dispatcher_->OnSample(uuid);
+}
+
+void QueueModule::OnJobChanged(const jobs::Job& job) { dispatcher_->OnJobChanged(job); }
+
+void QueueModule::OnJobForgotten(base::JobId job) { dispatcher_->OnJobForgotten(job); }
+
+void QueueModule::OnRunEnded(const jobs::Job& /*job*/, const jobs::RunAccount& run) {
+  // One that ended while there was no daemon is among what ChargePast reads.
+  if (core_.is_ready() || run.ended >= began_) dispatcher_->Charge(run);
+}
+
+// A project for each run is a row for each, in the book and on the disk.
+void QueueModule::ForgetOldAccounts() {
+  if (!core_.is_ready() || core_.clock().Mono() < forget_at_) return;
+  forget_at_ = core_.clock().Mono() + kForgetEvery;
+  jobs::Batch batch;
+  batch.first_run_kept = core_.clock().Wall() - core_.config().queue.keep_accounts;
+  core_.store().Submit(std::move(batch), [](const base::Result<>&) {});
+  dispatcher_->ForgetOldAccounts();
+}
+
+// What ended before this daemon began counts for fair share and quotas as well.
+void QueueModule::ChargePast() {
+  const auto since =
+      core_.clock().Wall() - std::max(queue::kHalfLivesKept * core_.config().queue.pass.half_life,
+                                      core_.config().queue.quota_window);
+  core_.store().Read([this, since, until = began_](jobs::Store& store) {
+    auto runs = std::make_shared<std::vector<jobs::RunAccount>>();
+    (void)store.EachRun(since, until, [&](const jobs::RunAccount& run) { runs->push_back(run); }).has_value();
+    boost::asio::post(core_.loop(), [this, runs] {
+      for (const auto& run : *runs) dispatcher_->Charge(run);
+      dispatcher_->Wake();
+    });
+  });
+}
+
+// --- What the dispatcher needs ---
+
+bool QueueModule::IsOutOfUse(const gpu::Gpu& gpu) { return gpu.split || health_.IsUnhealthy(gpu); }
+
+bool QueueModule::IsPreempted(base::JobId id) {
+  const auto* const record = suspension_.controller().RecordOf(id);
+  return record && record->reason == kPreempted;
+}
+
+void QueueModule::PreemptJob(base::JobId id, const std::string& why, Done done) {
+  suspension_.Suspend(id, {kPreempted, why}, std::move(done));
+}
+
+void QueueModule::ResumeJob(base::JobId id, std::optional<std::string> gpu, Done done) {
+  suspension_.Resume(id, std::move(gpu), std::move(done));
+}
+
+void QueueModule::MoveTo(base::JobId id, const std::string& gpu, Done done) {
+  suspension_.MoveTo(id, gpu, std::move(done));
+}
+
+// --- What is shown ---
+
+api::QueueInfo QueueModule::Info() {
+  return InfoOf(*dispatcher_, core_.guard().Statuses(), core_.jobs(),
+                {[this](uid_t uid) { return core_.NameOf(uid); }, protected_names_,
+                 core_.config().queue.hoarder_idle, core_.clock().Mono(), core_.inventory().links});
+}
+
+api::JobState QueueModule::StateOf(const jobs::Job& job) const { return suspension_.StateOf(job); }
+
+api::JobView QueueModule::View(const jobs::Job& job) {
+  auto view = core_.View(job);
+  if (!job.queued) return view;
+  view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
+  view.queue->notifications = notify_.notifications().Of(job.id);
+  if (!jobs::IsWaiting(job)) return view;
+  const auto current = dispatcher_->CurrentView();
+  const auto row = dispatcher_->book().RowOfWaiting(job.id).value_or(queue::kNone);
+  ShowWaiting(current, {current.snapshot, current.plan, current.now, current.dependents}, row, view);
+  return view;
+}
+
+api::JobView QueueModule::ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full) {
+  auto view = core_.View(job);
+  if (!job.queued) return view;
+  view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
+  view.queue->notifications = notify_.notifications().Of(job.id);
+  if (!jobs::IsWaiting(job)) return view;
+  const auto row = snapshot.RowOf(job.id);
+  ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
+  if (in_full) ShowAdvantage(snapshot.view(), row, view);
+  return view;
+}
+
+void QueueModule::AddMetrics(metrics::Snapshot& snapshot) {
+  for (auto& device : snapshot.devices) AddMetricsOf(device);
+  const auto backlog = dispatcher_->CurrentBacklog();
+  auto& queue = snapshot.queue;
+  for (const auto& [reason, count] : backlog.jobs) {
+    const auto word = ToString(reason);
+    queue.waiting[word.empty() ? "starts" : std::string(word)] += count;
+  }
+  queue.paused = backlog.paused;
+  const std::chrono::duration<double> waited =
+      backlog.oldest ? core_.clock().Wall() - *backlog.oldest : base::WallTime::duration(0);
+  queue.oldest_seconds = std::max(waited.count(), 0.0);
+}
+
+void QueueModule::AddMetricsOf(metrics::Device& device) {
+  const auto& uuid = device.gpu.uuid;
+  const auto& drained = books_.state.drained;
+  device.drained = drained.contains(uuid) || (device.gpu.mig && drained.contains(device.gpu.mig->parent));
+  const auto* const status = core_.guard().Find(uuid);
+  if (!status) return;
+  const auto now = core_.clock().Mono();
+  for (const auto& process : status->processes) {
+    if (process.job || process.ours || !process.memory) continue;
+    if (IsHoarding(process, dispatcher_->idle().IdleOf(uuid, process.id, now),
+                   core_.config().queue.hoarder_idle, protected_names_))
+      device.unmanaged[process.uid ? core_.NameOf(*process.uid) : "unknown"].idle += *process.memory;
+  }
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,93 @@
+// The queue as a capability of the daemon: jobs wait, and start when the dispatcher has GPUs for them; what
+// administrators tell the queue; and what it all came to.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+#include "daemon/queue/book_writer.h"
+#include "daemon/queue/dispatcher.h"
+#include "daemon/queue/queue_state.h"
+#include "daemon/queue/stats.h"
+
+namespace gpuman::daemon {
+
+class HealthModule;
+class MigModule;
+class NotifyModule;
+class SuspensionModule;
+
+class QueueModule final : public Module, private DispatcherHost {
+ public:
+  QueueModule(Core& core, NotifyModule& notify, SuspensionModule& suspension, MigModule& mig,
+              HealthModule& health);
+
+  Core& core() { return core_; }
+  Dispatcher& dispatcher() { return *dispatcher_; }
+  const QueueBooks& books() const { return books_; }
+  // What the queue is told; changed by one after the other.
+  BookWriter& writer() { return writer_; }
+  api::QueueInfo Info();
+  api::JobState StateOf(const jobs::Job& job) const;
+  // A job with what the queue says of it, at the price of a view of the queue (Dispatcher::IsViewCheap).
+  api::JobView View(const jobs::Job& job);
+  // The same by a snapshot that there is. In full: with what a waiting job is in front by.
+  api::JobView ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full);
+  // The accounts of runs that ended in [since, until), and the jobs that have not; for `user`, and no further
+  // once `*gone`.
+  void AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,
+             std::function<void(base::Result<api::StatsView>)> done);
+
+  void Restore(jobs::StoreContents& contents) override;
+  void AddRoutes(http::Router& router) override;
+  void Reconfigure() override;
+  void OnReady() override;
+  void OnTick() override;
+  bool Stop() override;
+  void OnInventory() override;
+  void AfterSamples(const std::set<std::string>& gpus) override;
+  void OnJobChanged(const jobs::Job& job) override;
+  void OnJobForgotten(base::JobId job) override;
+  void OnRunEnded(const jobs::Job& job, const jobs::RunAccount& run) override;
+  void AddMetrics(metrics::Snapshot& snapshot) override;
+
+ private:
+  // DispatcherHost
+  const gpu::Inventory& GpuInventory() override { return core_.inventory(); }
+  const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return core_.guard().Statuses(); }
+  base::Bytes ReserveOf(const std::string& gpu) override { return core_.guard().ReserveOf(gpu); }
+  bool IsOutOfUse(const gpu::Gpu& gpu) override;
+  std::string NameOfUser(uid_t uid) override { return core_.NameOf(uid); }
+  const std::set<std::string>& ProtectedNames() override { return protected_names_; }
+  bool IsPreempted(base::JobId job) override;
+  void PreemptJob(base::JobId job, const std::string& why, Done done) override;
+  void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) override;
+  void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
+  void Aside(uid_t user, base::FairQueue::Task task) override { core_.Aside(user, std::move(task)); }
+
+  // Tells the dispatcher what the books and the configuration say.
+  void SetBooks();
+  void ChargePast();
+  void ForgetOldAccounts();
+  void AddBookRoutes(http::Router& router);  // routes_books.cc
+  void AddListRoutes(http::Router& router);  // routes_list.cc
+  void AddMetricsOf(metrics::Device& device);
+
+  Core& core_;
+  NotifyModule& notify_;
+  SuspensionModule& suspension_;
+  HealthModule& health_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  QueueBooks books_;
+  BookWriter writer_;
+  std::set<std::string> protected_names_;
+  const base::WallTime began_;
+  base::MonoTime forget_at_{};
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,61 @@
+// What came of all jobs: sums of the accounts of runs and of jobs that have not ended.
+#include <boost/asio/post.hpp>
+#include <memory>
+#include <utility>
+
+#include "daemon/queue/module.h"
+#include "daemon/queue/views.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::size_t kRunsAtOnce = 1000;  // read from the store, some milliseconds
+
+// Sums that are being made: of jobs on the loop, of runs on the store's thread, one after the other.
+struct Adding {
+  Stats stats;
+  std::shared_ptr<bool> gone;
+  base::WallTime until;
+  std::function<void(base::Result<api::StatsView>)> done;
+  base::JobId at{};                    // jobs up to it are in
+  jobs::Store::RunCursor runs_from{};  // runs up to there
+};
+
+}  // namespace
+
+void QueueModule::AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user,
+                        std::shared_ptr<bool> gone, std::function<void(base::Result<api::StatsView>)> done) {
+  const auto adding = std::make_shared<Adding>(
+      Adding{Stats(by), std::move(gone), until, std::move(done), {}, {.ended = since}});
+  // What a client that has gone asked for goes no further: it is let go of on the loop.
+  const auto read_runs = std::make_shared<std::function<void()>>();
+  *read_runs = [this, adding, weak = std::weak_ptr(read_runs)] {
+    core_.store().Read([this, adding, again = weak.lock()](jobs::Store& store) mutable {
+      auto read = store.SomeRuns(adding->runs_from, adding->until, kRunsAtOnce,
+                                 [&](const jobs::RunAccount& run) { adding->stats.Add(run); });
+      boost::asio::post(
+          core_.loop(), [this, adding = std::move(adding), again = std::move(again), read = std::move(read)] {
+            if (*adding->gone) return;
+            if (!read) return adding->done(base::Fail(read.error()));
+            if (!adding->runs_from.done) return (*again)();
+            auto view = adding->stats.View();
+            ShowFairShares(dispatcher_->book().View(core_.clock().Mono()), core_.clock().Wall(), view);
+            adding->done(std::move(view));
+          });
+    });
+  };
+  core_.slices().Add(user, [this, adding, read_runs](const base::Turn& turn) {
+    while (!turn.IsOver() && !*adding->gone) {
+      const auto* const job = core_.jobs().After(adding->at);
+      if (!job) {
+        (*read_runs)();
+        return false;
+      }
+      adding->at = job->id;
+      if (!jobs::IsEnded(*job)) adding->stats.Add(*job);
+    }
+    return !*adding->gone;
+  });
+}
+
+}  // namespace gpuman::daemon

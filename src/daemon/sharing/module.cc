@@ -1,0 +1,118 @@
+#include "daemon/sharing/module.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "daemon/shims/module.h"
+#include "daemon/suspension/module.h"
+
+namespace gpuman::daemon {
+
+SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& suspension)
+    : core_(core), suspension_(suspension) {
+  core_.callbacks().may_share = [this](const jobs::Job& job) { return controller_ && MayShare(job); };
+  suspension_.controller().SetTakesTurns([this](base::JobId job) { return TakesTurns(job); });
+  suspension_.controller().on_phase.Connect(
+      [this](base::JobId /*job*/, suspend::SuspensionPhase /*phase*/) { Reconcile(); });
+  if (auto* const channel = shims.channel()) Begin(*channel);
+}
+
+void SharingModule::Begin(ShimChannel& channel) {
+  controller_ =
+      std::make_unique<ShareController>(core_, channel, suspension_.controller(), core_.config().share);
+  controller_->on_escalate.Connect([this](const share::action::Escalate& order) { Escalate(order); });
+  channel.SetTransfer(
+      [this](base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket connection) {
+        if (!controller_->PassOn(job, process, out, connection))
+          suspension_.controller().PassOn(job, process, out, std::move(connection));
+      });
+  channel.on_notify.Connect([this](base::JobId job) { controller_->OnNotify(job); });
+}
+
+bool SharingModule::Stop() {
+  controller_.reset();
+  return true;
+}
+
+const share::SchedulerSettings& SharingModule::settings() const {
+  return controller_ ? controller_->settings() : core_.config().share;
+}
+
+void SharingModule::SetSettings(share::SchedulerSettings settings) {
+  controller_->SetSettings(std::move(settings));
+  core_.SetUpLaunch();
+}
+
+void SharingModule::Reconfigure() {
+  if (controller_) controller_->SetSettings(core_.config().share);
+}
+
+void SharingModule::SetUpLaunch(jobs::LaunchSettings& launch) const {
+  if (settings().memory != share::Memory::kAuto) launch.shared_memory = ToString(settings().memory);
+}
+
+void SharingModule::Reconcile() {
+  if (controller_) controller_->Reconcile();
+}
+
+void SharingModule::OnJobRuns(const jobs::Job& /*job*/) { Reconcile(); }
+
+// Its gate is opened.
+void SharingModule::OnJobLeft(base::JobId /*job*/, Left /*why*/) { Reconcile(); }
+
+void SharingModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
+  if (controller_) controller_->OnSample();
+  EndStoppedAgain();
+}
+
+bool SharingModule::TakesTurns(base::JobId id) const {
+  const auto* const job = core_.jobs().Find(id);
+  if (!controller_ || !job || !MayShare(*job)) return false;
+  const auto gpus = job->gpus.empty() ? core_.AllGpus() : job->gpus;
+  const auto all = controller_->SharedJobs();
+  return std::any_of(all.begin(), all.end(), [&](const SharedJob& other) {
+    return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(),
+                                                gpus.end()) != other.gpus.end();
+  });
+}
+
+void SharingModule::Show(const jobs::Job& job, api::JobView& view) const {
+  if (!controller_ || !job.share || view.reason || view.state != api::JobState::kRunning) return;
+  const auto obstacle = controller_->ObstacleOf(job.id);
+  if (!obstacle) return;
+  if (obstacle->tenant == job.id) {
+    view.reason = kNotYielded;
+    view.reason_detail = obstacle->why + "; it runs on and keeps its place on the GPU";
+    return;
+  }
+  view.reason = "share_wait";
+  view.reason_detail =
+      fmt::format("waits for the place of job {} '{}', which does not yield: {}", obstacle->tenant.value,
+                  core_.TagOf(obstacle->tenant).value_or(""), obstacle->why);
+}
+
+void SharingModule::AddMetrics(metrics::Snapshot& snapshot) {
+  if (!controller_) return;
+  for (auto& status : controller_->View().gpus) {
+    const auto* const known = core_.guard().Find(status.gpu);
+    if (!known) continue;
+    metrics::Shared one;
+    one.gpu = known->gpu.index;
+    one.uuid = status.gpu;
+    for (const auto& tenant : status.tenants) {
+      if (tenant.in_run_set) ++one.in_run_set;
+      if (!tenant.waits_for.empty()) ++one.waiting;
+    }
+    one.contended = status.contended;
+    one.moved_out = status.moved_out;
+    one.moved_in = status.moved_in;
+    one.hand_overs = std::move(status.hand_over_times);
+    one.moving_ratio = status.moving_share;
+    one.moving_seconds = std::chrono::duration<double>(status.moving).count();
+    snapshot.shared.push_back(std::move(one));
+  }
+}
+
+}  // namespace gpuman::daemon

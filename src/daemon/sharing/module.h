@@ -1,0 +1,61 @@
+// Sharing as a capability of the daemon: jobs that do not fit on a GPU together take turns there, and what
+// becomes of a job that does not give up its place.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+#include "daemon/sharing/share_controller.h"
+
+namespace gpuman::daemon {
+
+class ShimsModule;
+class SuspensionModule;
+
+// The reason of a job that does not give up its place, and of what is done about it.
+inline constexpr const char* kNotYielded = "share_not_yielded";
+
+class SharingModule final : public Module {
+ public:
+  SharingModule(Core& core, ShimsModule& shims, SuspensionModule& suspension);
+
+  Core& core() { return core_; }
+  // nullptr: there is no shim.
+  const ShareController* controller() const { return controller_.get(); }
+  const share::SchedulerSettings& settings() const;
+  // Only where there is a controller. Until the next start, or reload.
+  void SetSettings(share::SchedulerSettings settings);
+
+  void AddRoutes(http::Router& router) override;
+  void Reconfigure() override;
+  bool Stop() override;
+  void AfterSamples(const std::set<std::string>& gpus) override;
+  void OnJobRuns(const jobs::Job& job) override;
+  void OnJobLeft(base::JobId job, Left why) override;
+  void SetUpLaunch(jobs::LaunchSettings& settings) const override;
+  void Show(const jobs::Job& job, api::JobView& view) const override;
+  void AddMetrics(metrics::Snapshot& snapshot) override;
+
+ private:
+  void Begin(ShimChannel& channel);
+  void Reconcile();
+  bool TakesTurns(base::JobId job) const;
+
+  // --- module_escalate.cc: a job does not give up its place ---
+  void Escalate(const share::action::Escalate& order);
+  void TakeOff(base::JobId job, const share::action::Escalate& order);
+  void End(base::JobId job, const std::string& detail);
+  void EndStoppedAgain();
+
+  Core& core_;
+  SuspensionModule& suspension_;
+  std::unique_ptr<ShareController> controller_;
+  // Being taken off by force: when it has had time enough, unless its memory still leaves; and why.
+  std::map<base::JobId, std::pair<base::MonoTime, std::string>> forced_off_;
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,26 @@
+// A job that shares its GPUs, as the share controller sees it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "jobs/job.h"
+#include "suspend/mover_options.h"
+
+namespace gpuman::daemon {
+
+struct SharedJob {
+  base::JobId id;
+  suspend::MoverUser owner;
+  double weight = 1;
+  int priority = 0;
+  std::vector<std::string> gpus;  // UUIDs that it may use
+  bool lent = false;              // the suspend controller's
+  bool oversubscribes = false;    // its allocations wait for no room: they are managed memory
+};
+
+// Whether it may take turns with others: that takes the shim, and MPS has ways of its own.
+inline bool MayShare(const jobs::Job& job) { return job.share && !job.mps && job.preload; }
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,54 @@
+#include "daemon/shims/answer_poll.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace gpuman::daemon {
+namespace {
+
+using base::Millis;
+using base::MonoTime;
+
+constexpr MonoTime kStart{std::chrono::hours{1}};
+
+// The times of the looks up to `end`, counted from the order.
+std::vector<int> LooksAfterAnOrder(AnswerPoll poll, Millis end, bool silent) {
+  std::vector<int> looks;
+  poll.Ordered(kStart);
+  while (poll.due() <= kStart + end) {
+    looks.push_back(static_cast<int>(std::chrono::duration_cast<Millis>(poll.due() - kStart).count()));
+    poll.Looked(poll.due(), silent);
+  }
+  return looks;
+}
+
+TEST(AnswerPollTest, LooksSoonAfterAnOrderAndThenLessAndLessOften) {
+  EXPECT_EQ(LooksAfterAnOrder(AnswerPoll(Millis{2}), Millis{110}, false),
+            (std::vector<int>{2, 6, 14, 30, 55, 80, 105}));
+}
+
+TEST(AnswerPollTest, LooksAsOftenAsAtFirstWhereNobodyNotifies) {
+  EXPECT_EQ(LooksAfterAnOrder(AnswerPoll(Millis{3}), Millis{15}, true), (std::vector<int>{3, 6, 9, 12, 15}));
+}
+
+TEST(AnswerPollTest, AnotherOrderIsLookedAtSoonToo) {
+  AnswerPoll poll(Millis{2});
+  poll.Ordered(kStart);
+  for (int i = 0; i < 10; ++i) poll.Looked(poll.due(), false);
+  const MonoTime later = poll.due() - Millis{10};
+  poll.Ordered(later);
+  EXPECT_EQ(poll.due(), later + Millis{2});
+  poll.Looked(poll.due(), false);
+  EXPECT_EQ(poll.due(), later + Millis{6});
+}
+
+TEST(AnswerPollTest, ALookThatIsDueIsNotPutOffByAnOrder) {
+  AnswerPoll poll(Millis{2});
+  poll.Ordered(kStart);
+  poll.Ordered(kStart + Millis{1});
+  EXPECT_EQ(poll.due(), kStart + Millis{2});
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

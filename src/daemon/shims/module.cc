@@ -1,0 +1,271 @@
+#include "daemon/shims/module.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+
+#include "base/file.h"
+#include "base/peer.h"
+#include "daemon/shims/ledger_limits.h"
+#include "suspend/host_room.h"
+
+namespace gpuman::daemon {
+namespace {
+
+std::filesystem::path ContextCostsFile(const Config& config) { return config.state_dir / "contexts.json"; }
+
+// A process of the job may write its ledger where it is the owner's: by its user, or by who made the user
+// namespace that it is in (rootless containers). Root's jobs run as whom they like; containers are root's.
+bool MayBeOf(const jobs::Job& job, const ledger::Caller& caller) {
+  const uid_t owner = job.owner->uid;
+  return owner == 0 || caller.uid == 0 || caller.uid == owner ||
+         base::OwnerOfNamespace(caller.process.pid) == owner;
+}
+
+// What the keeper that is known has left carries its key; what claims the job without it can only be of the
+// next keeper.
+bool MayHaveNewKeeper(const jobs::Job& job) {
+  return !job.attached && job.keeper && !base::IsAlive(*job.keeper);
+}
+
+}  // namespace
+
+ShimsModule::ShimsModule(Core& core) : core_(core) {
+  if (const auto known = base::ReadFile(ContextCostsFile(core_.config())))
+    context_costs_ = ContextCosts::Parse(*known);
+  if (!core_.options().shim_library.empty()) Open();
+}
+
+void ShimsModule::Open() {
+  auto channel = ShimChannel::Open(
+      core_.loop(), Socket(), core_.options().user_mode ? 0600 : 0666, core_.processes(),
+      [this](const ledger::Caller& caller) { return JobOf(caller); },
+      [this](base::JobId job, const ledger::Caller& caller, std::uint32_t version) {
+        TellOtherVersion(job, caller.process, version);
+      });
+  if (!channel) return spdlog::warn("jobs get no shim: {}", channel.error().message);
+  channel_ = std::move(*channel);
+}
+
+bool ShimsModule::Stop() {
+  channel_.reset();
+  return true;
+}
+
+// shim.sock beside gpumand.sock; beside a socket of another name, one that nobody else has.
+std::filesystem::path ShimsModule::Socket() const {
+  const auto& socket = core_.config().socket;
+  const auto name = socket.filename();
+  return socket.parent_path() / (name == "gpumand.sock" ? "shim.sock" : name.string() + ".shim");
+}
+
+void ShimsModule::SetUpLaunch(jobs::LaunchSettings& settings) const {
+  if (!channel_ || !core_.config().shim.preload) return;
+  settings.shim = core_.options().shim_library;
+  settings.shim_socket = Socket();
+}
+
+void ShimsModule::AskAgain() {
+  if (channel_) channel_->AskAgain();
+}
+
+void ShimsModule::OnReady() { AskAgain(); }
+
+// --- Ledgers ---
+
+void ShimsModule::OnJobRuns(const jobs::Job& job) { SetLedger(job); }
+
+void ShimsModule::OnJobLeft(base::JobId job, Left why) {
+  if (!channel_) return;
+  if (why == Left::kEnded)
+    channel_->RemoveJob(job);
+  else
+    channel_->ReleaseJob(job);
+}
+
+void ShimsModule::Reconfigure() { SetLedgers(); }
+
+void ShimsModule::SetLedgers() {
+  for (const auto* const job : core_.jobs().Active()) SetLedger(*job);
+}
+
+void ShimsModule::SetLedger(const jobs::Job& job) {
+  if (!channel_ || !job.preload || !job.keeper || jobs::IsEnded(job)) return;
+  const bool is_new = !channel_->Has(job.id);
+  const auto limits = LedgerLimitsOf(job, core_.inventory());
+  ledger::Eviction eviction;
+  eviction.possible = job.share && !job.mps;
+  eviction.patience = core_.config().suspend.patience;
+  if (const auto memory = suspend::ReadHostMemory())
+    eviction.host_budget = core_.config().suspend.host_memory.Of(memory->total);
+  auto set = channel_->SetJob(job.id, {*job.keeper, job.container ? job.cgroup : ""}, limits, eviction);
+  if (!set)
+    return spdlog::warn("job {} ({}): the shim does not hold its limit: {}", job.id.value, job.tag,
+                        set.error().message);
+  if (is_new) WarnOfTightLimits(job, limits);
+}
+
+void ShimsModule::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits) {
+  for (const auto& limit : limits) {
+    const auto context = channel_->ContextOn(limit.uuid);
+    if (!context || !limit.hard || *limit.hard >= *context) continue;
+    const auto message = fmt::format(
+        "the limit of job {} '{}', {}, is less than a CUDA context takes on its GPU ({}): programs that use "
+        "CUDA will be out of memory at once",
+        job.id.value, job.tag, base::FormatBytes(*limit.hard), base::FormatBytes(*context));
+    core_.jobs().Note(job.id, message);
+    return core_.Tell(job, {"limit_below_context",
+                            message,
+                            {{"limit", static_cast<std::int64_t>(limit.hard->count)},
+                             {"context", static_cast<std::int64_t>(context->count)}}});
+  }
+}
+
+std::optional<std::string> ShimsModule::TightLimitOf(const jobs::Job& job) const {
+  if (!channel_ || !job.preload) return std::nullopt;
+  return TightLimit(job, core_.inventory(),
+                    [this](const std::string& uuid) { return channel_->ContextOn(uuid); });
+}
+
+ledger::Attribution ShimsModule::JobOf(const ledger::Caller& caller) const {
+  const auto found = core_.guard().JobOf(caller.process.pid);
+  if (!found.complete) return {ledger::Verdict::kNotYet, {}};
+  const auto known = found.job;
+  if (!known && is_coming_(caller.process)) return {ledger::Verdict::kLater, {}};
+  const auto* job = core_.jobs().Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
+  if (!job || !job->preload || jobs::IsEnded(*job)) return {};
+  if (!MayBeOf(*job, caller)) return {};
+  if (known && channel_->Has(*known)) {
+    // A limit is so many bytes of a GPU.
+    const bool early =
+        !core_.is_ready() && core_.inventory().gpus.empty() && !channel_->Counts(*known, caller.process);
+    return {early ? ledger::Verdict::kLater : ledger::Verdict::kJob, *known};
+  }
+  // Its keeper has started the command, and has not told yet that it did.
+  const bool may_be_its = !channel_->Has(job->id) || MayHaveNewKeeper(*job);
+  return {may_be_its ? ledger::Verdict::kLater : ledger::Verdict::kNobody, job->id};
+}
+
+void ShimsModule::OnInventory() {
+  if (!channel_) return;
+  const auto& inventory = core_.inventory();
+  for (const auto& gpu : inventory.gpus)
+    if (const auto bytes = context_costs_.Of(gpu.name, inventory.driver_version))
+      channel_->ExpectContext(gpu.uuid, *bytes);
+  SetLedgers();
+}
+
+base::Bytes ShimsModule::ContextCostOf(const std::string& uuid) const {
+  const auto& inventory = core_.inventory();
+  for (const auto& gpu : inventory.gpus)
+    if (gpu.uuid == uuid)
+      return context_costs_.Of(gpu.name, inventory.driver_version).value_or(base::Bytes{});
+  return {};
+}
+
+base::Bytes ShimsModule::HostMemoryOf(base::JobId job) const {
+  return channel_ ? channel_->HostMemoryOf(job) : base::Bytes{};
+}
+
+void ShimsModule::LearnContext(const gpu::Gpu& gpu, base::Bytes bytes) {
+  if (!context_costs_.Learn(gpu.name, core_.inventory().driver_version, bytes)) return;
+  boost::asio::post(core_.workers(), [path = ContextCostsFile(core_.config()), text = context_costs_.Text()] {
+    if (auto written = base::ReplaceFile(path, text, 0600); !written)
+      spdlog::warn("what a context takes could not be stored: {}", written.error().message);
+  });
+}
+
+void ShimsModule::TellOtherVersion(base::JobId id, base::ProcessId process, std::uint32_t version) {
+  const auto* job = core_.jobs().Find(id);
+  if (!job) return;
+  const auto message = fmt::format(
+      "process {} of job {} '{}' has a libgpuman.so that speaks version {}, this daemon {}: the guard "
+      "alone holds its limit; restart the job to give it the one that is installed",
+      process.pid, id.value, job->tag, version, ledger::wire::kVersion);
+  core_.jobs().Note(id, message);
+  core_.Tell(*job, {"shim_other_version", message, {{"pid", process.pid}, {"version", version}}});
+}
+
+std::optional<jobs::RefusedAllocation> ShimsModule::RefusalOf(const jobs::Job& job) const {
+  if (jobs::IsEnded(job) || !channel_) return job.refusal;
+  const auto seen = channel_->RefusalOf(job.id);
+  return seen ? std::optional(daemon::RefusalOf(*seen, core_.clock().Mono(), core_.clock().Wall()))
+              : job.refusal;
+}
+
+void ShimsModule::TellRefusals() {
+  for (const auto id : channel_->RefusedAnew()) {
+    const auto* const job = core_.jobs().Find(id);
+    const auto refusal = job ? RefusalOf(*job) : std::nullopt;
+    if (refusal && refusals_.Tells(id, core_.clock().Mono())) TellRefusal(*job, *refusal);
+  }
+}
+
+void ShimsModule::TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal) {
+  jobs::Notice notice{"allocation_refused",
+                      Sentence(job, refusal, core_.inventory()),
+                      {{"asked", static_cast<std::int64_t>(refusal.asked.count)},
+                       {"used", static_cast<std::int64_t>(refusal.used.count)}}};
+  if (refusal.limit) notice.data["limit"] = static_cast<std::int64_t>(refusal.limit->count);
+  core_.Tell(job, notice);
+}
+
+// Its ledger goes with its end: what it says is taken into the job's record.
+void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
+  if (!channel_) return;
+  if (std::holds_alternative<keeper::RunStarted>(record.body))
+    return channel_->SetRun(job.id, base::MonoTime(record.mono));
+  if (!std::holds_alternative<keeper::RunEnded>(record.body)) return;
+  TellRefusals();
+  if (const auto seen = channel_->RefusalOf(job.id))
+    job.refusal = daemon::RefusalOf(*seen, core_.clock().Mono(), core_.clock().Wall());
+  Explain(job, core_.inventory());
+}
+
+void ShimsModule::OnJobForgotten(base::JobId job) { refusals_.Forget(job); }
+
+// --- Samples ---
+
+void ShimsModule::BeforeSample(const gpu::Sample& sample) {
+  if (channel_) core_.guard().SetManaged(sample.uuid, channel_->ManagedOn(sample.uuid));
+}
+
+void ShimsModule::OnSample(const gpu::Sample& sample) {
+  const auto* const status = core_.guard().Find(sample.uuid);
+  if (!channel_ || !status) return;
+  const auto findings = channel_->OnSample(*status);
+  if (findings.context) LearnContext(status->gpu, *findings.context);
+  for (const auto& [id, counted] : findings.counted) core_.guard().SetCounted(id, sample.uuid, counted);
+  TellRefusals();
+  for (const auto id : findings.overwritten) TellOverwritten(id);
+}
+
+void ShimsModule::TellOverwritten(base::JobId id) {
+  const auto* const job = core_.jobs().Find(id);
+  if (!job) return;
+  core_.Tell(*job,
+             {"ledger_overwritten",
+              fmt::format("a program of job {} '{}' has overwritten what its processes count their memory "
+                          "in; the guard alone holds its limit now",
+                          id.value, job->tag),
+              {}});
+}
+
+// --- What is shown ---
+
+void ShimsModule::Show(const jobs::Job& job, api::JobView& view) const {
+  if (channel_ && channel_->Has(job.id) && (job.memory || job.soft)) {
+    view.unshimmed = UnshimmedOf(
+        job.id, core_.guard().Statuses(),
+        [this](base::JobId id, base::ProcessId process) { return channel_->Counts(id, process); });
+  }
+  if (!jobs::IsEnded(job) && !jobs::IsWaiting(job))
+    if (auto tight = TightLimitOf(job)) view.notes.push_back(std::move(*tight));
+  if (const auto refusal = RefusalOf(job)) view.refusal = ViewOf(job, *refusal, core_.inventory());
+}
+
+void ShimsModule::AddMetrics(metrics::Snapshot& snapshot) {
+  for (auto& job : snapshot.jobs) job.host = HostMemoryOf({job.id});
+}
+
+}  // namespace gpuman::daemon

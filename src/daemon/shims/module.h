@@ -1,0 +1,73 @@
+// The shims of jobs as a capability of the daemon: gives running jobs a ledger with their limits, says whose
+// a process is that asks, and takes what the ledgers say to the guard, the jobs and the event log.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+#include "daemon/shims/context_costs.h"
+#include "daemon/shims/refusals.h"
+#include "daemon/shims/shim_channel.h"
+
+namespace gpuman::daemon {
+
+class ShimsModule final : public Module {
+ public:
+  explicit ShimsModule(Core& core);
+
+  // nullptr: there is no shim, or no socket for it.
+  ShimChannel* channel() const { return channel_.get(); }
+  // Where the shims come to.
+  std::filesystem::path Socket() const;
+  // Asks again about the processes for whom it was too early to say whose they are.
+  void AskAgain();
+  // Says whether a process of no job may be of one that is being made. Registered once.
+  void SetIsComing(std::function<bool(base::ProcessId)> is_coming) { is_coming_ = std::move(is_coming); }
+  // That no program that uses CUDA can live with the job's limit; nullopt: it can, as far as is known.
+  std::optional<std::string> TightLimitOf(const jobs::Job& job) const;
+  // What a context takes of the GPU; 0: not known.
+  base::Bytes ContextCostOf(const std::string& uuid) const;
+  // Host memory that the job's shims have.
+  base::Bytes HostMemoryOf(base::JobId job) const;
+
+  void Reconfigure() override;
+  void OnReady() override;
+  bool Stop() override;
+  void OnInventory() override;
+  void BeforeSample(const gpu::Sample& sample) override;
+  void OnSample(const gpu::Sample& sample) override;
+  void OnJobRuns(const jobs::Job& job) override;
+  void OnJobLeft(base::JobId job, Left why) override;
+  void OnJobForgotten(base::JobId job) override;
+  void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
+  void SetUpLaunch(jobs::LaunchSettings& settings) const override;
+  void Show(const jobs::Job& job, api::JobView& view) const override;
+  void AddMetrics(metrics::Snapshot& snapshot) override;
+
+ private:
+  void Open();
+  ledger::Attribution JobOf(const ledger::Caller& caller) const;
+  void TellOtherVersion(base::JobId job, base::ProcessId process, std::uint32_t version);
+  void SetLedger(const jobs::Job& job);
+  void SetLedgers();
+  void WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits);
+  void LearnContext(const gpu::Gpu& gpu, base::Bytes bytes);
+  std::optional<jobs::RefusedAllocation> RefusalOf(const jobs::Job& job) const;
+  void TellRefusals();
+  void TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal);
+  void TellOverwritten(base::JobId id);
+
+  Core& core_;
+  ContextCosts context_costs_;
+  std::unique_ptr<ShimChannel> channel_;
+  std::function<bool(base::ProcessId)> is_coming_;
+  RefusalTeller refusals_;
+};
+
+}  // namespace gpuman::daemon

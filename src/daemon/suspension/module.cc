@@ -1,0 +1,222 @@
+#include "daemon/suspension/module.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "daemon/shims/module.h"
+#include "daemon/suspension/suspension_views.h"
+#include "keeper/host_limits.h"
+
+namespace gpuman::daemon {
+
+using base::ErrorCode;
+using base::Fail;
+using suspend::SuspensionPhase;
+
+namespace {
+
+constexpr base::Millis kMemoryPatience{1000};  // with a kernel that takes memory from a job, at the end
+constexpr std::chrono::milliseconds kBetweenLooks{20};
+constexpr int kLooksForEnd = 100;
+
+// A cgroup that does not limit has no such file; the job's notes say so.
+void WriteMemoryLimit(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
+  (void)keeper::LimitMemory(cgroup, limit).has_value();
+}
+
+SuspendControllerSettings SettingsOf(const Config& config) {
+  SuspendControllerSettings settings;
+  settings.machine.lock_timeout = config.suspend.patience;
+  settings.host_memory = config.suspend.host_memory;
+  return settings;
+}
+
+suspend::CheckpointerOptions CheckpointerOf(const Core& core) {
+  suspend::CheckpointerOptions options;
+  options.program = {core.options().mover_program, core.config().state_dir};
+  return options;
+}
+
+}  // namespace
+
+SuspensionModule::SuspensionModule(Core& core, ShimsModule& shims)
+    : core_(core),
+      memory_limits_(WriteMemoryLimit),
+      controller_(
+          std::make_unique<SuspendController>(core, shims, SettingsOf(core.config()), CheckpointerOf(core))),
+      stopped_(std::make_unique<StoppedJobs>(core, *controller_)) {
+  controller_->on_phase.Connect([this](base::JobId job, SuspensionPhase phase) { OnPhase(job, phase); });
+  if (auto* const channel = shims.channel())
+    channel->on_notify.Connect([this](base::JobId job) { controller_->OnNotify(job); });
+  auto& callbacks = core_.callbacks();
+  callbacks.is_off_gpu = [this](base::JobId job) {
+    const auto* const record = controller_->RecordOf(job);
+    return record && record->phase == SuspensionPhase::kSuspended;
+  };
+  callbacks.suspend_job = [this](base::JobId job, const std::string& reason, const std::string& detail,
+                                 base::Millis return_after) {
+    SuspendForGuard(job, {reason, detail, return_after});
+  };
+}
+
+SuspensionModule::~SuspensionModule() = default;
+
+void SuspensionModule::Reconfigure() { controller_->SetSettings(SettingsOf(core_.config())); }
+
+bool SuspensionModule::Stop() {
+  stopped_.reset();
+  controller_.reset();
+  return memory_limits_.Stop(kMemoryPatience);
+}
+
+// --- Asked for ---
+
+base::Result<SuspendController*> SuspensionModule::ControllerFor(const jobs::Job& job) {
+  if (job.state != jobs::JobState::kRunning)
+    return base::Fail(
+        base::ErrorCode::kConflict,
+        fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
+        jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string());
+  const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
+  if (std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance))
+    return base::Fail(
+        base::ErrorCode::kNotSupported,
+        fmt::format("job {} '{}' is in an instance of a GPU (MIG): the driver's checkpoint does "
+                    "not know those, so it can be neither suspended nor moved",
+                    job.id.value, job.tag));
+  return controller_.get();
+}
+
+base::Result<SuspendController*> SuspensionModule::ControllerFor(base::JobId id) {
+  const auto* const job = core_.jobs().Find(id);
+  if (!job) return Fail(ErrorCode::kConflict, "it does not run");
+  return ControllerFor(*job);
+}
+
+void SuspensionModule::Suspend(base::JobId id, suspend::event::SuspendAsked asked, Done done) {
+  if (const auto controller = ControllerFor(id); !controller) return done(Fail(controller.error()));
+  stopped_->Suspend(id, std::move(asked), std::move(done));
+}
+
+void SuspensionModule::Resume(base::JobId id, std::optional<std::string> gpu, Done done) {
+  const auto controller = ControllerFor(id);
+  if (!controller) return done(Fail(controller.error()));
+  (*controller)->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+    if (!there || !gpu) return done(std::move(there));
+    core_.ChangeGpu(id, *gpu, done);
+  });
+}
+
+void SuspensionModule::MoveTo(base::JobId id, const std::string& gpu, Done done) {
+  const auto controller = ControllerFor(id);
+  if (!controller) return done(Fail(controller.error()));
+  (*controller)->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+    if (!there) return done(std::move(there));
+    core_.ChangeGpu(id, gpu, done);
+  });
+}
+
+void SuspensionModule::SuspendForGuard(base::JobId id, suspend::event::SuspendAsked asked) {
+  const auto refuse = [this, id](std::string why) {
+    boost::asio::post(core_.loop(), [this, id, why = std::move(why)] {
+      core_.guard().SetRefusal(id, why);
+      core_.guard().OnTime();
+      core_.guard_loop().Rearm();
+    });
+  };
+  if (!core_.jobs().Find(id)) return refuse("it is gone");
+  Suspend(id, std::move(asked), [refuse](const base::Result<>& there) {
+    if (!there) refuse(there.error().message);
+  });
+}
+
+// --- What happens ---
+
+void SuspensionModule::OnJobRuns(const jobs::Job& job) {
+  const auto [run, fresh] = runs_.try_emplace(job.id, job.runs);
+  if (job.state == jobs::JobState::kStopping || run->second != job.runs)
+    controller_->End(job.id);
+  else
+    controller_->Begin(job.id, job.suspension);
+  run->second = job.runs;
+}
+
+void SuspensionModule::OnJobLeft(base::JobId job, Left /*why*/) {
+  runs_.erase(job);
+  controller_->End(job);
+}
+
+void SuspensionModule::OnPhase(base::JobId job, SuspensionPhase phase) {
+  if (const auto* const known = core_.jobs().Find(job)) LiftHostLimit(*known, phase);
+  stopped_->OnPhase(job, phase);
+  core_.guard().SetResidency(job, ResidencyOf(phase));
+}
+
+// What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.
+void SuspensionModule::LiftHostLimit(const jobs::Job& job, SuspensionPhase phase) {
+  const auto& limit = job.queue_spec->host_memory;
+  if (!job.queued || !limit || job.cgroup.empty() || phase == SuspensionPhase::kEnded) return;
+  const bool on_gpu = phase == SuspensionPhase::kRunning;
+  memory_limits_.Set(job.cgroup, on_gpu ? limit : std::nullopt);
+}
+
+void SuspensionModule::BeforeSample(const gpu::Sample& /*sample*/) { core_.guard().SetOurs(OwnPids()); }
+
+void SuspensionModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
+  controller_->OnSample();
+  stopped_->AfterSamples();
+}
+
+// --- gpuman's own processes ---
+
+std::set<pid_t> SuspensionModule::OwnPids() {
+  auto now = controller_->movers().MoverPids();
+  for (const auto pid : std::exchange(own_pids_, {})) {
+    if (now.contains(pid)) continue;
+    const auto process = core_.processes().Find(pid);
+    if (process && process->parent == ::getpid()) own_pids_.insert(pid);
+  }
+  own_pids_.merge(now);
+  return own_pids_;
+}
+
+void SuspensionModule::WhenIdleMoversLeft(std::function<void()> then) {
+  WhenEnded(controller_->movers().RetireIdle(), std::move(then), kLooksForEnd);
+}
+
+void SuspensionModule::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks) {
+  std::erase_if(processes, [this](pid_t pid) {
+    const auto process = core_.processes().Find(pid);
+    return !process || process->state == 'Z';
+  });
+  if (looks == 0 || processes.empty()) return then();
+  const auto timer =
+      std::make_shared<boost::asio::steady_timer>(core_.loop(), kBetweenLooks);  // kept by its wait
+  timer->async_wait([this, timer, processes = std::move(processes), then = std::move(then),
+                     looks](boost::system::error_code error) mutable {
+    if (!error) WhenEnded(std::move(processes), std::move(then), looks - 1);
+  });
+}
+
+// --- What is shown ---
+
+api::JobState SuspensionModule::StateOf(const jobs::Job& job) const {
+  const auto* const record = job.state == jobs::JobState::kRunning ? controller_->RecordOf(job.id) : nullptr;
+  if (record && suspend::JobStateOf(record->phase) == "suspended") return api::JobState::kSuspended;
+  return api::JobStateFromString(jobs::ToString(job.state)).value_or(api::JobState::kFailed);
+}
+
+void SuspensionModule::Show(const jobs::Job& job, api::JobView& view) const {
+  if (const auto* const record = controller_->RecordOf(job.id)) ShowSuspension(*record, view);
+}
+
+void SuspensionModule::AddMetrics(metrics::Snapshot& snapshot) {
+  for (auto& shown : snapshot.jobs)
+    if (const auto* const job = core_.jobs().Find({shown.id})) shown.state = ToString(StateOf(*job));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,71 @@
+// Suspension as a capability of the daemon: jobs leave their GPUs and come back, because somebody asks, the
+// guard needs their memory, or another job their place.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/core/core.h"
+#include "daemon/core/module.h"
+#include "daemon/suspension/memory_limits.h"
+#include "daemon/suspension/stopped_jobs.h"
+#include "daemon/suspension/suspend_controller.h"
+
+namespace gpuman::daemon {
+
+class ShimsModule;
+
+class SuspensionModule final : public Module {
+ public:
+  using Done = SuspendController::Done;
+
+  SuspensionModule(Core& core, ShimsModule& shims);
+  ~SuspensionModule() override;
+
+  SuspendController& controller() { return *controller_; }
+  const SuspendController& controller() const { return *controller_; }
+  StoppedJobs& stopped() { return *stopped_; }
+
+  // For a job that runs or is suspended. kConflict: it does neither; kNotSupported: it is in an instance
+  // (MIG).
+  base::Result<SuspendController*> ControllerFor(const jobs::Job& job);
+  base::Result<SuspendController*> ControllerFor(base::JobId job);
+  // Suspended where it is off its GPU.
+  api::JobState StateOf(const jobs::Job& job) const;
+  // Done when the job is there, or why it is not. Suspend lets stopped processes run for it.
+  void Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done);
+  void Resume(base::JobId job, std::optional<std::string> gpu, Done done);
+  void MoveTo(base::JobId job, const std::string& gpu, Done done);
+
+  // gpuman's own processes on GPUs. One that was sent away is ours until it has gone.
+  std::set<pid_t> OwnPids();
+  // Calls `then` once movers that have nothing to do have left their GPUs, or after some seconds.
+  void WhenIdleMoversLeft(std::function<void()> then);
+
+  void Reconfigure() override;
+  bool Stop() override;
+  void BeforeSample(const gpu::Sample& sample) override;
+  void AfterSamples(const std::set<std::string>& gpus) override;
+  void OnJobRuns(const jobs::Job& job) override;
+  void OnJobLeft(base::JobId job, Left why) override;
+  void Show(const jobs::Job& job, api::JobView& view) const override;
+  void AddMetrics(metrics::Snapshot& snapshot) override;
+
+ private:
+  void SuspendForGuard(base::JobId job, suspend::event::SuspendAsked asked);
+  void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
+  void LiftHostLimit(const jobs::Job& job, suspend::SuspensionPhase phase);
+  void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
+
+  Core& core_;
+  MemoryLimits memory_limits_;
+  std::unique_ptr<SuspendController> controller_;
+  std::unique_ptr<StoppedJobs> stopped_;
+  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
+  std::set<pid_t> own_pids_;         // as they were asked for last
+};
+
+}  // namespace gpuman::daemon

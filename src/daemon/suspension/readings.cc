@@ -1,0 +1,95 @@
+#include "daemon/suspension/readings.h"
+
+#include <algorithm>
+
+#include "daemon/core/core.h"
+#include "daemon/shims/module.h"
+#include "daemon/suspension/stopped.h"
+#include "daemon/suspension/suspension_views.h"
+
+namespace gpuman::daemon {
+
+std::vector<suspend::ProcessView> SuspensionReadings::ProcessesOf(
+    base::JobId id, const suspend::SuspensionRecord& record) const {
+  const auto* job = core_.jobs().Find(id);
+  if (!job) return {};
+  const auto* const channel = shims_.channel();
+  auto slots = channel ? channel->SlotStatusesOf(id) : std::vector<ledger::SlotStatus>{};
+  auto held = record.held;
+  std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
+  auto views = SuspensionView(id, core_.guard().Statuses(), slots, held,
+                              job->gpus.empty() ? core_.AllGpus() : job->gpus,
+                              [this](const std::string& gpu) { return ContextCostOf(gpu); });
+  for (auto& view : views) view.stopped = IsStopped(view.id).has_value();
+  return views;
+}
+
+std::vector<suspend::GpuView> SuspensionReadings::Gpus() const {
+  std::vector<suspend::GpuView> gpus;
+  for (const auto& gpu : core_.whole_gpus().gpus) gpus.push_back({gpu.uuid, gpu.name});
+  return gpus;
+}
+
+suspend::BytesByGpu SuspensionReadings::FreeMemory() const {
+  suspend::BytesByGpu free;
+  for (const auto& [uuid, status] : core_.guard().Statuses()) {
+    if (!status.sample.memory) continue;
+    const base::Bytes reserve = core_.guard().ReserveOf(uuid);
+    const base::Bytes there = core_.guard().FreeOf(uuid);
+    free[uuid] = there > reserve ? there - reserve : base::Bytes{};
+  }
+  return free;
+}
+
+std::map<std::string, base::MonoTime> SuspensionReadings::SampledAt() const {
+  std::map<std::string, base::MonoTime> times;
+  for (const auto& [uuid, status] : core_.guard().Statuses()) times[uuid] = status.sample.taken_at;
+  return times;
+}
+
+std::optional<suspend::MoverUser> SuspensionReadings::OwnerOf(base::JobId id) const {
+  const auto* job = core_.jobs().Find(id);
+  if (!job) return std::nullopt;
+  suspend::MoverUser owner{job->owner->uid, job->owner->gid, job->owner->groups};
+  // All containers are root's jobs, and only those of one namespace trust each other.
+  if (job->container) owner.trust = "kubernetes namespace " + job->container->name_space;
+  const auto gpus = job->gpus.empty() && !job->queued ? core_.AllGpus() : job->gpus;
+  if (gpus.size() == 1 && gpu::IsInstance(gpus.front())) owner.instance = gpus.front();
+  return owner;
+}
+
+std::vector<Movable> SuspensionReadings::MovableMemory() const {
+  std::vector<Movable> movable;
+  const auto* const channel = shims_.channel();
+  if (!channel) return movable;
+  // Where jobs share, the mover is there before the first of them has to make room.
+  constexpr base::Bytes kFirst = base::MiB(256);
+  const auto jobs = core_.jobs().Active();
+  const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
+                        return job->share && job->state == jobs::JobState::kRunning;
+                      }) > 1;
+  for (const auto* const known : jobs) {
+    const auto& job = *known;
+    if (job.state != jobs::JobState::kRunning || !channel->Has(job.id)) continue;
+    base::Bytes bytes;
+    for (const auto& slot : channel->SlotStatusesOf(job.id)) bytes += slot.evictable + slot.evicted;
+    if (shared && job.share) bytes = std::max(bytes, kFirst);
+    const auto owner = OwnerOf(job.id);
+    if (!owner || bytes <= suspend::SuspensionSettings{}.worth_evicting) continue;
+    movable.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
+  }
+  return movable;
+}
+
+base::Bytes SuspensionReadings::ContextCostOf(const std::string& gpu) const {
+  return shims_.ContextCostOf(gpu);
+}
+
+int SuspensionReadings::PriorityOf(base::JobId id) const {
+  const auto* job = core_.jobs().Find(id);
+  return job ? job->priority : 0;
+}
+
+base::Bytes SuspensionReadings::HostMemoryOf(base::JobId job) const { return shims_.HostMemoryOf(job); }
+
+}  // namespace gpuman::daemon

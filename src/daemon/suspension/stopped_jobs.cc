@@ -1,0 +1,65 @@
+#include "daemon/suspension/stopped_jobs.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "daemon/core/core.h"
+#include "daemon/suspension/stopped.h"
+
+namespace gpuman::daemon {
+namespace {
+
+// A signal is taken when its process runs next.
+constexpr base::Millis kShowsStopped{10'000};
+
+}  // namespace
+
+std::vector<base::ProcessId> StoppedJobs::ProcessesOf(base::JobId job) const {
+  std::vector<base::ProcessId> stopped;
+  const auto* const record = controller_.RecordOf(job);
+  for (const auto& view :
+       controller_.readings().ProcessesOf(job, record ? *record : suspend::SuspensionRecord{}))
+    if (IsStopped(view.id) == StoppedBy::kSignal) stopped.push_back(view.id);
+  return stopped;
+}
+
+void StoppedJobs::Suspend(base::JobId id, suspend::event::SuspendAsked asked, SuspendController::Done done) {
+  const auto stopped = ProcessesOf(id);
+  for (const auto& process : stopped) (void)base::SendSignal(process, SIGCONT);
+  if (!stopped.empty()) taking_off_.insert(id);
+  controller_.Suspend(id, std::move(asked), [this, id, stopped, done = std::move(done)](base::Result<> off) {
+    if (!stopped.empty()) taking_off_.erase(id);
+    const auto* const job = core_.jobs().Find(id);
+    const bool runs = job && job->state == jobs::JobState::kRunning;  // one that ends is not held up
+    for (const auto& process : stopped)
+      if (runs) (void)base::SendSignal(process, SIGSTOP);
+    if (const auto known = suspended_.find(id); known != suspended_.end() && !stopped.empty())
+      known->second = core_.clock().Mono() + kShowsStopped;
+    done(std::move(off));
+  });
+}
+
+void StoppedJobs::OnPhase(base::JobId job, suspend::SuspensionPhase phase) {
+  const auto* const record = controller_.RecordOf(job);
+  if (record && phase == suspend::SuspensionPhase::kSuspended && record->reason == kProcessStopped)
+    suspended_.try_emplace(job);
+  else
+    suspended_.erase(job);
+}
+
+void StoppedJobs::AfterSamples() {
+  const auto jobs = suspended_;
+  for (const auto& [id, shows_by] : jobs) {
+    const auto* const record = controller_.RecordOf(id);
+    if (!record || taking_off_.contains(id)) continue;
+    const bool stopped = std::any_of(record->held.begin(), record->held.end(),
+                                     [](const auto& held) { return IsStopped(held.first).has_value(); });
+    if (stopped)
+      suspended_[id] = {};
+    else if (core_.clock().Mono() >= shows_by)
+      controller_.Resume(id, std::nullopt, [](const base::Result<>&) {});
+  }
+}
+
+}  // namespace gpuman::daemon
