@@ -7,7 +7,8 @@ Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, t
 
   - an include that its layer may not make (LAYERS below),
   - an include within src/shim that goes up from one of its rooms to another (SHIM_ROOMS),
-  - an include between folders of src/daemon against their order (DAEMON below), and a folder that is not in it,
+  - an include between folders of src/daemon against their order (DAEMON below), a folder that is not in it, and modules
+    that are constructed in another order,
   - an include that names no file, or climbs with "..",
   - headers that include each other in a circle,
   - a folder of src/ that this table does not know, and a source of src/shim that is in no room,
@@ -61,6 +62,8 @@ MAIN_LINES = 60
 SOURCES = {".h", ".hh", ".c", ".cc", ".cpp"}
 FOLDERS = ("src", "sim", "apps", "plugins", "tests", "bench", "packaging")
 TEST_FOLDERS = ("tests", "bench", "packaging")
+MODULES = "src/daemon/daemon.cc"
+MODULE = re.compile(r"\bAdd<(\w+)Module>\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 # nlohmann's get<int>() and value("name", 0) take numbers that do not fit. A name in capitals is a template's parameter.
@@ -100,6 +103,12 @@ def daemon_folder(path):
     """The folder of src/daemon that a path relative to the root lies in; None: src/daemon itself, or elsewhere."""
     parts = path.parts
     return parts[2] if parts[:2] == ("src", "daemon") and len(parts) > 3 else None
+
+
+def misplaced_modules(text):
+    """The folders of the modules in the text of MODULES that DAEMON has before one that is constructed earlier."""
+    places = [DAEMON.index(name) for name in map(str.lower, MODULE.findall(text)) if name in DAEMON]
+    return [DAEMON[place] for before, place in zip(places, places[1:]) if place < before]
 
 
 def allowed_in_daemon(source, target):
@@ -199,6 +208,9 @@ def check(root):
                 findings.append("%s:1: no place for this folder in DAEMON of tools/check_layers.py" % source)
             includes = graph.setdefault(source, set())
             lines = full.read_text(encoding="utf-8", errors="replace").splitlines()
+            if source.as_posix() == MODULES:
+                findings += ["%s:1: %s is constructed out of the order of DAEMON in tools/check_layers.py" % (source, name)
+                             for name in misplaced_modules("\n".join(lines))]
             product = top not in TEST_FOLDERS and not is_test(source) and source.as_posix() != CHECKED_NUMBERS
             for number, line in enumerate(lines, 1):
                 if product and UNCHECKED_NUMBER.search(line.split("//")[0]):

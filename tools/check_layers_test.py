@@ -91,6 +91,13 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(findings), 1)
         self.assertIn("no place for this folder", findings[0])
 
+    def test_modules_of_the_daemon_are_constructed_in_the_order_of_their_folders(self):
+        right = "auto& shims = Add<ShimsModule>();\nAdd<SharingModule>(shims);\n"
+        self.assertEqual(self.findings({"src/daemon/daemon.cc": right}), [])
+        findings = self.findings({"src/daemon/daemon.cc": "Add<QueueModule>();\nAdd<ShimsModule>();\n"})
+        self.assertEqual(len(findings), 1, findings)
+        self.assertIn("shims is constructed out of the order", findings[0])
+
     def test_jobs_sees_only_the_public_face_of_keeper(self):
         for name in ("spec", "journal", "client", "process_tree"):
             self.assert_allowed("src/jobs/job_manager.cc", "src/keeper/%s.h" % name, "keeper/%s.h" % name)

@@ -8,14 +8,20 @@
 #include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
+namespace {
+
+std::string DetailOf(const share::action::Escalate& order) {
+  return order.forced ? order.why + ", and a job of another user waits for its place" : order.why;
+}
+
+}  // namespace
 
 void SharingModule::Escalate(const share::action::Escalate& order) {
   if (order.how == share::OnNoYield::kWait) return;
   boost::asio::post(core_.loop(), [this, order] {
     if (!core_.jobs().Find(order.tenant) || suspension_.stopped().IsTakenOff(order.tenant)) return;
     if (order.how == share::OnNoYield::kSuspend) return TakeOff(order.tenant, order);
-    End(order.tenant,
-        order.forced ? order.why + ", and a job of another user waits for its place" : order.why);
+    End(order.tenant, DetailOf(order));
   });
 }
 
@@ -28,8 +34,7 @@ void SharingModule::End(base::JobId id, const std::string& detail) {
 // One that was stopped comes back with its user's next SIGCONT (StoppedJobs).
 void SharingModule::TakeOff(base::JobId id, const share::action::Escalate& order) {
   const auto may = suspension_.ControllerFor(id);
-  const std::string detail =
-      order.forced ? order.why + ", and a job of another user waits for its place" : order.why;
+  const auto detail = DetailOf(order);
   const auto end = [this, id, detail, forced = order.forced](const base::Error& why) {
     if (forced && core_.jobs().Find(id)) End(id, detail + "; it could not be suspended: " + why.message);
   };

@@ -1,6 +1,5 @@
 // Version, status, GPUs, jobs.
 #include <algorithm>
-#include <charconv>
 #include <functional>
 
 #include "api/json.h"

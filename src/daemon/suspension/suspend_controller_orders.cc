@@ -1,0 +1,127 @@
+// What a job's state machine orders: carried out by shims, mover, driver, store and event log.
+#include <boost/asio/post.hpp>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "base/overloaded.h"
+#include "daemon/core/core.h"
+#include "daemon/shims/module.h"
+#include "daemon/suspension/suspend_controller.h"
+
+namespace gpuman::daemon {
+
+using ledger::wire::OrderKind;
+using suspend::SuspensionPhase;
+
+void SuspendController::Perform(base::JobId job, const suspend::Actions& actions) {
+  using namespace suspend::action;  // NOLINT(google-build-using-namespace)
+  if (!actions.empty()) entries_.at(job).poll.Ordered(core_.clock().Mono());
+  for (const auto& action : actions) {
+    std::visit(base::Overloaded{
+                   [&](const OrderHold& order) { Order(job, order.process, OrderKind::kHold); },
+                   [&](const OrderEvict& order) { Order(job, order.process, OrderKind::kLeave); },
+                   [&](const OrderReturn& order) {
+                     // Its turn brings its memory back; its gate stays shut until then.
+                     Order(job, order.process, order.held ? OrderKind::kHold : OrderKind::kRun);
+                   },
+                   [&](const AskCan&) {
+                     AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
+                   },
+                   [&](const AskState& ask) {
+                     AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
+                   },
+                   [&](const suspend::action::Checkpoint& order) { Checkpoint(job, order); },
+                   [&](const Restore& r) {
+                     AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
+                   },
+                   [&](const Secure& secure) {
+                     AskMover(
+                         job,
+                         {.verb = suspend::Verb::kSecure, .process = secure.process, .gpu = secure.target});
+                   },
+                   [&](const Load& load) {
+                     AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
+                   },
+                   [&](const Moved& moved) {
+                     // Also where its way back fails afterwards: it counts there.
+                     if (core_.jobs().Find(job))
+                       core_.ChangeGpu(job, moved.gpu, [](const base::Result<>&) {});
+                   },
+                   [](const SetState&) {},  // is in the record
+                   [&](const Emit& emit) { Tell(job, emit); },
+               },
+               action);
+  }
+}
+
+// What comes of an order shows in the ledger, also when there is nobody to take it. The ledger says who sits
+// in it; that this is a process of the job is for attribution to say.
+void SuspendController::Order(base::JobId job, base::ProcessId process, OrderKind what) {
+  auto* const channel = shims_.channel();
+  if (channel && core_.guard().JobOf(process.pid).job == job)
+    (void)channel->Order(job, process, ledger::Command{what, {}});
+}
+
+// With the job; `done` when it is on the disk, or cannot be.
+void SuspendController::Save(base::JobId id, std::string record, std::function<void()> done) {
+  std::vector<jobs::Notice> notices;
+  const auto* const job = core_.jobs().Find(id);
+  const auto now = suspend::ParseRecord(record);
+  if (job && now && now->phase == SuspensionPhase::kSuspended) {
+    const auto before = suspend::ParseRecord(job->suspension);
+    if (!before || suspend::JobStateOf(before->phase) != "suspended")
+      notices.push_back({"job_suspended", now->detail});
+  }
+  core_.jobs().SetSuspension(id, std::move(record), notices, std::move(done));
+}
+
+void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event) {
+  const auto* const job = core_.jobs().Find(id);
+  if (!job) return;
+  core_.Tell(*job, {event.kind, event.message, event.data});
+  core_.LookNow();  // it has left a GPU, or come to one
+  core_.jobs().Note(id, event.message);
+}
+
+void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
+  const auto process = request.process;
+  const auto answer = [self = self_, job, process](const suspend::Answer& got) {
+    if (!*self) return;
+    (*self)->Observe(job);  // what it had in the end, before it counts as taken
+    (*self)->Feed(job, suspend::event::Answered{process, got});
+    (*self)->Observe(job);
+  };
+  const auto owner = readings_.OwnerOf(job);
+  if (owner) return checkpointer_.Ask(*owner, std::move(request), answer);
+  boost::asio::post(core_.loop(), [answer] {
+    answer({0, suspend::Outcome::kFailed, suspend::Saved::kUnknown, "the job is gone"});
+  });
+}
+
+void SuspendController::AskMover(base::JobId job, suspend::Request request) {
+  const auto answer = [self = self_, job, process = request.process,
+                       verb = request.verb](const suspend::Answer& got) {
+    if (*self) (*self)->Feed(job, suspend::event::MoverAnswered{process, verb, got});
+  };
+  const auto owner = readings_.OwnerOf(job);
+  if (owner) return checkpointer_.Move(*owner, std::move(request), {}, answer);
+  boost::asio::post(core_.loop(), [answer] { answer({.message = "the job is gone"}); });
+}
+
+void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool out,
+                               base::UntrustedSocket connection) {
+  const auto owner = readings_.OwnerOf(job);
+  if (!owner) return;  // the process sees the connection close, and stays where it is
+  suspend::Request request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive, .process = process};
+  if (const auto* record = RecordOf(job)) {
+    if (!out) request.gpu = suspend::ReturnsTo(*record, process);
+    if (out && record->phase == SuspensionPhase::kSuspending) request.gpu = record->target.value_or("");
+  }
+  checkpointer_.Move(*owner, std::move(request), std::move(connection),
+                     [self = self_, job](const suspend::Answer&) {
+                       if (*self) (*self)->Observe(job);
+                     });
+}
+
+}  // namespace gpuman::daemon
