@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto settings = ParseSettings(text);
       settings && ParseSettings(SerializeSettings(*settings)) != *settings)
     std::abort();
-  (void)base::FindCgroup2Mount(text);
-  (void)base::Cgroup2Path(text);
+  (void)gpuman::base::FindCgroup2Mount(text);
+  (void)gpuman::base::Cgroup2Path(text);
   return 0;
 }
