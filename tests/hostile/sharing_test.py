@@ -113,8 +113,12 @@ patience = "1s"
         without its help."""
         stop = stop or (lambda: self.signal(self.pid(), signal.SIGSTOP))
 
+        def told():
+            return sum(event["kind"] == "share_not_yielded" and event["job"] == self.attackers for event in self.events())
+        seen = told()
+
         def outcome():
-            if self.job(self.attackers)["state"] != "running" or self.job(self.neighbours)["reason"] == "share_wait":
+            if self.job(self.attackers)["state"] != "running" or told() > seen:
                 return "at work"
             return (self.tenant(self.attackers) or {}).get("gate") == "closed" and "behind its gate"
 

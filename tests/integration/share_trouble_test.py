@@ -116,12 +116,23 @@ class DoesNotAnswer(TroubleCase):
             os.kill(pid, signal.SIGCONT)  # the gate changed first
         return until(f"one whose gate is {gate}", stopped)
 
+    def stop_at_work(self, jobs):
+        """Stops a job that works on the GPU, and waits until that is told of; returns the job. A job that is stopped
+        before it has learned that its gate is open stays behind it, and keeps nobody out."""
+        def stopped():
+            seen = self.kinds().count("share_not_yielded")
+            job = self.stop_where(jobs, "open")
+            if until("it is told of, or behind its gate", lambda: (self.kinds().count("share_not_yielded") > seen and "told") or
+                     ((self.tenant(job) or {}).get("gate") == "closed" and "behind its gate")) == "told":
+                return job
+            os.kill(self.pid(job), signal.SIGCONT)
+            return None
+        return until("one is stopped at work", stopped)
+
     def test_a_stopped_program_is_told_of_and_goes_on_when_it_is_let(self):
         jobs = self.two()
         for _ in range(3):
-            seen = self.kinds().count("share_not_yielded")
-            stopped = self.stop_where(jobs, "open")
-            until("it is told of", lambda: self.kinds().count("share_not_yielded") > seen)
+            stopped = self.stop_at_work(jobs)
             os.kill(self.pid(stopped), signal.SIGCONT)
             self.takes_turns(6)
         self.ends_right(jobs)
@@ -142,7 +153,7 @@ class DoesNotAnswer(TroubleCase):
     def test_a_stopped_program_is_ended_where_that_is_set(self):
         jobs = self.two()
         self.share(on_no_yield="end")
-        stopped = self.stop_where(jobs, "open")
+        stopped = self.stop_at_work(jobs)
         self.assertEqual(self.wait(stopped)["reason"], "share_not_yielded")
         jobs.remove(stopped)
         until("the other runs alone", lambda: self.tenant(jobs[0])["gate"] == "open")
