@@ -26,6 +26,7 @@ std::string Unescape(std::string_view text) {
 }  // namespace
 
 std::optional<CgroupMount> FindCgroup2Mount(std::string_view mountinfo) {
+  std::optional<CgroupMount> part;
   while (!mountinfo.empty()) {
     std::string_view line = TakeUntil(mountinfo, '\n');
     const auto separator = line.find(" - ");
@@ -38,9 +39,10 @@ std::optional<CgroupMount> FindCgroup2Mount(std::string_view mountinfo) {
     mount.mount_point = Unescape(TakeUntil(line, ' '));
     // A tree that was mounted outside this cgroup namespace shows nothing of it.
     if (mount.root.string().starts_with("/..")) continue;
-    return mount;
+    if (mount.root == "/") return mount;
+    if (!part) part = std::move(mount);
   }
-  return std::nullopt;
+  return part;
 }
 
 std::optional<std::filesystem::path> Cgroup2Path(std::string_view proc_cgroup) {

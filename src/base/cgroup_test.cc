@@ -26,6 +26,12 @@ TEST(FindCgroup2Mount, PassesOverAMountFromOutsideTheCgroupNamespace) {
             (CgroupMount{"/sys/fs/cgroup", "/"}));
 }
 
+TEST(FindCgroup2Mount, PrefersTheWholeTreeToAPartOfIt) {
+  EXPECT_EQ(FindCgroup2Mount("30 22 0:26 /user.slice /mnt/part rw - cgroup2 cgroup2 rw\n"
+                             "31 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+            (CgroupMount{"/sys/fs/cgroup", "/"}));
+}
+
 TEST(FindCgroup2Mount, FindsNothingWhereNothingIs) {
   for (const char* text : {"", "\n\n", "nonsense", "1 2 3 - ", " - cgroup",
                            "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"})

@@ -28,8 +28,11 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
   channel->server_->SetTrouble([](const base::Error& error) {
     spdlog::warn("{}: processes of jobs wait for their limits", error.message);
   });
-  channel->server_->SetNotify([self = channel.get()](base::JobId job, base::ProcessId) {
-    boost::asio::post(self->ready_.get_executor(), [self, job] { self->on_notify(job); });
+  channel->server_->SetNotify([self = channel->channel_, executor = channel->ready_.get_executor()](
+                                  base::JobId job, base::ProcessId) {
+    boost::asio::post(executor, [self, job] {
+      if (*self) (*self)->on_notify(job);
+    });
   });
   const int own = ::fcntl(channel->server_->descriptor(), F_DUPFD_CLOEXEC, 0);
   if (own < 0) return base::FailSystem(errno, "watching the shims' socket");
@@ -39,6 +42,7 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
 }
 
 ShimChannel::~ShimChannel() {
+  *channel_ = nullptr;
   std::error_code ignored;
   if (server_) std::filesystem::remove(socket_, ignored);
 }
@@ -173,9 +177,9 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
     if (known.on.contains(uuid)) samples[job];
   for (const auto& process : status.processes) {
     if (!process.job || !jobs_.contains(*process.job) || !process.memory) continue;
-    samples[*process.job].push_back(
-        {process.id, *process.memory, ledgers_.OnGpuOf(*process.job, process.id, uuid),
-         ledgers_.IsMoving(*process.job, process.id, uuid)});
+    samples[*process.job].push_back({process.id, *process.memory,
+                                     ledgers_.OnGpuOf(*process.job, process.id, uuid),
+                                     ledgers_.IsMoving(*process.job, process.id, uuid)});
   }
   for (const auto& [id, seen] : samples) {
     Job& job = jobs_.at(id);

@@ -150,6 +150,8 @@ class ShimChannel {
   std::map<std::string, base::Bytes> contexts_;  // by GPU
   std::set<std::string> learned_;                // GPUs on which one was seen
   std::map<std::string, Seen> seen_;             // by GPU
+  // Callbacks that outlive this object find nullptr.
+  std::shared_ptr<ShimChannel*> channel_ = std::make_shared<ShimChannel*>(this);
 };
 
 }  // namespace gpuman::daemon

@@ -29,6 +29,8 @@ SuspendController::SuspendController(Core& core, const ShimsModule& shims, Suspe
       checkpointer_(core.loop(), core.workers(), std::move(checkpointer)),
       self_(std::make_shared<SuspendController*>(this)) {}
 
+SuspendController::~SuspendController() { *self_ = nullptr; }
+
 void SuspendController::Begin(base::JobId job, const std::string& stored) {
   if (stored.empty() || entries_.contains(job)) return;
   auto record = suspend::ParseRecord(stored);

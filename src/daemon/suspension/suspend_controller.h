@@ -49,6 +49,9 @@ class SuspendController {
   // Both must outlive this object.
   SuspendController(Core& core, const ShimsModule& shims, SuspendControllerSettings settings,
                     suspend::CheckpointerOptions checkpointer);
+  ~SuspendController();
+  SuspendController(const SuspendController&) = delete;
+  SuspendController& operator=(const SuspendController&) = delete;
 
   // Says whether a job takes turns with others on its GPU: its memory comes back with its turn
   // (state_machine.h: returns_held). Registered once.
