@@ -20,7 +20,7 @@ void SuspensionStateMachine::GoBack(MonoTime now) {
 
 // A job that has not left needs no turn to come back.
 bool SuspensionStateMachine::ReturnsHeld() const {
-  if (!settings_.returns_held || record_.target || phase() == SuspensionPhase::kRunning) return false;
+  if (!settings_.returns_held || record_.target) return false;
   return phase() != SuspensionPhase::kUndoing ||
          std::any_of(members_.begin(), members_.end(),
                      [](const auto& one) { return IsAway(one.second) || IsShimAtWork(one.second); });

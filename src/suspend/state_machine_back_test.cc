@@ -175,6 +175,34 @@ TEST(SuspendBackFailure, AJobOfWhichNothingCouldBeTakenAgainDoesNotStandStill) {
               ElementsAre("! process_not_suspended", "return 11", "return 12", "= running resume_failed"));
 }
 
+TEST(SuspendBackFailure, AJobThatTakesTurnsWaitsForItsTurnAfterwards) {
+  SuspensionSettings settings;
+  settings.returns_held = true;
+  Story s(settings);
+  s.Process(11, GiB(1), MiB(900));
+  s.Process(12, GiB(1), MiB(900));
+  s.Look();
+  s.Suspend();
+  s.Can(false);
+  s.Shim(11, ShimStage::kFailed, "no memory");
+  s.Shim(11, ShimStage::kOnGpu);
+  s.Shim(12, ShimStage::kRestoring);
+  s.Wait();
+  s.At(11).held = s.At(12).held = true;
+  s.Shim(11, ShimStage::kFailed, "no memory");
+  s.At(12).stage = ShimStage::kFailed;
+  s.At(12).answered = true;
+  const Actions actions = s.machine.On(suspend::event::Observed{s.processes, s.gpus}, s.now);
+  EXPECT_EQ(s.machine.phase(), SuspensionPhase::kRunning);
+  int held = 0;
+  for (const Action& action : actions)
+    if (const auto* back = std::get_if<action::OrderReturn>(&action)) {
+      EXPECT_TRUE(back->held) << back->process.pid;
+      ++held;
+    }
+  EXPECT_EQ(held, 2);
+}
+
 TEST(SuspendBackFailure, AProcessThatTheDriverBrokeIsNamed) {
   Story s = Suspended();
   s.Resume();

@@ -243,7 +243,8 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
   Emit("job_suspended", record_.detail, now);
 }
 
-// A shim whose gate was shut before its eviction failed keeps it shut.
+// A shim whose gate was shut before its eviction failed keeps it shut. The gate of a job that takes turns
+// stays shut: whoever gives the turns opens it.
 void SuspensionStateMachine::OpenGates(MonoTime now) {
   for (auto& [id, member] : members_) {
     const bool shut = member.order == Order::kEvict || member.order == Order::kHold || member.seen.held;

@@ -55,10 +55,11 @@ class JobsTest(DaemonTest):
                          memory="512MiB", preload=False)
         ended = self.wait("family")
         self.assertEqual(ended["reason"], "memory_limit")
-        key = f"GPUMAN_JOB_ID={job}".encode()
+        key, ours = f"GPUMAN_JOB_ID={job}".encode(), str(self.m.dir).encode()  # other daemons have a job of this number
         for process in pathlib.Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):
-                self.assertNotIn(key, process.read_bytes().split(b"\0"), process)
+                environment = process.read_bytes()
+                self.assertFalse(key in environment.split(b"\0") and ours in environment, process)
 
     def test_a_job_that_is_told_nothing_of_memory_runs_and_reports_its_status(self):
         job = self.start("plain", "echo out; echo err >&2; exit 7")
