@@ -30,7 +30,8 @@ base::Bytes UncountedMemory::Observe(const std::vector<ProcessSample>& samples) 
       continue;
     }
     auto& last = differences_[sample.process];
-    if (!sample.moving || last.empty()) last.push_back(shown - static_cast<std::int64_t>(sample.counted->count));
+    if (!sample.moving) last.push_back(shown - static_cast<std::int64_t>(sample.counted->count));
+    if (last.empty()) continue;  // it moves, and nothing is known of before
     if (last.size() > kSamples) last.pop_front();
     const std::int64_t median = MedianOf(last);
     uncounted += std::max<std::int64_t>(median, 0);

@@ -44,6 +44,9 @@ TEST(UncountedMemory, StaysAsItWasWhileMemoryMoves) {
   EXPECT_EQ(uncounted.Observe({Of(1, 518, 0)}), MiB(518)) << "out";
   for (int i = 0; i < 9; ++i) EXPECT_EQ(uncounted.Observe({moving(616, 0)}), MiB(518)) << "on its way back";
   EXPECT_EQ(uncounted.context(), MiB(518));
+  UncountedMemory fresh;
+  EXPECT_EQ(fresh.Observe({moving(618, 0)}), MiB(0)) << "a checkpointed process that comes back";
+  EXPECT_EQ(fresh.Observe({Of(1, 618, 100)}), MiB(518));
 }
 
 TEST(UncountedMemory, IsNeverLessThanNothing) {

@@ -318,6 +318,7 @@ void ShareController::OnNotify(base::JobId job) {
       if (Entry* const other = id == job ? nullptr : Find(id)) Check(*other);
   }
   if (Entry* const entry = Find(job)) Check(*entry);
+  SetTimers();  // what it ordered is looked at soon
 }
 
 std::vector<base::JobId> ShareController::Jobs() const {
@@ -331,6 +332,7 @@ void ShareController::OnSample() {
   SetCapacities();
   for (const auto id : Jobs())
     if (Entry* const entry = Find(id)) Check(*entry);
+  SetTimers();
 }
 
 }  // namespace gpuman::daemon
