@@ -47,7 +47,8 @@ struct TreeSignals::Walk {
   JobId job;
   SignalOrder order;
   std::set<pid_t> counted{};  // had cgroup.kill, and are counted
-  // Held for as long as signals are sent and counted: a process may end, and the loop learn of it, in between.
+  // Held for as long as signals are sent and counted: a process may end, and the loop learn of it, in
+  // between.
   std::mutex step;
   SignalSent sent{};  // guarded by `step`
   keeper::Killing killing{};

@@ -133,7 +133,8 @@ class Ledgers {
   std::optional<base::Bytes> HeldBy(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // The same without the part that is in host memory.
   std::optional<base::Bytes> OnGpuOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
-  // Whether memory of the process leaves the GPU or comes back now: what it counts is told at the end of that.
+  // Whether memory of the process leaves the GPU or comes back now: what it counts is told at the end of
+  // that.
   bool IsMoving(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // Gives back what ended processes held, and returns their number. A process of the job that is refused
   // memory does the same, so nothing waits for this.

@@ -4,8 +4,8 @@
 // The driver's figure and the ledger's are never of the same moment, and a program allocates and frees in
 // between: one difference may be too large (memory was freed meanwhile, and the program would be refused what
 // it may have) or too small. Contexts and code change slowly, so a process that counts is taken with the
-// median of its last samples. While memory of a process moves, the two differ by what has moved so far, so the
-// samples from before hold. Pure; not thread-safe.
+// median of its last samples. While memory of a process moves, the two differ by what has moved so far, so
+// the samples from before hold. Pure; not thread-safe.
 #pragma once
 
 #include <deque>

@@ -18,8 +18,8 @@
 
 namespace gpuman::daemon::http {
 
-// Who is at the other end, by the kernel's word (SO_PEERCRED); over TCP that is nobody. The pid may be another
-// process's by now: Exchange::Process.
+// Who is at the other end, by the kernel's word (SO_PEERCRED); over TCP that is nobody. The pid may be
+// another process's by now: Exchange::Process.
 inline constexpr unsigned kNobody = 65534;
 struct Peer {
   uid_t uid = 0;

@@ -26,8 +26,8 @@ namespace gpuman::ledger::wire {
 // Stand in a Hello in place of kHelloMagic.
 inline constexpr std::uint32_t kOutMagic = 0x4f4d5047;   // "GPMO"
 inline constexpr std::uint32_t kBackMagic = 0x424d5047;  // "GPMB"
-// A notification: nothing follows. The process's slot holds what it has to say: what its program does, and its
-// answer to an order (kNotifiesAnswers).
+// A notification: nothing follows. The process's slot holds what it has to say: what its program does, and
+// its answer to an order (kNotifiesAnswers).
 inline constexpr std::uint32_t kNotifyMagic = 0x444d5047;  // "GPMD"
 
 inline constexpr std::uint32_t kPartsMagic = 0x504d5047;  // "GPMP"
