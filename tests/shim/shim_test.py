@@ -520,8 +520,7 @@ class Races(ShimCase):
         counts = [json.loads(process.stdout.readline()) for process in processes]
         self.assertGreater(sum(count["taken"] for count in counts), 0)
         self.assertGreater(sum(count["refused"] for count in counts), 0)
-        ledger("reclaim")
-        self.assertEqual(ledger("used", self.uuid), "0")
+        ledger.until_given_back(self.uuid)
         return limit, highest, most
 
     def test_threads_of_many_processes_never_pass_the_limit_and_leave_nothing(self):
