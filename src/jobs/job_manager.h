@@ -306,6 +306,8 @@ class JobManager {
   // Stores the change that `event` makes to a waiting job, and answers with the job; kConflict: it changes
   // nothing.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
+  // Does the same, but the change takes effect once it is on the disk.
+  void DecideStored(JobId id, const JobEvent& event, Done<Job> done);
   void BeginAttached(Job job, std::string how, Done<Job> done);
   void AnswerOnceStored(JobId id, Done<Job> done);
   void WatchRoot(Entry& entry);

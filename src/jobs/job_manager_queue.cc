@@ -160,11 +160,27 @@ void JobManager::Decide(JobId id, const JobEvent& event, Done<Job> done) {
   });
 }
 
-void JobManager::Hold(JobId id, const keeper::Reason& reason, Done<Job> done) {
-  Decide(id, HoldAsked{reason}, std::move(done));
+// A job that is released may start at once. So its record is on the disk before: what the disk refuses does
+// not happen.
+void JobManager::DecideStored(JobId id, const JobEvent& event, Done<Job> done) {
+  auto found = Kept(id);
+  if (!found) return done(Fail(found.error()));
+  Transition wanted = Apply((*found)->job, event);
+  if (!wanted.changed) return Decide(id, event, std::move(done));  // refuses it
+  Batch batch;
+  batch.put = {std::move(wanted.job)};
+  store_.Submit(std::move(batch), [self = self_, id, event, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    if (!stored) return done(Fail(stored.error()));
+    (*self)->Decide(id, event, done);
+  });
 }
 
-void JobManager::Unhold(JobId id, Done<Job> done) { Decide(id, ReleaseAsked{}, std::move(done)); }
+void JobManager::Hold(JobId id, const keeper::Reason& reason, Done<Job> done) {
+  DecideStored(id, HoldAsked{reason}, std::move(done));
+}
+
+void JobManager::Unhold(JobId id, Done<Job> done) { DecideStored(id, ReleaseAsked{}, std::move(done)); }
 
 void JobManager::Cancel(JobId id, const keeper::Reason& reason, Done<Job> done) {
   Decide(id, CancelAsked{reason, clock_.Wall()}, std::move(done));

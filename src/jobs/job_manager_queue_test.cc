@@ -112,17 +112,56 @@ TEST_F(QueuedJobs, AChangeThatTheDiskDoesNotTakeTakesNothingNewerAlong) {
   const JobId id = Taken("true");
   const std::string tag = manager->Find(id)->tag;
   full_switch->SetFull(true);
-  std::optional<base::Result<Job>> changed, held;
+  std::optional<base::Result<Job>> changed, cancelled;
   manager->Change(
       id, [](Job& job) { job.tag = "other", job.command = {std::string(1'000'000, 'x')}; },
       [&](auto job) { changed = std::move(job); });
-  manager->Hold(id, {"held_by_user", "held by me"}, [&](auto job) { held = std::move(job); });
-  ASSERT_TRUE(Until([&] { return changed && held; }));
+  manager->Cancel(id, {"cancelled", "by me"}, [&](auto job) { cancelled = std::move(job); });
+  ASSERT_TRUE(Until([&] { return changed && cancelled; }));
   EXPECT_FALSE(*changed);
-  EXPECT_EQ(StateOf(id), JobState::kHeld);
-  EXPECT_EQ(manager->Find(id)->reason, "held_by_user");
+  EXPECT_EQ(StateOf(id), JobState::kCancelled);
   EXPECT_EQ(manager->Find(id)->tag, tag);
   EXPECT_EQ(manager->Find(id)->command.front(), "/bin/sh");
+}
+
+TEST_F(QueuedJobs, AHoldOrAReleaseThatTheDiskDoesNotTakeDoesNotHappen) {
+  const JobId id = Taken("true");
+  std::optional<base::Result<Job>> answer;
+  const auto store_answer = [&](auto job) { answer = std::move(job); };
+  const auto hold = [&](std::size_t detail) {
+    answer.reset();
+    manager->Hold(id, {"held_by_user", std::string(detail, 'x')}, store_answer);
+    EXPECT_TRUE(Until([&] { return answer.has_value(); }));
+  };
+  const auto release = [&] {
+    answer.reset();
+    manager->Unhold(id, store_answer);
+    EXPECT_TRUE(Until([&] { return answer.has_value(); }));
+  };
+  full_switch->SetFull(true);
+  hold(1'000'000);
+  EXPECT_FALSE(*answer);
+  EXPECT_EQ(StateOf(id), JobState::kQueued);
+  full_switch->SetFull(false);
+  hold(10);
+  ASSERT_TRUE(*answer);
+  std::optional<bool> renamed;
+  manager->Change(
+      id, [](Job& job) { job.command = {std::string(1'000'000, 'x')}; },
+      [&](const auto& job) { renamed = job.has_value(); });
+  ASSERT_TRUE(Until([&] { return renamed.has_value(); }));
+  ASSERT_TRUE(*renamed);
+  full_switch->SetFull(true);
+  release();
+  EXPECT_FALSE(*answer);
+  EXPECT_EQ(StateOf(id), JobState::kHeld);
+  EXPECT_EQ(manager->Find(id)->reason_detail, std::string(10, 'x'));
+  full_switch->SetFull(false);
+  release();
+  EXPECT_TRUE(*answer);
+  EXPECT_EQ(StateOf(id), JobState::kQueued);
+  RestartDaemon();
+  EXPECT_EQ(StateOf(id), JobState::kQueued);
 }
 
 TEST_F(QueuedJobs, AreCancelledWhetherTheyWaitOrRun) {
