@@ -9,6 +9,7 @@ import json
 import os
 import random
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -106,16 +107,15 @@ class EvictCase(ShimCase):
     def kill_mover(self, ledger):
         """Kills the mover that runs now; returns when it has ended for a parent that starts the next one."""
         pid = int(ledger("mover"))
-        if pid > 0:
-            os.kill(pid, signal.SIGKILL)
-            self.until(lambda: self.state_of(pid) in "ZX")
-
-    def state_of(self, pid):
+        if pid <= 0:
+            return
+        mover = os.pidfd_open(pid)
         try:
-            with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-                return stat.read().rsplit(")", 1)[1].split()[0]
-        except FileNotFoundError:
-            return "X"
+            os.kill(pid, signal.SIGKILL)
+            # Not before its last thread has ended: the first one alone is a zombie sooner.
+            self.assertEqual(select.select([mover], [], [], 60)[0], [mover])
+        finally:
+            os.close(mover)
 
     def device_used(self):
         return self.probe("device_used", preload=False)
