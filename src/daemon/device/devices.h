@@ -25,7 +25,7 @@
 #include "device/applier.h"
 #include "device/plan.h"
 #include "device/profile.h"
-#include "device/worker.h"
+#include "driver/nvml_executor.h"
 #include "gpu/inventory.h"
 #include "jobs/store.h"
 
@@ -38,7 +38,7 @@ class DeviceHost {
   // Entries of the settings table, nullopt: to be deleted. `done`: on the disk, or not.
   virtual void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) = 0;
   // `work` on a worker's thread, then `then` here.
-  virtual void Drive(device::Worker::Work work, std::function<void()> then) = 0;
+  virtual void Drive(driver::NvmlExecutor::Work work, std::function<void()> then) = 0;
   virtual void TellDevice(const char* kind, const std::string& gpu, const std::string& message) = 0;
   // A job runs without the profile that it asked for.
   virtual void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) = 0;

@@ -78,13 +78,13 @@ void Devices::Read(Change& change) {
   change.stage = Stage::kReading;
   change.deadline = clock_.Mono() + settings_.call_limit;
   host_.Drive(
-      [gpus = change.task.gpus, shared = change.shared](const driver::Nvml* nvml, const base::Error* error) {
+      [gpus = change.task.gpus, shared = change.shared](const base::Result<const driver::Nvml*>& nvml) {
         for (std::size_t i = 0; i < gpus.size() && !shared->progress.abandoned; ++i) {
           shared->progress.gpu = i;
           if (nvml)
-            shared->readings.push_back(device::ReadDevice(*nvml, gpus[i].uuid));
+            shared->readings.push_back(device::ReadDevice(**nvml, gpus[i].uuid));
           else
-            shared->readings.push_back(base::Fail(*error));
+            shared->readings.push_back(base::Fail(nvml.error()));
         }
       },
       [this, id = change.id] { OnRead(id); });
@@ -143,16 +143,16 @@ void Devices::Set(Change& change) {
   change.shared->progress.gpu = 0;
   const auto on_failure = change.task.go_on ? device::OnFailure::kGoOn : device::OnFailure::kUndo;
   host_.Drive(
-      [work = change.work, on_failure, clear = change.task.clear_ecc, shared = change.shared](
-          const driver::Nvml* nvml, const base::Error* error) {
+      [work = change.work, on_failure, clear = change.task.clear_ecc,
+       shared = change.shared](const base::Result<const driver::Nvml*>& nvml) {
         if (!nvml) {
-          shared->outcome.failures.push_back({"", {}, *error});
+          shared->outcome.failures.push_back({"", {}, nvml.error()});
           return;
         }
-        shared->outcome = device::Apply(*nvml, work, on_failure, shared->progress);
+        shared->outcome = device::Apply(**nvml, work, on_failure, shared->progress);
         if (!clear) return;
         for (const auto& gpu : work) {
-          auto cleared = device::ClearEccErrors(*nvml, gpu.uuid, *clear);
+          auto cleared = device::ClearEccErrors(**nvml, gpu.uuid, *clear);
           if (!cleared) shared->outcome.failures.push_back({gpu.uuid, {}, std::move(cleared.error())});
         }
       },
@@ -255,9 +255,9 @@ void Devices::Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<D
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const auto reading = std::make_shared<std::optional<base::Result<device::Reading>>>();
     host_.Drive(
-        [reading, uuid = gpus[i].uuid](const driver::Nvml* nvml, const base::Error* error) {
-          reading->emplace(nvml ? device::ReadDevice(*nvml, uuid)
-                                : base::Result<device::Reading>(base::Fail(*error)));
+        [reading, uuid = gpus[i].uuid](const base::Result<const driver::Nvml*>& nvml) {
+          reading->emplace(nvml ? device::ReadDevice(**nvml, uuid)
+                                : base::Result<device::Reading>(base::Fail(nvml.error())));
         },
         [this, id, i, reading] { OnQueried(id, i, std::move(**reading)); });
   }

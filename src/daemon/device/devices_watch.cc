@@ -27,9 +27,9 @@ void Devices::BeginChecks() {
     };
     changes_[change->id] = change;
     host_.Drive(
-        [reading, id = uuid, settings](const driver::Nvml* nvml, const base::Error* error) {
-          reading->emplace(nvml ? device::ReadSettings(*nvml, id, settings)
-                                : base::Result<device::Reading>(base::Fail(*error)));
+        [reading, id = uuid, settings](const base::Result<const driver::Nvml*>& nvml) {
+          reading->emplace(nvml ? device::ReadSettings(**nvml, id, settings)
+                                : base::Result<device::Reading>(base::Fail(nvml.error())));
         },
         [this, id = change->id, gpu = uuid, reading] {
           Finish(id, DeviceReport{});

@@ -21,7 +21,8 @@ DeviceSettings DeviceSettingsOf(const Config& config) {
 DeviceModule::DeviceModule(Core& core, SuspensionModule& suspension)
     : core_(core),
       suspension_(suspension),
-      worker_([&core](std::function<void()> act) { boost::asio::post(core.loop(), std::move(act)); }),
+      executor_(driver::NvmlExecutor::Order::kAtOnce,
+                [&core](std::function<void()> act) { boost::asio::post(core.loop(), std::move(act)); }),
       devices_(core.clock(), static_cast<DeviceHost&>(*this)) {}
 
 void DeviceModule::Restore(jobs::StoreContents& contents) {
@@ -31,7 +32,7 @@ void DeviceModule::Restore(jobs::StoreContents& contents) {
 
 void DeviceModule::Reconfigure() { devices_.SetSettings(DeviceSettingsOf(core_.config())); }
 
-bool DeviceModule::Stop() { return worker_.Stop(core_.config().sampling.call_limit); }
+bool DeviceModule::Stop() { return executor_.Stop(core_.config().sampling.call_limit); }
 
 void DeviceModule::OnInventory() { devices_.OnInventory(core_.whole_gpus()); }
 
@@ -61,8 +62,8 @@ void DeviceModule::KeepDevices(jobs::SettingRows entries, std::function<void(bas
   core_.Keep(std::move(entries), std::move(done));
 }
 
-void DeviceModule::Drive(device::Worker::Work work, std::function<void()> then) {
-  worker_.Do(std::move(work), std::move(then));
+void DeviceModule::Drive(driver::NvmlExecutor::Work work, std::function<void()> then) {
+  executor_.Run(std::move(work), std::move(then));
 }
 
 void DeviceModule::TellDevice(const char* kind, const std::string& gpu, const std::string& message) {

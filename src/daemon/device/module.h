@@ -9,7 +9,7 @@
 #include "daemon/core/module.h"
 #include "daemon/device/devices.h"
 #include "daemon/device/job_profiles.h"
-#include "device/worker.h"
+#include "driver/nvml_executor.h"
 
 namespace gpuman::daemon {
 
@@ -37,7 +37,7 @@ class DeviceModule final : public Module, private DeviceHost {
  private:
   // DeviceHost
   void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override;
-  void Drive(device::Worker::Work work, std::function<void()> then) override;
+  void Drive(driver::NvmlExecutor::Work work, std::function<void()> then) override;
   void TellDevice(const char* kind, const std::string& gpu, const std::string& message) override;
   void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) override;
   std::string UsersOf(const std::string& gpu) override;
@@ -47,7 +47,7 @@ class DeviceModule final : public Module, private DeviceHost {
 
   Core& core_;
   SuspensionModule& suspension_;
-  device::Worker worker_;
+  driver::NvmlExecutor executor_;
   Devices devices_;
   JobProfiles job_profiles_;
   std::set<std::string> away_;  // GPUs that could not be talked to

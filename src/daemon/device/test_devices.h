@@ -43,13 +43,11 @@ class Host final : public DeviceHost {
                 : base::Result<>());
     });
   }
-  void Drive(device::Worker::Work work, std::function<void()> then) override {
+  void Drive(driver::NvmlExecutor::Work work, std::function<void()> then) override {
     auto act = [this, work = std::move(work), then = std::move(then)] {
       log.emplace_back("driver");
       const auto nvml = driver::Nvml::Load(GPUMAN_SIM_LIBRARIES "/libnvidia-ml.so.1");
-      base::Error error;
-      if (!nvml) error = nvml.error();
-      work(nvml ? nvml->get() : nullptr, &error);
+      work(nvml ? base::Result<const driver::Nvml*>(nvml->get()) : base::Fail(nvml.error()));
       then();
     };
     (hangs ? hung : todo).push_back(std::move(act));

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <memory>
 #include <utility>
 
@@ -27,7 +28,11 @@ std::string TextOf(const mig::Wanted& wanted) {
 }  // namespace
 
 MigManager::MigManager(Core& core, std::function<void()> on_split)
-    : core_(core), on_split_(std::move(on_split)), thread_(core.loop()), timer_(core.loop()) {}
+    : core_(core),
+      on_split_(std::move(on_split)),
+      executor_(driver::NvmlExecutor::Order::kInOrder,
+                [&core](std::function<void()> then) { boost::asio::post(core.loop(), std::move(then)); }),
+      timer_(core.loop()) {}
 
 void MigManager::Recall(const jobs::SettingRows& settings) {
   for (const auto& [key, text] : settings) {
@@ -58,26 +63,27 @@ void MigManager::Wait() {
 void MigManager::Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then) {
   const auto readings =
       std::make_shared<std::vector<MigReading>>();  // shared by the thread's work and the loop's
-  thread_.Run([readings, gpus = std::move(gpus)] { *readings = ReadAll(gpus); },
-              [readings, then = std::move(then)] { then(*readings); });
+  executor_.Run([readings, gpus = std::move(gpus)](const Driver& nvml) { *readings = ReadAll(nvml, gpus); },
+                [readings, then = std::move(then)] { then(*readings); });
 }
 
 void MigManager::Plan(std::vector<MigOrder> orders, Answer then) {
   const auto plans = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
-  thread_.Run([plans, orders = std::move(orders)] { *plans = PlanOrders(orders); },
-              [plans, then = std::move(then)] { then(std::move(*plans)); });
+  executor_.Run(
+      [plans, orders = std::move(orders)](const Driver& nvml) { *plans = PlanOrders(nvml, orders); },
+      [plans, then = std::move(then)] { then(std::move(*plans)); });
 }
 
 void MigManager::Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then) {
   const auto done = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
   ++applying_;
-  thread_.Run([done, orders = std::move(orders),
-               holders = std::move(holders)] { *done = ApplyOrders(orders, holders); },
-              [this, done, forget, then = std::move(then)] {
-                --applying_;
-                if (!*done) return then(std::move(*done));
-                Keep(std::move(**done), forget, then);
-              });
+  executor_.Run([done, orders = std::move(orders), holders = std::move(holders)](
+                    const Driver& nvml) { *done = ApplyOrders(nvml, orders, holders); },
+                [this, done, forget, then = std::move(then)] {
+                  --applying_;
+                  if (!*done) return then(std::move(*done));
+                  Keep(std::move(**done), forget, then);
+                });
 }
 
 void MigManager::Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then) {
@@ -125,8 +131,9 @@ void MigManager::Check() {
       orders.push_back({gpu, {}, *wanted});
   checking_ = true;
   const auto check = std::make_shared<MigCheck>();  // shared by the thread's work and the loop's
-  thread_.Run([check, gpus, orders = std::move(orders)] { *check = CheckGpus(gpus, orders); },
-              [this, check] { OnChecked(*check); });
+  executor_.Run([check, gpus,
+                 orders = std::move(orders)](const Driver& nvml) { *check = CheckGpus(nvml, gpus, orders); },
+                [this, check] { OnChecked(*check); });
 }
 
 void MigManager::OnChecked(const MigCheck& check) {

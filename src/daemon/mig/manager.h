@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/mig/driver_thread.h"
 #include "daemon/mig/orders.h"
+#include "driver/nvml_executor.h"
 #include "jobs/store.h"
 
 namespace gpuman::daemon {
@@ -29,9 +29,9 @@ class MigManager {
   // Between two looks at the GPUs.
   void SetPeriod(base::Millis period);
   void OnInventory() { Check(); }
-  void Stop() { thread_.Stop(); }
+  // False: a thread is left in the driver.
+  bool Stop() { return executor_.Stop(base::Millis(2000)); }
   bool has_looked() const { return has_looked_; }
-  bool left_a_thread() const { return thread_.left_a_thread(); }
 
   void Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then);
   using Answer = std::function<void(base::Result<std::vector<MigOutcome>>)>;
@@ -54,7 +54,7 @@ class MigManager {
 
   Core& core_;
   const std::function<void()> on_split_;
-  DriverThread thread_;
+  driver::NvmlExecutor executor_;
   boost::asio::steady_timer timer_;
   base::Millis period_{30'000};
   bool checking_ = false;

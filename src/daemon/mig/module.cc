@@ -29,10 +29,7 @@ void MigModule::Reconfigure() { manager_.SetPeriod(core_.config().mig.check); }
 
 bool MigModule::IsReady() const { return manager_.has_looked(); }
 
-bool MigModule::Stop() {
-  manager_.Stop();
-  return !manager_.left_a_thread();
-}
+bool MigModule::Stop() { return manager_.Stop(); }
 
 void MigModule::OnInventory() { manager_.OnInventory(); }
 

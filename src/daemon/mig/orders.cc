@@ -14,14 +14,6 @@ namespace {
 
 using base::ErrorCode;
 
-// Loaded anew each time: after a reload of the driver an older one is of no use, and while the sampler has
-// it, it costs nothing.
-base::Result<std::unique_ptr<driver::Nvml>> Load() {
-  auto nvml = driver::Nvml::Load();
-  if (!nvml) return base::Fail(nvml.error());
-  return std::move(*nvml);
-}
-
 std::optional<unsigned> ParseHex(std::string_view text) {
   if (text.starts_with("0x") || text.starts_with("0X")) text.remove_prefix(2);
   unsigned value = 0;
@@ -102,19 +94,18 @@ void Perform(const driver::Nvml& nvml, MigOutcome& outcome) {
 
 }  // namespace
 
-std::vector<MigReading> ReadAll(const std::vector<gpu::Gpu>& gpus) {
+std::vector<MigReading> ReadAll(const Driver& nvml, const std::vector<gpu::Gpu>& gpus) {
   std::vector<MigReading> readings;
   readings.reserve(gpus.size());
-  auto nvml = Load();
   for (const auto& gpu : gpus)
     readings.push_back({gpu, nvml ? mig::ReadDevice(**nvml, gpu.uuid)
                                   : base::Result<mig::Device>(tl::unexpected(nvml.error()))});
   return readings;
 }
 
-base::Result<std::vector<MigOutcome>> PlanOrders(const std::vector<MigOrder>& orders) {
-  GPUMAN_ASSIGN(const auto nvml, Load());
-  return Plan(*nvml, orders);
+base::Result<std::vector<MigOutcome>> PlanOrders(const Driver& nvml, const std::vector<MigOrder>& orders) {
+  if (!nvml) return base::Fail(nvml.error());
+  return Plan(**nvml, orders);
 }
 
 std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& holders) {
@@ -134,10 +125,10 @@ std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& hol
   return {held.begin(), held.end()};
 }
 
-base::Result<std::vector<MigOutcome>> ApplyOrders(const std::vector<MigOrder>& orders,
+base::Result<std::vector<MigOutcome>> ApplyOrders(const Driver& nvml, const std::vector<MigOrder>& orders,
                                                   const MigHolders& holders) {
-  GPUMAN_ASSIGN(const auto nvml, Load());
-  GPUMAN_ASSIGN(auto outcomes, Plan(*nvml, orders));
+  if (!nvml) return base::Fail(nvml.error());
+  GPUMAN_ASSIGN(auto outcomes, Plan(**nvml, orders));
   bool may = true;
   for (auto& outcome : outcomes) {
     if (!outcome.error) outcome.error = WhyHeldUp(outcome, holders);
@@ -145,7 +136,7 @@ base::Result<std::vector<MigOutcome>> ApplyOrders(const std::vector<MigOrder>& o
   }
   for (auto& outcome : outcomes) {
     if (!may) break;
-    Perform(*nvml, outcome);
+    Perform(**nvml, outcome);
     may = outcome.done;
   }
   return outcomes;
@@ -170,9 +161,9 @@ std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<
 
 }  // namespace
 
-MigCheck CheckGpus(const std::vector<gpu::Gpu>& gpus, const std::vector<MigOrder>& orders) {
+MigCheck CheckGpus(const Driver& nvml, const std::vector<gpu::Gpu>& gpus,
+                   const std::vector<MigOrder>& orders) {
   MigCheck check;
-  auto nvml = Load();
   if (!nvml) return check;
   check.lost = RestoreLost(**nvml, orders);
   for (const auto& gpu : gpus) {

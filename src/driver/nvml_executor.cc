@@ -1,0 +1,100 @@
+#include "driver/nvml_executor.h"
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "driver/nvml.h"
+
+namespace gpuman::driver {
+namespace {
+
+constexpr base::Millis kPatience{2000};
+
+// Loads the driver only for this work: while the daemon samples, that only counts one more user of the
+// library; and nothing here keeps a driver that is to be unloaded.
+void RunWithDriver(const NvmlExecutor::Work& work) {
+  const auto nvml = Nvml::Load();
+  if (nvml) return work(nvml->get());
+  work(base::Fail(nvml.error()));
+}
+
+}  // namespace
+
+struct NvmlExecutor::Core {
+  struct Task {
+    Work work;
+    std::function<void()> then;
+  };
+  explicit Core(Post to) : post(std::move(to)) {}
+
+  // With the mutex held. After Stop there may be no loop.
+  void Ended(Task& task) {
+    if (!stopped) post(std::move(task.then));
+  }
+
+  // A thread: does what waits, until nothing does. Without a driver for want of a thread: in Run.
+  void Serve(bool on_thread) {
+    std::unique_lock lock(mutex);
+    while (!waiting.empty() && !stopped) {
+      Task task = std::move(waiting.front());
+      waiting.pop_front();
+      lock.unlock();
+      if (on_thread)
+        RunWithDriver(task.work);
+      else
+        task.work(
+            base::Fail(base::ErrorCode::kExhausted, "the system gives no thread to call the driver on"));
+      lock.lock();
+      Ended(task);
+      // Destroyed without the mutex: what belongs to the work may be large.
+      lock.unlock();
+      task = {};
+      lock.lock();
+    }
+    --threads;
+    idle.notify_all();
+  }
+
+  const Post post;
+  std::mutex mutex;  // guards what follows
+  std::condition_variable idle;
+  std::deque<Task> waiting;
+  int threads = 0;
+  bool stopped = false;
+};
+
+NvmlExecutor::NvmlExecutor(Order order, Post post)
+    : order_(order), core_(std::make_shared<Core>(std::move(post))) {}
+
+NvmlExecutor::~NvmlExecutor() { (void)Stop(kPatience); }
+
+void NvmlExecutor::Run(Work work, std::function<void()> then) {
+  {
+    const std::lock_guard lock(core_->mutex);
+    if (core_->stopped) return;
+    core_->waiting.push_back({std::move(work), std::move(then)});
+    if (order_ == Order::kInOrder && core_->threads > 0) return;  // that thread comes to it
+    ++core_->threads;
+  }
+  try {
+    std::thread thread([core = core_] { core->Serve(true); });
+    pthread_setname_np(thread.native_handle(), "gpuman-nvml");
+    thread.detach();
+  } catch (const std::system_error&) {
+    core_->Serve(false);
+  }
+}
+
+bool NvmlExecutor::Stop(base::Millis patience) {
+  std::unique_lock lock(core_->mutex);
+  core_->stopped = true;
+  return core_->idle.wait_for(lock, patience, [this] { return core_->threads == 0; });
+}
+
+}  // namespace gpuman::driver

@@ -1,0 +1,46 @@
+// Runs work that calls NVML on threads of its own, so that a call that hangs never hangs the event loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace gpuman::driver {
+
+class Nvml;
+
+// Run and Stop are called from one thread, the loop's.
+class NvmlExecutor {
+ public:
+  enum class Order {
+    kAtOnce,   // each piece of work has a thread: one that hangs delays no other
+    kInOrder,  // one after the other
+  };
+  // Runs its argument on the loop's thread; called from other threads.
+  using Post = std::function<void(std::function<void()>)>;
+  // Gets the driver, or why there is none. Runs on a thread of the executor; if the system gives none, in Run
+  // with that error.
+  using Work = std::function<void(const base::Result<const Nvml*>&)>;
+
+  NvmlExecutor(Order order, Post post);
+  // Stops, and waits two seconds for work that is under way. Work that has not returned then is left behind
+  // with everything it needs.
+  ~NvmlExecutor();
+  NvmlExecutor(const NvmlExecutor&) = delete;
+  NvmlExecutor& operator=(const NvmlExecutor&) = delete;
+
+  // `then` is posted when `work` is done; never after Stop.
+  void Run(Work work, std::function<void()> then);
+  // Work that has not begun is dropped. Waits up to `patience` for what has. False: a thread is left in the
+  // driver, and the process should end by _exit.
+  bool Stop(base::Millis patience);
+
+ private:
+  struct Core;
+  const Order order_;
+  std::shared_ptr<Core> core_;  // shared with threads that may be in a driver call after the executor's end
+};
+
+}  // namespace gpuman::driver
