@@ -38,6 +38,7 @@ void TakeParts(const Pool& pool, std::vector<Offer>& offers, std::vector<std::st
                std::size_t size) {
   const Unit* bound = chosen.empty() ? nullptr : FindUnit(pool, chosen.front());
   std::vector<unsigned> free;
+  free.reserve(offers.size());
   for (const auto& offer : offers)
     free.push_back(bound && offer.unit != bound ? 0 : static_cast<unsigned>(offer.ids.size()));
   if (const auto best = BestFit(free, static_cast<unsigned>(size - chosen.size()))) {

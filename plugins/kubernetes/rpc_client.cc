@@ -1,8 +1,8 @@
 #include "plugins/kubernetes/rpc_client.h"
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <charconv>
-#include <cstring>
 #include <optional>
 
 #include "plugins/kubernetes/http2.h"
@@ -12,7 +12,7 @@ namespace {
 
 class ClientConnection : public Http2Connection {
  public:
-  ClientConnection(Socket socket, std::string message, CallDone done)
+  ClientConnection(Socket socket, const std::string& message, CallDone done)
       : Http2Connection(std::move(socket), Side::kClient), out_(Frame(message)), done_(std::move(done)) {}
 
   void Ask(const std::string& method, boost::asio::steady_timer timer, std::chrono::milliseconds patience) {
@@ -40,7 +40,7 @@ class ClientConnection : public Http2Connection {
                          std::uint32_t* flags, nghttp2_data_source* source, void*) {
     auto& out = static_cast<ClientConnection*>(source->ptr)->out_;
     const auto size = std::min(room, out.size());
-    std::memcpy(buffer, out.data(), size);
+    std::copy_n(out.data(), size, buffer);
     out.erase(0, size);
     if (out.empty()) *flags |= NGHTTP2_DATA_FLAG_EOF;
     return static_cast<ssize_t>(size);

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 
 #include "plugins/kubernetes/http2.h"
@@ -92,7 +92,7 @@ class ServerConnection : public Http2Connection {
     if (found == streams.end()) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     auto& stream = found->second;
     const auto size = std::min(room, stream.out.size());
-    std::memcpy(buffer, stream.out.data(), size);
+    std::copy_n(stream.out.data(), size, buffer);
     stream.out.erase(0, size);
     if (!stream.out.empty()) return static_cast<ssize_t>(size);
     if (!stream.status) return size > 0 ? static_cast<ssize_t>(size) : ssize_t{NGHTTP2_ERR_DEFERRED};

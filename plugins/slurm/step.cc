@@ -70,7 +70,7 @@ bool IsUuid(const std::string& word) { return word.starts_with("GPU-") || word.s
 // Where Slurm constrains devices, CUDA_VISIBLE_DEVICES has indices among the step's devices; Slurm's own list
 // has the node's indices. A UUID is the same in both.
 std::vector<std::string> GpusOf(const Step& step) {
-  const auto visible = Words(step.variable("CUDA_VISIBLE_DEVICES").value_or(""));
+  auto visible = Words(step.variable("CUDA_VISIBLE_DEVICES").value_or(""));
   if (visible.empty() || visible.front() == "NoDevFiles") return {};
   if (std::all_of(visible.begin(), visible.end(), IsUuid)) return visible;
   const auto on_node = step.variable(step.step >= kSpecial ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS");

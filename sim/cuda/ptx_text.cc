@@ -338,11 +338,8 @@ bool Parser::ParseOperand(Statement& statement) {
     operand.kind = Operand::Kind::kAddress;
     if (lexer_.Peek().kind == Token::Kind::kWord && !ParseLiteral(lexer_.Peek().text))
       operand.name = TakeWord();
-    if (Accept('+') || operand.name.empty()) {
+    if (Accept('+') || operand.name.empty() || lexer_.Peek().Is('-'))
       operand.number = static_cast<std::int64_t>(TakeNumber());
-    } else if (lexer_.Peek().Is('-')) {
-      operand.number = static_cast<std::int64_t>(TakeNumber());
-    }
     Expect(']');
   } else if (Accept('{')) {
     operand.kind = Operand::Kind::kVector;

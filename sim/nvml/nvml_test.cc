@@ -200,6 +200,7 @@ TEST_F(SimulatedNvml, SeesTheMemoryOfAnotherProcessUntilItDies) {
 TEST_F(SimulatedNvml, ListsMoreProcessesThanFitAtFirst) {
   Boot();
   std::vector<std::unique_ptr<Child>> children;
+  children.reserve(70);
   for (int i = 0; i < 70; ++i) children.push_back(std::make_unique<Child>([&] { return Hold(kMiB); }));
   unsigned count = 0;
   EXPECT_EQ(calls().nvmlDeviceGetComputeRunningProcesses_v3(device_, &count, nullptr),

@@ -73,6 +73,7 @@ sigset_t WaitedSignals() {
 [[noreturn]] void Become(const std::vector<std::string>& command, const sigset_t& mask) {
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());

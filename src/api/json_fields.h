@@ -213,7 +213,7 @@ class Reader {
  private:
   const Json* Find(const char* name) {
     if (!json_.is_object()) return nullptr;
-    if (reading_.strict) seen_.push_back(name);
+    if (reading_.strict) seen_.emplace_back(name);
     const auto it = json_.find(name);
     return it == json_.end() ? nullptr : &*it;
   }

@@ -1,5 +1,6 @@
 #include "base/container.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -65,7 +66,7 @@ TEST(ContainerCgroup, IsNoneWhereItIsNotUnderstood) {
   for (const std::string& text :
        {std::string(), std::string("0::/\n"), std::string("0::/user.slice/user-1000.slice/session-2.scope\n"),
         std::string("0::/system.slice/gpumand.service\n"),
-        "0::/kubepods.slice/kubepods-pod" + kUnderscored + ".slice/crio-conmon-" + kId + ".scope\n",
+        fmt::format("0::/kubepods.slice/kubepods-pod{}.slice/crio-conmon-{}.scope\n", kUnderscored, kId),
         "0::/kubepods/pod" + kUid + "\n", "0::/kubepods/burstable/pod" + kUid + "/init.scope\n",
         "0::/machine.slice/libpod-" + kId + ".scope/container\n", "0::/docker/" + kId.substr(1) + "\n",
         "0::/docker/" + std::string(64, 'G') + "\n", "0:" + kId, "::::\n\n:" + kId + "\n"})

@@ -118,7 +118,7 @@ TEST_F(PeerTest, HasNotEndedWhereThereIsNoDescriptorToLookAtIt) {
   ::close(lowest);
   for (const int more : {0, 1}) {  // no descriptor left; and one left, for the process itself
     rlimit few = before;
-    few.rlim_cur = static_cast<rlim_t>(lowest + more);
+    few.rlim_cur = static_cast<rlim_t>(lowest) + static_cast<rlim_t>(more);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
     const auto peer = PeerOf(connection_.get(), TicksNow());
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);

@@ -19,7 +19,7 @@ class FakeClock final : public Clock {
 class PostQueueTest : public testing::Test {
  protected:
   // A call that takes `time` and writes its name.
-  PostQueue::Call Named(std::string name, std::chrono::microseconds time) {
+  PostQueue::Call Named(const std::string& name, std::chrono::microseconds time) {
     return [this, name, time] {
       done += name;
       clock->now += time;
@@ -85,6 +85,7 @@ TEST(PostQueue, TakesFromManyThreadsWhatOneCalls) {
   std::vector<int> last(kThreads, -1);
   int wrong = 0, called = 0;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int who = 0; who < kThreads; ++who) {
     threads.emplace_back([&, who] {
       for (int i = 0; i < kEach; ++i)

@@ -25,7 +25,7 @@ class SlicedWorkTest : public testing::Test {
     }
   }
   // Work of `slices` slices, each of which writes its name.
-  SlicedWork::Slice Named(std::string name, int slices) {
+  SlicedWork::Slice Named(const std::string& name, int slices) {
     return [this, name, left = slices](const Turn&) mutable {
       done += name;
       return --left > 0;

@@ -160,7 +160,7 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
                                                   {"gpu", "allow"},
                                                   {"completion"}}) {
     auto arguments = command;
-    arguments.push_back("--help");
+    arguments.emplace_back("--help");
     const auto outcome = Gpuman(arguments);
     EXPECT_EQ(outcome.status, 0);
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("Example:\n  "), HasSubstr("--json"))) << command[0];
@@ -187,7 +187,7 @@ TEST(CommandLine, DescribesEveryArgumentInItsHelp) {
                                                   {"mig", "plan"},
                                                   {"completion"}}) {
     auto arguments = command;
-    arguments.push_back("--help");
+    arguments.emplace_back("--help");
     const auto help = Gpuman(arguments).out;
     for (const char* no : {"REQUIRED", "(1x)", " x ", "JOB JOB", "GPU GPU"})
       EXPECT_THAT(help, Not(HasSubstr(no))) << command.back() << "\n" << help;

@@ -150,6 +150,7 @@ TEST_F(StartTest, StartsOneDaemonHoweverManyAskAtOnce) {
   std::atomic<int> well = 0;
   std::atomic<int> said = 0;
   std::vector<std::thread> callers;
+  callers.reserve(8);
   for (int i = 0; i < 8; ++i)
     callers.emplace_back([&] {
       const auto started = StartUserDaemon(socket_, Environment(), [&](std::string_view) { ++said; });

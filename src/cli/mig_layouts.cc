@@ -225,6 +225,7 @@ bool IsIndex(const std::string& gpu) {
 
 std::string Quoted(const std::vector<std::string>& words, bool plain_numbers) {
   std::vector<std::string> quoted;
+  quoted.reserve(words.size());
   for (const auto& word : words) quoted.push_back(plain_numbers && IsIndex(word) ? word : '"' + word + '"');
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }

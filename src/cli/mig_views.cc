@@ -12,6 +12,7 @@ namespace {
 
 std::vector<std::string> NamesOf(const std::vector<api::MigProfileView>& profiles) {
   std::vector<std::string> names;
+  names.reserve(profiles.size());
   for (const auto& profile : profiles) names.push_back(profile.name);
   return names;
 }

@@ -14,7 +14,7 @@ namespace gpuman::cli {
 // While it lives, these signals arrive as readable bytes and have no other effect.
 class SignalWatch {
  public:
-  explicit SignalWatch(std::initializer_list<int> signals) {
+  SignalWatch(std::initializer_list<int> signals) {
     sigset_t set;
     ::sigemptyset(&set);
     for (const int signal : signals) ::sigaddset(&set, signal);

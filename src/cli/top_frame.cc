@@ -244,6 +244,7 @@ std::size_t RoomFor(std::size_t head, const TopSize& size, std::size_t processes
 
 std::vector<TopLine> HelpLines() {
   std::vector<TopLine> lines;
+  lines.reserve(std::size(kHelp));
   for (const auto text : kHelp)
     lines.push_back({std::string(text), lines.empty() ? Color::kBold : Color::kNone});
   return lines;

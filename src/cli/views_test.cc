@@ -11,7 +11,6 @@
 namespace gpuman::cli {
 namespace {
 
-using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

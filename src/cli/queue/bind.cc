@@ -25,7 +25,7 @@ struct ParsedOptions {
     std::vector<std::string> options;
     for (std::size_t i = 0; i < table.size(); ++i) {
       const auto name = queue::NameOf(table[i]);
-      for (const auto& value : values[i]) options.push_back(name + "=" + value);
+      for (const auto& value : values[i]) options.push_back(fmt::format("{}={}", name, value));
       for (int k = 0; k < flags[i]; ++k) options.push_back(name);
     }
     return options;

@@ -29,7 +29,7 @@ struct ReserveSettings {
 
 // "1h30m" is gflow's form; "1:30:00" and "90m" are common forms.
 Result<base::Millis> ParseSpan(const std::string& text) {
-  if (const auto simple = base::ParseDuration(text)) return simple;
+  if (auto simple = base::ParseDuration(text)) return simple;
   const auto hour = text.find('h');
   if (hour == std::string::npos || hour + 1 == text.size()) return base::ParseDuration(text);
   GPUMAN_ASSIGN(const auto hours, base::ParseDuration(text.substr(0, hour + 1)));

@@ -12,7 +12,6 @@
 namespace gpuman::cli::queue {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;

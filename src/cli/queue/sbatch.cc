@@ -14,7 +14,6 @@
 namespace gpuman::cli::queue {
 namespace {
 
-using base::ErrorCode;
 using base::Result;
 
 constexpr std::string_view kMark = "#SBATCH";

@@ -80,7 +80,7 @@ Take Depends(UpdateSettings& s, std::optional<api::DependencyMode> mode) {
 Take Count(UpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const int count, ParseInteger(text, 0, 1024));
-    s.gpus.push_back([count](api::GpuRequest& gpus) {
+    s.gpus.emplace_back([count](api::GpuRequest& gpus) {
       gpus.count = count;
       gpus.devices.clear();
     });
@@ -90,7 +90,7 @@ Take Count(UpdateSettings& s) {
 Take Devices(UpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(auto devices, ParseGpus(text));
-    s.gpus.push_back([devices = std::move(devices)](api::GpuRequest& gpus) {
+    s.gpus.emplace_back([devices = std::move(devices)](api::GpuRequest& gpus) {
       gpus.count = 0;
       gpus.devices = devices;
     });
@@ -99,7 +99,7 @@ Take Devices(UpdateSettings& s) {
 }
 Take Model(UpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
-    s.gpus.push_back(
+    s.gpus.emplace_back(
         [text](api::GpuRequest& gpus) { gpus.model = text == "none" ? std::nullopt : std::optional(text); });
     return {};
   };
@@ -107,14 +107,14 @@ Take Model(UpdateSettings& s) {
 Take RetryCount(UpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const int count, ParseInteger(text, 0, 1000));
-    s.retries.push_back([count](api::Retries& retries) { retries.count = count; });
+    s.retries.emplace_back([count](api::Retries& retries) { retries.count = count; });
     return {};
   };
 }
 Take RetryDelay(UpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const auto delay, base::ParseDuration(text));
-    s.retries.push_back([delay](api::Retries& retries) { retries.delay = delay; });
+    s.retries.emplace_back([delay](api::Retries& retries) { retries.delay = delay; });
     return {};
   };
 }
@@ -187,7 +187,7 @@ Options GflowOptions(UpdateSettings& s) {
        Clear(s, &Q::clear_max_concurrent)},
       {"--clear-max-retries", "", "No retries",
        [&s](const std::string&) -> Result<> {
-         s.retries.push_back([](api::Retries& retries) { retries.count = 0; });
+         s.retries.emplace_back([](api::Retries& retries) { retries.count = 0; });
          return {};
        }},
       {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {

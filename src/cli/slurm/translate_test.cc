@@ -194,7 +194,7 @@ TEST(Translate, PutsTheUsersOwnOptionsLastAndKeepsItsOwn) {
 }
 
 TEST(Translate, DoesAsTheClusterIsSaidToHaveIt) {
-  const auto site = [](std::map<std::string, std::string> variables) {
+  const auto site = [](const std::map<std::string, std::string>& variables) {
     return SiteOf([=](const char* name) {
       const auto it = variables.find(name);
       return it != variables.end() ? std::optional(it->second) : std::nullopt;

@@ -64,7 +64,7 @@ TEST(NotifyConfig, NamesTheKeyThatIsWrong) {
 class SecretTest : public ::testing::Test {
  protected:
   std::filesystem::path Write(const std::string& text, mode_t mode) {
-    const auto file = dir.path() / "secret";
+    auto file = dir.path() / "secret";
     std::ofstream(file) << text;
     EXPECT_EQ(::chmod(file.c_str(), mode), 0);
     return file;
