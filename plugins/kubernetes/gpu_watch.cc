@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "api/ask.h"
 #include "api/client.h"
 #include "api/container_json.h"
 #include "api/event_stream.h"
@@ -70,7 +71,8 @@ base::Result<> GpuWatch::Follow() {
     return looked.has_value();
   };
   const api::Client gpumand(gpumand_);
-  GPUMAN_TRY(gpumand.AskRaw({"GET", "/v1/events?follow=1", {}}, options));
+  GPUMAN_TRY(gpumand.AskRaw(api::RequestFor(api::routes::kEvents, {{}, api::Query().AddFlag("follow", true)}),
+                            options));
   return looked;
 }
 

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "api/ask.h"
 #include "api/json_codec.h"
 #include "api/json_fields.h"
 
@@ -47,7 +48,7 @@ base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachR
   using Clock = std::chrono::steady_clock;
   constexpr base::Millis kPause{20};
   const auto end = Clock::now() + patience;
-  const HttpRequest question{"POST", "/v1/attachments", Encode(request)};
+  const HttpRequest question = RequestFor(routes::kAttach, {}, request);
   // A daemon that ends removes its socket, one that is killed leaves it.
   const auto is_left = [&] {
     std::error_code ignored;
@@ -58,9 +59,7 @@ base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachR
     HttpOptions options;
     options.patience = std::max(std::chrono::ceil<base::Millis>(end - Clock::now()), base::Millis(0));
     const auto answer = Exchange(socket, question, options);
-    if (answer && (answer->status < 200 || answer->status >= 300))
-      return base::Fail(ErrorOfAnswer(answer->status, answer->body));
-    if (answer) return Decode<Attached>(answer->body);
+    if (answer) return ValueOf<Attached>(answer);
     // The next daemon may just be replacing the socket.
     daemon_was_there = daemon_was_there || is_left();
     const bool may_come = daemon_was_there && answer.error().code == base::ErrorCode::kUnavailable;

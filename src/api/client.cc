@@ -5,25 +5,19 @@
 #include <charconv>
 #include <iterator>
 
+#include "api/ask.h"
 #include "api/event_stream.h"
 #include "api/json.h"
-#include "api/target.h"
+#include "api/queue_json.h"
 
 namespace gpuman::api {
 namespace {
 
-HttpOptions Patient(const Wake& wake = {}) {
-  HttpOptions options;
-  options.patience.reset();
+HttpOptions PatientUntil(const Wake& wake) {
+  HttpOptions options = Patient();
   options.wake_fd = wake.fd;
   options.on_wake = wake.on_wake;
   return options;
-}
-
-base::Error NotUnderstood(base::Error error) {
-  error.code = base::ErrorCode::kInternal;
-  error.hint = "is gpumand of the same version as gpuman?";
-  return std::move(error).In("the daemon's answer is not understood");
 }
 
 }  // namespace
@@ -36,27 +30,16 @@ base::Result<HttpAnswer> Client::AskRaw(const HttpRequest& request, const HttpOp
   return answer;
 }
 
-template <typename T>
-base::Result<T> Client::Ask(HttpRequest request, HttpOptions options) const {
-  GPUMAN_ASSIGN(const HttpAnswer answer, AskRaw(request, options));
-  auto value = Decode<T>(answer.body);
-  if (!value) return base::Fail(NotUnderstood(std::move(value.error())));
-  return value;
-}
-
-base::Result<VersionView> Client::Version() const { return Ask<VersionView>({"GET", "/v1/version", {}}); }
+base::Result<VersionView> Client::Version() const { return Ask(*this, routes::kVersion); }
 
 namespace {
 
 constexpr std::size_t kJobsOfPage = 1000;
 
-std::string PageOfAll(std::string_view path, const std::optional<std::int64_t>& after) {
-  return fmt::format("{}{}", path,
-                     Query()
-                         .AddFlag("all", true)
-                         .AddNumber("limit", std::optional(kJobsOfPage))
-                         .AddNumber("after", after)
-                         .text());
+Target PageOfAll(const std::optional<std::int64_t>& after) {
+  return {
+      {},
+      Query().AddFlag("all", true).AddNumber("limit", std::optional(kJobsOfPage)).AddNumber("after", after)};
 }
 
 }  // namespace
@@ -65,7 +48,7 @@ std::string PageOfAll(std::string_view path, const std::optional<std::int64_t>& 
 base::Result<> Client::AddPages(std::vector<JobView>& jobs) const {
   // A daemon that does not know pages returns more than one page, and all jobs.
   for (std::size_t got = jobs.size(); got == kJobsOfPage;) {
-    GPUMAN_ASSIGN(JobList page, Ask<JobList>({"GET", PageOfAll("/v1/jobs", jobs.back().id), {}}));
+    GPUMAN_ASSIGN(JobList page, Ask(*this, routes::kJobs, PageOfAll(jobs.back().id)));
     got = page.jobs.size();
     jobs.insert(jobs.end(), std::make_move_iterator(page.jobs.begin()),
                 std::make_move_iterator(page.jobs.end()));
@@ -74,106 +57,103 @@ base::Result<> Client::AddPages(std::vector<JobView>& jobs) const {
 }
 
 base::Result<StatusView> Client::Status(bool all) const {
-  if (!all) return Ask<StatusView>({"GET", "/v1/status", {}});
-  GPUMAN_ASSIGN(StatusView status, Ask<StatusView>({"GET", PageOfAll("/v1/status", {}), {}}));
+  if (!all) return Ask(*this, routes::kStatus);
+  GPUMAN_ASSIGN(StatusView status, Ask(*this, routes::kStatus, PageOfAll({})));
   GPUMAN_TRY(AddPages(status.jobs));
   return status;
 }
 
-base::Result<GpuList> Client::Gpus() const { return Ask<GpuList>({"GET", "/v1/gpus", {}}); }
+base::Result<GpuList> Client::Gpus() const { return Ask(*this, routes::kGpus); }
 
-base::Result<GpuView> Client::Gpu(std::string_view gpu) const {
-  return Ask<GpuView>({"GET", "/v1/gpus/" + PercentEncode(gpu), {}});
-}
+base::Result<GpuView> Client::Gpu(std::string_view gpu) const { return Ask(*this, routes::kGpu, {{gpu}}); }
 
-base::Result<HealthReport> Client::Health() const { return Ask<HealthReport>({"GET", "/v1/health", {}}); }
+base::Result<HealthReport> Client::Health() const { return Ask(*this, routes::kHealth); }
 
 base::Result<HealthReport> Client::AcknowledgeHealth(const HealthAcknowledgement& what) const {
-  return Ask<HealthReport>({"POST", "/v1/health/acknowledge", Encode(what)});
+  return Ask(*this, routes::kAcknowledgeHealth, {}, what);
 }
 
 base::Result<MigReport> Client::Mig(std::string_view gpu) const {
-  const std::string query = gpu.empty() ? "" : "?gpu=" + PercentEncode(gpu);
-  return Ask<MigReport>({"GET", "/v1/mig" + query, {}}, Patient());
+  Query query;
+  if (!gpu.empty()) query.Add("gpu", gpu);
+  return Ask(*this, routes::kMig, {{}, query}, {}, Patient());
 }
 
 base::Result<MigChanges> Client::PlanMig(const MigRequest& request) const {
-  return Ask<MigChanges>({"POST", "/v1/mig/plan", Encode(request)}, Patient());
+  return Ask(*this, routes::kPlanMig, {}, request, Patient());
 }
 
 base::Result<MigChanges> Client::ApplyMig(const MigRequest& request) const {
-  return Ask<MigChanges>({"POST", "/v1/mig/apply", Encode(request)}, Patient());
+  return Ask(*this, routes::kApplyMig, {}, request, Patient());
 }
 
-base::Result<MpsReport> Client::Mps() const { return Ask<MpsReport>({"GET", "/v1/mps", {}}); }
+base::Result<MpsReport> Client::Mps() const { return Ask(*this, routes::kMps); }
 
 base::Result<MpsReport> Client::StartMps(const MpsOrder& order) const {
-  return Ask<MpsReport>({"POST", "/v1/mps/start", Encode(order)}, Patient());
+  return Ask(*this, routes::kStartMps, {}, order, Patient());
 }
 
 base::Result<MpsReport> Client::StopMps(const MpsStop& order) const {
-  return Ask<MpsReport>({"POST", "/v1/mps/stop", Encode(order)}, Patient());
+  return Ask(*this, routes::kStopMps, {}, order, Patient());
 }
 
 base::Result<MpsReport> Client::LimitMps(const MpsOrder& order) const {
-  return Ask<MpsReport>({"POST", "/v1/mps/limit", Encode(order)}, Patient());
+  return Ask(*this, routes::kLimitMps, {}, order, Patient());
 }
 
 base::Result<MpsReport> Client::TerminateMps(const MpsTermination& order) const {
-  return Ask<MpsReport>({"POST", "/v1/mps/terminate", Encode(order)}, Patient());
+  return Ask(*this, routes::kTerminateMps, {}, order, Patient());
 }
 
-base::Result<ShareView> Client::Share() const { return Ask<ShareView>({"GET", "/v1/share", {}}); }
+base::Result<ShareView> Client::Share() const { return Ask(*this, routes::kShare); }
 
 base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {
-  return Ask<ShareView>({"PUT", "/v1/share", Encode(update)});
+  return Ask(*this, routes::kSetShare, {}, update);
 }
 
 base::Result<JobList> Client::Jobs(bool all) const {
-  if (!all) return Ask<JobList>({"GET", "/v1/jobs", {}});
-  GPUMAN_ASSIGN(JobList list, Ask<JobList>({"GET", PageOfAll("/v1/jobs", {}), {}}));
+  if (!all) return Ask(*this, routes::kJobs);
+  GPUMAN_ASSIGN(JobList list, Ask(*this, routes::kJobs, PageOfAll({})));
   GPUMAN_TRY(AddPages(list.jobs));
   return list;
 }
 
-base::Result<JobView> Client::Job(std::string_view job) const {
-  return Ask<JobView>({"GET", JobTarget(job), {}});
-}
+base::Result<JobView> Client::Job(std::string_view job) const { return Ask(*this, routes::kJob, {{job}}); }
 
 base::Result<JobView> Client::Run(const RunRequest& request) const {
-  return Ask<JobView>({"POST", "/v1/jobs", Encode(request)});
+  return Ask(*this, routes::kRun, {}, request);
 }
 
 base::Result<JobView> Client::Update(std::string_view job, const UpdateRequest& request) const {
-  return Ask<JobView>({"PATCH", JobTarget(job), Encode(request)});
+  return Ask(*this, routes::kUpdateJob, {{job}}, {request, {}});
 }
 
 base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest& changes) const {
   // A daemon of an earlier version takes no body: the client sends one only if something changes.
-  std::string body = Encode(changes);
-  if (body == Encode(UpdateRequest{})) body.clear();
-  return Ask<JobView>({"POST", JobTarget(job, "/restart"), std::move(body)}, Patient());
+  HttpRequest request = RequestFor(routes::kRestartJob, {{job}}, changes);
+  if (request.body == Encode(UpdateRequest{})) request.body.clear();
+  return ValueOf<JobView>(AskRaw(request, Patient()));
 }
 
 base::Result<JobView> Client::Remove(std::string_view job, bool keep_running) const {
-  return Ask<JobView>({"DELETE", JobTarget(job, Query().AddFlag("keep_running", keep_running).text()), {}},
-                      Patient());
+  return Ask(*this, routes::kRemoveJob, {{job}, Query().AddFlag("keep_running", keep_running)}, {},
+             Patient());
 }
 
 base::Result<JobView> Client::Suspend(std::string_view job) const {
-  return Ask<JobView>({"POST", JobTarget(job, "/suspend"), {}}, Patient());
+  return Ask(*this, routes::kSuspendJob, {{job}}, {}, Patient());
 }
 
 base::Result<JobView> Client::Resume(std::string_view job, const PlaceRequest& place) const {
-  return Ask<JobView>({"POST", JobTarget(job, "/resume"), Encode(place)}, Patient());
+  return Ask(*this, routes::kResumeJob, {{job}}, place, Patient());
 }
 
 base::Result<JobView> Client::Move(std::string_view job, const PlaceRequest& place) const {
-  return Ask<JobView>({"POST", JobTarget(job, "/move"), Encode(place)}, Patient());
+  return Ask(*this, routes::kMoveJob, {{job}}, place, Patient());
 }
 
 base::Result<JobView> Client::Wait(std::string_view job, const Wake& wake) const {
-  return Ask<JobView>({"GET", JobTarget(job, "/wait"), {}}, Patient(wake));
+  return Ask(*this, routes::kWaitForJob, {{job}}, {}, PatientUntil(wake));
 }
 
 base::Result<> Client::Log(std::string_view job, const LogOptions& options, const BodySink& sink,
@@ -181,9 +161,8 @@ base::Result<> Client::Log(std::string_view job, const LogOptions& options, cons
   const auto query = Query()
                          .AddFlag("follow", options.follow)
                          .AddNumber("tail", options.tail)
-                         .AddNumber("offset", options.offset)
-                         .text();
-  HttpOptions http = Patient(wake);
+                         .AddNumber("offset", options.offset);
+  HttpOptions http = PatientUntil(wake);
   http.sink = sink;
   if (options.begins) {
     http.header = kLogOffsetHeader;
@@ -193,22 +172,19 @@ base::Result<> Client::Log(std::string_view job, const LogOptions& options, cons
       options.begins(offset);
     };
   }
-  GPUMAN_TRY(AskRaw({"GET", JobTarget(job, "/log" + query), {}}, http));
+  GPUMAN_TRY(AskRaw(RequestFor(routes::kJobLog, {{job}, query}), http));
   return {};
 }
 
 base::Result<EventList> Client::Events(const EventOptions& options) const {
-  const auto query = Query().AddNumber("since", options.since).AddNumber("limit", options.limit).text();
-  return Ask<EventList>({"GET", "/v1/events" + query, {}});
+  const auto query = Query().AddNumber("since", options.since).AddNumber("limit", options.limit);
+  return Ask(*this, routes::kEvents, {{}, query});
 }
 
 base::Result<> Client::FollowEvents(const EventOptions& options,
                                     const std::function<bool(EventView)>& take) const {
-  const auto query = Query()
-                         .AddFlag("follow", true)
-                         .AddNumber("since", options.since)
-                         .AddNumber("limit", options.limit)
-                         .text();
+  const auto query =
+      Query().AddFlag("follow", true).AddNumber("since", options.since).AddNumber("limit", options.limit);
   EventStreamReader reader;
   std::optional<base::Error> bad;
   HttpOptions http = Patient();
@@ -223,7 +199,7 @@ base::Result<> Client::FollowEvents(const EventOptions& options,
     }
     return true;
   };
-  GPUMAN_TRY(AskRaw({"GET", "/v1/events" + query, {}}, http));
+  GPUMAN_TRY(AskRaw(RequestFor(routes::kEvents, {{}, query}), http));
   if (bad) return base::Fail(std::move(*bad));
   return {};
 }

@@ -92,14 +92,12 @@ class Client {
   // Past events that `options` select, then new ones until `take` returns false or the daemon ends.
   base::Result<> FollowEvents(const EventOptions& options, const std::function<bool(EventView)>& take) const;
 
-  // One exchange, for calls with a header of their own (queue_client.h). An answer that is an error becomes
+  // One exchange, for api/ask.h. An answer that is an error becomes
   // an Error.
   base::Result<HttpAnswer> AskRaw(const HttpRequest& request, const HttpOptions& options = {}) const;
 
  private:
   base::Result<> AddPages(std::vector<JobView>& jobs) const;
-  template <typename T>
-  base::Result<T> Ask(HttpRequest request, HttpOptions options = {}) const;
 
   std::filesystem::path socket_;
   mutable base::Fd connection_;

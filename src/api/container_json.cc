@@ -1,5 +1,6 @@
 #include "api/container_json.h"
 
+#include "api/ask.h"
 #include "api/json_codec.h"
 #include "api/json_fields.h"
 
@@ -44,27 +45,15 @@ Json ToJson(const ContainersView& value) { return fields::Write(value); }
 GPUMAN_CODEC(ContainerTable);
 GPUMAN_CODEC(ContainersView);
 
-namespace {
-
-base::Result<ContainersView> Ask(const std::filesystem::path& socket, const HttpRequest& request,
-                                 const HttpOptions& options) {
-  GPUMAN_ASSIGN(const auto answer, Exchange(socket, request, options));
-  if (answer.status < 200 || answer.status >= 300)
-    return base::Fail(ErrorOfAnswer(answer.status, answer.body));
-  return Decode<ContainersView>(answer.body);
-}
-
-}  // namespace
-
 base::Result<ContainersView> AskContainers(const std::filesystem::path& socket) {
-  return Ask(socket, {"GET", "/v1/containers", {}}, {});
+  return Ask(socket, routes::kContainers);
 }
 
 base::Result<ContainersView> TellContainers(const std::filesystem::path& socket, const ContainerTable& table,
                                             base::Millis patience) {
   HttpOptions options;
   options.patience = patience;
-  return Ask(socket, {"PUT", "/v1/containers", Encode(table)}, options);
+  return Ask(socket, routes::kSetContainers, {}, table, options);
 }
 
 }  // namespace gpuman::api

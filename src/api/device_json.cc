@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/ask.h"
 #include "api/json_codec.h"
 #include "api/json_device.h"
 
@@ -34,37 +35,24 @@ GPUMAN_DEVICE_CODEC(DeviceProfileList);
 GPUMAN_DEVICE_CODEC(DeviceProfile);
 #undef GPUMAN_DEVICE_CODEC
 
-namespace {
-
-template <typename T>
-base::Result<T> Ask(const Client& daemon, const HttpRequest& request) {
-  HttpOptions options;
-  options.patience.reset();  // drivers take some time; the daemon has a limit for them
-  GPUMAN_ASSIGN(const HttpAnswer answer, daemon.AskRaw(request, options));
-  auto value = Decode<T>(answer.body);
-  if (value) return value;
-  value.error().code = base::ErrorCode::kInternal;
-  value.error().hint = "is gpumand of the same version as gpuman?";
-  return base::Fail(std::move(value.error()).In("the daemon's answer is not understood"));
-}
-
-}  // namespace
+// Drivers take some time; the daemon has a limit for them.
 
 base::Result<DeviceList> Devices(const Client& daemon, const std::string& gpu) {
-  return Ask<DeviceList>(
-      daemon, {"GET", "/v1/devices" + (gpu.empty() ? std::string() : "?gpu=" + PercentEncode(gpu)), {}});
+  Query query;
+  if (!gpu.empty()) query.Add("gpu", gpu);
+  return Ask(daemon, routes::kDevices, {{}, query}, {}, Patient());
 }
 
 base::Result<DeviceReport> ChangeDevices(const Client& daemon, const DeviceChange& change) {
-  return Ask<DeviceReport>(daemon, {"POST", "/v1/devices/settings", Encode(change)});
+  return Ask(daemon, routes::kChangeDevices, {}, change, Patient());
 }
 
 base::Result<DeviceReport> ChangeDeviceProfile(const Client& daemon, const DeviceProfileChange& change) {
-  return Ask<DeviceReport>(daemon, {"POST", "/v1/devices/profile", Encode(change)});
+  return Ask(daemon, routes::kChangeDeviceProfile, {}, change, Patient());
 }
 
 base::Result<DeviceProfileList> DeviceProfiles(const Client& daemon) {
-  return Ask<DeviceProfileList>(daemon, {"GET", "/v1/devices/profiles", {}});
+  return Ask(daemon, routes::kDeviceProfiles, {}, {}, Patient());
 }
 
 }  // namespace gpuman::api

@@ -8,30 +8,13 @@
 #include <tuple>
 #include <utility>
 
+#include "api/ask.h"
 #include "api/queue_json.h"
-#include "api/target.h"
 
 namespace gpuman::api {
 namespace {
 
-// The daemon may have to store waiting jobs, and to wait until stopped ones end: no answer is late.
-HttpOptions WithoutLimit() {
-  HttpOptions options;
-  options.patience.reset();
-  return options;
-}
-
-template <typename T>
-base::Result<T> AskWithoutLimit(const Client& daemon, HttpRequest request) {
-  GPUMAN_ASSIGN(const HttpAnswer answer, daemon.AskRaw(request, WithoutLimit()));
-  auto value = Decode<T>(answer.body);
-  if (value) return value;
-  value.error().code = base::ErrorCode::kInternal;
-  value.error().hint = "is gpumand of the same version as gpuman?";
-  return base::Fail(std::move(value.error()).In("the daemon's answer is not understood"));
-}
-
-std::string QueryOf(const QueueFilter& filter) {
+Query QueryOf(const QueueFilter& filter) {
   Query query;
   query.Add("states", filter.states);
   query.Add("users", filter.users);
@@ -40,17 +23,20 @@ std::string QueryOf(const QueueFilter& filter) {
   query.Add("jobs", filter.jobs);
   query.AddNumber("limit", filter.limit);
   query.AddNumber("after", filter.after);
-  return query.text();
+  return query;
 }
 
-std::string QuotaTarget(std::string_view subject, std::string_view name) {
-  return fmt::format("/v1/quotas/{}/{}", PercentEncode(subject), PercentEncode(name));
+// The daemon may have to store waiting jobs, and to wait until stopped ones end: no answer is late.
+template <typename Body, typename Answer>
+base::Result<Answer> AskPatiently(const Client& daemon, const Route<Body, Answer>& route,
+                                  const Target& target = {}, const std::type_identity_t<Body>& body = {}) {
+  return Ask(daemon, route, target, body, Patient());
 }
 
 }  // namespace
 
 base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest& request) {
-  return AskWithoutLimit<SubmissionAnswer>(daemon, {"POST", "/v1/submissions", Encode(request)});
+  return AskPatiently(daemon, routes::kSubmit, {}, request);
 }
 
 namespace {
@@ -91,12 +77,12 @@ void PutInOrder(std::vector<T>& jobs) {
 bool IsOnePage(const QueueFilter& filter) { return filter.limit || filter.after; }
 
 base::Result<JobList> ListPage(const Client& daemon, const QueueFilter& filter) {
-  return AskWithoutLimit<JobList>(daemon, {"GET", "/v1/queue" + QueryOf(filter), {}});
+  return AskPatiently(daemon, routes::kQueue, {{}, QueryOf(filter)});
 }
 
 base::Result<std::vector<QueueRow>> ListRowsOfPage(const Client& daemon, const QueueFilter& filter) {
   GPUMAN_ASSIGN(const HttpAnswer answer,
-                daemon.AskRaw({"GET", "/v1/queue/rows" + QueryOf(filter), {}}, WithoutLimit()));
+                daemon.AskRaw(RequestFor(routes::kQueueRows, {{}, QueryOf(filter)}), Patient()));
   return ParseQueueRows(answer.body);
 }
 
@@ -115,7 +101,8 @@ base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter)
 }
 
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter) {
-  GPUMAN_ASSIGN(HttpAnswer answer, daemon.AskRaw({"GET", "/v1/queue" + QueryOf(filter), {}}, WithoutLimit()));
+  GPUMAN_ASSIGN(HttpAnswer answer,
+                daemon.AskRaw(RequestFor(routes::kQueue, {{}, QueryOf(filter)}), Patient()));
   return std::move(answer.body);
 }
 
@@ -129,75 +116,71 @@ base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const Qu
 }
 
 base::Result<JobView> HoldJob(const Client& daemon, std::string_view job) {
-  return AskWithoutLimit<JobView>(daemon, {"POST", JobTarget(job, "/hold"), {}});
+  return AskPatiently(daemon, routes::kHoldJob, {{job}});
 }
 
 base::Result<JobView> ReleaseJob(const Client& daemon, std::string_view job) {
-  return AskWithoutLimit<JobView>(daemon, {"POST", JobTarget(job, "/release"), {}});
+  return AskPatiently(daemon, routes::kReleaseJob, {{job}});
 }
 
 base::Result<JobView> CancelJob(const Client& daemon, std::string_view job) {
-  return AskWithoutLimit<JobView>(daemon, {"POST", JobTarget(job, "/cancel"), {}});
+  return AskPatiently(daemon, routes::kCancelJob, {{job}});
 }
 
 base::Result<CancelAnswer> CancelJobs(const Client& daemon, const CancelRequest& request) {
-  return AskWithoutLimit<CancelAnswer>(daemon, {"POST", "/v1/cancellations", Encode(request)});
+  return AskPatiently(daemon, routes::kCancelJobs, {}, request);
 }
 
 base::Result<JobView> UpdateJob(const Client& daemon, std::string_view job, const JobUpdate& update) {
-  return AskWithoutLimit<JobView>(daemon, {"PATCH", JobTarget(job), Encode(update)});
+  return AskPatiently(daemon, routes::kUpdateJob, {{job}}, update);
 }
 
 base::Result<SubmissionAnswer> RedoJob(const Client& daemon, std::string_view job,
                                        const RedoRequest& request) {
-  return AskWithoutLimit<SubmissionAnswer>(daemon, {"POST", JobTarget(job, "/redo"), Encode(request)});
+  return AskPatiently(daemon, routes::kRedoJob, {{job}}, request);
 }
 
 base::Result<QueueInfo> GetQueueInfo(const Client& daemon) {
-  return AskWithoutLimit<QueueInfo>(daemon, {"GET", "/v1/queue/info", {}});
+  return AskPatiently(daemon, routes::kQueueInfo);
 }
 
 base::Result<QueueSettings> SetQueueSettings(const Client& daemon, const QueueSettingsUpdate& update) {
-  return AskWithoutLimit<QueueSettings>(daemon, {"PATCH", "/v1/queue/settings", Encode(update)});
+  return AskPatiently(daemon, routes::kSetQueue, {}, update);
 }
 
 base::Result<ReservationList> ListReservations(const Client& daemon, bool all) {
-  return AskWithoutLimit<ReservationList>(daemon,
-                                          {"GET", all ? "/v1/reservations?all=1" : "/v1/reservations", {}});
+  return AskPatiently(daemon, routes::kReservations, {{}, Query().AddFlag("all", all)});
 }
 
 base::Result<Reservation> CreateReservation(const Client& daemon, const ReservationRequest& request) {
-  return AskWithoutLimit<Reservation>(daemon, {"POST", "/v1/reservations", Encode(request)});
+  return AskPatiently(daemon, routes::kReserve, {}, request);
 }
 
 base::Result<Reservation> CancelReservation(const Client& daemon, std::string_view id) {
-  return AskWithoutLimit<Reservation>(daemon, {"DELETE", "/v1/reservations/" + PercentEncode(id), {}});
+  return AskPatiently(daemon, routes::kCancelReservation, {{id}});
 }
 
-base::Result<QuotaList> ListQuotas(const Client& daemon) {
-  return AskWithoutLimit<QuotaList>(daemon, {"GET", "/v1/quotas", {}});
-}
+base::Result<QuotaList> ListQuotas(const Client& daemon) { return AskPatiently(daemon, routes::kQuotas); }
 
 base::Result<Quota> SetQuota(const Client& daemon, std::string_view subject, std::string_view name,
                              const QuotaUpdate& update) {
-  return AskWithoutLimit<Quota>(daemon, {"PUT", QuotaTarget(subject, name), Encode(update)});
+  return AskPatiently(daemon, routes::kSetQuota, {{subject, name}}, update);
 }
 
 base::Result<Quota> RemoveQuota(const Client& daemon, std::string_view subject, std::string_view name) {
-  return AskWithoutLimit<Quota>(daemon, {"DELETE", QuotaTarget(subject, name), {}});
+  return AskPatiently(daemon, routes::kRemoveQuota, {{subject, name}});
 }
 
 base::Result<IgnoredProcessList> ListIgnoredProcesses(const Client& daemon) {
-  return AskWithoutLimit<IgnoredProcessList>(daemon, {"GET", "/v1/ignored-processes", {}});
+  return AskPatiently(daemon, routes::kIgnoredProcesses);
 }
 
 base::Result<IgnoredProcess> IgnoreProcess(const Client& daemon, const IgnoredProcess& rule) {
-  return AskWithoutLimit<IgnoredProcess>(daemon, {"POST", "/v1/ignored-processes", Encode(rule)});
+  return AskPatiently(daemon, routes::kIgnoreProcess, {}, rule);
 }
 
 base::Result<IgnoredProcess> StopIgnoring(const Client& daemon, std::string_view id) {
-  return AskWithoutLimit<IgnoredProcess>(daemon,
-                                         {"DELETE", "/v1/ignored-processes/" + PercentEncode(id), {}});
+  return AskPatiently(daemon, routes::kStopIgnoring, {{id}});
 }
 
 base::Result<StatsView> GetStats(const Client& daemon, std::string_view by,
@@ -206,7 +189,7 @@ base::Result<StatsView> GetStats(const Client& daemon, std::string_view by,
   query.Add("by", by);
   query.Add("since", since);
   query.Add("until", until);
-  return AskWithoutLimit<StatsView>(daemon, {"GET", "/v1/stats" + query.text(), {}});
+  return AskPatiently(daemon, routes::kStats, {{}, query});
 }
 
 }  // namespace gpuman::api

@@ -15,11 +15,6 @@
 
 namespace gpuman::api {
 
-// `job`: an id or a tag. `rest`: what comes after it, such as "/log".
-inline std::string JobTarget(std::string_view job, std::string_view rest = {}) {
-  return fmt::format("/v1/jobs/{}{}", PercentEncode(job), rest);
-}
-
 // "?a=1&b=2" from the added values; empty without any.
 class Query {
  public:
@@ -43,5 +38,22 @@ class Query {
  private:
   std::string text_;
 };
+
+// What stands for the {names} of a route's path, in order, and the query.
+struct Target {
+  std::vector<std::string_view> names{};
+  Query query{};
+};
+
+// As many names as the path has.
+inline std::string TextOf(std::string_view path, const Target& target) {
+  std::string text;
+  for (const std::string_view name : target.names) {
+    const auto begin = path.find('{');
+    text += fmt::format("{}{}", path.substr(0, begin), PercentEncode(name));
+    path.remove_prefix(path.find('}') + 1);
+  }
+  return fmt::format("{}{}{}", text, path, target.query.text());
+}
 
 }  // namespace gpuman::api

@@ -86,9 +86,11 @@ void Daemon::Serve(base::Fd listener) {
   limits.body_bytes = config.http.max_body.count;
   limits.bodies_of_user = std::max(limits.body_bytes, kBodiesOfUser);
   limits.bodies_of_all = std::max(4 * limits.body_bytes, kBodiesOfAll);
-  limits.large_path = "/v1/submissions";
+  limits.large_path = api::routes::kSubmit.path;
   limits.large_body_bytes = kBodiesOfASubmission * limits.body_bytes;
-  limits.goes_first = [this](const http::Peer& peer) { return core_->Check(peer, Act::kManage).has_value(); };
+  limits.goes_first = [this](const http::Peer& peer) {
+    return core_->Check(peer, api::Right::kManage).has_value();
+  };
   limits.connections = config.http.connections;
   limits.request = config.http.request_timeout;
   limits.idle = config.http.idle_timeout;

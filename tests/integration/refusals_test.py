@@ -8,7 +8,6 @@ import collections
 import contextlib
 import json
 import pathlib
-import re
 import resource
 import signal
 import socket
@@ -17,7 +16,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from daemon_case import DaemonTest, MIB, PATIENCE, ROOT, SCHEMA  # noqa: E402
+from daemon_case import DaemonTest, MIB, PATIENCE  # noqa: E402
 
 
 class RefusalsTest(DaemonTest):
@@ -154,18 +153,6 @@ class RefusalsTest(DaemonTest):
 
     def test_a_long_job_name_in_a_path_is_just_not_found(self):
         self.assertEqual(self.request("GET", "/v1/jobs/" + "x" * 5000, checked=False).status, 404)
-
-
-class DocumentTest(unittest.TestCase):
-    def test_the_document_has_every_route_and_no_other(self):
-        added = set()
-        for source in (ROOT / "src/daemon").rglob("*.cc"):
-            if source.stem.endswith("_test"):
-                continue
-            added |= set(re.findall(r'router\.Add\(\s*"([A-Z]+)",\s*"([^"]+)"', source.read_text()))
-        described = {(method.upper(), path) for path, item in SCHEMA.document["paths"].items() for method in item
-                     if method != "parameters"}
-        self.assertEqual(added, described)
 
 
 if __name__ == "__main__":

@@ -6,36 +6,22 @@
 namespace gpuman::daemon {
 namespace {
 
-// Some thousands of them are a lot of text.
-void SendContainers(ContainersModule& containers, const http::ExchangePtr& exchange) {
-  const auto view = std::make_shared<api::ContainersView>(containers.View());
-  const auto text = std::make_shared<std::string>();
-  containers.core().Aside(exchange->request().peer.uid,
-                          {[view, text] { *text = api::Encode(*view); },
-                           [exchange, text] { SendJson(exchange, std::move(*text)); }});
+void ShowContainers(ContainersModule& containers, const Call<api::NoBody, api::ContainersView>& call) {
+  call.SendAside(containers.core(), containers.View());
 }
 
-void SetContainers(ContainersModule& containers, const http::ExchangePtr& exchange) {
-  if (auto may = containers.core().Check(exchange->request().peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  WithBody<api::ContainerTable>(containers.core(), exchange,
-                                [&containers, exchange](const api::ContainerTable& table) {
-                                  containers.SetTable(table.containers);
-                                  containers.core().LookNow();
-                                  SendContainers(containers, exchange);
-                                });
+void SetContainers(ContainersModule& containers, const Call<api::ContainerTable, api::ContainersView>& call) {
+  containers.SetTable(call.body().containers);
+  containers.core().LookNow();
+  call.SendAside(containers.core(), containers.View());
 }
 
 }  // namespace
 
 void ContainersModule::AddRoutes(http::Router& router) {
-  router.Add("GET", "/v1/containers", [this](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    SendContainers(*this, exchange);
-  });
-  // Once the GPUs are known: nobody is to be taken for a stranger before.
-  router.Add("PUT", "/v1/containers", [this](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    core_.WhenReady([this, exchange] { SetContainers(*this, exchange); });
-  });
+  const auto serve = ServeBy(*this, router);
+  serve(api::routes::kContainers, ShowContainers);
+  serve(api::routes::kSetContainers, SetContainers);
 }
 
 }  // namespace gpuman::daemon

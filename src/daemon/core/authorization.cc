@@ -21,8 +21,9 @@ tl::unexpected<base::Error> Refuse(const Caller& caller, std::string_view what, 
 
 }  // namespace
 
-base::Result<> Authorize(const Access& access, const Caller& caller, Act act, std::optional<uid_t> owner) {
-  if (caller.uid == 0) return {};
+base::Result<> Authorize(const Access& access, const Caller& caller, api::Right right,
+                         std::optional<uid_t> owner) {
+  if (caller.uid == 0 || right == api::Right::kAnybody) return {};
   if (access.only_user) {
     if (caller.uid == *access.only_user) return {};
     return Refuse(
@@ -31,10 +32,11 @@ base::Result<> Authorize(const Access& access, const Caller& caller, Act act, st
                     "gpuman uses this machine's daemon or one of your own",
                     UserName(*access.only_user)));
   }
-  if (act == Act::kSee || IsIn(caller, access.admin_group)) return {};
+  if (right == api::Right::kSee || right == api::Right::kByRequest || IsIn(caller, access.admin_group))
+    return {};
   const std::string administrators = "root or a member of the group " + access.admin_group.name;
-  switch (act) {
-    case Act::kSubmit:
+  switch (right) {
+    case api::Right::kSubmit:
       if (IsIn(caller, access.submit_group)) return {};
       return Refuse(caller, "run jobs",
                     access.submit_group.id
@@ -43,10 +45,10 @@ base::Result<> Authorize(const Access& access, const Caller& caller, Act act, st
                         : fmt::format("there is no group '{}' on this machine: an administrator makes it, or "
                                       "sets access.submit_group",
                                       access.submit_group.name));
-    case Act::kControl:
+    case api::Right::kControlJob:
       if (owner && *owner == caller.uid) return {};
       return Refuse(caller, "change another user's job", "its owner, " + administrators + " may");
-    case Act::kReadLog:
+    case api::Right::kReadLog:
       if (owner && *owner == caller.uid) return {};
       return Refuse(caller, "read another user's log", "its owner, " + administrators + " may");
     default:

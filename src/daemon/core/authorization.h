@@ -11,18 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "api/routes.h"
 #include "base/result.h"
 #include "daemon/http/exchange.h"
 
 namespace gpuman::daemon {
-
-enum class Act {
-  kSee,      // status, jobs, GPUs, events
-  kSubmit,   // run
-  kControl,  // update, restart, remove a job
-  kReadLog,  // of a job
-  kManage,   // devices and the daemon itself
-};
 
 // As configured; without an id there is no such group on this machine.
 struct Group {
@@ -44,8 +37,9 @@ struct Caller {
   std::string user;  // name, or the number where there is none
 };
 
-// `owner`: of the job concerned; absent for acts that concern none. The error says what is needed.
-base::Result<> Authorize(const Access& access, const Caller& caller, Act act,
+// `owner`: of the job concerned; absent for what concerns none. kByRequest is checked as kSee: the rest is
+// for who reads the request. The error says what is needed.
+base::Result<> Authorize(const Access& access, const Caller& caller, api::Right right,
                          std::optional<uid_t> owner = {});
 
 // From the user database; these block as long as that does.

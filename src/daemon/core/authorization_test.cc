@@ -15,24 +15,26 @@ const Caller kOther{1002, 1002, {1002, kSubmitters}, "other"};
 const Caller kGuest{1003, 1003, {1003}, "guest"};
 
 struct AccessRow {
-  Act act;
+  api::Right right;
   std::vector<const Caller*> may;  // on a job of kOwnerCaller
 };
 
 TEST(Authorize, FollowsTheTable) {
   const std::vector<const Caller*> everybody{&kRootCaller, &kAdmin, &kOwnerCaller, &kOther, &kGuest};
   const std::vector<AccessRow> table{
-      {Act::kSee, everybody},
-      {Act::kSubmit, {&kRootCaller, &kAdmin, &kOwnerCaller, &kOther}},
-      {Act::kControl, {&kRootCaller, &kAdmin, &kOwnerCaller}},
-      {Act::kReadLog, {&kRootCaller, &kAdmin, &kOwnerCaller}},
-      {Act::kManage, {&kRootCaller, &kAdmin}},
+      {api::Right::kAnybody, everybody},
+      {api::Right::kSee, everybody},
+      {api::Right::kByRequest, everybody},
+      {api::Right::kSubmit, {&kRootCaller, &kAdmin, &kOwnerCaller, &kOther}},
+      {api::Right::kControlJob, {&kRootCaller, &kAdmin, &kOwnerCaller}},
+      {api::Right::kReadLog, {&kRootCaller, &kAdmin, &kOwnerCaller}},
+      {api::Right::kManage, {&kRootCaller, &kAdmin}},
   };
   for (const auto& row : table) {
     for (const auto* caller : everybody) {
       const bool expected = std::find(row.may.begin(), row.may.end(), caller) != row.may.end();
-      const auto result = Authorize(kSystem, *caller, row.act, kOwnerCaller.uid);
-      EXPECT_EQ(result.has_value(), expected) << caller->user << " act " << static_cast<int>(row.act);
+      const auto result = Authorize(kSystem, *caller, row.right, kOwnerCaller.uid);
+      EXPECT_EQ(result.has_value(), expected) << caller->user << " right " << static_cast<int>(row.right);
       if (!result) {
         EXPECT_EQ(result.error().code, base::ErrorCode::kPermissionDenied);
         EXPECT_NE(result.error().message.find(caller->user), std::string::npos);
@@ -44,28 +46,30 @@ TEST(Authorize, FollowsTheTable) {
 
 TEST(Authorize, AUserDaemonServesItsUserAndRootAlone) {
   const Access access{kSystem.admin_group, kSystem.submit_group, kOwnerCaller.uid};
-  EXPECT_TRUE(Authorize(access, kOwnerCaller, Act::kManage));
-  EXPECT_TRUE(Authorize(access, kRootCaller, Act::kSubmit));
-  EXPECT_FALSE(Authorize(access, kOther, Act::kSee));
-  EXPECT_FALSE(Authorize(access, kAdmin, Act::kControl, kOwnerCaller.uid));
+  EXPECT_TRUE(Authorize(access, kOwnerCaller, api::Right::kManage));
+  EXPECT_TRUE(Authorize(access, kRootCaller, api::Right::kSubmit));
+  EXPECT_FALSE(Authorize(access, kOther, api::Right::kSee));
+  EXPECT_FALSE(Authorize(access, kOther, api::Right::kByRequest));
+  EXPECT_TRUE(Authorize(access, kOther, api::Right::kAnybody));
+  EXPECT_FALSE(Authorize(access, kAdmin, api::Right::kControlJob, kOwnerCaller.uid));
 }
 
 TEST(Authorize, WithoutTheGroupsOnlyRootActsAndOwnersKeepTheirJobs) {
   const Access access{{"wheel"}, {"lab"}};
-  EXPECT_FALSE(Authorize(access, kOther, Act::kSubmit));
-  EXPECT_FALSE(Authorize(access, kAdmin, Act::kManage));
-  EXPECT_TRUE(Authorize(access, kOwnerCaller, Act::kControl, kOwnerCaller.uid));
-  EXPECT_TRUE(Authorize(access, kRootCaller, Act::kManage));
+  EXPECT_FALSE(Authorize(access, kOther, api::Right::kSubmit));
+  EXPECT_FALSE(Authorize(access, kAdmin, api::Right::kManage));
+  EXPECT_TRUE(Authorize(access, kOwnerCaller, api::Right::kControlJob, kOwnerCaller.uid));
+  EXPECT_TRUE(Authorize(access, kRootCaller, api::Right::kManage));
 }
 
 TEST(Authorize, TheHintNamesTheConfiguredGroups) {
-  const auto hint = [](const Access& access, Act act) {
-    return Authorize(access, kGuest, act, kOwnerCaller.uid).error().hint;
+  const auto hint = [](const Access& access, api::Right right) {
+    return Authorize(access, kGuest, right, kOwnerCaller.uid).error().hint;
   };
-  EXPECT_EQ(hint(kSystem, Act::kSubmit), "an administrator adds users with: usermod -aG lab guest");
-  EXPECT_EQ(hint(kSystem, Act::kManage), "root or a member of the group wheel may");
-  EXPECT_EQ(hint(kSystem, Act::kControl), "its owner, root or a member of the group wheel may");
-  EXPECT_NE(hint({{"wheel"}, {"lab"}}, Act::kSubmit).find("no group 'lab'"), std::string::npos);
+  EXPECT_EQ(hint(kSystem, api::Right::kSubmit), "an administrator adds users with: usermod -aG lab guest");
+  EXPECT_EQ(hint(kSystem, api::Right::kManage), "root or a member of the group wheel may");
+  EXPECT_EQ(hint(kSystem, api::Right::kControlJob), "its owner, root or a member of the group wheel may");
+  EXPECT_NE(hint({{"wheel"}, {"lab"}}, api::Right::kSubmit).find("no group 'lab'"), std::string::npos);
 }
 
 TEST(CallerOf, KnowsTheUserAndItsGroups) {

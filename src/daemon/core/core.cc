@@ -126,13 +126,14 @@ jobs::JobManagerOptions Core::JobOptions() const {
 
 void Core::SetUpLaunch() { job_manager_->SetOptions(JobOptions()); }
 
-base::Result<> Core::Check(const http::Peer& peer, Act act, std::optional<uid_t> owner) const {
-  const bool groups_matter = peer.uid != 0 && !access_.only_user && act != Act::kSee && owner != peer.uid;
+base::Result<> Core::Check(const http::Peer& peer, api::Right right, std::optional<uid_t> owner) const {
+  const bool for_all = right == api::Right::kSee || right == api::Right::kByRequest;
+  const bool groups_matter = peer.uid != 0 && !access_.only_user && !for_all && owner != peer.uid;
   // A refusal says the name.
   const bool name_matters = access_.only_user && peer.uid != 0 && peer.uid != *access_.only_user;
   const Caller caller =
       groups_matter ? CallerOf(peer) : Caller{peer.uid, peer.gid, {}, name_matters ? UserName(peer.uid) : ""};
-  return Authorize(access_, caller, act, owner);
+  return Authorize(access_, caller, right, owner);
 }
 
 void Core::Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {

@@ -80,7 +80,7 @@ class Core {
 
   // --- Who asks ---
   // May this peer? The caller's groups are looked up only when they matter.
-  base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
+  base::Result<> Check(const http::Peer& peer, api::Right right, std::optional<uid_t> owner = {}) const;
   std::string NameOf(uid_t uid) { return names_.Of(uid); }
 
   // --- Work beside and on the loop ---

@@ -4,18 +4,26 @@
 
 namespace gpuman::daemon {
 
-http::RouteHandler WhenReady(Core& core, Act act, std::function<void(const http::ExchangePtr&)> handle) {
-  return [&core, act, handle = std::move(handle)](const http::ExchangePtr& exchange,
-                                                  const http::PathParameters&) {
-    if (auto may = core.Check(exchange->request().peer, act); !may) return SendError(exchange, may.error());
-    core.WhenReady([handle, exchange] { handle(exchange); });
-  };
+void AddRoute(http::Router& router, Core& core, std::string_view method, std::string_view path,
+              api::Right right, api::Wait wait, http::RouteHandler handle) {
+  const bool concerns_a_job = right == api::Right::kControlJob || right == api::Right::kReadLog;
+  const bool is_checked = right != api::Right::kAnybody && !concerns_a_job;
+  router.Add(method, path,
+             [&core, right, wait, is_checked, handle = std::move(handle)](
+                 const http::ExchangePtr& exchange, const http::PathParameters& parameters) {
+               if (is_checked)
+                 if (auto may = core.Check(exchange->request().peer, right); !may)
+                   return SendError(exchange, may.error());
+               if (wait == api::Wait::kNever) return handle(exchange, parameters);
+               core.WhenReady([handle, exchange, parameters] { handle(exchange, parameters); });
+             });
 }
 
 void AddLiveRoute(http::Router& router) {
-  router.Add("GET", "/healthz", [](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    exchange->Send({200, "ok\n", "text/plain"});
-  });
+  router.Add(api::routes::kHealthz.method, api::routes::kHealthz.path,
+             [](const http::ExchangePtr& exchange, const http::PathParameters&) {
+               exchange->Send({200, "ok\n", "text/plain"});
+             });
 }
 
 base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,

@@ -17,77 +17,71 @@ base::Result<std::vector<gpu::Gpu>> Chosen(DeviceModule& device, const std::vect
   return gpu::SelectAll(inventory.gpus, references);
 }
 
-void ShowSettings(DeviceModule& device, const http::ExchangePtr& exchange) {
+void ShowSettings(DeviceModule& device, const Call<api::NoBody, api::DeviceList>& call) {
   std::vector<std::string> references;
-  if (const auto one = exchange->request().Query("gpu")) references.emplace_back(*one);
+  if (const auto one = call.request().Query("gpu")) references.emplace_back(*one);
   auto gpus = Chosen(device, references);
-  if (!gpus) return SendError(exchange, gpus.error());
-  device.devices().Query(std::move(*gpus), [exchange](const std::vector<DeviceState>& states) {
+  if (!gpus) return call.Refuse(gpus.error());
+  device.devices().Query(std::move(*gpus), [call](const std::vector<DeviceState>& states) {
     api::DeviceList list;
     for (const auto& state : states) list.devices.push_back(ViewOf(state));
-    SendJson(exchange, api::Encode(list));
+    call.Send(list);
   });
 }
 
-void ShowProfiles(DeviceModule& device, const http::ExchangePtr& exchange) {
+void ShowProfiles(DeviceModule& device, const Call<api::NoBody, api::DeviceProfileList>& call) {
   api::DeviceProfileList list;
   for (const auto& profile : device.devices().Profiles()) list.profiles.push_back(ViewOf(profile));
-  SendJson(exchange, api::Encode(list));
+  call.Send(list);
 }
 
-void Run(DeviceModule& device, const http::ExchangePtr& exchange, DeviceTask task) {
+// Everybody may ask what would be set.
+base::Result<> MayRun(DeviceModule& device, const http::Peer& peer, bool dry_run) {
+  return device.core().Check(peer, dry_run ? api::Right::kSee : api::Right::kManage);
+}
+
+template <typename Body>
+void Run(DeviceModule& device, const Call<Body, api::DeviceReport>& call, DeviceTask task) {
   const bool dry_run = task.dry_run;
-  device.devices().Run(std::move(task), [&device, exchange, dry_run](const base::Result<DeviceReport>& done) {
-    if (!done) return SendError(exchange, done.error());
-    if (!dry_run) device.TellChange(*done, device.core().NameOf(exchange->request().peer.uid));
-    SendJson(exchange, api::Encode(ViewOf(*done)));
+  device.devices().Run(std::move(task), [&device, call, dry_run](const base::Result<DeviceReport>& done) {
+    if (!done) return call.Refuse(done.error());
+    if (!dry_run) device.TellChange(*done, device.core().NameOf(call.peer().uid));
+    call.Send(ViewOf(*done));
   });
 }
 
-// What would be set is for everybody to see.
-bool MayRun(DeviceModule& device, const http::ExchangePtr& exchange, bool dry_run) {
-  auto may = device.core().Check(exchange->request().peer, dry_run ? Act::kSee : Act::kManage);
-  if (!may) SendError(exchange, may.error());
-  return may.has_value();
+void Change(DeviceModule& device, const Call<api::DeviceChange, api::DeviceReport>& call) {
+  const api::DeviceChange& asked = call.body();
+  if (auto may = MayRun(device, call.peer(), asked.dry_run); !may) return call.Refuse(may.error());
+  auto gpus = Chosen(device, asked.gpus);
+  if (!gpus) return call.Refuse(gpus.error());
+  auto task = TaskOf(asked, std::move(*gpus), device.core().clock().Wall());
+  if (!task) return call.Refuse(task.error());
+  Run(device, call, std::move(*task));
 }
 
-void Change(DeviceModule& device, const http::ExchangePtr& exchange) {
-  const auto asked = api::Decode<api::DeviceChange>(exchange->request().body);
-  if (!asked) return SendError(exchange, asked.error());
-  if (!MayRun(device, exchange, asked->dry_run)) return;
-  auto gpus = Chosen(device, asked->gpus);
-  if (!gpus) return SendError(exchange, gpus.error());
-  auto task = TaskOf(*asked, std::move(*gpus), device.core().clock().Wall());
-  if (!task) return SendError(exchange, task.error());
-  Run(device, exchange, std::move(*task));
-}
-
-void ChangeProfile(DeviceModule& device, const http::ExchangePtr& exchange) {
-  const auto asked = api::Decode<api::DeviceProfileChange>(exchange->request().body);
-  if (!asked) return SendError(exchange, asked.error());
-  if (!MayRun(device, exchange, asked->dry_run)) return;
-  auto gpus = Chosen(device, asked->gpus);
-  if (!gpus) return SendError(exchange, gpus.error());
+void ChangeProfile(DeviceModule& device, const Call<api::DeviceProfileChange, api::DeviceReport>& call) {
+  const api::DeviceProfileChange& asked = call.body();
+  if (auto may = MayRun(device, call.peer(), asked.dry_run); !may) return call.Refuse(may.error());
+  auto gpus = Chosen(device, asked.gpus);
+  if (!gpus) return call.Refuse(gpus.error());
   const auto& devices = device.devices();
-  if (asked->name)
-    if (auto known = devices.CheckProfile(*asked->name); !known) return SendError(exchange, known.error());
+  if (asked.name)
+    if (auto known = devices.CheckProfile(*asked.name); !known) return call.Refuse(known.error());
   const auto until =
-      asked->duration ? std::optional(device.core().clock().Wall() + *asked->duration) : std::nullopt;
-  const auto* const profile = asked->name ? devices.FindProfile(*asked->name) : nullptr;
-  Run(device, exchange, TaskOf(profile, until, std::move(*gpus), asked->dry_run));
+      asked.duration ? std::optional(device.core().clock().Wall() + *asked.duration) : std::nullopt;
+  const auto* const profile = asked.name ? devices.FindProfile(*asked.name) : nullptr;
+  Run(device, call, TaskOf(profile, until, std::move(*gpus), asked.dry_run));
 }
 
 }  // namespace
 
 void DeviceModule::AddRoutes(http::Router& router) {
-  const auto seen = [this](void (*handle)(DeviceModule&, const http::ExchangePtr&)) {
-    return WhenReady(core_, Act::kSee,
-                     [this, handle](const http::ExchangePtr& exchange) { handle(*this, exchange); });
-  };
-  router.Add("GET", "/v1/devices", seen(ShowSettings));
-  router.Add("GET", "/v1/devices/profiles", seen(ShowProfiles));
-  router.Add("POST", "/v1/devices/settings", seen(Change));
-  router.Add("POST", "/v1/devices/profile", seen(ChangeProfile));
+  const auto serve = ServeBy(*this, router);
+  serve(api::routes::kDevices, ShowSettings);
+  serve(api::routes::kDeviceProfiles, ShowProfiles);
+  serve(api::routes::kChangeDevices, Change);
+  serve(api::routes::kChangeDeviceProfile, ChangeProfile);
 }
 
 }  // namespace gpuman::daemon

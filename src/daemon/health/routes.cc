@@ -7,8 +7,12 @@
 namespace gpuman::daemon {
 namespace {
 
-void ShowHealth(HealthModule& health, const http::ExchangePtr& exchange) {
-  SendJson(exchange, api::Encode(HealthReportOf(health.monitors(), health.core().guard().Statuses())));
+api::HealthReport ReportOf(HealthModule& health) {
+  return HealthReportOf(health.monitors(), health.core().guard().Statuses());
+}
+
+void ShowHealth(HealthModule& health, const Call<api::NoBody, api::HealthReport>& call) {
+  call.Send(ReportOf(health));
 }
 
 // A GPU of the driver's list, or one that is missing from it.
@@ -19,30 +23,21 @@ base::Result<std::string> Choose(HealthModule& health, const std::string& refere
   return gpu.uuid;
 }
 
-void Acknowledge(HealthModule& health, const http::ExchangePtr& exchange) {
-  const auto& request = exchange->request();
-  if (auto may = health.core().Check(request.peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  const auto asked = api::Decode<api::HealthAcknowledgement>(request.body);
-  if (!asked) return SendError(exchange, asked.error());
-  const auto uuid = Choose(health, asked->gpu);
-  if (!uuid) return SendError(exchange, uuid.error());
+void Acknowledge(HealthModule& health, const Call<api::HealthAcknowledgement, api::HealthReport>& call) {
+  const auto uuid = Choose(health, call.body().gpu);
+  if (!uuid) return call.Refuse(uuid.error());
   const auto done =
-      health.monitors().Acknowledge(*uuid, asked->code.value_or(""), UserName(request.peer.uid));
-  if (!done) return SendError(exchange, done.error());
-  ShowHealth(health, exchange);
+      health.monitors().Acknowledge(*uuid, call.body().code.value_or(""), UserName(call.peer().uid));
+  if (!done) return call.Refuse(done.error());
+  call.Send(ReportOf(health));
 }
 
 }  // namespace
 
 void HealthModule::AddRoutes(http::Router& router) {
-  router.Add("GET", "/v1/health", WhenReady(core_, Act::kSee, [this](const http::ExchangePtr& exchange) {
-               ShowHealth(*this, exchange);
-             }));
-  router.Add("POST", "/v1/health/acknowledge",
-             [this](const http::ExchangePtr& exchange, const http::PathParameters&) {
-               core_.WhenReady([this, exchange] { Acknowledge(*this, exchange); });
-             });
+  const auto serve = ServeBy(*this, router);
+  serve(api::routes::kHealth, ShowHealth);
+  serve(api::routes::kAcknowledgeHealth, Acknowledge);
 }
 
 }  // namespace gpuman::daemon

@@ -17,7 +17,6 @@ namespace gpuman::daemon {
 namespace {
 
 using http::ExchangePtr;
-using http::PathParameters;
 
 // Answers with the job that came of a change, or with why it did not.
 jobs::JobManager::Done<jobs::Job> AnswerWithJob(JobsModule& jobs, const ExchangePtr& exchange,
@@ -26,20 +25,6 @@ jobs::JobManager::Done<jobs::Job> AnswerWithJob(JobsModule& jobs, const Exchange
     if (!job) return SendError(exchange, job.error());
     SendJob(jobs.queue(), exchange, *job, status);
   };
-}
-
-// The job a path names, if it exists and the caller may do this to it.
-base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const ExchangePtr& exchange,
-                                      const PathParameters& parameters, Act act) {
-  GPUMAN_ASSIGN(const auto ids,
-                jobs.queue().dispatcher().JobsOf(parameters.at("ref"), exchange->request().peer.uid));
-  if (act != Act::kSee && act != Act::kReadLog)
-    GPUMAN_TRY(jobs.queue().dispatcher().IsOneJob(parameters.at("ref"), exchange->request().peer.uid));
-  const auto id = ids.front();  // of an array: its first task
-  const auto* job = jobs.core().jobs().Find(id);
-  if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
-  GPUMAN_TRY(jobs.core().Check(exchange->request().peer, act, job->owner->uid));
-  return job;
 }
 
 // Starts it, where it asks for MPS once that runs.
@@ -55,25 +40,16 @@ void Create(JobsModule& jobs, jobs::Job job, jobs::JobManager::Done<jobs::Job> d
       });
 }
 
-void Run(JobsModule& jobs, const ExchangePtr& exchange, const api::RunRequest& wanted) {
-  const auto& request = exchange->request();
-  auto job = JobFromRequest(wanted, CallerOf(request.peer), jobs.core().inventory(), DriverEnvironment());
-  if (!job) return SendError(exchange, job.error());
+void Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
+  auto job = JobFromRequest(call.body(), CallerOf(call.peer()), jobs.core().inventory(), DriverEnvironment());
+  if (!job) return call.Refuse(job.error());
   if (!job->device_profile.empty())
     if (auto known = jobs.device().devices().CheckProfile(job->device_profile); !known)
-      return SendError(exchange, known.error());
-  auto limits = ResourceLimitsOf(request.peer, exchange->Process());
-  if (!limits) return SendError(exchange, limits.error());
+      return call.Refuse(known.error());
+  auto limits = ResourceLimitsOf(call.peer(), call.exchange()->Process());
+  if (!limits) return call.Refuse(limits.error());
   job->resource_limits = std::move(*limits);
-  Create(jobs, std::move(*job), AnswerWithJob(jobs, exchange, 201));
-}
-
-void Submit(JobsModule& jobs, const ExchangePtr& exchange) {
-  if (auto may = jobs.core().Check(exchange->request().peer, Act::kSubmit); !may)
-    return SendError(exchange, may.error());
-  WithBody<api::RunRequest>(jobs.core(), exchange, [&jobs, exchange](const api::RunRequest& wanted) {
-    Run(jobs, exchange, wanted);
-  });
+  Create(jobs, std::move(*job), AnswerWithJob(jobs, call.exchange(), 201));
 }
 
 // What root attached for a user, such as a step of Slurm, has the limit that the user was allotted: taking it
@@ -81,7 +57,7 @@ void Submit(JobsModule& jobs, const ExchangePtr& exchange) {
 base::Result<> MayLoosen(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job) {
   const auto root =
       job.attached && job.keeper ? jobs.core().processes().Owner(job.keeper->pid) : std::nullopt;
-  if (!root || *root == job.owner->uid || jobs.core().Check(peer, Act::kManage)) return {};
+  if (!root || *root == job.owner->uid || jobs.core().Check(peer, api::Right::kManage)) return {};
   return base::Fail(base::ErrorCode::kPermissionDenied,
                     fmt::format("job {} '{}' was given its limit by who attached it", job.id.value, job.tag),
                     "root or an administrator may raise it or take it away; anything less is yours to set");
@@ -142,100 +118,91 @@ void Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job, cons
   jobs.core().LookNow();
 }
 
-void Update(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& named) {
-  WithBody<api::JobUpdate>(
-      jobs.core(), exchange, [&jobs, exchange, id = named.id](const api::JobUpdate& update) {
-        const auto* const job = jobs.core().jobs().Find(id);
-        if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-        Change(jobs, exchange->request().peer, *job, update, AnswerWithJob(jobs, exchange));
-      });
+void Update(JobsModule& jobs, const Call<api::JobUpdate, api::JobView>& call, const jobs::Job& job) {
+  Change(jobs, call.peer(), job, call.body(), AnswerWithJob(jobs, call.exchange()));
 }
 
 // With a body its settings change before.
-void Restart(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto restart = [&jobs, exchange, id = job.id] {
-    jobs.core().jobs().Restart(id, {"restart", "started again by " + UserOf(exchange)},
-                               AnswerWithJob(jobs, exchange));
+void Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::JobView>& call, const jobs::Job& job) {
+  const auto restart = [&jobs, call, id = job.id] {
+    jobs.core().jobs().Restart(id, {"restart", "started again by " + UserOf(call.exchange())},
+                               AnswerWithJob(jobs, call.exchange()));
   };
-  const auto& body = exchange->request().body;
-  if (body.empty()) return restart();
-  const auto update = api::Decode<api::UpdateRequest>(body);
-  if (!update) return SendError(exchange, update.error());
-  if (auto may = jobs.core().jobs().MayRestart(job.id); !may) return SendError(exchange, may.error());
-  Change(jobs, exchange->request().peer, job, {*update, {}},
-         [exchange, restart](const base::Result<jobs::Job>& changed) {
-           if (!changed) return SendError(exchange, changed.error());
-           restart();
-         });
+  if (call.request().body.empty()) return restart();
+  if (auto may = jobs.core().jobs().MayRestart(job.id); !may) return call.Refuse(may.error());
+  Change(jobs, call.peer(), job, {call.body(), {}}, [call, restart](const base::Result<jobs::Job>& changed) {
+    if (!changed) return call.Refuse(changed.error());
+    restart();
+  });
 }
 
-void Remove(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
-  if (FlagParameter(exchange->request(), "keep_running")) {
-    if (auto may = MayLoosen(jobs, exchange->request().peer, job); !may)
-      return SendError(exchange, may.error());
-    return jobs.core().jobs().Release(job.id, AnswerWithJob(jobs, exchange));
+using JobCall = Call<api::NoBody, api::JobView>;
+
+void Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& job) {
+  if (FlagParameter(call.request(), "keep_running")) {
+    if (auto may = MayLoosen(jobs, call.peer(), job); !may) return call.Refuse(may.error());
+    return jobs.core().jobs().Release(job.id, AnswerWithJob(jobs, call.exchange()));
   }
-  jobs.core().jobs().Remove(job.id, {"removed", "removed by " + UserOf(exchange)},
-                            AnswerWithJob(jobs, exchange));
+  jobs.core().jobs().Remove(job.id, {"removed", "removed by " + UserOf(call.exchange())},
+                            AnswerWithJob(jobs, call.exchange()));
 }
 
-void Wait(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
+void Wait(JobsModule& jobs, const JobCall& call, const jobs::Job& job) {
   const auto handle = jobs.core().jobs().WaitForEnd(
-      job.id, [&jobs, exchange](const jobs::Job& ended) { SendJob(jobs.queue(), exchange, ended); });
-  if (handle != 0) exchange->OnGone([&jobs, handle] { jobs.core().jobs().CancelWait(handle); });
+      job.id, [&jobs, call](const jobs::Job& ended) { SendJob(jobs.queue(), call.exchange(), ended); });
+  if (handle != 0) call.exchange()->OnGone([&jobs, handle] { jobs.core().jobs().CancelWait(handle); });
 }
 
-void ShowInFull(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
-  SendJob(jobs.queue(), exchange, job, 200, /*in_full=*/true);
+void ShowInFull(JobsModule& jobs, const JobCall& call, const jobs::Job& job) {
+  SendJob(jobs.queue(), call.exchange(), job, 200, /*in_full=*/true);
 }
 
-void ShowLog(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto& request = exchange->request();
+void ShowLog(JobsModule& jobs, const Call<api::NoBody, api::Text>& call, const jobs::Job& job) {
+  const auto& request = call.request();
   LogRequest log{jobs.core().jobs().LogPathOf(job.id), std::nullopt, 0, FlagParameter(request, "follow")};
   const auto tail = NumberParameter(request, "tail", 0);
   const auto offset = NumberParameter(request, "offset", 0);
-  if (!tail) return SendError(exchange, tail.error());
-  if (!offset) return SendError(exchange, offset.error());
+  if (!tail) return call.Refuse(tail.error());
+  if (!offset) return call.Refuse(offset.error());
   if (request.Query("tail")) log.tail = *tail;
   log.offset = *offset;
-  LogStream::Start(jobs.core().loop(), jobs.log_readers(), exchange, std::move(log), [&jobs, id = job.id] {
-    const auto* now = jobs.core().jobs().Find(id);
-    return !now || jobs::IsEnded(*now);
-  });
+  LogStream::Start(jobs.core().loop(), jobs.log_readers(), call.exchange(), std::move(log),
+                   [&jobs, id = job.id] {
+                     const auto* now = jobs.core().jobs().Find(id);
+                     return !now || jobs::IsEnded(*now);
+                   });
 }
 
 }  // namespace
 
-void RunAgain(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& old,
-              const api::JobUpdate& changes) {
-  const auto& peer = exchange->request().peer;
+void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old) {
+  const api::JobUpdate& changes = call.body().changes;
   if (old.attached)
-    return SendError(exchange, {base::ErrorCode::kNotSupported,
-                                fmt::format("job {} was not started by gpuman", old.id.value),
-                                "start it again where it was started"});
-  if (auto may = MayRewrite(changes, peer.uid, old); !may) return SendError(exchange, may.error());
+    return call.Refuse({base::ErrorCode::kNotSupported,
+                        fmt::format("job {} was not started by gpuman", old.id.value),
+                        "start it again where it was started"});
+  if (auto may = MayRewrite(changes, call.peer().uid, old); !may) return call.Refuse(may.error());
   if (changes.queue)
-    return SendError(exchange,
-                     {base::ErrorCode::kInvalidArgument,
-                      fmt::format("job {} was never in the queue: of what it asked for only limits, "
-                                  "priority and grace can be changed",
-                                  old.id.value),
-                      "gpuman submit puts its command into the queue"});
+    return call.Refuse({base::ErrorCode::kInvalidArgument,
+                        fmt::format("job {} was never in the queue: of what it asked for only limits, "
+                                    "priority and grace can be changed",
+                                    old.id.value),
+                        "gpuman submit puts its command into the queue"});
   jobs::Job fresh = AskingAsMuch(old);
   fresh.gpus = old.gpus;
   fresh.restart = old.restart;
   fresh.device_profile = old.device_profile;
   if (auto fine = ApplyUpdate(changes.job, jobs.core().inventory(), fresh); !fine)
-    return SendError(exchange, fine.error());
-  Create(jobs, std::move(fresh), [&jobs, exchange](const base::Result<jobs::Job>& job) {
-    if (!job) return SendError(exchange, job.error());
+    return call.Refuse(fine.error());
+  Create(jobs, std::move(fresh), [&jobs, call](const base::Result<jobs::Job>& job) {
+    if (!job) return call.Refuse(job.error());
     api::SubmittedJob one;
     one.id = job->id.value;
     one.tag = job->tag;
     one.state = jobs.suspension().StateOf(*job);
     one.reason = job->reason;
     one.reason_detail = job->reason_detail;
-    SendJson(exchange, api::Encode(api::SubmissionAnswer{{std::move(one)}, {}}), 201);
+    call.Send({{std::move(one)}, {}});
   });
 }
 
@@ -263,30 +230,25 @@ jobs::Job AskingAsMuch(const jobs::Job& old) {
   return fresh;
 }
 
-http::RouteHandler OnJob(JobsModule& jobs, Act may,
-                         std::function<void(const ExchangePtr&, const jobs::Job&)> act) {
-  return [&jobs, may, act = std::move(act)](const ExchangePtr& exchange, const PathParameters& parameters) {
-    const auto job = JobFor(jobs, exchange, parameters, may);
-    if (!job) return SendError(exchange, job.error());
-    act(exchange, **job);
-  };
+base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::Peer& peer, const std::string& reference,
+                                      api::Right right) {
+  const Dispatcher& dispatcher = jobs.queue().dispatcher();
+  GPUMAN_ASSIGN(const auto ids, dispatcher.JobsOf(reference, peer.uid));
+  if (right == api::Right::kControlJob) GPUMAN_TRY(dispatcher.IsOneJob(reference, peer.uid));
+  const auto* job = jobs.core().jobs().Find(ids.front());
+  if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + reference);
+  GPUMAN_TRY(jobs.core().Check(peer, right, job->owner->uid));
+  return job;
 }
 
 void JobsModule::AddRoutes(http::Router& router) {
-  const auto on_job = [this](Act may, void (*act)(JobsModule&, const ExchangePtr&, const jobs::Job&)) {
-    return OnJob(*this, may, [this, act](const ExchangePtr& exchange, const jobs::Job& job) {
-      act(*this, exchange, job);
-    });
-  };
-  router.Add("POST", "/v1/jobs", [this](const ExchangePtr& exchange, const PathParameters&) {
-    core_.WhenReady([this, exchange] { Submit(*this, exchange); });
-  });
-  router.Add("GET", "/v1/jobs/{ref}", on_job(Act::kSee, ShowInFull));
-  router.Add("PATCH", "/v1/jobs/{ref}", on_job(Act::kControl, Update));
-  router.Add("DELETE", "/v1/jobs/{ref}", on_job(Act::kControl, Remove));
-  router.Add("POST", "/v1/jobs/{ref}/restart", on_job(Act::kControl, Restart));
-  router.Add("GET", "/v1/jobs/{ref}/wait", on_job(Act::kSee, Wait));
-  router.Add("GET", "/v1/jobs/{ref}/log", on_job(Act::kReadLog, ShowLog));
+  ServeBy(*this, router)(api::routes::kRun, Run);
+  ServeJob(*this, router, api::routes::kJob, ShowInFull);
+  ServeJob(*this, router, api::routes::kUpdateJob, Update);
+  ServeJob(*this, router, api::routes::kRemoveJob, Remove);
+  ServeJob(*this, router, api::routes::kRestartJob, Restart);
+  ServeJob(*this, router, api::routes::kWaitForJob, Wait);
+  ServeJob(*this, router, api::routes::kJobLog, ShowLog);
   AddSuspendRoutes(router);
   AddAttachRoutes(router);
   AddSubmitRoutes(router);

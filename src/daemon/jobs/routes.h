@@ -1,21 +1,35 @@
 // What the routes of jobs have in common.
 #pragma once
 
-#include <functional>
+#include <string>
+#include <type_traits>
 
 #include "daemon/jobs/module.h"
 #include "daemon/queue/requests.h"
 
 namespace gpuman::daemon {
 
-// A route on one job; `act` gets it when it exists and the caller may.
-http::RouteHandler OnJob(JobsModule& jobs, Act may,
-                         std::function<void(const http::ExchangePtr&, const jobs::Job&)> act);
+// The job that a reference names, if it exists and the caller has this right to it. Of an array: its first
+// task, for those who only look.
+base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::Peer& peer, const std::string& reference,
+                                      api::Right right);
+
+// Serves a route on one job, which `act` gets.
+template <typename Body, typename Answer>
+void ServeJob(JobsModule& jobs, http::Router& router, const api::Route<Body, Answer>& route,
+              void (*act)(JobsModule&, const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&,
+                          const jobs::Job&)) {
+  Serve(router, jobs.core(), route, [&jobs, right = route.right, act](const Call<Body, Answer>& call) {
+    const auto job = JobFor(jobs, call.peer(), call.Parameter("ref"), right);
+    if (!job) return call.Refuse(job.error());
+    act(jobs, call, **job);
+  });
+}
 
 // A new job that asks for what the old one asked for; not for its GPUs.
 jobs::Job AskingAsMuch(const jobs::Job& old);
 // The same for a job that never was in the queue, with changes, started at once.
-void RunAgain(JobsModule& jobs, const http::ExchangePtr& exchange, const jobs::Job& old,
-              const api::JobUpdate& changes);
+using RedoCall = Call<api::RedoRequest, api::SubmissionAnswer>;
+void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old);
 
 }  // namespace gpuman::daemon

@@ -33,43 +33,40 @@ std::string TagFor(JobsModule& jobs, const std::string& wanted, const base::Proc
   return !other || jobs::IsEnded(*other) ? wanted : fmt::format("{}-{}", wanted, root.pid);
 }
 
-void SendAttached(JobsModule& jobs, const http::ExchangePtr& exchange, const jobs::Job& job) {
+using AttachCall = Call<api::AttachRequest, api::Attached>;
+
+void SendAttached(JobsModule& jobs, const AttachCall& call, const jobs::Job& job) {
   api::Attached attached{job.id.value, job.tag, job.gpus, {}};
   for (const auto& variable : jobs.core().jobs().AttachedEnvironment(job)) {
     const auto sign = variable.find('=');
     attached.environment[variable.substr(0, sign)] = variable.substr(sign + 1);
   }
-  SendJson(exchange, api::Encode(attached), 201);
+  call.Send(attached);
 }
 
-void Attach(JobsModule& jobs, const http::ExchangePtr& exchange, const api::AttachRequest& wanted) {
-  const auto& peer = exchange->request().peer;
+void Attach(JobsModule& jobs, const AttachCall& call) {
+  const api::AttachRequest& wanted = call.body();
+  const auto& peer = call.peer();
   const auto process = jobs.core().processes().Find(wanted.pid);
   const auto owner = jobs.core().processes().Owner(wanted.pid);
   if (!process || !owner)
-    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid), {}});
-  if (auto may = MayAttach(wanted, peer.uid, *owner); !may) return SendError(exchange, may.error());
-  if (auto is_free = IsFree(jobs, process->id, wanted.tag); !is_free)
-    return SendError(exchange, is_free.error());
+    return call.Refuse({ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid), {}});
+  if (auto may = MayAttach(wanted, peer.uid, *owner); !may) return call.Refuse(may.error());
+  if (auto is_free = IsFree(jobs, process->id, wanted.tag); !is_free) return call.Refuse(is_free.error());
   const AttachedRoot root{*owner, jobs.core().processes().CommandLine(wanted.pid)};
   auto job = JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, jobs.core().inventory());
-  if (!job) return SendError(exchange, job.error());
+  if (!job) return call.Refuse(job.error());
   if (peer.uid == 0) job->tag = TagFor(jobs, job->tag, process->id);
-  jobs.core().jobs().Attach(*job, process->id, [&jobs, exchange](const base::Result<jobs::Job>& attached) {
-    if (!attached) return SendError(exchange, attached.error());
-    SendAttached(jobs, exchange, *attached);
+  jobs.core().jobs().Attach(*job, process->id, [&jobs, call](const base::Result<jobs::Job>& attached) {
+    if (!attached) return call.Refuse(attached.error());
+    SendAttached(jobs, call, *attached);
   });
 }
 
 }  // namespace
 
 void JobsModule::AddAttachRoutes(http::Router& router) {
-  router.Add(
-      "POST", "/v1/attachments", WhenReady(core_, Act::kSubmit, [this](const http::ExchangePtr& exchange) {
-        WithBody<api::AttachRequest>(core_, exchange, [this, exchange](const api::AttachRequest& wanted) {
-          Attach(*this, exchange, wanted);
-        });
-      }));
+  ServeBy(*this, router)(api::routes::kAttach, Attach);
 }
 
 }  // namespace gpuman::daemon

@@ -14,9 +14,6 @@
 namespace gpuman::daemon {
 namespace {
 
-using http::ExchangePtr;
-using http::PathParameters;
-
 // A new job that asks for what the old one asked for.
 PreparedJob Anew(JobsModule& jobs, const jobs::Job& old) {
   PreparedJob again{old, jobs.queue().dispatcher().RequestFor(old)};
@@ -51,7 +48,7 @@ constexpr std::size_t kNotes = 5;
 void LookAt(JobsModule& jobs, const http::Peer& peer, Redoing& all, base::JobId id) {
   const auto* const job = jobs.core().jobs().Find(id);
   if (!job || all.found.contains(id) || !jobs.queue().dispatcher().WasCancelledWith(*job, all.found)) return;
-  if (!jobs.core().Check(peer, Act::kControl, job->owner->uid)) {
+  if (!jobs.core().Check(peer, api::Right::kControlJob, job->owner->uid)) {
     all.left_out.push_back(
         fmt::format("job {} '{}' was cancelled with these and is not run again: it is {}'s", id.value,
                     job->tag, job->owner->user));
@@ -157,27 +154,29 @@ base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& a
   return false;
 }
 
-void Redo(JobsModule& jobs, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
-          const api::RedoRequest& asked) {
-  const auto& peer = exchange->request().peer;
+void Redo(JobsModule& jobs, const RedoCall& call) {
+  const auto found = JobsFor(jobs.queue(), call.exchange(), call.Parameter("ref"));
+  if (!found) return call.Refuse(found.error());
+  const auto& ids = *found;
+  const auto& asked = call.body();
   if (const auto* const run = ids.size() == 1 ? jobs.core().jobs().Find(ids.front()) : nullptr;
       run && !run->queued && !asked.cascade)
-    return RunAgain(jobs, exchange, *run, asked.changes);
+    return RunAgain(jobs, call, *run);
   const auto all = std::make_shared<Redoing>(Redoing{ids, asked, ids.size()});  // shared by its slices
   all->found.insert(ids.begin(), ids.end());
   if (asked.cascade) all->ended = jobs.core().jobs().Ended();
-  jobs.core().slices().Add(peer.uid, [&jobs, exchange, all](const base::Turn& turn) {
-    const auto more = Continue(jobs, exchange->request().peer, *all, turn);
+  jobs.core().slices().Add(call.peer().uid, [&jobs, call, all](const base::Turn& turn) {
+    const auto more = Continue(jobs, call.peer(), *all, turn);
     if (!more) {
-      SendError(exchange, more.error());
+      call.Refuse(more.error());
       return false;
     }
     if (*more) return true;
     jobs.queue().dispatcher().Submit(
         std::move(all->prepared),
-        [&jobs, exchange, all](const base::Result<std::vector<base::JobId>>& done) {
-          if (!done) return SendError(exchange, done.error());
-          SendJson(exchange, api::Encode(AnswerFor(jobs, *all, *done)), 201);
+        [&jobs, call, all](const base::Result<std::vector<base::JobId>>& done) {
+          if (!done) return call.Refuse(done.error());
+          call.Send(AnswerFor(jobs, *all, *done));
         },
         std::move(all->claim));
     return false;
@@ -186,20 +185,6 @@ void Redo(JobsModule& jobs, const ExchangePtr& exchange, const std::vector<base:
 
 }  // namespace
 
-void JobsModule::AddRedoRoutes(http::Router& router) {
-  router.Add("POST", "/v1/jobs/{ref}/redo",
-             [this](const ExchangePtr& exchange, const PathParameters& parameters) {
-               if (auto may = core_.Check(exchange->request().peer, Act::kSubmit); !may)
-                 return SendError(exchange, may.error());
-               const auto ids = JobsFor(queue(), exchange, parameters.at("ref"));
-               if (!ids) return SendError(exchange, ids.error());
-               WithBody<api::RedoRequest>(
-                   core_, exchange,
-                   [this, exchange, ids = *ids](const api::RedoRequest& asked) {
-                     Redo(*this, exchange, ids, asked);
-                   },
-                   "{}");
-             });
-}
+void JobsModule::AddRedoRoutes(http::Router& router) { ServeBy(*this, router)(api::routes::kRedoJob, Redo); }
 
 }  // namespace gpuman::daemon

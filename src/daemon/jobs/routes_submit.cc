@@ -21,7 +21,7 @@ namespace gpuman::daemon {
 namespace {
 
 using http::ExchangePtr;
-using http::PathParameters;
+using SubmitCall = Call<api::SubmitRequest, api::SubmissionAnswer>;
 
 constexpr std::size_t kFewJobs = 16;      // of which each is told of in full
 constexpr std::size_t kAtOnce = 64;       // jobs; more are prepared in slices
@@ -123,7 +123,7 @@ base::Result<> BindToMps(JobsModule& jobs, PreparedJob& one, std::set<std::strin
 // A submission on its way. One of many jobs is prepared in slices, between which others are answered; its ids
 // are its own from the beginning, so that it can name its jobs; those of one that is refused are never used.
 struct Incoming {
-  base::Result<api::SubmitRequest> submitted;
+  api::SubmitRequest submitted;
   bool dry_run = false, new_tags = false;
   Caller caller{};
   gpu::Inventory inventory{};
@@ -202,7 +202,7 @@ base::Result<bool> PrepareSome(JobsModule& jobs, Incoming& incoming, const base:
     incoming.prepared = incoming.preparation->Take();
     incoming.preparation.reset();
     // What it was made of is a lot to let go of.
-    const auto left = std::make_shared<api::SubmitRequest>(std::move(*incoming.submitted));
+    const auto left = std::make_shared<api::SubmitRequest>(std::move(incoming.submitted));
     jobs.core().Aside(incoming.caller.uid, {[left] { left->jobs.clear(); }});
   }
   return BindSome(jobs, incoming, &turn);
@@ -217,7 +217,7 @@ void TakeInSlices(JobsModule& jobs, const ExchangePtr& exchange, const IncomingP
                                 "submit them in parts"});
   incoming->first_id = jobs.core().jobs().Reserve(count);
   incoming->preparation.emplace(
-      *incoming->submitted,
+      incoming->submitted,
       SubmissionContext{incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
                         incoming->first_id, jobs.core().clock().Wall(), incoming->lookup});
   jobs.core().slices().Add(user, [&jobs, exchange, incoming](const base::Turn& turn) {
@@ -235,24 +235,23 @@ void TakeInSlices(JobsModule& jobs, const ExchangePtr& exchange, const IncomingP
 void Take(JobsModule& jobs, const ExchangePtr& exchange, RecentCallers& callers,
           const IncomingPtr& incoming) {
   const auto& peer = exchange->request().peer;
-  if (!incoming->submitted) return SendError(exchange, incoming->submitted.error());
-  incoming->dry_run = incoming->submitted->dry_run;
-  incoming->new_tags = incoming->submitted->new_tags;
+  incoming->dry_run = incoming->submitted.dry_run;
+  incoming->new_tags = incoming->submitted.new_tags;
   incoming->caller = callers.Of(peer);
   incoming->inventory = jobs.core().inventory();
   auto limits = ResourceLimitsOf(peer, exchange->Process());
   if (!limits) return SendError(exchange, limits.error());
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
   incoming->lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
-  const std::size_t count = CountJobs(*incoming->submitted);
+  const std::size_t count = CountJobs(incoming->submitted);
   // Before so many are made; what is on its way counts.
   const auto& caller = incoming->caller;
   auto claim = jobs.queue().dispatcher().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
-                                                   daemon::TextOf(*incoming->submitted));
+                                                   daemon::TextOf(incoming->submitted));
   if (!claim) return SendError(exchange, claim.error());
   incoming->claim = std::move(*claim);
   if (count > kAtOnce) return TakeInSlices(jobs, exchange, incoming, count);
-  auto prepared = Prepare(*incoming->submitted,
+  auto prepared = Prepare(incoming->submitted,
                           {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
                            jobs.core().jobs().NextId(), jobs.core().clock().Wall(), incoming->lookup});
   if (!prepared) return SendError(exchange, prepared.error());
@@ -261,25 +260,14 @@ void Take(JobsModule& jobs, const ExchangePtr& exchange, RecentCallers& callers,
   Go(jobs, exchange, incoming);
 }
 
-void Submit(JobsModule& jobs, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {
-  const auto& request = exchange->request();
-  if (auto may = jobs.core().Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
-  const auto incoming = std::make_shared<Incoming>();
-  const auto read = [exchange, incoming] {
-    incoming->submitted = api::Decode<api::SubmitRequest>(exchange->request().body);
-  };
-  const auto take = [&jobs, exchange, callers, incoming] { Take(jobs, exchange, *callers, incoming); };
-  if (request.body.size() > kReadAtOnce) return jobs.core().Aside(request.peer.uid, {read, take});
-  read();
-  take();
-}
-
 }  // namespace
 
 void JobsModule::AddSubmitRoutes(http::Router& router) {
   const auto callers = std::make_shared<RecentCallers>(core_.clock());
-  router.Add("POST", "/v1/submissions", [this, callers](const ExchangePtr& exchange, const PathParameters&) {
-    core_.WhenReady([this, callers, exchange] { Submit(*this, exchange, callers); });
+  Serve(router, core_, api::routes::kSubmit, [this, callers](const SubmitCall& call) {
+    const auto incoming = std::make_shared<Incoming>();
+    incoming->submitted = std::move(call.body());
+    Take(*this, call.exchange(), *callers, incoming);
   });
 }
 

@@ -22,11 +22,8 @@ SuspendController::Done AnswerWhenThere(JobsModule& jobs, const ExchangePtr& exc
   };
 }
 
-// The GPU that a request names; an empty request names none.
-base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const ExchangePtr& exchange) {
-  const auto& body = exchange->request().body;
-  if (body.empty()) return std::optional<std::string>{};
-  GPUMAN_ASSIGN(const auto place, api::Decode<api::PlaceRequest>(body));
+// The GPU that a request names; absent: it names none.
+base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const api::PlaceRequest& place) {
   if (!place.gpu) return std::optional<std::string>{};
   GPUMAN_ASSIGN(const auto gpu, gpu::Select(jobs.core().inventory().gpus, *place.gpu));
   GPUMAN_TRY(gpu::CanBeHad(jobs.core().inventory().gpus, std::vector{gpu}));
@@ -39,25 +36,28 @@ base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const Exch
 }
 
 // What is asked for right behind `run` waits for the run. Whether it does.
-bool WaitsForStart(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job,
-                   void (*act)(JobsModule&, const ExchangePtr&, const jobs::Job&)) {
+template <typename Body>
+bool WaitsForStart(JobsModule& jobs, const Call<Body, api::JobView>& call, const jobs::Job& job,
+                   void (*act)(JobsModule&, const Call<Body, api::JobView>&, const jobs::Job&)) {
   if (!jobs.core().jobs().IsBeingStarted(job.id)) return false;
-  jobs.core().jobs().OnceStarted(job.id, [&jobs, exchange, id = job.id, act] {
+  jobs.core().jobs().OnceStarted(job.id, [&jobs, call, id = job.id, act] {
     const auto* const started = jobs.core().jobs().Find(id);
-    if (!started) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    act(jobs, exchange, *started);
+    if (!started) return call.Refuse({base::ErrorCode::kNotFound, "the job is gone", {}});
+    act(jobs, call, *started);
   });
   return true;
 }
 
-void Suspend(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
-  if (WaitsForStart(jobs, exchange, job, Suspend)) return;
+void Suspend(JobsModule& jobs, const Call<api::NoBody, api::JobView>& call, const jobs::Job& job) {
+  if (WaitsForStart(jobs, call, job, Suspend)) return;
   const auto suspend_controller = jobs.suspension().ControllerFor(job);
-  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
+  if (!suspend_controller) return call.Refuse(suspend_controller.error());
   (*suspend_controller)
-      ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(exchange)},
-                AnswerWhenThere(jobs, exchange, job.id));
+      ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(call.exchange())},
+                AnswerWhenThere(jobs, call.exchange(), job.id));
 }
+
+using PlaceCall = Call<api::PlaceRequest, api::JobView>;
 
 // The same for a job that comes to another GPU: its limits go along, and a new run begins there.
 SuspendController::Done AnswerWhenOn(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id,
@@ -72,12 +72,13 @@ SuspendController::Done AnswerWhenOn(JobsModule& jobs, const ExchangePtr& exchan
       };
 }
 
-void Resume(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
-  if (WaitsForStart(jobs, exchange, job, Resume)) return;
-  auto place = GpuNamedBy(jobs, exchange);
-  if (!place) return SendError(exchange, place.error());
+void Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {
+  if (WaitsForStart(jobs, call, job, Resume)) return;
+  auto place = GpuNamedBy(jobs, call.body());
+  if (!place) return call.Refuse(place.error());
   const auto suspend_controller = jobs.suspension().ControllerFor(job);
-  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
+  if (!suspend_controller) return call.Refuse(suspend_controller.error());
+  const ExchangePtr& exchange = call.exchange();
   // Its GPU may be another's by now: its turn comes by the queue.
   if (job.queued && !*place && jobs.queue().dispatcher().RequestResume(job.id))
     return SendJob(jobs.queue(), exchange, job);
@@ -88,14 +89,14 @@ void Resume(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job)
   (*suspend_controller)->Resume(job.id, std::move(*place), std::move(answer));
 }
 
-void Move(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
-  if (WaitsForStart(jobs, exchange, job, Move)) return;
-  const auto place = GpuNamedBy(jobs, exchange);
-  if (!place) return SendError(exchange, place.error());
-  if (!*place)
-    return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
+void Move(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {
+  if (WaitsForStart(jobs, call, job, Move)) return;
+  const auto place = GpuNamedBy(jobs, call.body());
+  if (!place) return call.Refuse(place.error());
+  if (!*place) return call.Refuse({base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
   const auto suspend_controller = jobs.suspension().ControllerFor(job);
-  if (!suspend_controller) return SendError(exchange, suspend_controller.error());
+  if (!suspend_controller) return call.Refuse(suspend_controller.error());
+  const ExchangePtr& exchange = call.exchange();
   if (job.queued)
     return jobs.queue().dispatcher().MoveTo(job.id, **place, AnswerWhenThere(jobs, exchange, job.id));
   (*suspend_controller)->Move(job.id, **place, AnswerWhenOn(jobs, exchange, job.id, **place));
@@ -104,14 +105,9 @@ void Move(JobsModule& jobs, const ExchangePtr& exchange, const jobs::Job& job) {
 }  // namespace
 
 void JobsModule::AddSuspendRoutes(http::Router& router) {
-  const auto on_job = [this](void (*act)(JobsModule&, const ExchangePtr&, const jobs::Job&)) {
-    return OnJob(*this, Act::kControl, [this, act](const ExchangePtr& exchange, const jobs::Job& job) {
-      act(*this, exchange, job);
-    });
-  };
-  router.Add("POST", "/v1/jobs/{ref}/suspend", on_job(Suspend));
-  router.Add("POST", "/v1/jobs/{ref}/resume", on_job(Resume));
-  router.Add("POST", "/v1/jobs/{ref}/move", on_job(Move));
+  ServeJob(*this, router, api::routes::kSuspendJob, Suspend);
+  ServeJob(*this, router, api::routes::kResumeJob, Resume);
+  ServeJob(*this, router, api::routes::kMoveJob, Move);
 }
 
 }  // namespace gpuman::daemon

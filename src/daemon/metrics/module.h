@@ -19,6 +19,8 @@ class MetricsModule final : public Module {
  public:
   explicit MetricsModule(Core& core);
 
+  Core& core() { return core_; }
+
   // Without what is there for dcgm-exporter's dashboards unless `with_dcgm`. Where it is asked for more often
   // than there is time for, the answer is the last one.
   std::string Text(bool with_dcgm);

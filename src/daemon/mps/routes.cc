@@ -12,14 +12,25 @@
 namespace gpuman::daemon {
 namespace {
 
-using http::ExchangePtr;
 using Notes = MpsManager::Notes;
 
-void ShowMps(MpsModule& mps, const ExchangePtr& exchange, const Notes& notes) {
-  mps.manager().Refresh([&mps, exchange, notes] {
-    SendJson(exchange, api::Encode(MpsReportOf(mps.manager(), mps.Context(), notes)));
-  });
+// How an order is answered: with notes on what was done, or with why it was not.
+using Answer = std::function<void(base::Result<Notes>)>;
+
+template <typename Body>
+void SendReport(MpsModule& mps, const Call<Body, api::MpsReport>& call, const Notes& notes) {
+  mps.manager().Refresh([&mps, call, notes] { call.Send(MpsReportOf(mps.manager(), mps.Context(), notes)); });
 }
+
+template <typename Body>
+Answer AnswerTo(MpsModule& mps, const Call<Body, api::MpsReport>& call) {
+  return [&mps, call](const base::Result<Notes>& done) {
+    if (!done) return call.Refuse(done.error());
+    SendReport(mps, call, *done);
+  };
+}
+
+void ShowMps(MpsModule& mps, const Call<api::NoBody, api::MpsReport>& call) { SendReport(mps, call, {}); }
 
 // One order for each GPU, one after the other; the first that is refused is the answer, after what was done
 // before it is taken back. Without `undo` that stays.
@@ -27,37 +38,38 @@ using OrderOne = std::function<void(const gpu::Gpu&, MpsManager::Done)>;
 struct Orders {
   std::vector<gpu::Gpu> gpus;
   OrderOne order, undo;
-  Notes notes;
+  Answer answer;
+  Notes notes{};
   std::size_t next = 0;
 };
 
-void TakeBack(const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders, base::Error error) {
-  if (orders->next == 0) return SendError(exchange, error);
+void TakeBack(const std::shared_ptr<Orders>& orders, base::Error error) {
+  if (orders->next == 0) return orders->answer(base::Fail(std::move(error)));
   const auto& gpu = orders->gpus[--orders->next];
-  orders->undo(gpu, [exchange, orders, index = gpu.index, error](const base::Result<Notes>& undone) mutable {
+  orders->undo(gpu, [orders, index = gpu.index, error](const base::Result<Notes>& undone) mutable {
     error.message += undone ? fmt::format("; GPU {}: stopped again", index)
                             : fmt::format("; GPU {}: it runs, and could not be stopped again: {}", index,
                                           undone.error().message);
-    TakeBack(exchange, orders, std::move(error));
+    TakeBack(orders, std::move(error));
   });
 }
 
-void Work(MpsModule& mps, const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders) {
-  if (orders->next == orders->gpus.size()) return ShowMps(mps, exchange, orders->notes);
+void Work(const std::shared_ptr<Orders>& orders) {
+  if (orders->next == orders->gpus.size()) return orders->answer(orders->notes);
   const auto& gpu = orders->gpus[orders->next++];
-  orders->order(gpu, [&mps, exchange, orders](base::Result<Notes> done) {
+  orders->order(gpu, [orders](base::Result<Notes> done) {
     if (!done) {
       auto error = std::move(done.error());
       --orders->next;
-      if (orders->undo) return TakeBack(exchange, orders, std::move(error));
+      if (orders->undo) return TakeBack(orders, std::move(error));
       if (orders->next > 0)
         error.message += fmt::format("; it was done on {} of {} GPUs", orders->next, orders->gpus.size());
-      return SendError(exchange, error);
+      return orders->answer(base::Fail(std::move(error)));
     }
     for (auto& note : *done)
       if (std::find(orders->notes.begin(), orders->notes.end(), note) == orders->notes.end())
         orders->notes.push_back(std::move(note));
-    Work(mps, exchange, orders);
+    Work(orders);
   });
 }
 
@@ -69,12 +81,12 @@ base::Result<std::vector<gpu::Gpu>> GpusFor(MpsModule& mps, const std::vector<st
 }
 
 // Shared by the orders of one request, which are carried out one after the other.
-void Order(MpsModule& mps, const ExchangePtr& exchange, const std::vector<std::string>& named, OrderOne order,
+void Order(MpsModule& mps, const std::vector<std::string>& named, Answer answer, OrderOne order,
            OrderOne undo = {}) {
   auto gpus = GpusFor(mps, named);
-  if (!gpus) return SendError(exchange, gpus.error());
-  Work(mps, exchange,
-       std::make_shared<Orders>(Orders{std::move(*gpus), std::move(order), std::move(undo), {}, 0}));
+  if (!gpus) return answer(base::Fail(gpus.error()));
+  Work(std::make_shared<Orders>(
+      Orders{std::move(*gpus), std::move(order), std::move(undo), std::move(answer)}));
 }
 
 // None named: those where it runs.
@@ -102,15 +114,16 @@ base::Result<> CheckAll(MpsModule& mps, const api::MpsOrder& order) {
   return {};
 }
 
-void StartMps(MpsModule& mps, const ExchangePtr& exchange) {
-  const auto order = api::Decode<api::MpsOrder>(exchange->request().body);
-  if (!order) return SendError(exchange, order.error());
-  if (auto fine = CheckAll(mps, *order); !fine) return SendError(exchange, fine.error());
-  for (const auto& gpu : GpusFor(mps, order->gpus).value_or(std::vector<gpu::Gpu>{}))
-    if (auto may = mps.manager().MayStart(gpu); !may) return SendError(exchange, may.error());
+using OrderCall = Call<api::MpsOrder, api::MpsReport>;
+
+void StartMps(MpsModule& mps, const OrderCall& call) {
+  const api::MpsOrder& order = call.body();
+  if (auto fine = CheckAll(mps, order); !fine) return call.Refuse(fine.error());
+  for (const auto& gpu : GpusFor(mps, order.gpus).value_or(std::vector<gpu::Gpu>{}))
+    if (auto may = mps.manager().MayStart(gpu); !may) return call.Refuse(may.error());
   Order(
-      mps, exchange, order->gpus,
-      [&mps, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
+      mps, order.gpus, AnswerTo(mps, call),
+      [&mps, order](const gpu::Gpu& gpu, MpsManager::Done done) {
         mps.manager().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
       },
       [&mps](const gpu::Gpu& gpu, MpsManager::Done done) {
@@ -118,53 +131,42 @@ void StartMps(MpsModule& mps, const ExchangePtr& exchange) {
       });
 }
 
-void LimitMps(MpsModule& mps, const ExchangePtr& exchange) {
-  auto order = api::Decode<api::MpsOrder>(exchange->request().body);
-  if (!order) return SendError(exchange, order.error());
-  if (!order->threads && !order->memory)
-    return SendError(exchange, {base::ErrorCode::kInvalidArgument, "there is no limit to set",
-                                "give --threads 50% or --memory 8GiB"});
-  auto running = Running(mps, std::move(order->gpus));
-  if (!running) return SendError(exchange, running.error());
-  order->gpus = std::move(*running);
-  if (auto fine = CheckAll(mps, *order); !fine) return SendError(exchange, fine.error());
-  Order(mps, exchange, order->gpus, [&mps, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
+void LimitMps(MpsModule& mps, const OrderCall& call) {
+  api::MpsOrder order = call.body();
+  if (!order.threads && !order.memory)
+    return call.Refuse({base::ErrorCode::kInvalidArgument, "there is no limit to set",
+                        "give --threads 50% or --memory 8GiB"});
+  auto running = Running(mps, std::move(order.gpus));
+  if (!running) return call.Refuse(running.error());
+  order.gpus = std::move(*running);
+  if (auto fine = CheckAll(mps, order); !fine) return call.Refuse(fine.error());
+  Order(mps, order.gpus, AnswerTo(mps, call), [&mps, order](const gpu::Gpu& gpu, MpsManager::Done done) {
     mps.manager().Limit(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
   });
 }
 
-void StopMps(MpsModule& mps, const ExchangePtr& exchange) {
-  const auto order = api::Decode<api::MpsStop>(exchange->request().body);
-  if (!order) return SendError(exchange, order.error());
-  const auto named = Running(mps, order->gpus);
-  if (!named) return SendError(exchange, named.error());
-  Order(mps, exchange, *named, [&mps, force = order->force](const gpu::Gpu& gpu, MpsManager::Done done) {
-    mps.manager().Stop(gpu, force, std::move(done));
-  });
+void StopMps(MpsModule& mps, const Call<api::MpsStop, api::MpsReport>& call) {
+  const auto named = Running(mps, call.body().gpus);
+  if (!named) return call.Refuse(named.error());
+  Order(mps, *named, AnswerTo(mps, call),
+        [&mps, force = call.body().force](const gpu::Gpu& gpu, MpsManager::Done done) {
+          mps.manager().Stop(gpu, force, std::move(done));
+        });
 }
 
-void Terminate(MpsModule& mps, const ExchangePtr& exchange) {
-  const auto order = api::Decode<api::MpsTermination>(exchange->request().body);
-  if (!order) return SendError(exchange, order.error());
-  mps.manager().Terminate(order->pid, [&mps, exchange](base::Result<Notes> done) {
-    if (!done) return SendError(exchange, done.error());
-    ShowMps(mps, exchange, *done);
-  });
+void Terminate(MpsModule& mps, const Call<api::MpsTermination, api::MpsReport>& call) {
+  mps.manager().Terminate(call.body().pid, AnswerTo(mps, call));
 }
 
 }  // namespace
 
 void MpsModule::AddRoutes(http::Router& router) {
-  const auto those_who = [this](Act act, void (*handle)(MpsModule&, const ExchangePtr&)) {
-    return WhenReady(core_, act, [this, handle](const ExchangePtr& exchange) { handle(*this, exchange); });
-  };
-  router.Add("GET", "/v1/mps", those_who(Act::kSee, [](MpsModule& mps, const ExchangePtr& exchange) {
-               ShowMps(mps, exchange, {});
-             }));
-  router.Add("POST", "/v1/mps/start", those_who(Act::kManage, StartMps));
-  router.Add("POST", "/v1/mps/stop", those_who(Act::kManage, StopMps));
-  router.Add("POST", "/v1/mps/limit", those_who(Act::kManage, LimitMps));
-  router.Add("POST", "/v1/mps/terminate", those_who(Act::kManage, Terminate));
+  const auto serve = ServeBy(*this, router);
+  serve(api::routes::kMps, ShowMps);
+  serve(api::routes::kStartMps, StartMps);
+  serve(api::routes::kStopMps, StopMps);
+  serve(api::routes::kLimitMps, LimitMps);
+  serve(api::routes::kTerminateMps, Terminate);
 }
 
 }  // namespace gpuman::daemon

@@ -15,7 +15,7 @@ base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::E
   for (const auto id : ids) {
     const auto* const job = queue.core().jobs().Find(id);
     if (!job || may.contains(job->owner->uid)) continue;
-    GPUMAN_TRY(queue.core().Check(peer, Act::kControl, job->owner->uid));
+    GPUMAN_TRY(queue.core().Check(peer, api::Right::kControlJob, job->owner->uid));
     may.insert(job->owner->uid);
   }
   return ids;

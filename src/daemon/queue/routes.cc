@@ -13,7 +13,6 @@ namespace gpuman::daemon {
 namespace {
 
 using http::ExchangePtr;
-using http::PathParameters;
 
 constexpr std::size_t kMaxAtOnce = 64;  // are done at once
 
@@ -81,13 +80,25 @@ jobs::JobManager::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)>
   };
 }
 
-http::RouteHandler OnJobs(QueueModule& queue,
-                          std::function<void(const ExchangePtr&, const std::vector<base::JobId>&)> act) {
-  return [&queue, act = std::move(act)](const ExchangePtr& exchange, const PathParameters& parameters) {
-    const auto ids = JobsFor(queue, exchange, parameters.at("ref"));
-    if (!ids) return SendError(exchange, ids.error());
-    act(exchange, *ids);
-  };
+using JobCall = Call<api::NoBody, api::JobView>;
+
+// One change of each job that the path names.
+void ChangeNamed(QueueModule& queue, const JobCall& call, const ChangeJob& change) {
+  const auto ids = JobsFor(queue, call.exchange(), call.Parameter("ref"));
+  if (!ids) return call.Refuse(ids.error());
+  ChangeAll(queue, call.exchange(), *ids, change);
+}
+
+void Hold(QueueModule& queue, const JobCall& call) {
+  ChangeNamed(queue, call, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
+    queue.core().jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
+  });
+}
+
+void Release(QueueModule& queue, const JobCall& call) {
+  ChangeNamed(queue, call, [&queue](base::JobId id, auto done) {
+    queue.core().jobs().Unhold(id, WithoutJob(std::move(done)));
+  });
 }
 
 // Done when it has ended.
@@ -101,9 +112,15 @@ void CancelOne(QueueModule& queue, base::JobId id, const std::string& user,
   });
 }
 
+void Cancel(QueueModule& queue, const JobCall& call) {
+  ChangeNamed(queue, call, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
+    CancelOne(queue, id, user, done);
+  });
+}
+
 // Many jobs that are being cancelled: names, then what they name.
 struct Cancelling {
-  api::CancelRequest request;
+  Call<api::CancelRequest, api::CancelAnswer> call;
   std::string by;
   std::set<std::string> names{};
   api::CancelAnswer answer{};
@@ -111,17 +128,14 @@ struct Cancelling {
   std::size_t left = 0;
 };
 
-void SendCancelled(QueueModule& queue, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all) {
-  if (all->answer.jobs.size() <= kMaxAtOnce) return SendJson(exchange, api::Encode(all->answer));
-  const auto text = std::make_shared<std::string>();
-  queue.core().Aside(exchange->request().peer.uid,
-                     {[all, text] { *text = api::Encode(all->answer); },
-                      [exchange, text] { SendJson(exchange, std::move(*text)); }});
+void SendCancelled(QueueModule& queue, Cancelling& all) {
+  if (all.answer.jobs.size() <= kMaxAtOnce) return all.call.Send(all.answer);
+  all.call.SendAside(queue.core(), std::move(all.answer));
 }
 
-void FindOne(QueueModule& queue, const ExchangePtr& exchange, Cancelling& all, const std::string& name) {
+void FindOne(QueueModule& queue, Cancelling& all, const std::string& name) {
   if (!all.names.insert(name).second) return;  // an array's tasks are its row once
-  const auto ids = JobsFor(queue, exchange, name);
+  const auto ids = JobsFor(queue, all.call.exchange(), name);
   auto& rows = all.answer.jobs;
   if (!ids) {
     const auto& [code, message, hint] = ids.error();
@@ -139,10 +153,10 @@ void FindOne(QueueModule& queue, const ExchangePtr& exchange, Cancelling& all, c
   }
 }
 
-void CancelOneOf(QueueModule& queue, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all,
-                 std::size_t place, base::JobId id) {
+void CancelOneOf(QueueModule& queue, const std::shared_ptr<Cancelling>& all, std::size_t place,
+                 base::JobId id) {
   const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + all->by};
-  queue.core().jobs().Cancel(id, reason, [&queue, exchange, all, place](const base::Result<jobs::Job>& job) {
+  queue.core().jobs().Cancel(id, reason, [&queue, all, place](const base::Result<jobs::Job>& job) {
     auto& row = all->answer.jobs[place];
     if (job) {
       row.state = queue.StateOf(*job);
@@ -151,28 +165,25 @@ void CancelOneOf(QueueModule& queue, const ExchangePtr& exchange, const std::sha
       row.error_code = base::ToString(job.error().code);
       if (!job.error().hint.empty()) row.error_hint = job.error().hint;
     }
-    if (--all->left == 0) SendCancelled(queue, exchange, all);
+    if (--all->left == 0) SendCancelled(queue, *all);
   });
 }
 
 // Each by itself: what cannot be cancelled does not keep the others.
-void CancelMany(QueueModule& queue, const ExchangePtr& exchange, const api::CancelRequest& request) {
-  const auto all = std::make_shared<Cancelling>(Cancelling{request, UserOf(exchange)});
-  const uid_t user = exchange->request().peer.uid;
-  const auto cancel = [&queue, exchange, all, user] {
-    if (all->jobs.empty()) return SendCancelled(queue, exchange, all);
+void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAnswer>& call) {
+  const auto all = std::make_shared<Cancelling>(Cancelling{call, UserOf(call.exchange())});
+  const uid_t user = call.peer().uid;
+  const auto cancel = [&queue, all, user] {
+    if (all->jobs.empty()) return SendCancelled(queue, *all);
     all->left = all->jobs.size();
     ForEach(
         queue, user, all->jobs.size(),
-        [&queue, exchange, all](std::size_t i) {
-          CancelOneOf(queue, exchange, all, all->jobs[i].first, all->jobs[i].second);
-        },
+        [&queue, all](std::size_t i) { CancelOneOf(queue, all, all->jobs[i].first, all->jobs[i].second); },
         [] {});
   };
   ForEach(
-      queue, user, all->request.jobs.size(),
-      [&queue, exchange, all](std::size_t i) { FindOne(queue, exchange, *all, all->request.jobs[i]); },
-      cancel);
+      queue, user, call.body().jobs.size(),
+      [&queue, all](std::size_t i) { FindOne(queue, *all, all->call.body().jobs[i]); }, cancel);
 }
 
 base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueState state,
@@ -194,58 +205,30 @@ base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueStat
   return state;
 }
 
-void SetSettings(QueueModule& queue, const ExchangePtr& exchange) {
-  const auto& request = exchange->request();
-  if (auto may = queue.core().Check(request.peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  const auto update = api::Decode<api::QueueSettingsUpdate>(request.body);
-  if (!update) return SendError(exchange, update.error());
+void ShowInfo(QueueModule& queue, const Call<api::NoBody, api::QueueInfo>& call) { call.Send(queue.Info()); }
+
+void SetSettings(QueueModule& queue, const Call<api::QueueSettingsUpdate, api::QueueSettings>& call) {
   queue.writer().Do(
-      [&queue, update = *update](const QueueBooks& books) -> base::Result<BookWriter::Change> {
+      [&queue, update = call.body()](const QueueBooks& books) -> base::Result<BookWriter::Change> {
         GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update));
         return BookWriter::Change{{Entry(state)}, [state](QueueBooks& changed) { changed.state = state; }};
       },
-      [&queue, exchange](const base::Result<>& stored) {
-        if (!stored) return SendError(exchange, stored.error());
-        SendJson(exchange, api::Encode(queue.Info().settings));
+      [&queue, call](const base::Result<>& stored) {
+        if (!stored) return call.Refuse(stored.error());
+        call.Send(queue.Info().settings);
       });
 }
 
 }  // namespace
 
 void QueueModule::AddRoutes(http::Router& router) {
-  const auto seen = [this](void (*show)(QueueModule&, const ExchangePtr&)) {
-    return WhenReady(core_, Act::kSee, [this, show](const ExchangePtr& exchange) { show(*this, exchange); });
-  };
-  router.Add("GET", "/v1/queue/info", seen([](QueueModule& of, const ExchangePtr& exchange) {
-               SendJson(exchange, api::Encode(of.Info()));
-             }));
-  router.Add("PATCH", "/v1/queue/settings", [this](const ExchangePtr& exchange, const PathParameters&) {
-    core_.WhenReady([this, exchange] { SetSettings(*this, exchange); });
-  });
-  router.Add("POST", "/v1/jobs/{ref}/hold",
-             OnJobs(*this, [this](const ExchangePtr& exchange, const auto& ids) {
-               ChangeAll(*this, exchange, ids, [this, user = UserOf(exchange)](base::JobId id, auto done) {
-                 core_.jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
-               });
-             }));
-  router.Add("POST", "/v1/jobs/{ref}/release",
-             OnJobs(*this, [this](const ExchangePtr& exchange, const auto& ids) {
-               ChangeAll(*this, exchange, ids, [this](base::JobId id, auto done) {
-                 core_.jobs().Unhold(id, WithoutJob(std::move(done)));
-               });
-             }));
-  router.Add("POST", "/v1/jobs/{ref}/cancel",
-             OnJobs(*this, [this](const ExchangePtr& exchange, const auto& ids) {
-               ChangeAll(*this, exchange, ids, [this, user = UserOf(exchange)](base::JobId id, auto done) {
-                 CancelOne(*this, id, user, done);
-               });
-             }));
-  router.Add("POST", "/v1/cancellations", [this](const ExchangePtr& exchange, const PathParameters&) {
-    WithBody<api::CancelRequest>(core_, exchange, [this, exchange](const api::CancelRequest& request) {
-      CancelMany(*this, exchange, request);
-    });
-  });
+  const auto serve = ServeBy(*this, router);
+  serve(api::routes::kQueueInfo, ShowInfo);
+  serve(api::routes::kSetQueue, SetSettings);
+  serve(api::routes::kHoldJob, Hold);
+  serve(api::routes::kReleaseJob, Release);
+  serve(api::routes::kCancelJob, Cancel);
+  serve(api::routes::kCancelJobs, CancelMany);
   AddBookRoutes(router);
   AddListRoutes(router);
 }

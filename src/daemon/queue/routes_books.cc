@@ -17,8 +17,6 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 using base::Result;
-using http::ExchangePtr;
-using http::PathParameters;
 
 Result<std::int64_t> NumberOf(const std::string& text) {
   std::int64_t number = 0;
@@ -34,8 +32,8 @@ struct Decision {
   T answer;
   BookWriter::Change change;
 };
-template <typename T, typename Decide>
-void Do(QueueModule& queue, const ExchangePtr& exchange, Decide decide, unsigned status = 200) {
+template <typename Body, typename T, typename Decide>
+void Do(QueueModule& queue, const Call<Body, T>& call, Decide decide) {
   const auto answer = std::make_shared<std::optional<T>>();
   queue.writer().Do(
       [answer, decide = std::move(decide)](const QueueBooks& books) -> Result<BookWriter::Change> {
@@ -44,9 +42,9 @@ void Do(QueueModule& queue, const ExchangePtr& exchange, Decide decide, unsigned
         *answer = std::move(decided->answer);
         return std::move(decided->change);
       },
-      [exchange, answer, status](const Result<>& stored) {
-        if (!stored) return SendError(exchange, stored.error());
-        SendJson(exchange, api::Encode(**answer), status);
+      [call, answer](const Result<>& stored) {
+        if (!stored) return call.Refuse(stored.error());
+        call.Send(**answer);
       });
 }
 
@@ -57,13 +55,13 @@ api::Reservation WithState(api::Reservation reservation, base::WallTime now) {
   return reservation;
 }
 
-void ListReservations(QueueModule& queue, const ExchangePtr& exchange) {
-  const bool all = FlagParameter(exchange->request(), "all");
+void ListReservations(QueueModule& queue, const Call<api::NoBody, api::ReservationList>& call) {
+  const bool all = FlagParameter(call.request(), "all");
   api::ReservationList list;
   for (const auto& [id, kept] : queue.books().reservations)
     if (auto one = WithState(kept, queue.core().clock().Wall()); all || one.state != "ended")
       list.reservations.push_back(one);
-  SendJson(exchange, api::Encode(list));
+  call.Send(list);
 }
 
 Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueBooks& books,
@@ -96,42 +94,32 @@ Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueBooks& b
   return WithState(kept, queue.core().clock().Wall());
 }
 
-void CreateReservation(QueueModule& queue, const ExchangePtr& exchange) {
-  const auto& request = exchange->request();
-  if (auto may = queue.core().Check(request.peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  const auto asked = api::Decode<api::ReservationRequest>(request.body);
-  if (!asked) return SendError(exchange, asked.error());
-  Do<api::Reservation>(
-      queue, exchange,
-      [&queue, asked = *asked,
-       by = UserName(request.peer.uid)](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
-        GPUMAN_ASSIGN(const auto kept, ReservationFrom(queue, books, asked, by));
-        return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueBooks& changed) {
-                                                   changed.last_number = kept.id;
-                                                   changed.reservations[kept.id] = kept;
-                                                 }}};
-      },
-      201);
+void CreateReservation(QueueModule& queue, const Call<api::ReservationRequest, api::Reservation>& call) {
+  Do(queue, call,
+     [&queue, asked = call.body(),
+      by = UserName(call.peer().uid)](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+       GPUMAN_ASSIGN(const auto kept, ReservationFrom(queue, books, asked, by));
+       return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueBooks& changed) {
+                                                  changed.last_number = kept.id;
+                                                  changed.reservations[kept.id] = kept;
+                                                }}};
+     });
 }
 
-void CancelReservation(QueueModule& queue, const ExchangePtr& exchange, const std::string& ref) {
-  if (auto may = queue.core().Check(exchange->request().peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  const auto id = NumberOf(ref);
-  if (!id) return SendError(exchange, id.error());
-  Do<api::Reservation>(
-      queue, exchange, [id = *id](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
-        const auto it = books.reservations.find(id);
-        if (it == books.reservations.end())
-          return Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", id),
-                      "`gpuman reserve list` lists them");
-        auto gone = it->second;
-        gone.state = "cancelled";
-        return Decision<api::Reservation>{std::move(gone),
-                                          {{{KeyOfReservation(id), std::nullopt}},
-                                           [id](QueueBooks& changed) { changed.reservations.erase(id); }}};
-      });
+void CancelReservation(QueueModule& queue, const Call<api::NoBody, api::Reservation>& call) {
+  const auto id = NumberOf(call.Parameter("ref"));
+  if (!id) return call.Refuse(id.error());
+  Do(queue, call, [id = *id](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+    const auto it = books.reservations.find(id);
+    if (it == books.reservations.end())
+      return Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", id),
+                  "`gpuman reserve list` lists them");
+    auto gone = it->second;
+    gone.state = "cancelled";
+    return Decision<api::Reservation>{std::move(gone),
+                                      {{{KeyOfReservation(id), std::nullopt}},
+                                       [id](QueueBooks& changed) { changed.reservations.erase(id); }}};
+  });
 }
 
 // --- Quotas ---
@@ -161,28 +149,26 @@ api::Quota QuotaView(QueueModule& queue, const QuotaKey& key, const api::QuotaLi
   return view;
 }
 
-Result<QuotaKey> KeyFrom(const PathParameters& parameters) {
-  QuotaKey key{parameters.at("subject"), parameters.at("name")};
+template <typename Body>
+Result<QuotaKey> KeyFrom(const Call<Body, api::Quota>& call) {
+  QuotaKey key{call.Parameter("subject"), call.Parameter("name")};
   if (key.subject != "user" && key.subject != "project")
     return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is neither user nor project", key.subject));
   return key;
 }
 
-void ListQuotas(QueueModule& queue, const ExchangePtr& exchange) {
+void ListQuotas(QueueModule& queue, const Call<api::NoBody, api::QuotaList>& call) {
   api::QuotaList list;
   for (const auto& [key, limits] : queue.books().quotas) list.quotas.push_back(QuotaView(queue, key, limits));
-  SendJson(exchange, api::Encode(list));
+  call.Send(list);
 }
 
-void ShowQuota(QueueModule& queue, const ExchangePtr& exchange, const PathParameters& parameters) {
-  if (auto may = queue.core().Check(exchange->request().peer, Act::kSee); !may)
-    return SendError(exchange, may.error());
-  const auto key = KeyFrom(parameters);
-  if (!key) return SendError(exchange, key.error());
+void ShowQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
+  const auto key = KeyFrom(call);
+  if (!key) return call.Refuse(key.error());
   const auto& quotas = queue.books().quotas;
   const auto it = quotas.find(*key);
-  SendJson(exchange,
-           api::Encode(QuotaView(queue, *key, it == quotas.end() ? api::QuotaLimits{} : it->second)));
+  call.Send(QuotaView(queue, *key, it == quotas.end() ? api::QuotaLimits{} : it->second));
 }
 
 template <typename T>
@@ -199,40 +185,31 @@ api::QuotaLimits ChangedLimits(api::QuotaLimits limits, const api::QuotaUpdate& 
   return limits;
 }
 
-void SetQuota(QueueModule& queue, const ExchangePtr& exchange, const PathParameters& parameters) {
-  const auto& request = exchange->request();
-  if (auto may = queue.core().Check(request.peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  const auto key = KeyFrom(parameters);
-  if (!key) return SendError(exchange, key.error());
-  const auto update = api::Decode<api::QuotaUpdate>(request.body);
-  if (!update) return SendError(exchange, update.error());
-  Do<api::Quota>(
-      queue, exchange,
-      [&queue, key = *key, update = *update](const QueueBooks& books) -> Result<Decision<api::Quota>> {
-        const auto it = books.quotas.find(key);
-        const auto limits = ChangedLimits(it == books.quotas.end() ? api::QuotaLimits{} : it->second, update);
-        return Decision<api::Quota>{
-            QuotaView(queue, key, limits),
-            {{Entry(key, limits)}, [key, limits](QueueBooks& changed) { changed.quotas[key] = limits; }}};
-      });
+void SetQuota(QueueModule& queue, const Call<api::QuotaUpdate, api::Quota>& call) {
+  const auto key = KeyFrom(call);
+  if (!key) return call.Refuse(key.error());
+  Do(queue, call,
+     [&queue, key = *key, update = call.body()](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+       const auto it = books.quotas.find(key);
+       const auto limits = ChangedLimits(it == books.quotas.end() ? api::QuotaLimits{} : it->second, update);
+       return Decision<api::Quota>{
+           QuotaView(queue, key, limits),
+           {{Entry(key, limits)}, [key, limits](QueueBooks& changed) { changed.quotas[key] = limits; }}};
+     });
 }
 
-void RemoveQuota(QueueModule& queue, const ExchangePtr& exchange, const PathParameters& parameters) {
-  if (auto may = queue.core().Check(exchange->request().peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  const auto key = KeyFrom(parameters);
-  if (!key) return SendError(exchange, key.error());
-  Do<api::Quota>(
-      queue, exchange, [&queue, key = *key](const QueueBooks& books) -> Result<Decision<api::Quota>> {
-        const auto it = books.quotas.find(key);
-        if (it == books.quotas.end())
-          return Fail(ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key.subject, key.name),
-                      "`gpuman quota list` lists them");
-        return Decision<api::Quota>{
-            QuotaView(queue, key, it->second),
-            {{{KeyOf(key), std::nullopt}}, [key](QueueBooks& changed) { changed.quotas.erase(key); }}};
-      });
+void RemoveQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
+  const auto key = KeyFrom(call);
+  if (!key) return call.Refuse(key.error());
+  Do(queue, call, [&queue, key = *key](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+    const auto it = books.quotas.find(key);
+    if (it == books.quotas.end())
+      return Fail(ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key.subject, key.name),
+                  "`gpuman quota list` lists them");
+    return Decision<api::Quota>{
+        QuotaView(queue, key, it->second),
+        {{{KeyOf(key), std::nullopt}}, [key](QueueBooks& changed) { changed.quotas.erase(key); }}};
+  });
 }
 
 // --- Processes to ignore ---
@@ -247,66 +224,54 @@ api::IgnoredProcess RuleView(const IgnoreRule& rule) {
   return view;
 }
 
-void ListIgnored(QueueModule& queue, const ExchangePtr& exchange) {
+void ListIgnored(QueueModule& queue, const Call<api::NoBody, api::IgnoredProcessList>& call) {
   api::IgnoredProcessList list;
   for (const auto& rule : queue.dispatcher().state().ignored)
     if (!rule.process || base::IsAlive(*rule.process)) list.ignored.push_back(RuleView(rule));
-  SendJson(exchange, api::Encode(list));
+  call.Send(list);
 }
 
-void Ignore(QueueModule& queue, const ExchangePtr& exchange) {
-  const auto& request = exchange->request();
-  if (auto may = queue.core().Check(request.peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  const auto asked = api::Decode<api::IgnoredProcess>(request.body);
-  if (!asked) return SendError(exchange, asked.error());
+void Ignore(QueueModule& queue, const Call<api::IgnoredProcess, api::IgnoredProcess>& call) {
+  const api::IgnoredProcess& asked = call.body();
   IgnoreRule rule;
-  rule.user = asked->user;
-  rule.name = asked->name;
-  if (asked->pid) {
-    rule.process = base::IdentityOf(*asked->pid);
+  rule.user = asked.user;
+  rule.name = asked.name;
+  if (asked.pid) {
+    rule.process = base::IdentityOf(*asked.pid);
     if (!rule.process)
-      return SendError(exchange,
-                       {ErrorCode::kNotFound, fmt::format("there is no process {}", *asked->pid), {}});
+      return call.Refuse({ErrorCode::kNotFound, fmt::format("there is no process {}", *asked.pid), {}});
   }
-  if (asked->gpu) {
-    const auto gpu = gpu::Select(queue.core().inventory().gpus, *asked->gpu);
-    if (!gpu) return SendError(exchange, gpu.error());
+  if (asked.gpu) {
+    const auto gpu = gpu::Select(queue.core().inventory().gpus, *asked.gpu);
+    if (!gpu) return call.Refuse(gpu.error());
     rule.gpu = gpu->uuid;
   }
-  Do<api::IgnoredProcess>(
-      queue, exchange,
-      [rule](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
-        auto numbered = rule;
-        numbered.id = books.last_number + 1;
-        return Decision<api::IgnoredProcess>{RuleView(numbered),
-                                             {{Entry(numbered)}, [numbered](QueueBooks& changed) {
-                                                changed.last_number = numbered.id;
-                                                changed.state.ignored.push_back(numbered);
-                                              }}};
-      },
-      201);
+  Do(queue, call, [rule](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+    auto numbered = rule;
+    numbered.id = books.last_number + 1;
+    return Decision<api::IgnoredProcess>{RuleView(numbered),
+                                         {{Entry(numbered)}, [numbered](QueueBooks& changed) {
+                                            changed.last_number = numbered.id;
+                                            changed.state.ignored.push_back(numbered);
+                                          }}};
+  });
 }
 
-void StopIgnoring(QueueModule& queue, const ExchangePtr& exchange, const std::string& ref) {
-  if (auto may = queue.core().Check(exchange->request().peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  const auto id = NumberOf(ref);
-  if (!id) return SendError(exchange, id.error());
-  Do<api::IgnoredProcess>(
-      queue, exchange, [id = *id](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
-        const auto& rules = books.state.ignored;
-        const auto it =
-            std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == id; });
-        if (it == rules.end())
-          return Fail(ErrorCode::kNotFound, fmt::format("there is no rule {}", id),
-                      "`gpuman gpu ignore-process` lists them");
-        return Decision<api::IgnoredProcess>{
-            RuleView(*it), {{{KeyOf(*it), std::nullopt}}, [id](QueueBooks& changed) {
-                              std::erase_if(changed.state.ignored,
-                                            [&](const auto& rule) { return rule.id == id; });
-                            }}};
-      });
+void StopIgnoring(QueueModule& queue, const Call<api::NoBody, api::IgnoredProcess>& call) {
+  const auto id = NumberOf(call.Parameter("ref"));
+  if (!id) return call.Refuse(id.error());
+  Do(queue, call, [id = *id](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+    const auto& rules = books.state.ignored;
+    const auto it = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == id; });
+    if (it == rules.end())
+      return Fail(ErrorCode::kNotFound, fmt::format("there is no rule {}", id),
+                  "`gpuman gpu ignore-process` lists them");
+    return Decision<api::IgnoredProcess>{RuleView(*it),
+                                         {{{KeyOf(*it), std::nullopt}}, [id](QueueBooks& changed) {
+                                            std::erase_if(changed.state.ignored,
+                                                          [&](const auto& rule) { return rule.id == id; });
+                                          }}};
+  });
 }
 
 // --- Statistics ---
@@ -320,54 +285,39 @@ Result<base::WallTime> TimeParameter(const http::Request& request, std::string_v
   return time;
 }
 
-void ShowStats(QueueModule& queue, const ExchangePtr& exchange) {
-  const auto& request = exchange->request();
+void ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& call) {
+  const auto& request = call.request();
   const auto by = ParseStatsBy(request.Query("by").value_or("user"));
   const auto since = TimeParameter(request, "since", base::WallTime{});
   const auto until = TimeParameter(request, "until", base::WallTime(base::Millis(INT64_MAX / 2)));
-  if (!by) return SendError(exchange, by.error());
-  if (!since) return SendError(exchange, since.error());
-  if (!until) return SendError(exchange, until.error());
+  if (!by) return call.Refuse(by.error());
+  if (!since) return call.Refuse(since.error());
+  if (!until) return call.Refuse(until.error());
   const auto gone = std::make_shared<bool>(false);
-  exchange->OnGone([gone] { *gone = true; });
+  call.exchange()->OnGone([gone] { *gone = true; });
   queue.AddUp(*by, *since, *until, request.peer.uid, gone,
-              [&queue, exchange](const Result<api::StatsView>& view) {
-                if (!view) return SendError(exchange, view.error());
+              [&queue, call](const Result<api::StatsView>& view) {
+                if (!view) return call.Refuse(view.error());
                 // Anybody may have had a project for each of many runs.
-                const auto text = std::make_shared<std::string>();
-                queue.core().Aside(exchange->request().peer.uid,
-                                   {[text, view = *view] { *text = api::Encode(view); },
-                                    [exchange, text] { SendJson(exchange, std::move(*text)); }});
+                call.SendAside(queue.core(), *view);
               });
 }
 
 }  // namespace
 
 void QueueModule::AddBookRoutes(http::Router& router) {
-  const auto seen = [this](void (*show)(QueueModule&, const ExchangePtr&)) {
-    return WhenReady(core_, Act::kSee, [this, show](const ExchangePtr& exchange) { show(*this, exchange); });
-  };
-  const auto on = [this](auto act, const char* name) {
-    return [this, act, name](const ExchangePtr& exchange, const PathParameters& parameters) {
-      act(*this, exchange, parameters.at(name));
-    };
-  };
-  const auto with = [this](void (*act)(QueueModule&, const ExchangePtr&, const PathParameters&)) {
-    return [this, act](const ExchangePtr& exchange, const PathParameters& parameters) {
-      act(*this, exchange, parameters);
-    };
-  };
-  router.Add("GET", "/v1/reservations", seen(ListReservations));
-  router.Add("POST", "/v1/reservations", seen(CreateReservation));
-  router.Add("DELETE", "/v1/reservations/{ref}", on(CancelReservation, "ref"));
-  router.Add("GET", "/v1/quotas", seen(ListQuotas));
-  router.Add("GET", "/v1/quotas/{subject}/{name}", with(ShowQuota));
-  router.Add("PUT", "/v1/quotas/{subject}/{name}", with(SetQuota));
-  router.Add("DELETE", "/v1/quotas/{subject}/{name}", with(RemoveQuota));
-  router.Add("GET", "/v1/ignored-processes", seen(ListIgnored));
-  router.Add("POST", "/v1/ignored-processes", seen(Ignore));
-  router.Add("DELETE", "/v1/ignored-processes/{ref}", on(StopIgnoring, "ref"));
-  router.Add("GET", "/v1/stats", seen(ShowStats));
+  const auto serve = ServeBy(*this, router);
+  serve(api::routes::kReservations, ListReservations);
+  serve(api::routes::kReserve, CreateReservation);
+  serve(api::routes::kCancelReservation, CancelReservation);
+  serve(api::routes::kQuotas, ListQuotas);
+  serve(api::routes::kQuota, ShowQuota);
+  serve(api::routes::kSetQuota, SetQuota);
+  serve(api::routes::kRemoveQuota, RemoveQuota);
+  serve(api::routes::kIgnoredProcesses, ListIgnored);
+  serve(api::routes::kIgnoreProcess, Ignore);
+  serve(api::routes::kStopIgnoring, StopIgnoring);
+  serve(api::routes::kStats, ShowStats);
 }
 
 }  // namespace gpuman::daemon

@@ -243,15 +243,11 @@ void ShowList(QueueModule& queue, const ExchangePtr& exchange, const char* conte
 }  // namespace
 
 void QueueModule::AddListRoutes(http::Router& router) {
-  const auto seen = [this](void (*show)(QueueModule&, const ExchangePtr&)) {
-    return WhenReady(core_, Act::kSee, [this, show](const ExchangePtr& exchange) { show(*this, exchange); });
-  };
-  router.Add("GET", "/v1/queue", seen([](QueueModule& of, const ExchangePtr& exchange) {
-               ShowList<WriteJson>(of, exchange, "application/json");
-             }));
-  router.Add("GET", "/v1/queue/rows", seen([](QueueModule& of, const ExchangePtr& exchange) {
-               ShowList<WriteRows>(of, exchange, "text/tab-separated-values");
-             }));
+  Serve(router, core_, api::routes::kQueue,
+        [this](const auto& call) { ShowList<WriteJson>(*this, call.exchange(), "application/json"); });
+  Serve(router, core_, api::routes::kQueueRows, [this](const auto& call) {
+    ShowList<WriteRows>(*this, call.exchange(), "text/tab-separated-values");
+  });
 }
 
 }  // namespace gpuman::daemon

@@ -10,36 +10,32 @@ namespace {
 const base::Error kNoShim{base::ErrorCode::kNotSupported, "there is no shim: GPUs cannot be shared",
                           "gpumand looks for libgpuman.so beside itself; its log says what was wrong"};
 
-void ShowShare(SharingModule& sharing, const http::ExchangePtr& exchange) {
+base::Result<api::ShareView> ViewOf(SharingModule& sharing) {
   auto& core = sharing.core();
   const ShareController* const controller = sharing.controller();
-  if (!controller) return SendError(exchange, kNoShim);
+  if (!controller) return base::Fail(kNoShim);
   const auto tag_of = [&](base::JobId id) { return core.TagOf(id).value_or(""); };
-  SendJson(exchange,
-           api::Encode(ShareViewOf(controller->View(), controller->settings(), core.inventory(), tag_of)));
+  return ShareViewOf(controller->View(), controller->settings(), core.inventory(), tag_of);
 }
 
-void Set(SharingModule& sharing, const http::ExchangePtr& exchange) {
-  if (auto may = sharing.core().Check(exchange->request().peer, Act::kManage); !may)
-    return SendError(exchange, may.error());
-  if (!sharing.controller()) return SendError(exchange, kNoShim);
-  const auto update = api::Decode<api::ShareUpdate>(exchange->request().body);
-  if (!update) return SendError(exchange, update.error());
-  auto settings = Changed(sharing.settings(), *update);
-  if (!settings) return SendError(exchange, settings.error());
+void ShowShare(SharingModule& sharing, const Call<api::NoBody, api::ShareView>& call) {
+  call.SendResult(ViewOf(sharing));
+}
+
+void Set(SharingModule& sharing, const Call<api::ShareUpdate, api::ShareView>& call) {
+  if (!sharing.controller()) return call.Refuse(kNoShim);
+  auto settings = Changed(sharing.settings(), call.body());
+  if (!settings) return call.Refuse(settings.error());
   sharing.SetSettings(std::move(*settings));
-  ShowShare(sharing, exchange);
+  call.SendResult(ViewOf(sharing));
 }
 
 }  // namespace
 
 void SharingModule::AddRoutes(http::Router& router) {
-  router.Add("GET", "/v1/share", WhenReady(core_, Act::kSee, [this](const http::ExchangePtr& exchange) {
-               ShowShare(*this, exchange);
-             }));
-  router.Add("PUT", "/v1/share", [this](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    Set(*this, exchange);
-  });
+  const auto serve = ServeBy(*this, router);
+  serve(api::routes::kShare, ShowShare);
+  serve(api::routes::kSetShare, Set);
 }
 
 }  // namespace gpuman::daemon

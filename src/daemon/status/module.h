@@ -10,6 +10,8 @@ class StatusModule final : public Module {
  public:
   explicit StatusModule(Core& core) : core_(core) {}
 
+  Core& core() { return core_; }
+
   void AddRoutes(http::Router& router) override;
 
  private:

@@ -86,22 +86,24 @@ ListAnswers::Source JobsSource(Core& core, const http::Request& request, const P
   };
 }
 
-void ShowJobs(Core& core, const http::ExchangePtr& exchange) {
-  const auto page = PageOf(exchange->request());
-  if (!page) return SendError(exchange, page.error());
-  core.lists().Answer(exchange, "application/json", [&core, exchange, page = *page](const auto& then) {
-    then(JobsSource(core, exchange->request(), page, R"({"jobs":[)", "]}\n"));
+void ShowJobs(StatusModule& module, const Call<api::NoBody, api::JobList>& call) {
+  Core& core = module.core();
+  const auto page = PageOf(call.request());
+  if (!page) return call.Refuse(page.error());
+  core.lists().Answer(call.exchange(), "application/json", [&core, call, page = *page](const auto& then) {
+    then(JobsSource(core, call.request(), page, R"({"jobs":[)", "]}\n"));
   });
 }
 
-void ShowStatus(Core& core, const http::ExchangePtr& exchange) {
-  const auto page = PageOf(exchange->request());
-  if (!page) return SendError(exchange, page.error());
-  core.lists().Answer(exchange, "application/json", [&core, exchange, page = *page](const auto& then) {
+void ShowStatus(StatusModule& module, const Call<api::NoBody, api::StatusView>& call) {
+  Core& core = module.core();
+  const auto page = PageOf(call.request());
+  if (!page) return call.Refuse(page.error());
+  core.lists().Answer(call.exchange(), "application/json", [&core, call, page = *page](const auto& then) {
     api::StatusView status;
     status.gpus = Gpus(core).gpus;
     if (!core.inventory().problem.empty()) status.driver_error = core.inventory().problem;
-    if (!FlagParameter(exchange->request(), "all")) {
+    if (!FlagParameter(call.request(), "all")) {
       const auto& counts = core.jobs();
       status.waiting_left_out = LeftOut(counts.WaitingCount(), kWaitingShown);
       status.ended_left_out = LeftOut(counts.Ended().size(), kEndedShown);
@@ -110,47 +112,43 @@ void ShowStatus(Core& core, const http::ExchangePtr& exchange) {
     const std::string frame = api::Encode(status) + "\n";
     const std::string empty = R"("jobs":[])";
     const auto place = frame.find(empty) + empty.size() - 1;
-    then(JobsSource(core, exchange->request(), page, frame.substr(0, place), frame.substr(place)));
+    then(JobsSource(core, call.request(), page, frame.substr(0, place), frame.substr(place)));
   });
 }
 
-void ShowGpus(Core& core, const http::ExchangePtr& exchange) { SendJson(exchange, api::Encode(Gpus(core))); }
+void ShowGpus(StatusModule& module, const Call<api::NoBody, api::GpuList>& call) {
+  call.Send(Gpus(module.core()));
+}
 
-void ShowGpu(Core& core, const http::ExchangePtr& exchange, const std::string& reference) {
+void ShowGpu(StatusModule& module, const Call<api::NoBody, api::GpuView>& call) {
+  Core& core = module.core();
+  const std::string& reference = call.Parameter("ref");
   const auto gpu = gpu::Select(core.inventory().gpus, reference);
-  if (!gpu) return SendError(exchange, gpu.error());
+  if (!gpu) return call.Refuse(gpu.error());
   const auto* status = core.guard().Find(gpu->uuid);
-  if (!status)
-    return SendError(exchange, {base::ErrorCode::kNotFound, "GPU " + reference + " has just gone", {}});
-  SendJson(exchange, api::Encode(core.View(*status)));
+  if (!status) return call.Refuse({base::ErrorCode::kNotFound, "GPU " + reference + " has just gone", {}});
+  call.Send(core.View(*status));
+}
+
+void ShowVersion(StatusModule& module, const Call<api::NoBody, api::VersionView>& call) {
+  const DaemonOptions& options = module.core().options();
+  api::VersionView version;
+  version.version = options.version;
+  version.pid = ::getpid();
+  version.user_mode = options.user_mode;
+  call.Send(version);
 }
 
 }  // namespace
 
 void StatusModule::AddRoutes(http::Router& router) {
-  const auto seen = [this](void (*show)(Core&, const http::ExchangePtr&)) {
-    return WhenReady(core_, Act::kSee,
-                     [this, show](const http::ExchangePtr& exchange) { show(core_, exchange); });
-  };
   AddLiveRoute(router);
-  router.Add("GET", "/v1/version", [this](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    api::VersionView version;
-    version.version = core_.options().version;
-    version.pid = ::getpid();
-    version.user_mode = core_.options().user_mode;
-    SendJson(exchange, api::Encode(version));
-  });
-  router.Add("GET", "/v1/status", seen(ShowStatus));
-  router.Add("GET", "/v1/gpus", seen(ShowGpus));
-  router.Add("GET", "/v1/gpus/{ref}",
-             [this](const http::ExchangePtr& exchange, const http::PathParameters& parameters) {
-               if (auto may = core_.Check(exchange->request().peer, Act::kSee); !may)
-                 return SendError(exchange, may.error());
-               core_.WhenReady([this, exchange, reference = parameters.at("ref")] {
-                 ShowGpu(core_, exchange, reference);
-               });
-             });
-  router.Add("GET", "/v1/jobs", seen(ShowJobs));
+  const auto serve = ServeBy(*this, router);
+  serve(api::routes::kVersion, ShowVersion);
+  serve(api::routes::kStatus, ShowStatus);
+  serve(api::routes::kGpus, ShowGpus);
+  serve(api::routes::kGpu, ShowGpu);
+  serve(api::routes::kJobs, ShowJobs);
   AddEventRoutes(router);
 }
 

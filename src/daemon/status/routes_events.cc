@@ -83,25 +83,23 @@ void List(Core& core, const ExchangePtr& exchange, std::int64_t since, std::uint
   });
 }
 
-void ShowEvents(Core& core, const ExchangePtr& exchange) {
-  const auto& request = exchange->request();
-  if (auto may = core.Check(request.peer, Act::kSee); !may) return SendError(exchange, may.error());
+void ShowEvents(StatusModule& module, const Call<api::NoBody, api::EventList>& call) {
+  Core& core = module.core();
+  const auto& request = call.request();
   const bool follow = FlagParameter(request, "follow");
   // Without a starting point, following begins now.
   const auto start = follow ? static_cast<std::uint64_t>(core.events().last_id()) : 0;
   const auto since = NumberParameter(request, "since", start);
   const auto limit = NumberParameter(request, "limit", kEventsShown);
-  if (!since) return SendError(exchange, since.error());
-  if (!limit) return SendError(exchange, limit.error());
-  (follow ? Follow : List)(core, exchange, static_cast<std::int64_t>(*since), *limit);
+  if (!since) return call.Refuse(since.error());
+  if (!limit) return call.Refuse(limit.error());
+  (follow ? Follow : List)(core, call.exchange(), static_cast<std::int64_t>(*since), *limit);
 }
 
 }  // namespace
 
 void StatusModule::AddEventRoutes(http::Router& router) {
-  router.Add("GET", "/v1/events", [this](const ExchangePtr& exchange, const http::PathParameters&) {
-    ShowEvents(core_, exchange);
-  });
+  ServeBy(*this, router)(api::routes::kEvents, ShowEvents);
 }
 
 }  // namespace gpuman::daemon

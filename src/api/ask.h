@@ -1,0 +1,61 @@
+// Asking for a route of routes.h: what is sent, and what comes back, have its types.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "api/http.h"
+#include "api/json.h"
+#include "api/routes.h"
+#include "api/target.h"
+#include "base/result.h"
+
+namespace gpuman::api {
+
+// Waits as long as it takes: for drivers, for jobs that end, for the store.
+inline HttpOptions Patient() {
+  HttpOptions options;
+  options.patience.reset();
+  return options;
+}
+
+template <typename Body, typename Answer>
+HttpRequest RequestFor(const Route<Body, Answer>& route, const Target& target = {},
+                       const std::type_identity_t<Body>& body = {}) {
+  HttpRequest request{std::string(route.method), TextOf(route.path, target), {}};
+  if constexpr (!std::is_same_v<Body, NoBody>) request.body = Encode(body);
+  return request;
+}
+
+// An answer that could not be read.
+inline base::Error NotUnderstood(base::Error error) {
+  error.code = base::ErrorCode::kInternal;
+  error.hint = "is gpumand of the same version as gpuman?";
+  return std::move(error).In("the daemon's answer is not understood");
+}
+
+// The value of an answer, or the error that it is.
+template <typename Answer>
+base::Result<Answer> ValueOf(const base::Result<HttpAnswer>& answer) {
+  if (!answer) return base::Fail(answer.error());
+  if (answer->status < 200 || answer->status >= 300)
+    return base::Fail(ErrorOfAnswer(answer->status, answer->body));
+  auto value = Decode<Answer>(answer->body);
+  if (!value) return base::Fail(NotUnderstood(std::move(value.error())));
+  return value;
+}
+
+// `daemon`: a Client, or the path of a socket.
+template <typename Daemon, typename Body, typename Answer>
+base::Result<Answer> Ask(const Daemon& daemon, const Route<Body, Answer>& route, const Target& target = {},
+                         const std::type_identity_t<Body>& body = {}, const HttpOptions& options = {}) {
+  const HttpRequest request = RequestFor(route, target, body);
+  if constexpr (requires { daemon.AskRaw(request, options); })
+    return ValueOf<Answer>(daemon.AskRaw(request, options));
+  else
+    return ValueOf<Answer>(Exchange(daemon, request, options));
+}
+
+}  // namespace gpuman::api

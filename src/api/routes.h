@@ -1,0 +1,213 @@
+// The routes of the HTTP API, each declared once: method, path, who may use it, what goes in and what comes
+// back. The daemon serves these and the clients ask for these, so both have the same types; a test compares
+// them with docs/api/openapi.yaml. Constants; thread-safe.
+#pragma once
+
+#include <string_view>
+
+#include "api/attach_types.h"
+#include "api/container_types.h"
+#include "api/device_types.h"
+#include "api/health_types.h"
+#include "api/mig_types.h"
+#include "api/mps_types.h"
+#include "api/queue_types.h"
+#include "api/share_types.h"
+#include "api/types.h"
+
+namespace gpuman::api {
+
+// Who may use a route.
+enum class Right {
+  kAnybody,     // everybody who can open the socket
+  kSee,         // users of the daemon
+  kSubmit,      // users who may start jobs
+  kControlJob,  // the owner of the job that the path names, and administrators
+  kReadLog,     // the same, for the job's output
+  kManage,      // administrators
+  kByRequest,   // depends on what the request asks for; the answer says what is missing
+};
+
+// Whether a request waits at the start of the daemon until the GPUs are known.
+enum class Wait { kForGpus, kNever };
+
+struct NoBody {};
+struct Text {};  // an answer that is no JSON
+
+template <typename BodyType, typename AnswerType>
+struct Route {
+  using Body = BodyType;
+  using Answer = AnswerType;
+  std::string_view method;
+  std::string_view path;  // {name} takes one segment
+  Right right;
+  Wait wait = Wait::kForGpus;
+  unsigned status = 200;          // of success
+  bool may_have_no_body = false;  // an empty body is read as {}
+};
+
+namespace routes {
+
+inline constexpr Route<NoBody, Text> kHealthz{"GET", "/healthz", Right::kAnybody, Wait::kNever};
+inline constexpr Route<NoBody, Text> kMetrics{"GET", "/metrics", Right::kSee};
+inline constexpr Route<NoBody, VersionView> kVersion{"GET", "/v1/version", Right::kAnybody, Wait::kNever};
+inline constexpr Route<NoBody, StatusView> kStatus{"GET", "/v1/status", Right::kSee};
+inline constexpr Route<NoBody, EventList> kEvents{"GET", "/v1/events", Right::kSee, Wait::kNever};
+inline constexpr Route<NoBody, GpuList> kGpus{"GET", "/v1/gpus", Right::kSee};
+inline constexpr Route<NoBody, GpuView> kGpu{"GET", "/v1/gpus/{ref}", Right::kSee};
+
+inline constexpr Route<NoBody, HealthReport> kHealth{"GET", "/v1/health", Right::kSee};
+inline constexpr Route<HealthAcknowledgement, HealthReport> kAcknowledgeHealth{
+    "POST", "/v1/health/acknowledge", Right::kManage};
+
+inline constexpr Route<NoBody, DeviceList> kDevices{"GET", "/v1/devices", Right::kSee};
+inline constexpr Route<NoBody, DeviceProfileList> kDeviceProfiles{"GET", "/v1/devices/profiles", Right::kSee};
+// Everybody may ask what would be set (dry_run).
+inline constexpr Route<DeviceChange, DeviceReport> kChangeDevices{"POST", "/v1/devices/settings",
+                                                                  Right::kByRequest};
+inline constexpr Route<DeviceProfileChange, DeviceReport> kChangeDeviceProfile{"POST", "/v1/devices/profile",
+                                                                               Right::kByRequest};
+
+inline constexpr Route<NoBody, MigReport> kMig{"GET", "/v1/mig", Right::kSee};
+inline constexpr Route<MigRequest, MigChanges> kPlanMig{"POST", "/v1/mig/plan", Right::kSee};
+inline constexpr Route<MigRequest, MigChanges> kApplyMig{"POST", "/v1/mig/apply", Right::kManage};
+
+inline constexpr Route<NoBody, MpsReport> kMps{"GET", "/v1/mps", Right::kSee};
+inline constexpr Route<MpsOrder, MpsReport> kStartMps{"POST", "/v1/mps/start", Right::kManage};
+inline constexpr Route<MpsStop, MpsReport> kStopMps{"POST", "/v1/mps/stop", Right::kManage};
+inline constexpr Route<MpsOrder, MpsReport> kLimitMps{"POST", "/v1/mps/limit", Right::kManage};
+inline constexpr Route<MpsTermination, MpsReport> kTerminateMps{"POST", "/v1/mps/terminate", Right::kManage};
+
+inline constexpr Route<NoBody, ShareView> kShare{"GET", "/v1/share", Right::kSee};
+inline constexpr Route<ShareUpdate, ShareView> kSetShare{"PUT", "/v1/share", Right::kManage, Wait::kNever};
+
+inline constexpr Route<NoBody, ContainersView> kContainers{"GET", "/v1/containers", Right::kAnybody,
+                                                           Wait::kNever};
+// It waits: before the GPUs are known, a process of a container could be taken for a stranger's.
+inline constexpr Route<ContainerTable, ContainersView> kSetContainers{"PUT", "/v1/containers",
+                                                                      Right::kManage};
+
+inline constexpr Route<NoBody, JobList> kJobs{"GET", "/v1/jobs", Right::kSee};
+inline constexpr Route<RunRequest, JobView> kRun{"POST", "/v1/jobs", Right::kSubmit, Wait::kForGpus, 201};
+inline constexpr Route<NoBody, JobView> kJob{"GET", "/v1/jobs/{ref}", Right::kSee, Wait::kNever};
+inline constexpr Route<JobUpdate, JobView> kUpdateJob{"PATCH", "/v1/jobs/{ref}", Right::kControlJob,
+                                                      Wait::kNever};
+inline constexpr Route<NoBody, JobView> kRemoveJob{"DELETE", "/v1/jobs/{ref}", Right::kControlJob,
+                                                   Wait::kNever};
+inline constexpr Route<UpdateRequest, JobView> kRestartJob{
+    "POST", "/v1/jobs/{ref}/restart", Right::kControlJob, Wait::kNever, 200, true};
+inline constexpr Route<NoBody, JobView> kSuspendJob{"POST", "/v1/jobs/{ref}/suspend", Right::kControlJob,
+                                                    Wait::kNever};
+inline constexpr Route<PlaceRequest, JobView> kResumeJob{
+    "POST", "/v1/jobs/{ref}/resume", Right::kControlJob, Wait::kNever, 200, true};
+inline constexpr Route<PlaceRequest, JobView> kMoveJob{
+    "POST", "/v1/jobs/{ref}/move", Right::kControlJob, Wait::kNever, 200, true};
+inline constexpr Route<NoBody, JobView> kWaitForJob{"GET", "/v1/jobs/{ref}/wait", Right::kSee, Wait::kNever};
+inline constexpr Route<NoBody, Text> kJobLog{"GET", "/v1/jobs/{ref}/log", Right::kReadLog, Wait::kNever};
+inline constexpr Route<AttachRequest, Attached> kAttach{"POST", "/v1/attachments", Right::kSubmit,
+                                                        Wait::kForGpus, 201};
+
+inline constexpr Route<SubmitRequest, SubmissionAnswer> kSubmit{"POST", "/v1/submissions", Right::kSubmit,
+                                                                Wait::kForGpus, 201};
+inline constexpr Route<RedoRequest, SubmissionAnswer> kRedoJob{
+    "POST", "/v1/jobs/{ref}/redo", Right::kSubmit, Wait::kNever, 201, true};
+inline constexpr Route<NoBody, JobView> kHoldJob{"POST", "/v1/jobs/{ref}/hold", Right::kControlJob,
+                                                 Wait::kNever};
+inline constexpr Route<NoBody, JobView> kReleaseJob{"POST", "/v1/jobs/{ref}/release", Right::kControlJob,
+                                                    Wait::kNever};
+inline constexpr Route<NoBody, JobView> kCancelJob{"POST", "/v1/jobs/{ref}/cancel", Right::kControlJob,
+                                                   Wait::kNever};
+// Each job by itself: those that the caller may not end are rows with an error.
+inline constexpr Route<CancelRequest, CancelAnswer> kCancelJobs{"POST", "/v1/cancellations",
+                                                                Right::kByRequest, Wait::kNever};
+
+inline constexpr Route<NoBody, JobList> kQueue{"GET", "/v1/queue", Right::kSee};
+inline constexpr Route<NoBody, Text> kQueueRows{"GET", "/v1/queue/rows", Right::kSee};
+inline constexpr Route<NoBody, QueueInfo> kQueueInfo{"GET", "/v1/queue/info", Right::kSee};
+inline constexpr Route<QueueSettingsUpdate, QueueSettings> kSetQueue{"PATCH", "/v1/queue/settings",
+                                                                     Right::kManage};
+
+inline constexpr Route<NoBody, ReservationList> kReservations{"GET", "/v1/reservations", Right::kSee};
+inline constexpr Route<ReservationRequest, Reservation> kReserve{"POST", "/v1/reservations", Right::kManage,
+                                                                 Wait::kForGpus, 201};
+inline constexpr Route<NoBody, Reservation> kCancelReservation{"DELETE", "/v1/reservations/{ref}",
+                                                               Right::kManage, Wait::kNever};
+inline constexpr Route<NoBody, QuotaList> kQuotas{"GET", "/v1/quotas", Right::kSee};
+inline constexpr Route<NoBody, Quota> kQuota{"GET", "/v1/quotas/{subject}/{name}", Right::kSee, Wait::kNever};
+inline constexpr Route<QuotaUpdate, Quota> kSetQuota{"PUT", "/v1/quotas/{subject}/{name}", Right::kManage,
+                                                     Wait::kNever};
+inline constexpr Route<NoBody, Quota> kRemoveQuota{"DELETE", "/v1/quotas/{subject}/{name}", Right::kManage,
+                                                   Wait::kNever};
+inline constexpr Route<NoBody, IgnoredProcessList> kIgnoredProcesses{"GET", "/v1/ignored-processes",
+                                                                     Right::kSee};
+inline constexpr Route<IgnoredProcess, IgnoredProcess> kIgnoreProcess{"POST", "/v1/ignored-processes",
+                                                                      Right::kManage, Wait::kForGpus, 201};
+inline constexpr Route<NoBody, IgnoredProcess> kStopIgnoring{"DELETE", "/v1/ignored-processes/{ref}",
+                                                             Right::kManage, Wait::kNever};
+inline constexpr Route<NoBody, StatsView> kStats{"GET", "/v1/stats", Right::kSee};
+
+// Calls `visit` with each of them.
+template <typename Visit>
+void ForEach(const Visit& visit) {
+  visit(kHealthz);
+  visit(kMetrics);
+  visit(kVersion);
+  visit(kStatus);
+  visit(kEvents);
+  visit(kGpus);
+  visit(kGpu);
+  visit(kHealth);
+  visit(kAcknowledgeHealth);
+  visit(kDevices);
+  visit(kDeviceProfiles);
+  visit(kChangeDevices);
+  visit(kChangeDeviceProfile);
+  visit(kMig);
+  visit(kPlanMig);
+  visit(kApplyMig);
+  visit(kMps);
+  visit(kStartMps);
+  visit(kStopMps);
+  visit(kLimitMps);
+  visit(kTerminateMps);
+  visit(kShare);
+  visit(kSetShare);
+  visit(kContainers);
+  visit(kSetContainers);
+  visit(kJobs);
+  visit(kRun);
+  visit(kJob);
+  visit(kUpdateJob);
+  visit(kRemoveJob);
+  visit(kRestartJob);
+  visit(kSuspendJob);
+  visit(kResumeJob);
+  visit(kMoveJob);
+  visit(kWaitForJob);
+  visit(kJobLog);
+  visit(kAttach);
+  visit(kSubmit);
+  visit(kRedoJob);
+  visit(kHoldJob);
+  visit(kReleaseJob);
+  visit(kCancelJob);
+  visit(kCancelJobs);
+  visit(kQueue);
+  visit(kQueueRows);
+  visit(kQueueInfo);
+  visit(kSetQueue);
+  visit(kReservations);
+  visit(kReserve);
+  visit(kCancelReservation);
+  visit(kQuotas);
+  visit(kQuota);
+  visit(kSetQuota);
+  visit(kRemoveQuota);
+  visit(kIgnoredProcesses);
+  visit(kIgnoreProcess);
+  visit(kStopIgnoring);
+  visit(kStats);
+}
+
+}  // namespace routes
+}  // namespace gpuman::api

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The table of routes (src/api/routes.h), docs/api/openapi.yaml and what the daemon serves are the same.
+
+Usage: routes_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import SCHEMA, DaemonTest  # noqa: E402
+
+Route = collections.namedtuple("Route", "method path right status body answer")
+
+# Types whose schema has another name: it describes what two types have together.
+SCHEMA_OF = {"JobUpdate": "UpdateRequest"}
+
+
+def table():
+    program = pathlib.Path(os.environ["GPUMAN_BUILD_DIR"]) / "tests/list_routes"
+    lines = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
+    return [Route(*line.split()) for line in lines]
+
+
+def schema_name(content):
+    """Of a body or an answer in JSON; Text where there is no JSON, NoBody where there is nothing."""
+    if not content:
+        return "NoBody"
+    if "application/json" not in content:
+        return "Text"
+    return content["application/json"]["schema"]["$ref"].rpartition("/")[2]
+
+
+def name_in_document(type_name):
+    return SCHEMA_OF.get(type_name, type_name.removesuffix("View"))
+
+
+class RoutesTest(DaemonTest):
+    def test_the_document_has_each_route_with_its_types_and_rights(self):
+        described = {}
+        for path, item in SCHEMA.document["paths"].items():
+            for method in item.keys() - {"parameters"}:
+                described[method.upper(), path] = item[method]
+        self.assertEqual(sorted(described), sorted((route.method, route.path) for route in table()))
+        for route in table():
+            operation = described[route.method, route.path]
+            with self.subTest(f"{route.method} {route.path}"):
+                self.assertEqual(operation["x-right"], route.right)
+                body = operation.get("requestBody", {})
+                self.assertEqual(schema_name(body.get("content")), name_in_document(route.body))
+                self.assertIn(str(route.status), operation["responses"])
+                answer = schema_name(operation["responses"][str(route.status)]["content"])
+                self.assertEqual(answer, name_in_document(route.answer))
+
+    def test_the_daemon_serves_each_route_and_no_other(self):
+        methods = collections.defaultdict(set)
+        for route in table():
+            methods[re.sub(r"\{\w+\}", "x", route.path)].add(route.method)
+        for path, known in methods.items():
+            with self.subTest(path):
+                answer = self.request("OPTIONS", path, checked=False)
+                self.assertEqual(answer.status, 405)
+                hint = answer.json()["error"]["hint"]
+                self.assertEqual(set(hint.removeprefix("it takes ").split(", ")), known)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
