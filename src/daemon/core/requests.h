@@ -130,18 +130,22 @@ using CallHandler = std::function<void(const Call<Body, Answer>&)>;
 template <typename Body, typename Answer>
 void Serve(http::Router& router, Core& core, const api::Route<Body, Answer>& route,
            std::type_identity_t<CallHandler<Body, Answer>> handle) {
-  const auto read = [&core, status = route.status, empty = route.may_have_no_body ? "{}" : "",
-                     handle = std::move(handle)](const http::ExchangePtr& exchange,
-                                                 const http::PathParameters& parameters) {
-    if constexpr (std::is_same_v<Body, api::NoBody>) {
+  http::RouteHandler read;
+  if constexpr (std::is_same_v<Body, api::NoBody>) {
+    read = [status = route.status, handle = std::move(handle)](const http::ExchangePtr& exchange,
+                                                               const http::PathParameters& parameters) {
       handle({exchange, parameters, {}, status});
-    } else {
+    };
+  } else {
+    read = [&core, status = route.status, empty = route.may_have_no_body ? "{}" : "",
+            handle = std::move(handle)](const http::ExchangePtr& exchange,
+                                        const http::PathParameters& parameters) {
       ReadBody<Body>(core, exchange, empty, [exchange, parameters, status, handle](Body body) {
         handle({exchange, parameters, std::move(body), status});
       });
-    }
-  };
-  AddRoute(router, core, route.method, route.path, route.right, route.wait, read);
+    };
+  }
+  AddRoute(router, core, route.method, route.path, route.right, route.wait, std::move(read));
 }
 
 // The same for the routes of one module, whose functions get it: serve(route, Function).
