@@ -19,14 +19,15 @@ PATIENCE = 180  # seconds; on an idle machine nothing takes long, and nothing is
 NOBODY = 65534
 
 
-def until(what, true):
+def until(what, true, remark=lambda: ""):
+    """Waits until true() is true, and returns its value. remark() says what stands, where it stays false."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         value = true()
         if value:
             return value
         time.sleep(0.01)
-    raise AssertionError(f"{what}: not within {PATIENCE} s")
+    raise AssertionError(f"{what}: not within {PATIENCE} s {remark()}")
 
 
 def needs_reach(test, path):
