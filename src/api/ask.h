@@ -24,7 +24,7 @@ inline HttpOptions Patient() {
 template <typename Body, typename Answer>
 HttpRequest RequestFor(const Route<Body, Answer>& route, const Target& target = {},
                        const std::type_identity_t<Body>& body = {}) {
-  HttpRequest request{std::string(route.method), TextOf(route.path, target), {}};
+  HttpRequest request{std::string(route.method), TargetText(route.path, target), {}};
   if constexpr (!std::is_same_v<Body, NoBody>) request.body = Encode(body);
   return request;
 }
@@ -56,6 +56,12 @@ base::Result<Answer> Ask(const Daemon& daemon, const Route<Body, Answer>& route,
     return ValueOf<Answer>(daemon.AskRaw(request, options));
   else
     return ValueOf<Answer>(Exchange(daemon, request, options));
+}
+
+template <typename Daemon, typename Body, typename Answer>
+base::Result<Answer> AskPatiently(const Daemon& daemon, const Route<Body, Answer>& route,
+                                  const Target& target = {}, const std::type_identity_t<Body>& body = {}) {
+  return Ask(daemon, route, target, body, Patient());
 }
 
 }  // namespace gpuman::api

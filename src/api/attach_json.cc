@@ -59,7 +59,10 @@ base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachR
     HttpOptions options;
     options.patience = std::max(std::chrono::ceil<base::Millis>(end - Clock::now()), base::Millis(0));
     const auto answer = Exchange(socket, question, options);
-    if (answer) return ValueOf<Attached>(answer);
+    if (answer && (answer->status < 200 || answer->status >= 300))
+      return base::Fail(ErrorOfAnswer(answer->status, answer->body));
+    // kInvalidArgument where it is not understood: the caller must not go on as if gpumand were away.
+    if (answer) return Decode<Attached>(answer->body);
     // The next daemon may just be replacing the socket.
     daemon_was_there = daemon_was_there || is_left();
     const bool may_come = daemon_was_there && answer.error().code == base::ErrorCode::kUnavailable;

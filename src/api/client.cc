@@ -13,7 +13,7 @@
 namespace gpuman::api {
 namespace {
 
-HttpOptions PatientUntil(const Wake& wake) {
+HttpOptions PatientWith(const Wake& wake) {
   HttpOptions options = Patient();
   options.wake_fd = wake.fd;
   options.on_wake = wake.on_wake;
@@ -76,33 +76,33 @@ base::Result<HealthReport> Client::AcknowledgeHealth(const HealthAcknowledgement
 base::Result<MigReport> Client::Mig(std::string_view gpu) const {
   Query query;
   if (!gpu.empty()) query.Add("gpu", gpu);
-  return Ask(*this, routes::kMig, {{}, query}, {}, Patient());
+  return AskPatiently(*this, routes::kMig, {{}, query});
 }
 
 base::Result<MigChanges> Client::PlanMig(const MigRequest& request) const {
-  return Ask(*this, routes::kPlanMig, {}, request, Patient());
+  return AskPatiently(*this, routes::kPlanMig, {}, request);
 }
 
 base::Result<MigChanges> Client::ApplyMig(const MigRequest& request) const {
-  return Ask(*this, routes::kApplyMig, {}, request, Patient());
+  return AskPatiently(*this, routes::kApplyMig, {}, request);
 }
 
 base::Result<MpsReport> Client::Mps() const { return Ask(*this, routes::kMps); }
 
 base::Result<MpsReport> Client::StartMps(const MpsOrder& order) const {
-  return Ask(*this, routes::kStartMps, {}, order, Patient());
+  return AskPatiently(*this, routes::kStartMps, {}, order);
 }
 
 base::Result<MpsReport> Client::StopMps(const MpsStop& order) const {
-  return Ask(*this, routes::kStopMps, {}, order, Patient());
+  return AskPatiently(*this, routes::kStopMps, {}, order);
 }
 
 base::Result<MpsReport> Client::LimitMps(const MpsOrder& order) const {
-  return Ask(*this, routes::kLimitMps, {}, order, Patient());
+  return AskPatiently(*this, routes::kLimitMps, {}, order);
 }
 
 base::Result<MpsReport> Client::TerminateMps(const MpsTermination& order) const {
-  return Ask(*this, routes::kTerminateMps, {}, order, Patient());
+  return AskPatiently(*this, routes::kTerminateMps, {}, order);
 }
 
 base::Result<ShareView> Client::Share() const { return Ask(*this, routes::kShare); }
@@ -136,24 +136,23 @@ base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest&
 }
 
 base::Result<JobView> Client::Remove(std::string_view job, bool keep_running) const {
-  return Ask(*this, routes::kRemoveJob, {{job}, Query().AddFlag("keep_running", keep_running)}, {},
-             Patient());
+  return AskPatiently(*this, routes::kRemoveJob, {{job}, Query().AddFlag("keep_running", keep_running)});
 }
 
 base::Result<JobView> Client::Suspend(std::string_view job) const {
-  return Ask(*this, routes::kSuspendJob, {{job}}, {}, Patient());
+  return AskPatiently(*this, routes::kSuspendJob, {{job}});
 }
 
 base::Result<JobView> Client::Resume(std::string_view job, const PlaceRequest& place) const {
-  return Ask(*this, routes::kResumeJob, {{job}}, place, Patient());
+  return AskPatiently(*this, routes::kResumeJob, {{job}}, place);
 }
 
 base::Result<JobView> Client::Move(std::string_view job, const PlaceRequest& place) const {
-  return Ask(*this, routes::kMoveJob, {{job}}, place, Patient());
+  return AskPatiently(*this, routes::kMoveJob, {{job}}, place);
 }
 
 base::Result<JobView> Client::Wait(std::string_view job, const Wake& wake) const {
-  return Ask(*this, routes::kWaitForJob, {{job}}, {}, PatientUntil(wake));
+  return Ask(*this, routes::kWaitForJob, {{job}}, {}, PatientWith(wake));
 }
 
 base::Result<> Client::Log(std::string_view job, const LogOptions& options, const BodySink& sink,
@@ -162,7 +161,7 @@ base::Result<> Client::Log(std::string_view job, const LogOptions& options, cons
                          .AddFlag("follow", options.follow)
                          .AddNumber("tail", options.tail)
                          .AddNumber("offset", options.offset);
-  HttpOptions http = PatientUntil(wake);
+  HttpOptions http = PatientWith(wake);
   http.sink = sink;
   if (options.begins) {
     http.header = kLogOffsetHeader;

@@ -92,8 +92,7 @@ class Client {
   // Past events that `options` select, then new ones until `take` returns false or the daemon ends.
   base::Result<> FollowEvents(const EventOptions& options, const std::function<bool(EventView)>& take) const;
 
-  // One exchange, for api/ask.h. An answer that is an error becomes
-  // an Error.
+  // One exchange, of a request that api/ask.h made. An answer that is an error becomes an Error.
   base::Result<HttpAnswer> AskRaw(const HttpRequest& request, const HttpOptions& options = {}) const;
 
  private:

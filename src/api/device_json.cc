@@ -35,24 +35,22 @@ GPUMAN_DEVICE_CODEC(DeviceProfileList);
 GPUMAN_DEVICE_CODEC(DeviceProfile);
 #undef GPUMAN_DEVICE_CODEC
 
-// Drivers take some time; the daemon has a limit for them.
-
 base::Result<DeviceList> Devices(const Client& daemon, const std::string& gpu) {
   Query query;
   if (!gpu.empty()) query.Add("gpu", gpu);
-  return Ask(daemon, routes::kDevices, {{}, query}, {}, Patient());
+  return AskPatiently(daemon, routes::kDevices, {{}, query});
 }
 
 base::Result<DeviceReport> ChangeDevices(const Client& daemon, const DeviceChange& change) {
-  return Ask(daemon, routes::kChangeDevices, {}, change, Patient());
+  return AskPatiently(daemon, routes::kChangeDevices, {}, change);
 }
 
 base::Result<DeviceReport> ChangeDeviceProfile(const Client& daemon, const DeviceProfileChange& change) {
-  return Ask(daemon, routes::kChangeDeviceProfile, {}, change, Patient());
+  return AskPatiently(daemon, routes::kChangeDeviceProfile, {}, change);
 }
 
 base::Result<DeviceProfileList> DeviceProfiles(const Client& daemon) {
-  return Ask(daemon, routes::kDeviceProfiles, {}, {}, Patient());
+  return AskPatiently(daemon, routes::kDeviceProfiles);
 }
 
 }  // namespace gpuman::api

@@ -26,13 +26,6 @@ Query QueryOf(const QueueFilter& filter) {
   return query;
 }
 
-// The daemon may have to store waiting jobs, and to wait until stopped ones end: no answer is late.
-template <typename Body, typename Answer>
-base::Result<Answer> AskPatiently(const Client& daemon, const Route<Body, Answer>& route,
-                                  const Target& target = {}, const std::type_identity_t<Body>& body = {}) {
-  return Ask(daemon, route, target, body, Patient());
-}
-
 }  // namespace
 
 base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest& request) {

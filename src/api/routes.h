@@ -12,39 +12,33 @@
 #include "api/mig_types.h"
 #include "api/mps_types.h"
 #include "api/queue_types.h"
+#include "api/right.h"
 #include "api/share_types.h"
 #include "api/types.h"
 
 namespace gpuman::api {
 
-// Who may use a route.
-enum class Right {
-  kAnybody,     // everybody who can open the socket
-  kSee,         // users of the daemon
-  kSubmit,      // users who may start jobs
-  kControlJob,  // the owner of the job that the path names, and administrators
-  kReadLog,     // the same, for the job's output
-  kManage,      // administrators
-  kByRequest,   // depends on what the request asks for; the answer says what is missing
-};
-
 // Whether a request waits at the start of the daemon until the GPUs are known.
 enum class Wait { kForGpus, kNever };
+
+enum class BodyMayBe { kOnlyThere, kEmpty };  // an empty body is read as {}
 
 struct NoBody {};
 struct Text {};  // an answer that is no JSON
 
-template <typename BodyType, typename AnswerType>
+template <typename Body, typename Answer>
 struct Route {
-  using Body = BodyType;
-  using Answer = AnswerType;
   std::string_view method;
   std::string_view path;  // {name} takes one segment
   Right right;
   Wait wait = Wait::kForGpus;
-  unsigned status = 200;          // of success
-  bool may_have_no_body = false;  // an empty body is read as {}
+  unsigned status = 200;  // of success; a submission that is only tried out has 200 as well
+  BodyMayBe body_may_be = BodyMayBe::kOnlyThere;
 };
+
+// A route on the job, or on all tasks of the array, that {ref} names. Who has the right depends on that job.
+template <typename Body, typename Answer>
+struct JobRoute : Route<Body, Answer> {};
 
 namespace routes {
 
@@ -89,34 +83,37 @@ inline constexpr Route<ContainerTable, ContainersView> kSetContainers{"PUT", "/v
 
 inline constexpr Route<NoBody, JobList> kJobs{"GET", "/v1/jobs", Right::kSee};
 inline constexpr Route<RunRequest, JobView> kRun{"POST", "/v1/jobs", Right::kSubmit, Wait::kForGpus, 201};
-inline constexpr Route<NoBody, JobView> kJob{"GET", "/v1/jobs/{ref}", Right::kSee, Wait::kNever};
-inline constexpr Route<JobUpdate, JobView> kUpdateJob{"PATCH", "/v1/jobs/{ref}", Right::kControlJob,
-                                                      Wait::kNever};
-inline constexpr Route<NoBody, JobView> kRemoveJob{"DELETE", "/v1/jobs/{ref}", Right::kControlJob,
-                                                   Wait::kNever};
-inline constexpr Route<UpdateRequest, JobView> kRestartJob{
-    "POST", "/v1/jobs/{ref}/restart", Right::kControlJob, Wait::kNever, 200, true};
-inline constexpr Route<NoBody, JobView> kSuspendJob{"POST", "/v1/jobs/{ref}/suspend", Right::kControlJob,
-                                                    Wait::kNever};
-inline constexpr Route<PlaceRequest, JobView> kResumeJob{
-    "POST", "/v1/jobs/{ref}/resume", Right::kControlJob, Wait::kNever, 200, true};
-inline constexpr Route<PlaceRequest, JobView> kMoveJob{
-    "POST", "/v1/jobs/{ref}/move", Right::kControlJob, Wait::kNever, 200, true};
-inline constexpr Route<NoBody, JobView> kWaitForJob{"GET", "/v1/jobs/{ref}/wait", Right::kSee, Wait::kNever};
-inline constexpr Route<NoBody, Text> kJobLog{"GET", "/v1/jobs/{ref}/log", Right::kReadLog, Wait::kNever};
+inline constexpr JobRoute<NoBody, JobView> kJob{{"GET", "/v1/jobs/{ref}", Right::kSee, Wait::kNever}};
+inline constexpr JobRoute<JobUpdate, JobView> kUpdateJob{
+    {"PATCH", "/v1/jobs/{ref}", Right::kControlJob, Wait::kNever}};
+inline constexpr JobRoute<NoBody, JobView> kRemoveJob{
+    {"DELETE", "/v1/jobs/{ref}", Right::kControlJob, Wait::kNever}};
+inline constexpr JobRoute<UpdateRequest, JobView> kRestartJob{
+    {"POST", "/v1/jobs/{ref}/restart", Right::kControlJob, Wait::kNever, 200, BodyMayBe::kEmpty}};
+inline constexpr JobRoute<NoBody, JobView> kSuspendJob{
+    {"POST", "/v1/jobs/{ref}/suspend", Right::kControlJob, Wait::kNever}};
+inline constexpr JobRoute<PlaceRequest, JobView> kResumeJob{
+    {"POST", "/v1/jobs/{ref}/resume", Right::kControlJob, Wait::kNever, 200, BodyMayBe::kEmpty}};
+inline constexpr JobRoute<PlaceRequest, JobView> kMoveJob{
+    {"POST", "/v1/jobs/{ref}/move", Right::kControlJob, Wait::kNever, 200, BodyMayBe::kEmpty}};
+inline constexpr JobRoute<NoBody, JobView> kWaitForJob{
+    {"GET", "/v1/jobs/{ref}/wait", Right::kSee, Wait::kNever}};
+inline constexpr JobRoute<NoBody, Text> kJobLog{{"GET", "/v1/jobs/{ref}/log", Right::kReadLog, Wait::kNever}};
+// The process is the caller's own, unless root asks.
 inline constexpr Route<AttachRequest, Attached> kAttach{"POST", "/v1/attachments", Right::kSubmit,
                                                         Wait::kForGpus, 201};
 
 inline constexpr Route<SubmitRequest, SubmissionAnswer> kSubmit{"POST", "/v1/submissions", Right::kSubmit,
                                                                 Wait::kForGpus, 201};
-inline constexpr Route<RedoRequest, SubmissionAnswer> kRedoJob{
-    "POST", "/v1/jobs/{ref}/redo", Right::kSubmit, Wait::kNever, 201, true};
-inline constexpr Route<NoBody, JobView> kHoldJob{"POST", "/v1/jobs/{ref}/hold", Right::kControlJob,
-                                                 Wait::kNever};
-inline constexpr Route<NoBody, JobView> kReleaseJob{"POST", "/v1/jobs/{ref}/release", Right::kControlJob,
-                                                    Wait::kNever};
-inline constexpr Route<NoBody, JobView> kCancelJob{"POST", "/v1/jobs/{ref}/cancel", Right::kControlJob,
-                                                   Wait::kNever};
+// The caller also needs control of each of these jobs.
+inline constexpr JobRoute<RedoRequest, SubmissionAnswer> kRedoJob{
+    {"POST", "/v1/jobs/{ref}/redo", Right::kSubmit, Wait::kNever, 201, BodyMayBe::kEmpty}};
+inline constexpr JobRoute<NoBody, JobView> kHoldJob{
+    {"POST", "/v1/jobs/{ref}/hold", Right::kControlJob, Wait::kNever}};
+inline constexpr JobRoute<NoBody, JobView> kReleaseJob{
+    {"POST", "/v1/jobs/{ref}/release", Right::kControlJob, Wait::kNever}};
+inline constexpr JobRoute<NoBody, JobView> kCancelJob{
+    {"POST", "/v1/jobs/{ref}/cancel", Right::kControlJob, Wait::kNever}};
 // Each job by itself: those that the caller may not end are rows with an error.
 inline constexpr Route<CancelRequest, CancelAnswer> kCancelJobs{"POST", "/v1/cancellations",
                                                                 Right::kByRequest, Wait::kNever};

@@ -39,14 +39,14 @@ class Query {
   std::string text_;
 };
 
-// What stands for the {names} of a route's path, in order, and the query.
+// What stands for the {names} of a route's path, in order and as many as it has, and the query. Refers to the
+// names, so it is for one call.
 struct Target {
   std::vector<std::string_view> names{};
   Query query{};
 };
 
-// As many names as the path has.
-inline std::string TextOf(std::string_view path, const Target& target) {
+inline std::string TargetText(std::string_view path, const Target& target) {
   std::string text;
   for (const std::string_view name : target.names) {
     const auto begin = path.find('{');

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "api/ask.h"
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/top_frame.h"
@@ -115,7 +116,9 @@ base::Result<int> Top(Session& session, const TopOptions& o) {
 
 base::Result<int> Metrics(Session& session, bool own) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, daemon.AskRaw({"GET", own ? "/metrics?dcgm=0" : "/metrics", {}}));
+  api::Query query;
+  if (own) query.Add("dcgm", "0");
+  GPUMAN_ASSIGN(const auto answer, daemon.AskRaw(api::RequestFor(api::routes::kMetrics, {{}, query})));
   if (session.json)
     session.PrintJson({{"format", "prometheus 0.0.4"}, {"text", answer.body}});
   else

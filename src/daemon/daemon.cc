@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/routes.h"
 #include "base/heap.h"
 #include "daemon/containers/module.h"
 #include "daemon/core/listen.h"

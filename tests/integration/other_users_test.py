@@ -19,6 +19,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import NOBODY, PATIENCE, until  # noqa: E402
+from routes import table  # noqa: E402
 from machine import Machine, build_dir, program  # noqa: E402
 
 
@@ -97,6 +98,21 @@ class OtherUsersTest(SystemDaemonTest):
             self.assertNotEqual(self.ask(NOBODY, "POST", path, {**body, "dry_run": True})[0], 403, "what would be set is no secret")
         until("it runs", lambda: self.ask(0, "GET", "/v1/jobs/mine")[1]["state"] == "running")
         self.assertEqual(self.ask(0, "GET", "/v1/jobs/mine")[1]["priority"], 128)
+
+    def test_each_route_that_is_not_for_everybody_refuses_before_it_reads_the_body(self):
+        status, job = self.ask(0, "POST", "/v1/jobs", {"tag": "mine", "command": ["sleep", "1000"], "directory": "/",
+                                                       "environment": {"PATH": os.environ["PATH"]}})
+        self.assertEqual(status, 201, job)
+        refused = 0
+        for route in table():
+            if route.right not in ("submit", "control_job", "read_log", "manage"):
+                continue
+            path = route.path.replace("/jobs/{ref}", "/jobs/mine").replace("{subject}", "user")
+            path = path.replace("{ref}", "1").replace("{name}", "root")
+            status, answer = self.ask(NOBODY, route.method, path)
+            self.assertEqual((status, answer["error"]["code"]), (403, "permission_denied"), route)
+            refused += 1
+        self.assertGreater(refused, 20)
 
 
 class UserOfTheGroupTest(SystemDaemonTest):

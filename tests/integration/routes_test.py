@@ -5,26 +5,17 @@ Usage: routes_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build 
 """
 
 import collections
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from daemon_case import SCHEMA, DaemonTest  # noqa: E402
-
-Route = collections.namedtuple("Route", "method path right status body answer")
+from daemon_case import ROOT, SCHEMA, DaemonTest  # noqa: E402
+from routes import table  # noqa: E402
 
 # Types whose schema has another name: it describes what two types have together.
 SCHEMA_OF = {"JobUpdate": "UpdateRequest"}
-
-
-def table():
-    program = pathlib.Path(os.environ["GPUMAN_BUILD_DIR"]) / "tests/list_routes"
-    lines = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
-    return [Route(*line.split()) for line in lines]
 
 
 def schema_name(content):
@@ -57,7 +48,14 @@ class RoutesTest(DaemonTest):
                 answer = schema_name(operation["responses"][str(route.status)]["content"])
                 self.assertEqual(answer, name_in_document(route.answer))
 
-    def test_the_daemon_serves_each_route_and_no_other(self):
+    def test_no_route_is_served_that_the_table_does_not_have(self):
+        declared = re.findall(r"inline constexpr (?:Job)?Route<", (ROOT / "src/api/routes.h").read_text())
+        self.assertEqual(len(declared), len(table()), "ForEach lacks one")
+        for source in (ROOT / "src/daemon").rglob("*.cc"):
+            if not source.stem.endswith("_test"):
+                self.assertNotRegex(source.read_text(), r'\.Add\(\s*"[A-Z]+",', source)
+
+    def test_the_daemon_serves_each_route_with_its_methods(self):
         methods = collections.defaultdict(set)
         for route in table():
             methods[re.sub(r"\{\w+\}", "x", route.path)].add(route.method)

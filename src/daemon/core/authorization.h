@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "api/routes.h"
+#include "api/right.h"
 #include "base/result.h"
 #include "daemon/http/exchange.h"
 

@@ -127,7 +127,8 @@ jobs::JobManagerOptions Core::JobOptions() const {
 void Core::SetUpLaunch() { job_manager_->SetOptions(JobOptions()); }
 
 base::Result<> Core::Check(const http::Peer& peer, api::Right right, std::optional<uid_t> owner) const {
-  const bool for_all = right == api::Right::kSee || right == api::Right::kByRequest;
+  const bool for_all =
+      right == api::Right::kAnybody || right == api::Right::kSee || right == api::Right::kByRequest;
   const bool groups_matter = peer.uid != 0 && !access_.only_user && !for_all && owner != peer.uid;
   // A refusal says the name.
   const bool name_matters = access_.only_user && peer.uid != 0 && peer.uid != *access_.only_user;

@@ -19,11 +19,10 @@ void AddRoute(http::Router& router, Core& core, std::string_view method, std::st
              });
 }
 
-void AddLiveRoute(http::Router& router) {
-  router.Add(api::routes::kHealthz.method, api::routes::kHealthz.path,
-             [](const http::ExchangePtr& exchange, const http::PathParameters&) {
-               exchange->Send({200, "ok\n", "text/plain"});
-             });
+void AddLiveRoute(http::Router& router, Core& core) {
+  Serve(router, core, api::routes::kHealthz, [](const auto& call) {
+    call.exchange()->Send({200, "ok\n", "text/plain"});
+  });
 }
 
 base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,

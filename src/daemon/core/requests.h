@@ -21,7 +21,7 @@
 namespace gpuman::daemon {
 
 // Whether the daemon lives: /healthz.
-void AddLiveRoute(http::Router& router);
+void AddLiveRoute(http::Router& router, Core& core);
 
 // A query parameter that is a whole number of at least 0; absent: `otherwise`.
 base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,
@@ -58,7 +58,8 @@ class JsonList {
   std::string head_, tail_;
 };
 
-// One request of a route, and the way to answer it. Copies are the same request.
+// One request of a route, and the way to answer it: exactly one of Send, SendAside, SendResult and Refuse,
+// now or later. For answers that are no JSON there is exchange(). Copies are the same request.
 template <typename Body, typename Answer>
 class Call {
  public:
@@ -73,9 +74,11 @@ class Call {
   const http::Peer& peer() const { return request().peer; }
   // What stands in the path for {name}.
   const std::string& Parameter(const std::string& name) const { return parameters_->at(name); }
-  Body& body() const { return *body_; }
+  const Body& body() const { return *body_; }
+  // Once; no copy has a body after it.
+  Body TakeBody() const { return std::move(*body_); }
+  unsigned status() const { return status_; }  // of success
 
-  // One answer, now or later.
   void Send(const Answer& answer) const { SendJson(exchange_, api::Encode(answer), status_); }
   void Refuse(const base::Error& error) const { SendError(exchange_, error); }
   // For an answer that may be long: it is written off the loop.
@@ -98,55 +101,54 @@ class Call {
   unsigned status_;
 };
 
+template <typename Body, typename Answer>
+using CallHandler = std::function<void(const Call<Body, Answer>&)>;
+
 // Adds a handler that is called for those who have the right, once the GPUs are known if it waits for them.
-// The rights that concern one job are for the handler to check.
+// Rights that depend on a job are for the handler to check.
 void AddRoute(http::Router& router, Core& core, std::string_view method, std::string_view path,
               api::Right right, api::Wait wait, http::RouteHandler handle);
 
-// Reads the body and calls `then`, or answers with what is wrong about it. An empty one is read as `empty`. A
-// large one is read off the loop.
-template <typename Body>
-void ReadBody(Core& core, const http::ExchangePtr& exchange, std::string_view empty,
-              std::function<void(Body)> then) {
-  constexpr std::size_t kReadAtOnce = 16u << 10;  // bytes
-  const auto read = [exchange, empty]() -> base::Result<Body> {
-    const std::string& text = exchange->request().body;
-    return api::Decode<Body>(text.empty() ? empty : text);
-  };
-  const auto take = [exchange, then = std::move(then)](base::Result<Body> body) {
-    if (!body) return SendError(exchange, body.error());
-    then(std::move(*body));
-  };
-  if (exchange->request().body.size() <= kReadAtOnce) return take(read());
-  const auto body = std::make_shared<std::optional<base::Result<Body>>>();  // the worker's, then the loop's
-  core.Aside(exchange->request().peer.uid,
-             {[read, body] { *body = read(); }, [take, body] { take(std::move(**body)); }});
-}
-
+// Reads the body and calls `handle`, or answers with what is wrong about the body. A large one is read off
+// the loop.
 template <typename Body, typename Answer>
-using CallHandler = std::function<void(const Call<Body, Answer>&)>;
+void ReadCall(Core& core, const api::Route<Body, Answer>& route, const http::ExchangePtr& exchange,
+              const http::PathParameters& parameters,
+              std::type_identity_t<CallHandler<Body, Answer>> handle) {
+  if constexpr (std::is_same_v<Body, api::NoBody>) {
+    handle({exchange, parameters, {}, route.status});
+  } else {
+    constexpr std::size_t kReadAtOnce = 16u << 10;  // bytes
+    const auto read = [exchange, body_may_be = route.body_may_be]() -> base::Result<Body> {
+      const std::string& text = exchange->request().body;
+      const bool none = text.empty() && body_may_be == api::BodyMayBe::kEmpty;
+      return api::Decode<Body>(none ? "{}" : text);
+    };
+    const auto take = [exchange, parameters, status = route.status,
+                       handle = std::move(handle)](base::Result<Body> body) {
+      if (!body) return SendError(exchange, body.error());
+      handle({exchange, parameters, std::move(*body), status});
+    };
+    if (exchange->request().body.size() <= kReadAtOnce) return take(read());
+    const auto body = std::make_shared<std::optional<base::Result<Body>>>();  // the worker's, then the loop's
+    core.Aside(exchange->request().peer.uid,
+               {[read, body] { *body = read(); }, [take, body] { take(std::move(**body)); }});
+  }
+}
 
 // Serves a route: `handle` gets each request of it whose sender has the right and whose body can be read.
 template <typename Body, typename Answer>
 void Serve(http::Router& router, Core& core, const api::Route<Body, Answer>& route,
            std::type_identity_t<CallHandler<Body, Answer>> handle) {
-  http::RouteHandler read;
-  if constexpr (std::is_same_v<Body, api::NoBody>) {
-    read = [status = route.status, handle = std::move(handle)](const http::ExchangePtr& exchange,
-                                                               const http::PathParameters& parameters) {
-      handle({exchange, parameters, {}, status});
-    };
-  } else {
-    read = [&core, status = route.status, empty = route.may_have_no_body ? "{}" : "",
-            handle = std::move(handle)](const http::ExchangePtr& exchange,
-                                        const http::PathParameters& parameters) {
-      ReadBody<Body>(core, exchange, empty, [exchange, parameters, status, handle](Body body) {
-        handle({exchange, parameters, std::move(body), status});
-      });
-    };
-  }
-  AddRoute(router, core, route.method, route.path, route.right, route.wait, std::move(read));
+  AddRoute(router, core, route.method, route.path, route.right, route.wait,
+           [&core, route, handle = std::move(handle)](const http::ExchangePtr& exchange,
+                                                      const http::PathParameters& parameters) {
+             ReadCall(core, route, exchange, parameters, handle);
+           });
 }
+// Those need the job first: ServeJob, ServeJobs.
+template <typename Body, typename Answer, typename Handle>
+void Serve(http::Router&, Core&, const api::JobRoute<Body, Answer>&, Handle) = delete;
 
 // The same for the routes of one module, whose functions get it: serve(route, Function).
 template <typename ModuleType>

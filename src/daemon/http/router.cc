@@ -62,10 +62,4 @@ void Router::Route(const ExchangePtr& exchange) const {
   exchange->Send(std::move(response));
 }
 
-std::vector<std::string> Router::Describe() const {
-  std::vector<std::string> routes;
-  for (const auto& entry : entries_) routes.push_back(entry.method + " " + entry.pattern);
-  return routes;
-}
-
 }  // namespace gpuman::daemon::http

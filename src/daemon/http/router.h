@@ -23,9 +23,6 @@ class Router {
   void Add(std::string_view method, std::string_view pattern, RouteHandler handler);
   void Route(const ExchangePtr& exchange) const;
 
-  // "GET /v1/jobs/{ref}", in the order they were added: what docs/api/openapi.yaml must describe.
-  std::vector<std::string> Describe() const;
-
  private:
   struct Entry {
     std::string method;

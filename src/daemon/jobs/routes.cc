@@ -49,7 +49,7 @@ void Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
   auto limits = ResourceLimitsOf(call.peer(), call.exchange()->Process());
   if (!limits) return call.Refuse(limits.error());
   job->resource_limits = std::move(*limits);
-  Create(jobs, std::move(*job), AnswerWithJob(jobs, call.exchange(), 201));
+  Create(jobs, std::move(*job), AnswerWithJob(jobs, call.exchange(), call.status()));
 }
 
 // What root attached for a user, such as a step of Slurm, has the limit that the user was allotted: taking it

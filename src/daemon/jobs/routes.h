@@ -16,20 +16,26 @@ base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::Peer& peer, 
 
 // Serves a route on one job, which `act` gets.
 template <typename Body, typename Answer>
-void ServeJob(JobsModule& jobs, http::Router& router, const api::Route<Body, Answer>& route,
+void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, Answer>& route,
               void (*act)(JobsModule&, const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&,
                           const jobs::Job&)) {
-  Serve(router, jobs.core(), route, [&jobs, right = route.right, act](const Call<Body, Answer>& call) {
-    const auto job = JobFor(jobs, call.peer(), call.Parameter("ref"), right);
-    if (!job) return call.Refuse(job.error());
-    act(jobs, call, **job);
-  });
+  AddRoute(router, jobs.core(), route.method, route.path, route.right, route.wait,
+           [&jobs, route, act](const http::ExchangePtr& exchange, const http::PathParameters& parameters) {
+             const auto named = JobFor(jobs, exchange->request().peer, parameters.at("ref"), route.right);
+             if (!named) return SendError(exchange, named.error());
+             ReadCall(jobs.core(), route, exchange, parameters,
+                      [&jobs, act, id = (*named)->id](const auto& call) {
+                        const jobs::Job* const job = jobs.core().jobs().Find(id);
+                        if (!job) return call.Refuse({base::ErrorCode::kNotFound, "the job is gone", {}});
+                        act(jobs, call, *job);
+                      });
+           });
 }
 
+using RedoCall = Call<api::RedoRequest, api::SubmissionAnswer>;
 // A new job that asks for what the old one asked for; not for its GPUs.
 jobs::Job AskingAsMuch(const jobs::Job& old);
 // The same for a job that never was in the queue, with changes, started at once.
-using RedoCall = Call<api::RedoRequest, api::SubmissionAnswer>;
 void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old);
 
 }  // namespace gpuman::daemon

@@ -154,17 +154,14 @@ base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& a
   return false;
 }
 
-void Redo(JobsModule& jobs, const RedoCall& call) {
-  const auto found = JobsFor(jobs.queue(), call.exchange(), call.Parameter("ref"));
-  if (!found) return call.Refuse(found.error());
-  const auto& ids = *found;
-  const auto& asked = call.body();
+void Redo(JobsModule& jobs, const RedoCall& call, const std::vector<base::JobId>& ids) {
   if (const auto* const run = ids.size() == 1 ? jobs.core().jobs().Find(ids.front()) : nullptr;
-      run && !run->queued && !asked.cascade)
+      run && !run->queued && !call.body().cascade)
     return RunAgain(jobs, call, *run);
-  const auto all = std::make_shared<Redoing>(Redoing{ids, asked, ids.size()});  // shared by its slices
+  const auto all =
+      std::make_shared<Redoing>(Redoing{ids, call.TakeBody(), ids.size()});  // shared by its slices
   all->found.insert(ids.begin(), ids.end());
-  if (asked.cascade) all->ended = jobs.core().jobs().Ended();
+  if (all->asked.cascade) all->ended = jobs.core().jobs().Ended();
   jobs.core().slices().Add(call.peer().uid, [&jobs, call, all](const base::Turn& turn) {
     const auto more = Continue(jobs, call.peer(), *all, turn);
     if (!more) {
@@ -185,6 +182,8 @@ void Redo(JobsModule& jobs, const RedoCall& call) {
 
 }  // namespace
 
-void JobsModule::AddRedoRoutes(http::Router& router) { ServeBy(*this, router)(api::routes::kRedoJob, Redo); }
+void JobsModule::AddRedoRoutes(http::Router& router) {
+  ServeJobs(*this, queue(), router, api::routes::kRedoJob, Redo);
+}
 
 }  // namespace gpuman::daemon

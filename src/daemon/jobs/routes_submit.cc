@@ -266,7 +266,7 @@ void JobsModule::AddSubmitRoutes(http::Router& router) {
   const auto callers = std::make_shared<RecentCallers>(core_.clock());
   Serve(router, core_, api::routes::kSubmit, [this, callers](const SubmitCall& call) {
     const auto incoming = std::make_shared<Incoming>();
-    incoming->submitted = std::move(call.body());
+    incoming->submitted = call.TakeBody();
     Take(*this, call.exchange(), *callers, incoming);
   });
 }

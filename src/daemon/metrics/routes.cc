@@ -20,7 +20,7 @@ void MetricsModule::AddRoutes(http::Router& router) {
 
 // What is served to whoever gets there: metrics, and whether the daemon lives. Nothing is changed by it.
 void MetricsModule::AddPublicRoutes() {
-  AddLiveRoute(public_router_);
+  AddLiveRoute(public_router_, core_);
   auto route = api::routes::kMetrics;
   route.right = api::Right::kAnybody;
   ServeBy(*this, public_router_)(route, ShowMetrics);

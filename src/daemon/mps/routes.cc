@@ -15,7 +15,7 @@ namespace {
 using Notes = MpsManager::Notes;
 
 // How an order is answered: with notes on what was done, or with why it was not.
-using Answer = std::function<void(base::Result<Notes>)>;
+using WhenDone = std::function<void(base::Result<Notes>)>;
 
 template <typename Body>
 void SendReport(MpsModule& mps, const Call<Body, api::MpsReport>& call, const Notes& notes) {
@@ -23,7 +23,7 @@ void SendReport(MpsModule& mps, const Call<Body, api::MpsReport>& call, const No
 }
 
 template <typename Body>
-Answer AnswerTo(MpsModule& mps, const Call<Body, api::MpsReport>& call) {
+WhenDone AnswerTo(MpsModule& mps, const Call<Body, api::MpsReport>& call) {
   return [&mps, call](const base::Result<Notes>& done) {
     if (!done) return call.Refuse(done.error());
     SendReport(mps, call, *done);
@@ -38,7 +38,7 @@ using OrderOne = std::function<void(const gpu::Gpu&, MpsManager::Done)>;
 struct Orders {
   std::vector<gpu::Gpu> gpus;
   OrderOne order, undo;
-  Answer answer;
+  WhenDone answer;
   Notes notes{};
   std::size_t next = 0;
 };
@@ -81,7 +81,7 @@ base::Result<std::vector<gpu::Gpu>> GpusFor(MpsModule& mps, const std::vector<st
 }
 
 // Shared by the orders of one request, which are carried out one after the other.
-void Order(MpsModule& mps, const std::vector<std::string>& named, Answer answer, OrderOne order,
+void Order(MpsModule& mps, const std::vector<std::string>& named, WhenDone answer, OrderOne order,
            OrderOne undo = {}) {
   auto gpus = GpusFor(mps, named);
   if (!gpus) return answer(base::Fail(gpus.error()));

@@ -82,21 +82,14 @@ jobs::JobManager::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)>
 
 using JobCall = Call<api::NoBody, api::JobView>;
 
-// One change of each job that the path names.
-void ChangeNamed(QueueModule& queue, const JobCall& call, const ChangeJob& change) {
-  const auto ids = JobsFor(queue, call.exchange(), call.Parameter("ref"));
-  if (!ids) return call.Refuse(ids.error());
-  ChangeAll(queue, call.exchange(), *ids, change);
-}
-
-void Hold(QueueModule& queue, const JobCall& call) {
-  ChangeNamed(queue, call, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
+void Hold(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
+  ChangeAll(queue, call.exchange(), ids, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
     queue.core().jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
   });
 }
 
-void Release(QueueModule& queue, const JobCall& call) {
-  ChangeNamed(queue, call, [&queue](base::JobId id, auto done) {
+void Release(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
+  ChangeAll(queue, call.exchange(), ids, [&queue](base::JobId id, auto done) {
     queue.core().jobs().Unhold(id, WithoutJob(std::move(done)));
   });
 }
@@ -112,8 +105,8 @@ void CancelOne(QueueModule& queue, base::JobId id, const std::string& user,
   });
 }
 
-void Cancel(QueueModule& queue, const JobCall& call) {
-  ChangeNamed(queue, call, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
+void Cancel(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
+  ChangeAll(queue, call.exchange(), ids, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
     CancelOne(queue, id, user, done);
   });
 }
@@ -225,9 +218,9 @@ void QueueModule::AddRoutes(http::Router& router) {
   const auto serve = ServeBy(*this, router);
   serve(api::routes::kQueueInfo, ShowInfo);
   serve(api::routes::kSetQueue, SetSettings);
-  serve(api::routes::kHoldJob, Hold);
-  serve(api::routes::kReleaseJob, Release);
-  serve(api::routes::kCancelJob, Cancel);
+  ServeJobs(*this, *this, router, api::routes::kHoldJob, Hold);
+  ServeJobs(*this, *this, router, api::routes::kReleaseJob, Release);
+  ServeJobs(*this, *this, router, api::routes::kCancelJob, Cancel);
   serve(api::routes::kCancelJobs, CancelMany);
   AddBookRoutes(router);
   AddListRoutes(router);

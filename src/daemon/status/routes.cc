@@ -142,7 +142,7 @@ void ShowVersion(StatusModule& module, const Call<api::NoBody, api::VersionView>
 }  // namespace
 
 void StatusModule::AddRoutes(http::Router& router) {
-  AddLiveRoute(router);
+  AddLiveRoute(router, core_);
   const auto serve = ServeBy(*this, router);
   serve(api::routes::kVersion, ShowVersion);
   serve(api::routes::kStatus, ShowStatus);
