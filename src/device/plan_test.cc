@@ -181,8 +181,9 @@ TEST(PlanTest, ALockIsLostOnlyWhenTheClockIsAboveIt) {
               ElementsAre(Drift{Setting::kGraphicsClocks, Clocks(1200, 1200), Clocks(1980, 1980)}));
 }
 
-std::vector<DesiredSetting> Wishes(std::vector<std::pair<Setting, std::string>> texts) {
+std::vector<DesiredSetting> Wishes(const std::vector<std::pair<Setting, std::string>>& texts) {
   std::vector<DesiredSetting> desired;
+  desired.reserve(texts.size());
   for (const auto& [setting, text] : texts) desired.push_back(*ParseDesiredSetting(setting, text));
   return desired;
 }

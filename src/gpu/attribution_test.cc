@@ -8,8 +8,6 @@
 namespace gpuman::gpu {
 namespace {
 
-using base::ProcessId;
-
 // An artificial process table that counts how often it is asked.
 class Table final : public base::ProcessTable {
  public:
@@ -310,6 +308,7 @@ TEST(Attribution, AgreesWithTheTreeItself) {
     Attribution attribution(table);
     for (const auto& root : roots) attribution.SetJob(root);
     std::vector<GpuProcess> list;
+    list.reserve(truth.size());
     for (const auto& [pid, job] : truth) list.push_back({pid, base::MiB(1), ProcessKind::kCompute});
     for (const auto& process : attribution.Attribute("GPU-a", list))
       RC_ASSERT(process.job == truth[process.id.pid]);

@@ -134,8 +134,9 @@ TEST(VisibleByDefault, AreGpusThatAreNotSplitAndElseTheFirstInstance) {
 
 TEST(CanBeHad, OneInstanceAloneOrWholeGpus) {
   const auto gpus = Split();
-  const auto had = [&](std::vector<std::size_t> places) {
+  const auto had = [&](const std::vector<std::size_t>& places) {
     std::vector<Gpu> wanted;
+    wanted.reserve(places.size());
     for (const auto place : places) wanted.push_back(gpus[place]);
     return CanBeHad(gpus, wanted);
   };

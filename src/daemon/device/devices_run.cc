@@ -84,7 +84,7 @@ void Devices::Read(Change& change) {
           if (nvml)
             shared->readings.push_back(device::ReadDevice(**nvml, gpus[i].uuid));
           else
-            shared->readings.push_back(base::Fail(nvml.error()));
+            shared->readings.emplace_back(base::Fail(nvml.error()));
         }
       },
       [this, id = change.id] { OnRead(id); });

@@ -31,14 +31,14 @@ class Host final : public DeviceHost {
  public:
   void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override {
     const bool full = std::exchange(disk_is_full, false);
-    log.push_back(full ? "refused to keep" : "kept");
+    log.emplace_back(full ? "refused to keep" : "kept");
     for (auto& [key, value] : full ? jobs::SettingRows{} : entries) {
       if (value)
         disk[key] = value;
       else
         disk.erase(key);
     }
-    todo.push_back([done, full] {
+    todo.emplace_back([done, full] {
       done(full ? base::Result<>(base::Fail(base::ErrorCode::kExhausted, "the disk is full"))
                 : base::Result<>());
     });
@@ -50,7 +50,7 @@ class Host final : public DeviceHost {
       work(nvml ? base::Result<const driver::Nvml*>(nvml->get()) : base::Fail(nvml.error()));
       then();
     };
-    (hangs ? hung : todo).push_back(std::move(act));
+    (hangs ? hung : todo).emplace_back(std::move(act));
   }
   void TellDevice(const char* kind, const std::string&, const std::string& message) override {
     told.push_back(fmt::format("{}: {}", kind, message));
@@ -104,8 +104,9 @@ class DevicesTest : public ::testing::Test {
     devices_->Run(std::move(task), [answer](base::Result<DeviceReport> done) { *answer = std::move(done); });
     return answer;
   }
-  std::vector<gpu::Gpu> Some(std::vector<unsigned> indices) {
+  std::vector<gpu::Gpu> Some(const std::vector<unsigned>& indices) {
     std::vector<gpu::Gpu> gpus;
+    gpus.reserve(indices.size());
     for (const auto index : indices) gpus.push_back(inventory_.gpus[index]);
     return gpus;
   }

@@ -34,7 +34,7 @@ Response Ask(const Router& router, std::string method, std::string path) {
 
 Router MakeRouter() {
   Router router;
-  const auto echo = [](std::string name) {
+  const auto echo = [](const std::string& name) {
     return [name](const ExchangePtr& exchange, const PathParameters& parameters) {
       exchange->Send(
           {200, name + ":" + (parameters.contains("ref") ? parameters.at("ref") : ""), "text/plain"});

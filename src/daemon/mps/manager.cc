@@ -13,8 +13,6 @@
 
 namespace gpuman::daemon {
 
-using base::ErrorCode;
-using base::Fail;
 using base::Result;
 
 namespace {

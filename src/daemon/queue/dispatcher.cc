@@ -16,7 +16,6 @@ namespace gpuman::daemon {
 namespace {
 
 using base::ErrorCode;
-using base::Fail;
 using base::JobId;
 using base::Result;
 using queue::WallTime;
