@@ -1,4 +1,4 @@
-// Asking for a route of routes.h: what is sent, and what comes back, have its types.
+// Clients ask for a route of routes.h by these functions: the body and the answer have the route's types.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace gpuman::api {
 
-// Waits as long as it takes: for drivers, for jobs that end, for the store.
+// Options of a request that may take any time: drivers, the store and ending jobs are waited for.
 inline HttpOptions Patient() {
   HttpOptions options;
   options.patience.reset();
@@ -36,13 +36,17 @@ inline base::Error NotUnderstood(base::Error error) {
   return std::move(error).In("the daemon's answer is not understood");
 }
 
-// The value of an answer, or the error that it is.
+// Turns an answer whose status is a failure into its error.
+inline base::Result<HttpAnswer> Successful(base::Result<HttpAnswer> answer) {
+  if (!answer || (answer->status >= 200 && answer->status < 300)) return answer;
+  return base::Fail(ErrorOfAnswer(answer->status, answer->body));
+}
+
+// The value that an answer has, or the error that it is.
 template <typename Answer>
-base::Result<Answer> ValueOf(const base::Result<HttpAnswer>& answer) {
-  if (!answer) return base::Fail(answer.error());
-  if (answer->status < 200 || answer->status >= 300)
-    return base::Fail(ErrorOfAnswer(answer->status, answer->body));
-  auto value = Decode<Answer>(answer->body);
+base::Result<Answer> ValueOf(base::Result<HttpAnswer> answer) {
+  GPUMAN_ASSIGN(const HttpAnswer successful, Successful(std::move(answer)));
+  auto value = Decode<Answer>(successful.body);
   if (!value) return base::Fail(NotUnderstood(std::move(value.error())));
   return value;
 }

@@ -59,10 +59,12 @@ base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachR
     HttpOptions options;
     options.patience = std::max(std::chrono::ceil<base::Millis>(end - Clock::now()), base::Millis(0));
     const auto answer = Exchange(socket, question, options);
-    if (answer && (answer->status < 200 || answer->status >= 300))
-      return base::Fail(ErrorOfAnswer(answer->status, answer->body));
-    // kInvalidArgument where it is not understood: the caller must not go on as if gpumand were away.
-    if (answer) return Decode<Attached>(answer->body);
+    if (answer) {
+      GPUMAN_ASSIGN(const HttpAnswer successful, Successful(answer));
+      // An answer that is not understood is kInvalidArgument: the caller must not go on as if gpumand were
+      // away.
+      return Decode<Attached>(successful.body);
+    }
     // The next daemon may just be replacing the socket.
     daemon_was_there = daemon_was_there || is_left();
     const bool may_come = daemon_was_there && answer.error().code == base::ErrorCode::kUnavailable;

@@ -23,11 +23,8 @@ HttpOptions PatientWith(const Wake& wake) {
 }  // namespace
 
 base::Result<HttpAnswer> Client::AskRaw(const HttpRequest& request, const HttpOptions& options) const {
-  GPUMAN_ASSIGN(HttpAnswer answer, connection_.ok() ? Exchange(std::move(connection_), request, options)
-                                                    : Exchange(socket_, request, options));
-  if (answer.status < 200 || answer.status >= 300)
-    return base::Fail(ErrorOfAnswer(answer.status, answer.body));
-  return answer;
+  return Successful(connection_.ok() ? Exchange(std::move(connection_), request, options)
+                                     : Exchange(socket_, request, options));
 }
 
 base::Result<VersionView> Client::Version() const { return Ask(*this, routes::kVersion); }

@@ -33,12 +33,8 @@ struct NvmlExecutor::Core {
   };
   explicit Core(Post to) : post(std::move(to)) {}
 
-  // With the mutex held. After Stop there may be no loop.
-  void Ended(Task& task) {
-    if (!stopped) post(std::move(task.then));
-  }
-
-  // A thread: does what waits, until nothing does. Without a driver for want of a thread: in Run.
+  // Does the work that waits, until there is none. `on_thread` is false if the system gave no thread: then
+  // the work gets that error.
   void Serve(bool on_thread) {
     std::unique_lock lock(mutex);
     while (!waiting.empty() && !stopped) {
@@ -51,8 +47,8 @@ struct NvmlExecutor::Core {
         task.work(
             base::Fail(base::ErrorCode::kExhausted, "the system gives no thread to call the driver on"));
       lock.lock();
-      Ended(task);
-      // Destroyed without the mutex: what belongs to the work may be large.
+      if (!stopped) post(std::move(task.then));  // after Stop there may be no loop
+      // The work is destroyed without the mutex, since what it owns may be large.
       lock.unlock();
       task = {};
       lock.lock();

@@ -11,6 +11,9 @@ namespace gpuman::driver {
 
 class Nvml;
 
+// The driver, or why there is none.
+using LoadedNvml = base::Result<const Nvml*>;
+
 // Run and Stop are called from one thread, the loop's.
 class NvmlExecutor {
  public:
@@ -20,9 +23,8 @@ class NvmlExecutor {
   };
   // Runs its argument on the loop's thread; called from other threads.
   using Post = std::function<void(std::function<void()>)>;
-  // Gets the driver, or why there is none. Runs on a thread of the executor; if the system gives none, in Run
-  // with that error.
-  using Work = std::function<void(const base::Result<const Nvml*>&)>;
+  // Runs on a thread of the executor. If the system gives no thread, Run itself calls it with that error.
+  using Work = std::function<void(const LoadedNvml&)>;
 
   NvmlExecutor(Order order, Post post);
   // Stops, and waits two seconds for work that is under way. Work that has not returned then is left behind

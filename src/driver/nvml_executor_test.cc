@@ -46,8 +46,7 @@ TEST(NvmlExecutor, WorkIsDoneOnAThreadOfItsOwnAndItsEndIsPosted) {
   NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Post());
   std::thread::id where;
   bool ended = false;
-  executor.Run([&](const base::Result<const Nvml*>&) { where = std::this_thread::get_id(); },
-               [&] { ended = true; });
+  executor.Run([&](const LoadedNvml&) { where = std::this_thread::get_id(); }, [&] { ended = true; });
   ASSERT_TRUE(loop.Await(1));
   EXPECT_FALSE(ended) << "the loop has not run";
   loop.Run();
@@ -60,7 +59,7 @@ TEST(NvmlExecutor, WorkKnowsTheDriverOrWhyThereIsNone) {
   Loop loop;
   NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Post());
   bool one_of_both = false;
-  executor.Run([&](const base::Result<const Nvml*>& nvml) { one_of_both = !nvml || *nvml; }, [] {});
+  executor.Run([&](const LoadedNvml& nvml) { one_of_both = !nvml || *nvml; }, [] {});
   ASSERT_TRUE(loop.Await(1));
   EXPECT_TRUE(one_of_both);
 }
@@ -69,16 +68,14 @@ TEST(NvmlExecutor, WhatHangsHoldsUpNothingElseAndReachesNobodyAfterTheEnd) {
   Loop loop;
   NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Post());
   std::promise<void> release;
-  executor.Run(
-      [released = release.get_future().share()](const base::Result<const Nvml*>&) { released.wait(); },
-      [] {});
-  executor.Run([](const base::Result<const Nvml*>&) {}, [] {});
+  executor.Run([released = release.get_future().share()](const LoadedNvml&) { released.wait(); }, [] {});
+  executor.Run([](const LoadedNvml&) {}, [] {});
   ASSERT_TRUE(loop.Await(1));
   EXPECT_FALSE(executor.Stop(base::Millis(0)));
   release.set_value();
   EXPECT_TRUE(executor.Stop(kDeadline));
   EXPECT_EQ(loop.count(), 1U);
-  executor.Run([](const base::Result<const Nvml*>&) { ADD_FAILURE() << "it was stopped"; }, [] {});
+  executor.Run([](const LoadedNvml&) { ADD_FAILURE() << "it was stopped"; }, [] {});
   EXPECT_TRUE(executor.Stop(kDeadline));
 }
 
@@ -88,13 +85,12 @@ TEST(NvmlExecutor, WorkInOrderWaitsForTheWorkBeforeIt) {
   std::promise<void> release;
   std::vector<int> done;  // by the one thread
   executor.Run(
-      [&](const base::Result<const Nvml*>&) {
+      [&](const LoadedNvml&) {
         release.get_future().wait();
         done.push_back(0);
       },
       [] {});
-  for (int i = 1; i < 20; ++i)
-    executor.Run([&, i](const base::Result<const Nvml*>&) { done.push_back(i); }, [] {});
+  for (int i = 1; i < 20; ++i) executor.Run([&, i](const LoadedNvml&) { done.push_back(i); }, [] {});
   release.set_value();
   ASSERT_TRUE(loop.Await(20));
   ASSERT_TRUE(executor.Stop(kDeadline));
@@ -106,12 +102,12 @@ TEST(NvmlExecutor, WorkThatHasNotBegunIsDroppedAtTheEnd) {
   NvmlExecutor executor(NvmlExecutor::Order::kInOrder, loop.Post());
   std::promise<void> begun, release;
   executor.Run(
-      [&](const base::Result<const Nvml*>&) {
+      [&](const LoadedNvml&) {
         begun.set_value();
         release.get_future().wait();
       },
       [] {});
-  executor.Run([](const base::Result<const Nvml*>&) { ADD_FAILURE() << "it was stopped"; }, [] {});
+  executor.Run([](const LoadedNvml&) { ADD_FAILURE() << "it was stopped"; }, [] {});
   begun.get_future().wait();
   EXPECT_FALSE(executor.Stop(base::Millis(0)));
   release.set_value();

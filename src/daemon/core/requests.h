@@ -78,10 +78,16 @@ class Call {
   // Once; no copy has a body after it.
   Body TakeBody() const { return std::move(*body_); }
   unsigned status() const { return status_; }  // of success
+  // The same request, whose answer has this status.
+  Call WithStatus(unsigned status) const {
+    Call call = *this;
+    call.status_ = status;
+    return call;
+  }
 
   void Send(const Answer& answer) const { SendJson(exchange_, api::Encode(answer), status_); }
   void Refuse(const base::Error& error) const { SendError(exchange_, error); }
-  // For an answer that may be long: it is written off the loop.
+  // Sends an answer that may be long. A worker writes its text.
   void SendAside(Core& core, Answer answer) const {
     const auto text = std::make_shared<std::string>();
     core.Aside(peer().uid,
@@ -146,11 +152,12 @@ void Serve(http::Router& router, Core& core, const api::Route<Body, Answer>& rou
              ReadCall(core, route, exchange, parameters, handle);
            });
 }
-// Those need the job first: ServeJob, ServeJobs.
+// ServeJob and ServeJobs serve routes on jobs: they look the job up first, and check the right to it.
 template <typename Body, typename Answer, typename Handle>
 void Serve(http::Router&, Core&, const api::JobRoute<Body, Answer>&, Handle) = delete;
 
-// The same for the routes of one module, whose functions get it: serve(route, Function).
+// Returns a function that serves routes of one module: serve(route, Function). Function gets the module and
+// the call.
 template <typename ModuleType>
 auto ServeBy(ModuleType& module, http::Router& router) {
   return [&module, &router]<typename Body, typename Answer>(

@@ -78,7 +78,7 @@ void Devices::Read(Change& change) {
   change.stage = Stage::kReading;
   change.deadline = clock_.Mono() + settings_.call_limit;
   host_.Drive(
-      [gpus = change.task.gpus, shared = change.shared](const base::Result<const driver::Nvml*>& nvml) {
+      [gpus = change.task.gpus, shared = change.shared](const driver::LoadedNvml& nvml) {
         for (std::size_t i = 0; i < gpus.size() && !shared->progress.abandoned; ++i) {
           shared->progress.gpu = i;
           if (nvml)
@@ -144,7 +144,7 @@ void Devices::Set(Change& change) {
   const auto on_failure = change.task.go_on ? device::OnFailure::kGoOn : device::OnFailure::kUndo;
   host_.Drive(
       [work = change.work, on_failure, clear = change.task.clear_ecc,
-       shared = change.shared](const base::Result<const driver::Nvml*>& nvml) {
+       shared = change.shared](const driver::LoadedNvml& nvml) {
         if (!nvml) {
           shared->outcome.failures.push_back({"", {}, nvml.error()});
           return;
@@ -255,7 +255,7 @@ void Devices::Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<D
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const auto reading = std::make_shared<std::optional<base::Result<device::Reading>>>();
     host_.Drive(
-        [reading, uuid = gpus[i].uuid](const base::Result<const driver::Nvml*>& nvml) {
+        [reading, uuid = gpus[i].uuid](const driver::LoadedNvml& nvml) {
           reading->emplace(nvml ? device::ReadDevice(**nvml, uuid)
                                 : base::Result<device::Reading>(base::Fail(nvml.error())));
         },

@@ -27,7 +27,7 @@ void Devices::BeginChecks() {
     };
     changes_[change->id] = change;
     host_.Drive(
-        [reading, id = uuid, settings](const base::Result<const driver::Nvml*>& nvml) {
+        [reading, id = uuid, settings](const driver::LoadedNvml& nvml) {
           reading->emplace(nvml ? device::ReadSettings(**nvml, id, settings)
                                 : base::Result<device::Reading>(base::Fail(nvml.error())));
         },

@@ -47,7 +47,7 @@ class Host final : public DeviceHost {
     auto act = [this, work = std::move(work), then = std::move(then)] {
       log.emplace_back("driver");
       const auto nvml = driver::Nvml::Load(GPUMAN_SIM_LIBRARIES "/libnvidia-ml.so.1");
-      work(nvml ? base::Result<const driver::Nvml*>(nvml->get()) : base::Fail(nvml.error()));
+      work(nvml ? driver::LoadedNvml(nvml->get()) : base::Fail(nvml.error()));
       then();
     };
     (hangs ? hung : todo).emplace_back(std::move(act));

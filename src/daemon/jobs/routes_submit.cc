@@ -20,7 +20,6 @@
 namespace gpuman::daemon {
 namespace {
 
-using http::ExchangePtr;
 using SubmitCall = Call<api::SubmitRequest, api::SubmissionAnswer>;
 
 constexpr std::size_t kFewJobs = 16;      // of which each is told of in full
@@ -83,23 +82,17 @@ api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::v
   return answer;
 }
 
-// The text of a long answer is made off the loop.
-void SendAnswer(JobsModule& jobs, const ExchangePtr& exchange, api::SubmissionAnswer answer,
-                std::size_t count, unsigned status) {
-  if (count <= kAtOnce) return SendJson(exchange, api::Encode(answer), status);
-  const auto kept = std::make_shared<api::SubmissionAnswer>(std::move(answer));  // for the worker
-  const auto text = std::make_shared<std::string>();
-  jobs.core().Aside(exchange->request().peer.uid,
-                    {[kept, text] { *text = api::Encode(*kept); },
-                     [exchange, text, status] { SendJson(exchange, std::move(*text), status); }});
+void SendAnswer(JobsModule& jobs, const SubmitCall& call, api::SubmissionAnswer answer, std::size_t count) {
+  if (count <= kAtOnce) return call.Send(answer);
+  call.SendAside(jobs.core(), std::move(answer));
 }
 
-void TryOut(JobsModule& jobs, const ExchangePtr& exchange, Prepared prepared, Dispatcher::Claim claim) {
+void TryOut(JobsModule& jobs, const SubmitCall& call, Prepared prepared, Dispatcher::Claim claim) {
   jobs.queue().dispatcher().TryOut(
       std::move(prepared.jobs),
-      [&jobs, exchange, heads = std::move(prepared.heads)](const base::Result<Dispatcher::Outlook>& outlook) {
-        if (!outlook) return SendError(exchange, outlook.error());
-        SendAnswer(jobs, exchange, AnswerFor(*outlook, heads), outlook->jobs.size(), 200);
+      [&jobs, call, heads = std::move(prepared.heads)](const base::Result<Dispatcher::Outlook>& outlook) {
+        if (!outlook) return call.Refuse(outlook.error());
+        SendAnswer(jobs, call, AnswerFor(*outlook, heads), outlook->jobs.size());
       },
       std::move(claim));
 }
@@ -139,30 +132,29 @@ struct Incoming {
 };
 using IncomingPtr = std::shared_ptr<Incoming>;  // shared by its slices
 
-void Enqueue(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming) {
+void Enqueue(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
   jobs.queue().dispatcher().Submit(
       std::move(incoming->prepared.jobs),
-      [&jobs, exchange, heads = std::move(incoming->prepared.heads),
+      [&jobs, call, heads = std::move(incoming->prepared.heads),
        notes = std::move(incoming->notes)](const base::Result<std::vector<base::JobId>>& ids) {
-        if (!ids) return SendError(exchange, ids.error());
+        if (!ids) return call.Refuse(ids.error());
         auto answer = AnswerFor(jobs, heads, *ids);
         answer.notes.assign(notes.begin(), notes.end());
-        SendAnswer(jobs, exchange, std::move(answer), ids->size(), 201);
+        SendAnswer(jobs, call, std::move(answer), ids->size());
       },
       std::move(incoming->claim));
 }
 
 // What was prepared goes into the queue, or is tried out.
-void Go(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming) {
+void Go(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
   if (incoming->dry_run)
-    return TryOut(jobs, exchange, std::move(incoming->prepared), std::move(incoming->claim));
+    return TryOut(jobs, call.WithStatus(200), std::move(incoming->prepared), std::move(incoming->claim));
   const auto& gpus = incoming->mps;
-  if (gpus.empty()) return Enqueue(jobs, exchange, incoming);
-  jobs.mps().WhenRunning({gpus.begin(), gpus.end()},
-                         [&jobs, exchange, incoming](const base::Result<>& ready) {
-                           if (!ready) return SendError(exchange, ready.error());
-                           Enqueue(jobs, exchange, incoming);
-                         });
+  if (gpus.empty()) return Enqueue(jobs, call, incoming);
+  jobs.mps().WhenRunning({gpus.begin(), gpus.end()}, [&jobs, call, incoming](const base::Result<>& ready) {
+    if (!ready) return call.Refuse(ready.error());
+    Enqueue(jobs, call, incoming);
+  });
 }
 
 // What the jobs of one submission have in common is looked at once, with its first.
@@ -208,39 +200,37 @@ base::Result<bool> PrepareSome(JobsModule& jobs, Incoming& incoming, const base:
   return BindSome(jobs, incoming, &turn);
 }
 
-void TakeInSlices(JobsModule& jobs, const ExchangePtr& exchange, const IncomingPtr& incoming,
-                  std::size_t count) {
-  const uid_t user = exchange->request().peer.uid;
+void TakeInSlices(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming, std::size_t count) {
+  const uid_t user = call.peer().uid;
   if (count > kMax)
-    return SendError(exchange, {base::ErrorCode::kInvalidArgument,
-                                fmt::format("{} jobs are too many for one request: at most {}", count, kMax),
-                                "submit them in parts"});
+    return call.Refuse({base::ErrorCode::kInvalidArgument,
+                        fmt::format("{} jobs are too many for one request: at most {}", count, kMax),
+                        "submit them in parts"});
   incoming->first_id = jobs.core().jobs().Reserve(count);
   incoming->preparation.emplace(
       incoming->submitted,
       SubmissionContext{incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
                         incoming->first_id, jobs.core().clock().Wall(), incoming->lookup});
-  jobs.core().slices().Add(user, [&jobs, exchange, incoming](const base::Turn& turn) {
+  jobs.core().slices().Add(user, [&jobs, call, incoming](const base::Turn& turn) {
     const auto ready = PrepareSome(jobs, *incoming, turn);
     if (!ready) {
-      SendError(exchange, ready.error());
+      call.Refuse(ready.error());
       return false;
     }
     if (!*ready) return true;
-    Go(jobs, exchange, incoming);
+    Go(jobs, call, incoming);
     return false;
   });
 }
 
-void Take(JobsModule& jobs, const ExchangePtr& exchange, RecentCallers& callers,
-          const IncomingPtr& incoming) {
-  const auto& peer = exchange->request().peer;
+void Take(JobsModule& jobs, const SubmitCall& call, RecentCallers& callers, const IncomingPtr& incoming) {
+  const auto& peer = call.peer();
   incoming->dry_run = incoming->submitted.dry_run;
   incoming->new_tags = incoming->submitted.new_tags;
   incoming->caller = callers.Of(peer);
   incoming->inventory = jobs.core().inventory();
-  auto limits = ResourceLimitsOf(peer, exchange->Process());
-  if (!limits) return SendError(exchange, limits.error());
+  auto limits = ResourceLimitsOf(peer, call.exchange()->Process());
+  if (!limits) return call.Refuse(limits.error());
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
   incoming->lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
   const std::size_t count = CountJobs(incoming->submitted);
@@ -248,16 +238,16 @@ void Take(JobsModule& jobs, const ExchangePtr& exchange, RecentCallers& callers,
   const auto& caller = incoming->caller;
   auto claim = jobs.queue().dispatcher().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
                                                    daemon::TextOf(incoming->submitted));
-  if (!claim) return SendError(exchange, claim.error());
+  if (!claim) return call.Refuse(claim.error());
   incoming->claim = std::move(*claim);
-  if (count > kAtOnce) return TakeInSlices(jobs, exchange, incoming, count);
+  if (count > kAtOnce) return TakeInSlices(jobs, call, incoming, count);
   auto prepared = Prepare(incoming->submitted,
                           {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
                            jobs.core().jobs().NextId(), jobs.core().clock().Wall(), incoming->lookup});
-  if (!prepared) return SendError(exchange, prepared.error());
+  if (!prepared) return call.Refuse(prepared.error());
   incoming->prepared = std::move(*prepared);
-  if (auto bound = BindSome(jobs, *incoming, nullptr); !bound) return SendError(exchange, bound.error());
-  Go(jobs, exchange, incoming);
+  if (auto bound = BindSome(jobs, *incoming, nullptr); !bound) return call.Refuse(bound.error());
+  Go(jobs, call, incoming);
 }
 
 }  // namespace
@@ -267,7 +257,7 @@ void JobsModule::AddSubmitRoutes(http::Router& router) {
   Serve(router, core_, api::routes::kSubmit, [this, callers](const SubmitCall& call) {
     const auto incoming = std::make_shared<Incoming>();
     incoming->submitted = call.TakeBody();
-    Take(*this, call.exchange(), *callers, incoming);
+    Take(*this, call, *callers, incoming);
   });
 }
 

@@ -63,22 +63,23 @@ void MigManager::Wait() {
 void MigManager::Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then) {
   const auto readings =
       std::make_shared<std::vector<MigReading>>();  // shared by the thread's work and the loop's
-  executor_.Run([readings, gpus = std::move(gpus)](const Driver& nvml) { *readings = ReadAll(nvml, gpus); },
-                [readings, then = std::move(then)] { then(*readings); });
+  executor_.Run(
+      [readings, gpus = std::move(gpus)](const driver::LoadedNvml& nvml) { *readings = ReadAll(nvml, gpus); },
+      [readings, then = std::move(then)] { then(*readings); });
 }
 
 void MigManager::Plan(std::vector<MigOrder> orders, Answer then) {
   const auto plans = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
-  executor_.Run(
-      [plans, orders = std::move(orders)](const Driver& nvml) { *plans = PlanOrders(nvml, orders); },
-      [plans, then = std::move(then)] { then(std::move(*plans)); });
+  executor_.Run([plans, orders = std::move(orders)](
+                    const driver::LoadedNvml& nvml) { *plans = PlanOrders(nvml, orders); },
+                [plans, then = std::move(then)] { then(std::move(*plans)); });
 }
 
 void MigManager::Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then) {
   const auto done = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
   ++applying_;
   executor_.Run([done, orders = std::move(orders), holders = std::move(holders)](
-                    const Driver& nvml) { *done = ApplyOrders(nvml, orders, holders); },
+                    const driver::LoadedNvml& nvml) { *done = ApplyOrders(nvml, orders, holders); },
                 [this, done, forget, then = std::move(then)] {
                   --applying_;
                   if (!*done) return then(std::move(*done));
@@ -131,8 +132,8 @@ void MigManager::Check() {
       orders.push_back({gpu, {}, *wanted});
   checking_ = true;
   const auto check = std::make_shared<MigCheck>();  // shared by the thread's work and the loop's
-  executor_.Run([check, gpus,
-                 orders = std::move(orders)](const Driver& nvml) { *check = CheckGpus(nvml, gpus, orders); },
+  executor_.Run([check, gpus, orders = std::move(orders)](
+                    const driver::LoadedNvml& nvml) { *check = CheckGpus(nvml, gpus, orders); },
                 [this, check] { OnChecked(*check); });
 }
 

@@ -94,7 +94,7 @@ void Perform(const driver::Nvml& nvml, MigOutcome& outcome) {
 
 }  // namespace
 
-std::vector<MigReading> ReadAll(const Driver& nvml, const std::vector<gpu::Gpu>& gpus) {
+std::vector<MigReading> ReadAll(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus) {
   std::vector<MigReading> readings;
   readings.reserve(gpus.size());
   for (const auto& gpu : gpus)
@@ -103,7 +103,8 @@ std::vector<MigReading> ReadAll(const Driver& nvml, const std::vector<gpu::Gpu>&
   return readings;
 }
 
-base::Result<std::vector<MigOutcome>> PlanOrders(const Driver& nvml, const std::vector<MigOrder>& orders) {
+base::Result<std::vector<MigOutcome>> PlanOrders(const driver::LoadedNvml& nvml,
+                                                 const std::vector<MigOrder>& orders) {
   if (!nvml) return base::Fail(nvml.error());
   return Plan(**nvml, orders);
 }
@@ -125,7 +126,8 @@ std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& hol
   return {held.begin(), held.end()};
 }
 
-base::Result<std::vector<MigOutcome>> ApplyOrders(const Driver& nvml, const std::vector<MigOrder>& orders,
+base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml,
+                                                  const std::vector<MigOrder>& orders,
                                                   const MigHolders& holders) {
   if (!nvml) return base::Fail(nvml.error());
   GPUMAN_ASSIGN(auto outcomes, Plan(**nvml, orders));
@@ -161,7 +163,7 @@ std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<
 
 }  // namespace
 
-MigCheck CheckGpus(const Driver& nvml, const std::vector<gpu::Gpu>& gpus,
+MigCheck CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
                    const std::vector<MigOrder>& orders) {
   MigCheck check;
   if (!nvml) return check;

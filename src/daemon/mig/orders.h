@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "driver/nvml_executor.h"
 #include "gpu/inventory.h"
 #include "mig/applier.h"
 
@@ -39,18 +40,17 @@ struct MigOutcome {
 // call until after its last.
 using MigHolders = std::map<std::string, std::string>;
 
-// The driver, or why there is none.
-using Driver = base::Result<const driver::Nvml*>;
-
-std::vector<MigReading> ReadAll(const Driver& nvml, const std::vector<gpu::Gpu>& gpus);
+std::vector<MigReading> ReadAll(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus);
 
 // For the orders that are for their GPUs. An error where the orders contradict each other or nothing can be
 // asked.
-base::Result<std::vector<MigOutcome>> PlanOrders(const Driver& nvml, const std::vector<MigOrder>& orders);
+base::Result<std::vector<MigOutcome>> PlanOrders(const driver::LoadedNvml& nvml,
+                                                 const std::vector<MigOrder>& orders);
 
 // The same, and does it: nothing where one of them cannot be done; else one after the other, up to the first
 // that fails.
-base::Result<std::vector<MigOutcome>> ApplyOrders(const Driver& nvml, const std::vector<MigOrder>& orders,
+base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml,
+                                                  const std::vector<MigOrder>& orders,
                                                   const MigHolders& holders);
 
 // Those who have what goes with the plan; pure.
@@ -61,7 +61,7 @@ struct MigCheck {
   std::vector<MigOutcome> lost;       // of the orders that a reset, a reboot or a reload of the driver took
 };
 // Looks at the modes, and makes again what was lost.
-MigCheck CheckGpus(const Driver& nvml, const std::vector<gpu::Gpu>& gpus,
+MigCheck CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
                    const std::vector<MigOrder>& orders);
 
 }  // namespace gpuman::daemon
