@@ -502,6 +502,20 @@ TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
               ElementsAre("tell device_pressure_unrelieved"));
 }
 
+TEST(Pressure, WaitsForAJobThatIsNotListedWhileTheMoverCopiesItsMemory) {
+  PressureStory story;
+  EXPECT_THAT(story.Look(0, story.full), ElementsAre("suspend job 7 for 10s"));
+  story.Residency(7, Residency::kLeaving, 0);
+  // Once it is checkpointed, its memory is listed with the mover, which is gpuman's own.
+  auto mover = Process(9, std::nullopt, 4000);
+  mover.ours = true;
+  const std::vector<gpu::OwnedProcess> copying{mover, Process(2, 8, 4000), Process(3, std::nullopt, 1500)};
+  EXPECT_THAT(story.Look(1000, copying), IsEmpty());
+  EXPECT_THAT(story.Look(5000, copying), IsEmpty()) << "its memory is still on the GPU";
+  story.Residency(7, Residency::kOff, 6000);
+  EXPECT_THAT(story.Look(6010, {Process(2, 8, 4000), Process(3, std::nullopt, 1500)}), IsEmpty());
+}
+
 TEST(Pressure, EndsWhoCannotBeSuspended) {
   PressureStory story;
   story.Look(0, story.full);

@@ -61,6 +61,13 @@ std::string WhyThisOne(const Candidate& victim) {
   return fmt::format("priority {}, the newest of the lowest", victim.job->priority);
 }
 
+// A job that is checkpointed is not listed on the GPU any more, while the mover still copies its memory from
+// there.
+bool IsJobGoingOff(const Round& round, const Target& target) {
+  return std::any_of(round.snapshot.jobs.begin(), round.snapshot.jobs.end(),
+                     [&](const JobSnapshot& job) { return job.id == target.job && IsGoingOff(round, job); });
+}
+
 // True while memory of a target is on its way back. The target may be ended or suspended on this GPU for any
 // reason.
 bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu) {
@@ -73,7 +80,8 @@ bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu)
       }
   }
   if (!pressure.victim) return false;
-  if (IsLeaving(round, *pressure.victim) && IsListed(*pressure.victim, gpu)) {
+  if (IsLeaving(round, *pressure.victim) &&
+      (IsListed(*pressure.victim, gpu) || IsJobGoingOff(round, *pressure.victim))) {
     pressure.victim_gone.reset();
     return true;
   }
