@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -36,6 +37,24 @@ std::vector<std::string> SplitAtNul(const std::string& data) {
     begin = end + 1;
   }
   return parts;
+}
+
+// Reads a file of /proc with one call, so that a process that executes another program between two calls does
+// not show the beginning of one command line and the end of the other. Empty where that is not possible.
+std::string ReadAtOnce(const std::filesystem::path& path) {
+  constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // more than the kernel takes for arguments
+  for (std::size_t size = 64 << 10; size <= kMostBytes; size *= 2) {
+    const auto fd = OpenFile(path, O_RDONLY);
+    if (!fd) return {};
+    std::string data(size, '\0');
+    ssize_t n = 0;
+    do n = ::read(fd->get(), data.data(), data.size());
+    while (n < 0 && errno == EINTR);
+    if (n < 0) return {};
+    data.resize(static_cast<std::size_t>(n));
+    if (data.size() < size) return data;
+  }
+  return {};
 }
 
 }  // namespace
@@ -99,8 +118,7 @@ std::optional<uid_t> ProcFs::Owner(pid_t pid) const {
 }
 
 std::vector<std::string> ProcFs::CommandLine(pid_t pid) const {
-  const auto data = ReadFile(root_ / std::to_string(pid) / "cmdline");
-  return data ? SplitAtNul(*data) : std::vector<std::string>{};
+  return SplitAtNul(ReadAtOnce(root_ / std::to_string(pid) / "cmdline"));
 }
 
 std::optional<std::string> ProcFs::Environment(pid_t pid, std::string_view name) const {

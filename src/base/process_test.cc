@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
 
 #include "base/file.h"
 #include "base/temp_dir.h"
@@ -44,6 +48,38 @@ TEST(ProcFs, ReadsAMadeUpTree) {
   EXPECT_EQ(table.Environment(42, "GPUMAN_JOB_ID"), "7");
   EXPECT_EQ(table.Environment(42, "GPUMAN_JOB"), std::nullopt);
   EXPECT_FALSE(table.Find(43));
+}
+
+TEST(ProcFs, ReadsTheWholeOfALongCommandLine) {
+  const TempDir dir;
+  ASSERT_TRUE(MakeDirectories(dir.path() / "42"));
+  const std::string word(300'000, 'x');
+  ASSERT_TRUE(ReplaceFile(dir.path() / "42/cmdline", word + '\0' + word + '\0'));
+  EXPECT_EQ(ProcFs(dir.path()).CommandLine(42), (std::vector<std::string>{word, word}));
+}
+
+TEST(ProcFs, NeverMixesTheCommandLinesOfTwoPrograms) {
+  const TempDir dir;
+  const std::string script = (dir.path() / "turn").string();
+  const std::string word(100'000, 'y');
+  ASSERT_TRUE(ReplaceFile(script, "test $1 = a && exec /bin/sh $0 b " + word + "\nexec /bin/sh $0 a\n"));
+  const std::vector<std::string> first{"/bin/sh", script, "a"};
+  const std::vector<std::string> second{"/bin/sh", script, "b", word};
+  const pid_t pid = ::fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    ::execl("/bin/sh", "/bin/sh", script.c_str(), "a", nullptr);
+    ::_exit(127);
+  }
+  std::set<std::vector<std::string>> seen;
+  // Until it executes the script the child has the command line of this test; in between it has none.
+  const ProcFs processes;
+  while (processes.CommandLine(pid) != second) std::this_thread::yield();
+  for (int i = 0; i < 5'000 || !seen.contains(first); ++i) seen.insert(processes.CommandLine(pid));
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  seen.erase(std::vector<std::string>{});
+  EXPECT_EQ(seen, (std::set{first, second}));
 }
 
 TEST(ProcFs, FindsTheCgroupWhereverTheTreeIsMounted) {

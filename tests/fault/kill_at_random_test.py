@@ -78,15 +78,8 @@ def children_of(pid):
         return []
 
 
-def words_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-    except OSError:
-        return [""]
-
-
 def is_keeper(pid):
-    return words_of(pid)[0].endswith("gpuman-keeper")
+    return [word.endswith("gpuman-keeper") for word in machine.command_line(pid)[:1]] == [True]
 
 
 def keepers(m):
@@ -94,9 +87,9 @@ def keepers(m):
     …/jobs/ID.INCARNATION."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
-        words = words_of(entry.name) if entry.name.isdigit() else [""]
-        if words[0].endswith("gpuman-keeper") and str(m.dir) in words[-2]:
-            found.append((int(entry.name), int(pathlib.Path(words[-2]).name.partition(".")[0])))
+        words = machine.command_line(entry.name) if entry.name.isdigit() else []
+        if words and words[0].endswith("gpuman-keeper") and str(m.dir) in words[-1]:
+            found.append((int(entry.name), int(pathlib.Path(words[-1]).name.partition(".")[0])))
     return found
 
 

@@ -64,10 +64,9 @@ def keepers(m):
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
-            if words[0].endswith("gpuman-keeper") and str(m.dir) in words[-2]:
-                yield int(entry.name), int(pathlib.Path(words[-2]).name.partition(".")[0])
+        words = machine.command_line(entry.name)
+        if words and words[0].endswith("gpuman-keeper") and str(m.dir) in words[-1]:
+            yield int(entry.name), int(pathlib.Path(words[-1]).name.partition(".")[0])
 
 
 def kill_one(m, rng, lost_keeper):

@@ -32,6 +32,20 @@ def has_ended(pid):
         return True
 
 
+def command_line(pid):
+    """The words of a process's command line; empty where there is none. One read: between two the process may execute
+    another program, and the second would go on in the command line of that."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/cmdline", os.O_RDONLY)
+        try:
+            words = os.read(descriptor, 4 << 20).decode(errors="replace").split("\0")
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return []
+    return words[:-1]
+
+
 def build_dir():
     return pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", ROOT / "build" / "release")).absolute()
 

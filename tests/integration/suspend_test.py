@@ -17,7 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
-from machine import build_dir  # noqa: E402
+from machine import build_dir, command_line  # noqa: E402
 
 
 class SuspendCase(DaemonTest):
@@ -59,12 +59,12 @@ class SuspendCase(DaemonTest):
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
+            words = command_line(entry.name)
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
                 parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
             except OSError:
                 continue
-            if words[0].endswith(b"gpuman-mover") and int(parent) == self.m.daemon.pid:
+            if words and words[0].endswith("gpuman-mover") and int(parent) == self.m.daemon.pid:
                 pids.append(int(entry.name))
         return pids
 

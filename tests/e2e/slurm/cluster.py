@@ -18,7 +18,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "harness"))
 from daemon_case import PATIENCE, until  # noqa: E402
-from machine import ROOT, Machine, build_dir, program  # noqa: E402
+from machine import ROOT, Machine, build_dir, command_line, program  # noqa: E402
 
 CONFIG = """
 [sampling]
@@ -134,7 +134,7 @@ class Cluster:
         mine = f"SLURM_CONF={self.env.get('SLURM_CONF')}".encode()
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if b"slurmstepd" in (entry / "cmdline").read_bytes() and mine in (entry / "environ").read_bytes().split(b"\0"):
+                if "slurmstepd" in " ".join(command_line(entry.name)) and mine in (entry / "environ").read_bytes().split(b"\0"):
                     os.kill(int(entry.name), signal.SIGKILL)
 
     def _write(self):
