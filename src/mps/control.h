@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "mps/limits.h"
@@ -25,6 +26,7 @@ struct Client {
   std::string name{};
   Limits limits{};  // from its environment; in Watch: the limits that apply to it
   bool limits_known = true;
+  std::optional<base::JobId> job{};  // in Watch: the job that it was seen to belong to
   friend bool operator==(const Client&, const Client&) = default;
 };
 

@@ -17,11 +17,7 @@ bool MadeWay(const Server& gone, const std::vector<Server>& servers) {
                      [&](const Server& server) { return server.uid != gone.uid; });
 }
 
-Notice Died(const Server& server) {
-  Notice notice{Notice::Kind::kServerDied, server.pid, {}};
-  for (const auto& client : server.clients) notice.clients.push_back(client.pid);
-  return notice;
-}
+Notice Died(const Server& server) { return {Notice::Kind::kServerDied, server.pid, server.clients}; }
 
 std::set<pid_t> OutsidersIn(const Observation& observed) {
   std::set<pid_t> outsiders(observed.on_gpu.begin(), observed.on_gpu.end());
@@ -44,13 +40,15 @@ const Client* FindClient(const std::vector<Server>& servers, pid_t server, pid_t
   return nullptr;
 }
 
-// A client keeps the limits that applied when it was first seen.
-void KeepLimits(const std::vector<Server>& before, bool knows_limits, std::vector<Server>& now) {
+// A client keeps the limits that applied when it was first seen, and its job: once the process has ended,
+// nothing tells whose it was.
+void KeepWhatWasSeen(const std::vector<Server>& before, bool knows_limits, std::vector<Server>& now) {
   for (auto& server : now)
     for (auto& client : server.clients) {
       if (const auto* const seen = FindClient(before, server.pid, client.pid)) {
         client.limits = seen->limits;
         client.limits_known = seen->limits_known;
+        if (!client.job) client.job = seen->job;
         continue;
       }
       client.limits_known = knows_limits;
@@ -81,7 +79,7 @@ std::vector<Notice> Watch::On(const Observation& observed) {
     if (!outside_.contains(pid)) notices.push_back({Notice::Kind::kOutside, pid, {}});
   }
   auto servers = observed.servers;
-  KeepLimits(servers_, knows_limits_, servers);
+  KeepWhatWasSeen(servers_, knows_limits_, servers);
   servers_ = std::move(servers);
   knows_limits_ = true;
   suspects_ = outsiders;

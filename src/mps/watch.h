@@ -21,7 +21,7 @@ struct Notice {
   enum class Kind { kServerDied, kOutside };
   Kind kind = Kind::kOutside;
   pid_t pid = 0;
-  std::vector<pid_t> clients{};  // the server's clients
+  std::vector<Client> clients{};  // the server's clients, as they were seen last
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 

@@ -16,11 +16,15 @@ Server Serving(pid_t pid, uid_t uid, const std::vector<pid_t>& clients = {}) {
   return server;
 }
 
+Notice Died(pid_t server, const std::vector<pid_t>& clients, uid_t uid = 1000) {
+  return {Kind::kServerDied, server, Serving(server, uid, clients).clients};
+}
+
 TEST(MpsWatch, AServerThatIsGoneHasDiedAndTookItsClientsAlong) {
   Watch watch;
   EXPECT_THAT(watch.On({{Serving(10, 1000, {20, 21})}, {}}), IsEmpty());
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());  // another user's server may replace it
-  EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, {20, 21}}));
+  EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Died(10, {20, 21})));
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
 }
 
@@ -36,7 +40,7 @@ TEST(MpsWatch, NorHasOneWhoseSuccessorIsStillOnItsWay) {
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
   EXPECT_THAT(watch.On({{Serving(11, 1001, {30})}, {}}), IsEmpty());
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
-  EXPECT_THAT(watch.On({{Serving(12, 1001, {31})}, {}}), ElementsAre(Notice{Kind::kServerDied, 11, {30}}));
+  EXPECT_THAT(watch.On({{Serving(12, 1001, {31})}, {}}), ElementsAre(Died(11, {30}, 1001)));
 }
 
 TEST(MpsWatch, WhatWasSeenBeforeAResetHasNotDied) {
@@ -47,10 +51,21 @@ TEST(MpsWatch, WhatWasSeenBeforeAResetHasNotDied) {
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
 }
 
+TEST(MpsWatch, AClientThatEndedWithItsServerIsNamedWithItsJob) {
+  Watch watch;
+  Server server = Serving(10, 1000, {20});
+  server.clients.front().job = base::JobId{7};
+  watch.On({{server}, {}});
+  // It is a zombie: the server still has it, and it belongs to nobody any more.
+  watch.On({{Serving(10, 1000, {20})}, {}});
+  watch.On({{}, {}});
+  EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, server.clients}));
+}
+
 TEST(MpsWatch, AServerInPlaceOfOneOfTheSameUserTellsOfADeath) {
   Watch watch;
   watch.On({{Serving(10, 1000, {20})}, {}});
-  EXPECT_THAT(watch.On({{Serving(11, 1000, {30})}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, {20}}));
+  EXPECT_THAT(watch.On({{Serving(11, 1000, {30})}, {}}), ElementsAre(Died(10, {20})));
 }
 
 TEST(MpsWatch, AProcessOnTheGpuThatIsNoClientIsToldOnceWhenSeenTwice) {

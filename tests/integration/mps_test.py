@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import NOBODY, DaemonTest, needs_reach, until  # noqa: E402
-from machine import build_dir, has_ended, program  # noqa: E402
+from machine import build_dir, command_line, has_ended, program  # noqa: E402
 
 CONTROL = str(build_dir() / "lib/sim/bin/nvidia-cuda-mps-control")
 MPS = f'[mps]\ncontrol = "{CONTROL}"\nlook = "100ms"\n'
@@ -73,7 +73,7 @@ class MpsTest(MpsCase):
         self.assertEqual([gpu["state"] for gpu in started["gpus"]], ["off", "running"])
         self.assertIn("fault", started["notes"][0])
         pid = self.control_pid(1)
-        self.assertIn(b"nvidia-cuda-mps-control", pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+        self.assertIn("nvidia-cuda-mps-control", " ".join(command_line(pid)))
         pipe = pathlib.Path(self.gpu(1)["pipe_directory"])
         self.assertTrue((pipe / "control").exists())
         self.assertIn("already", self.order("start", 409, gpus=["1"])["message"])
@@ -206,10 +206,12 @@ class MpsTest(MpsCase):
     def test_a_server_that_dies_is_told_and_the_next_client_starts_another(self):
         self.order("start", gpus=["0"])
         job = self.client("one")
-        until("it has its memory", lambda: self.log(job))
+        until("it has its memory", lambda: "alloc [" in self.log(job))
         server = self.gpu()["servers"][0]["pid"]
         os.kill(server, signal.SIGKILL)
         self.told("mps_server_died")
+        said = [event["message"] for event in self.events() if event["kind"] == "mps_server_died"][-1]
+        self.assertRegex(said, rf"the work of pid \d+ \([^()]+, user [^,]+, job {job}\) with it")
         until("its log says so", lambda: "MPS server" in self.log(job))
         self.client("two")
         self.assertNotEqual(self.gpu()["servers"][0]["pid"], server)

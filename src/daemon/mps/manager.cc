@@ -90,14 +90,21 @@ std::vector<pid_t> MpsManager::ProcessesOn(const std::string& gpu) const {
   return pids;
 }
 
-std::string MpsManager::DescribeClient(pid_t pid) const {
-  std::string text = fmt::format("pid {}", pid);
+std::string MpsManager::DescribeProcess(pid_t pid) const {
   const auto process = core_.processes().Find(pid);
-  if (!process) return text;
-  const auto owner = core_.processes().Owner(pid);
-  const auto job = core_.guard().JobOf(pid).job;
-  return fmt::format("{} ({}, user {}{})", text, process->name, owner ? core_.NameOf(*owner) : "unknown",
-                     job ? fmt::format(", job {}", job->value) : "");
+  if (!process) return fmt::format("pid {}", pid);
+  return DescribeClients(
+      {{pid, core_.processes().Owner(pid), process->name, {}, true, core_.guard().JobOf(pid).job}});
+}
+
+std::string MpsManager::DescribeClients(const std::vector<mps::Client>& clients) const {
+  std::vector<std::string> all;
+  for (const auto& client : clients)
+    all.push_back(fmt::format("pid {} ({}, user {}{})", client.pid,
+                              client.name.empty() ? "unknown" : client.name,
+                              client.uid ? core_.NameOf(*client.uid) : "unknown",
+                              client.job ? fmt::format(", job {}", client.job->value) : ""));
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 void MpsManager::Recall(const jobs::SettingRows& settings) {
@@ -150,10 +157,9 @@ void MpsManager::OnEnded(const std::string& uuid) {
   ends_.erase(uuid);
   if (it == units_.end() || it->second.state == MpsState::kStopping) return;
   MpsUnit& unit = it->second;
-  std::string clients;
+  std::vector<mps::Client> clients;
   for (const auto& server : unit.watch.servers())
-    for (const auto& client : server.clients)
-      clients += (clients.empty() ? "" : ", ") + DescribeClient(client.pid);
+    clients.insert(clients.end(), server.clients.begin(), server.clients.end());
   const auto pid = unit.record.control.pid;
   unit.state = MpsState::kDead;
   unit.problem = fmt::format("its control daemon (pid {}) ended, and nobody told it to", pid);
@@ -162,7 +168,7 @@ void MpsManager::OnEnded(const std::string& uuid) {
   Keep(uuid);
   Tell("mps_died", uuid,
        fmt::format("the MPS control daemon (pid {}) of this GPU ended, and nobody told it to{}", pid,
-                   clients.empty() ? "" : "; its clients were " + clients),
+                   clients.empty() ? "" : "; its clients were " + DescribeClients(clients)),
        {{"pid", pid}});
 }
 
@@ -193,23 +199,25 @@ void MpsManager::Take(const std::string& uuid, const Seen& seen) {
   MpsUnit& unit = it->second;
   unit.problem = seen.servers ? "" : seen.servers.error().message;
   if (!seen.servers) return;
-  for (const auto& notice : unit.watch.On({*seen.servers, seen.on_gpu})) {
+  mps::Observation observed{*seen.servers, seen.on_gpu};
+  for (auto& server : observed.servers)
+    for (auto& client : server.clients) client.job = core_.guard().JobOf(client.pid).job;
+  for (const auto& notice : unit.watch.On(observed)) {
     if (notice.kind == mps::Notice::Kind::kOutside) {
       Tell("mps_outside", uuid,
            fmt::format("{} uses this GPU and is no client of its MPS server: none of the server's limits "
                        "holds for it",
-                       DescribeClient(notice.pid)),
+                       DescribeProcess(notice.pid)),
            {{"pid", notice.pid}});
       continue;
     }
-    std::vector<std::string> clients;
-    for (const pid_t pid : notice.clients) clients.push_back(DescribeClient(pid));
     Tell("mps_server_died", uuid,
          fmt::format("the MPS server (pid {}) of this GPU ended{}; the next client starts a new one",
                      notice.pid,
-                     clients.empty() ? std::string()
-                                     : fmt::format(", and the work of {} with it", fmt::join(clients, ", "))),
-         {{"pid", notice.pid}, {"clients", static_cast<std::int64_t>(clients.size())}});
+                     notice.clients.empty()
+                         ? std::string()
+                         : fmt::format(", and the work of {} with it", DescribeClients(notice.clients))),
+         {{"pid", notice.pid}, {"clients", static_cast<std::int64_t>(notice.clients.size())}});
   }
 }
 

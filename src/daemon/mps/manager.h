@@ -95,7 +95,8 @@ class MpsManager {
   // That the driver shows on the GPU, as of the latest sample.
   std::vector<pid_t> ProcessesOn(const std::string& gpu) const;
   // "pid 4711 (python, user ann, job 3)"
-  std::string DescribeClient(pid_t pid) const;
+  std::string DescribeProcess(pid_t pid) const;
+  std::string DescribeClients(const std::vector<mps::Client>& clients) const;
   void Tick();
   void Take(const std::string& uuid, const Seen& seen);
 

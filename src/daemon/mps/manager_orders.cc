@@ -142,7 +142,7 @@ void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
           if (!*servers) return done(Fail(std::move(servers->error())));
           std::vector<std::string> clients;
           for (const auto& server : **servers)
-            for (const auto& client : server.clients) clients.push_back(DescribeClient(client.pid));
+            for (const auto& client : server.clients) clients.push_back(DescribeProcess(client.pid));
           if (clients.empty()) return Quit(gpu.uuid, false, std::move(done));
           done(Fail(ErrorCode::kConflict,
                     fmt::format("the MPS of GPU {} has clients: {}", gpu.index, fmt::join(clients, ", ")),
@@ -218,7 +218,7 @@ void MpsManager::Terminate(pid_t client, Done done) {
                        [this, uuid = uuid, client, gone, done = std::move(done)] {
                          if (!*gone) return done(Fail(std::move(gone->error())));
                          Tell("mps_client_terminated", uuid,
-                              fmt::format("client {} was taken off its MPS server", DescribeClient(client)),
+                              fmt::format("client {} was taken off its MPS server", DescribeProcess(client)),
                               {{"pid", client}});
                          done(Notes{});
                        });
