@@ -519,7 +519,8 @@ class Races(ShimCase):
         most = json.loads(watch.stdout.readline())["most"]
         counts = [json.loads(process.stdout.readline()) for process in processes]
         self.assertGreater(sum(count["taken"] for count in counts), 0)
-        self.assertGreater(sum(count["refused"] for count in counts), 0)
+        self.assertGreater(sum(count["refused"] for count in counts), 0,
+                           f"{counts}, limit {limit}, highest in the ledger {highest}, on the device {most}")
         ledger.until_given_back(self.uuid)
         return limit, highest, most
 
