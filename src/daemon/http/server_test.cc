@@ -557,13 +557,14 @@ constexpr bool kMayForkBesideThreads = false;
 constexpr bool kMayForkBesideThreads = true;
 #endif
 
-// Keeps its connections until the other end of the pipe `hold` is closed.
+// Keeps its connections until it can read a byte from `hold`, or this test is over.
 pid_t ClientsOfAnotherUser(const std::string& path, uid_t uid, int count, int ready, int hold) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   const auto address = Address(path);
   const std::string_view request = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n";
   char byte = ::setresuid(uid, uid, uid) == 0 ? 1 : 0;
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) byte = 0;  // setresuid clears it
   for (int i = 0; i < count; ++i) {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
@@ -598,9 +599,11 @@ TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
     ASSERT_EQ(::read(ready[0], &all, 1), 1);
   };
   come(0, kOfOne);
+  ASSERT_EQ(all, 1);
   while (asked[0] < kOfOne) std::this_thread::yield();
   come(0, kConnections);
   come(1, kConnections - kOfOne);
+  ASSERT_EQ(all, 1);
   while (asked[1] < kConnections - kOfOne) std::this_thread::yield();
   EXPECT_EQ(asked[0], kOfOne) << "there is room left for others";
   const auto fd = Connect();
@@ -612,10 +615,10 @@ TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
     over.set_value();
   });
   over.get_future().wait();
-  for (const pid_t other : others) {
-    ASSERT_EQ(::write(hold[1], &all, 1), 1);
-    ASSERT_EQ(::waitpid(other, nullptr, 0), other);
-  }
+  // Any of them may take a byte, so all bytes are there before one of them is waited for.
+  const std::string go(others.size(), 'g');
+  ASSERT_EQ(::write(hold[1], go.data(), go.size()), static_cast<ssize_t>(go.size()));
+  for (const pid_t other : others) ASSERT_EQ(::waitpid(other, nullptr, 0), other);
   for (const int fd_of : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd_of);
 }
 
