@@ -71,8 +71,8 @@ std::vector<SharedJob> ShareController::SharedJobs() const {
     if (!owner) continue;
     const auto* const record = suspension_.RecordOf(job->id);
     const bool lent = stops ? IsLent(job->id) : record && record->phase != suspend::SuspensionPhase::kRunning;
-    shared.push_back({job->id, *owner, job->weight, job->priority,
-                      job->gpus.empty() ? core_.AllGpus() : job->gpus, lent, job->oversubscribe});
+    shared.push_back({job->id, *owner, job->spec->weight, job->spec->priority,
+                      job->gpus.empty() ? core_.AllGpus() : job->gpus, lent, job->spec->oversubscribe});
   }
   return shared;
 }
@@ -92,10 +92,12 @@ void ShareController::Reconcile() {
       Join(std::move(job));
       continue;
     }
-    const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority;
+    const bool weighs =
+        known->job.weight != job.weight || known->job.priority != job.priority;
     const bool was_lent = known->job.lent, lent = job.lent;
     known->job = std::move(job);
-    if (weighs) Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority});
+    if (weighs)
+      Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority});
     if (lent && !was_lent) Lend(*known);
     if (!lent && was_lent) TakeBack(*known);
   }
@@ -228,9 +230,10 @@ void ShareController::Settle() {
   SetTimers();
 }
 
-// One that does not answer is looked at with the samples.
+// One that does not answer is looked at with the samples; but not while its gate is closing, which has a
+// deadline: it may be behind its gate already, and then nobody waits for it.
 bool ShareController::IsBusy(const Entry& entry) const {
-  if (!entry.silence.empty() && entry.mode != Entry::Mode::kTaking) return false;
+  if (!entry.silence.empty() && entry.mode != Entry::Mode::kTaking && !entry.close) return false;
   return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
          IsTakingRoom(entry);
 }

@@ -21,6 +21,6 @@ struct SharedJob {
 };
 
 // Whether it may take turns with others: that takes the shim, and MPS has ways of its own.
-inline bool MayShare(const jobs::Job& job) { return job.share && !job.mps && job.preload; }
+inline bool MayShare(const jobs::Job& job) { return job.spec->share && !job.spec->mps && job.spec->preload; }
 
 }  // namespace gpuman::daemon
