@@ -40,10 +40,10 @@ Book MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
   std::mt19937_64 random(7);
   std::int64_t id = 0;
   for (int i = 0; i < kRunning; ++i) {
-    Request request;
+    JobSpec request;
     request.gpus.count = 1;
     request.share = true;
-    request.memory = base::GiB(8);
+    request.memory_on_each = base::GiB(8);
     request.time_limit = std::chrono::minutes(10 + random() % 1000);
     request.preemptible = i % 10 == 0;
     book.PutRunning({.id = {++id},
@@ -55,7 +55,7 @@ Book MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
                     request);
   }
   for (std::int64_t i = 0; i < waiting; ++i) {
-    Request request;
+    JobSpec request;
     const int kind = static_cast<int>(random() % static_cast<std::uint64_t>(kinds));
     request.gpus.count = 1 + kind % 8;
     request.time_limit = std::chrono::minutes(10 + kind);
@@ -63,7 +63,7 @@ Book MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
     request.project = "project" + std::to_string(random() % 5);
     if (kind % 3 == 0) {
       request.share = true;
-      request.memory = base::GiB(20);
+      request.memory_on_each = base::GiB(20);
     }
     book.PutWaiting({.id = {++id},
                      .user = "user" + std::to_string(random() % 50),

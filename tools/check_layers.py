@@ -34,18 +34,20 @@ LAYERS = {
     "base": (),
     "driver": ("base",),
     "gpu": ("driver", "base"),
+    "spec": ("base",),
     **{name: ("gpu", "driver", "base") for name in CAPABILITIES},
     "suspend": ("gpu", "driver", "base", "ledger/wire/"),
-    "jobs": ("gpu", "driver", "base") + KEEPER_FACE,
+    "jobs": ("gpu", "driver", "base", "spec") + KEEPER_FACE,
+    "queue": ("gpu", "driver", "base", "spec"),
     # The other side of suspend, in a process of its own.
     "mover": ("driver", "base", "ledger/wire/", "suspend/request.h", "suspend/mover_options.h"),
     # Sends what notify says, in a process of its own.
     "notifier": ("notify", "base"),
-    "keeper": ("base",),
+    "keeper": ("base", "spec"),
     "api": ("base",),
     "doctor": ("driver", "base"),
     "cli": ("api", "base", "doctor"),
-    "daemon": ("api", "gpu", "driver", "base", "keeper") + CAPABILITIES,
+    "daemon": ("api", "gpu", "driver", "base", "spec", "keeper") + CAPABILITIES,
     "shim": ("driver/abi/", "ledger/wire/"),
 }
 # The rooms of the shim, from the lowest up: a room includes itself and those before it.

@@ -8,14 +8,13 @@
 
 #include "api/ask.h"
 #include "api/json_codec.h"
-#include "api/json_fields.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
 constexpr bool IsRequest(const AttachRequest*) { return true; }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, AttachRequest>
+template <typename V, base::json::Of<AttachRequest> T>
 void Fields(V& v, T& x) {
   v.Required("pid", x.pid);
   v.Required("tag", x.tag);
@@ -29,8 +28,7 @@ void Fields(V& v, T& x) {
   v.Changed("share", x.share, false);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Attached>
+template <typename V, base::json::Of<Attached> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("tag", x.tag);
@@ -38,8 +36,8 @@ void Fields(V& v, T& x) {
   v.Required("environment", x.environment);
 }
 
-Json ToJson(const AttachRequest& value) { return fields::Write(value); }
-Json ToJson(const Attached& value) { return fields::Write(value); }
+Json ToJson(const AttachRequest& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const Attached& value) { return base::json::Write(kFormat, value); }
 GPUMAN_CODEC(AttachRequest);
 GPUMAN_CODEC(Attached);
 

@@ -2,14 +2,13 @@
 
 #include "api/ask.h"
 #include "api/json_codec.h"
-#include "api/json_fields.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
 constexpr bool IsRequest(const ContainerTable*) { return true; }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, GivenContainer>
+template <typename V, base::json::Of<GivenContainer> T>
 void Fields(V& v, T& x) {
   v.Required("namespace", x.name_space);
   v.Required("pod", x.pod);
@@ -21,27 +20,26 @@ void Fields(V& v, T& x) {
   v.Option("priority", x.priority);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ContainerTable>
-void Fields(V& v, T& x) { v.Required("containers", x.containers); }
+template <typename V, base::json::Of<ContainerTable> T>
+void Fields(V& v, T& x) {
+  v.Required("containers", x.containers);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ContainerFiles>
+template <typename V, base::json::Of<ContainerFiles> T>
 void Fields(V& v, T& x) {
   v.Required("library", x.shim_library);
   v.Required("preload", x.preload);
   v.Required("socket_directory", x.socket_directory);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ContainersView>
+template <typename V, base::json::Of<ContainersView> T>
 void Fields(V& v, T& x) {
   v.Required("containers", x.containers);
   v("files", x.files);
 }
 
-Json ToJson(const ContainerTable& value) { return fields::Write(value); }
-Json ToJson(const ContainersView& value) { return fields::Write(value); }
+Json ToJson(const ContainerTable& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const ContainersView& value) { return base::json::Write(kFormat, value); }
 GPUMAN_CODEC(ContainerTable);
 GPUMAN_CODEC(ContainersView);
 

@@ -11,20 +11,20 @@ namespace gpuman::api {
 constexpr bool IsRequest(const DeviceChange*) { return true; }
 constexpr bool IsRequest(const DeviceProfileChange*) { return true; }
 
-static void Check(fields::Reading& r, const DeviceChange& change) {
+static void Check(base::json::Reading& r, const DeviceChange& change) {
   if (change.set.empty() && change.reset.empty() && !change.clear_ecc)
     r.Fail("", "it changes nothing: there is neither set, nor reset, nor clear_ecc");
   if (change.clear_ecc && *change.clear_ecc != "volatile" && *change.clear_ecc != "aggregate")
     r.Fail("clear_ecc", fmt::format("'{}' is neither volatile nor aggregate", *change.clear_ecc));
 }
-static void Check(fields::Reading& r, const DeviceProfileChange& change) {
+static void Check(base::json::Reading& r, const DeviceProfileChange& change) {
   if (change.duration && !change.name) r.Fail("for", "there is no profile that it could be for");
   if (change.duration && change.duration->count() <= 0)
     r.Fail("for", "a profile is put on for longer than no time");
 }
 
-#define GPUMAN_DEVICE_CODEC(T)                                 \
-  Json ToJson(const T& value) { return fields::Write(value); } \
+#define GPUMAN_DEVICE_CODEC(T)                                              \
+  Json ToJson(const T& value) { return base::json::Write(kFormat, value); } \
   GPUMAN_CODEC(T)
 GPUMAN_DEVICE_CODEC(DeviceList);
 GPUMAN_DEVICE_CODEC(DeviceView);

@@ -1,146 +1,17 @@
 #include "api/json.h"
 
-#include <array>
-#include <charconv>
-#include <cmath>
+#include <fmt/format.h>
 
 #include "api/json_codec.h"
-#include "api/json_fields.h"
 #include "api/json_health.h"
 #include "api/json_mig.h"
 #include "api/json_mps.h"
 #include "api/json_share.h"
 #include "api/json_types.h"
-#include "base/json_number.h"
+#include "base/json.h"
 #include "base/utf8.h"
 
 namespace gpuman::api {
-
-namespace fields {
-
-Json Write(base::Millis value) {
-  if (value.count() % 1000 == 0) return value.count() / 1000;
-  return static_cast<double>(value.count()) / 1000;
-}
-
-Json Write(const base::SizeSpec& value) {
-  if (!value.IsRelative()) return value.bytes.count;
-  std::array<char, 400> text{};  // the longest double without an exponent has fewer than 350 characters
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), value.percent, std::chars_format::fixed).ptr;
-  return std::string(text.data(), end) + "%";
-}
-
-void Reading::WrongType(const std::string& path, std::string_view expected, const Json& found) {
-  const std::string_view kind = found.is_number_float()     ? "a fraction"
-                                : found.is_number_integer() ? "an integer"
-                                : found.is_string()         ? "a string"
-                                : found.is_object()         ? "an object"
-                                : found.is_array()          ? "an array"
-                                : found.is_boolean()        ? "a boolean"
-                                                            : "null";
-  Fail(path, fmt::format("{} was expected, not {}", expected, kind));
-}
-
-void Read(Reading& r, const std::string& path, const Json& json, bool& out) {
-  if (!json.is_boolean()) return r.WrongType(path, "a boolean", json);
-  out = json.get<bool>();
-}
-
-void Read(Reading& r, const std::string& path, const Json& json, double& out) {
-  if (!json.is_number()) return r.WrongType(path, "a number", json);
-  out = json.get<double>();
-}
-
-// An argument, a path or a variable ends at a NUL, so a request must not hide one.
-void Read(Reading& r, const std::string& path, const Json& json, std::string& out) {
-  if (!json.is_string()) return r.WrongType(path, "a string", json);
-  out = json.get<std::string>();
-  if (r.strict && out.find('\0') != std::string::npos) r.Fail(path, "a string holds a NUL character");
-}
-
-void ReadInteger(Reading& r, const std::string& path, const Json& json, std::int64_t least, std::int64_t most,
-                 std::int64_t& out) {
-  if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
-  const auto number = base::WholeNumber<std::int64_t>(json);
-  out = number.value_or(0);
-  if (!number || out < least || out > most)
-    r.Fail(path, fmt::format("{} lies outside {} to {}", Dump(json), least, most));
-}
-
-void Read(Reading& r, const std::string& path, const Json& json, base::Bytes& out) {
-  if (r.strict && json.is_string()) {
-    const auto parsed = base::ParseBytes(json.get_ref<const std::string&>());
-    if (!parsed) return r.Fail(path, parsed.error().message);
-    out = *parsed;
-    return;
-  }
-  const auto count = base::WholeNumber<std::uint64_t>(json);
-  if (!count) return r.WrongType(path, "a number of bytes", json);
-  out.count = *count;
-}
-
-void Read(Reading& r, const std::string& path, const Json& json, base::WallTime& out) {
-  if (!json.is_string()) return r.WrongType(path, "a time", json);
-  const auto time = base::ParseIso8601(json.get_ref<const std::string&>());
-  if (!time) return r.Fail(path, time.error().message);
-  out = *time;
-}
-
-void Read(Reading& r, const std::string& path, const Json& json, base::Millis& out) {
-  constexpr double kLongest = 3.2e10;  // seconds; as in base::ParseDuration
-  if (json.is_string()) {
-    const auto parsed = base::ParseDuration(json.get_ref<const std::string&>());
-    if (!parsed) return r.Fail(path, parsed.error().message);
-    out = *parsed;
-  } else if (json.is_number()) {
-    const double seconds = json.get<double>();
-    if (!(seconds >= 0 && seconds < kLongest))
-      return r.Fail(path, "a time is at least 0 and shorter than a thousand years");
-    out = base::Millis(std::llround(seconds * 1000));
-  } else {
-    r.WrongType(path, "seconds or a string such as \"30s\"", json);
-  }
-}
-
-void Read(Reading& r, const std::string& path, const Json& json, base::SizeSpec& out) {
-  std::string text;
-  if (json.is_string())
-    text = json.get<std::string>();
-  else if (json.is_number_integer())
-    text = Dump(json);
-  else
-    return r.WrongType(path, "bytes or a string such as \"8GiB\"", json);
-  const auto parsed = base::ParseSize(text);
-  if (!parsed) return r.Fail(path, parsed.error().message);
-  out = *parsed;
-}
-
-template <typename T, typename Parse>
-void ReadWord(Reading& r, const std::string& path, const Json& json, std::string_view what, Parse parse,
-              T& out) {
-  if (!json.is_string()) return r.WrongType(path, what, json);
-  const auto& word = json.get_ref<const std::string&>();
-  const auto value = parse(word);
-  if (!value) return r.Fail(path, fmt::format("'{}' is not {}", word, what));
-  out = *value;
-}
-
-void Read(Reading& r, const std::string& path, const Json& json, JobState& out) {
-  ReadWord(r, path, json, "a job state", JobStateFromString, out);
-}
-void Read(Reading& r, const std::string& path, const Json& json, RestartPolicy& out) {
-  ReadWord(r, path, json, "a restart policy (no, on-failure, always)", RestartPolicyFromString, out);
-}
-void Read(Reading& r, const std::string& path, const Json& json, DependencyKind& out) {
-  ReadWord(r, path, json, "a kind of dependency (afterok, afterany, afternotok, after)",
-           DependencyKindFromString, out);
-}
-void Read(Reading& r, const std::string& path, const Json& json, DependencyMode& out) {
-  ReadWord(r, path, json, "a mode of dependencies (all, any)", DependencyModeFromString, out);
-}
-
-}  // namespace fields
 
 constexpr bool IsRequest(const RunRequest*) { return true; }
 constexpr bool IsRequest(const UpdateRequest*) { return true; }
@@ -148,12 +19,12 @@ constexpr bool IsRequest(const PlaceRequest*) { return true; }
 constexpr bool IsRequest(const HealthAcknowledgement*) { return true; }
 constexpr bool IsRequest(const ShareUpdate*) { return true; }
 
-static void CheckPriority(fields::Reading& r, int priority) {
+static void CheckPriority(base::json::Reading& r, int priority) {
   if (priority < 0 || priority > 255) r.Fail("priority", fmt::format("{} lies outside 0 to 255", priority));
 }
 
 // Rules that types cannot express.
-static void Check(fields::Reading& r, const RunRequest& request) {
+static void Check(base::json::Reading& r, const RunRequest& request) {
   if (request.tag.empty()) r.Fail("tag", "it is empty");
   if (request.command.empty() || request.command.front().empty()) r.Fail("command", "it is empty");
   if (!request.directory.empty() && request.directory.front() != '/')
@@ -164,33 +35,33 @@ static void Check(fields::Reading& r, const RunRequest& request) {
     if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
       r.Fail("environment", fmt::format("'{}' is no name of a variable", name));
 }
-static void Check(fields::Reading& r, const UpdateRequest& request) {
+static void Check(base::json::Reading& r, const UpdateRequest& request) {
   if (request.priority) CheckPriority(r, *request.priority);
 }
 
-Json ToJson(const RunRequest& value) { return fields::Write(value); }
-Json ToJson(const UpdateRequest& value) { return fields::Write(value); }
-Json ToJson(const PlaceRequest& value) { return fields::Write(value); }
-Json ToJson(const JobView& value) { return fields::Write(value); }
-Json ToJson(const GpuView& value) { return fields::Write(value); }
-Json ToJson(const ProcessView& value) { return fields::Write(value); }
-Json ToJson(const EventView& value) { return fields::Write(value); }
-Json ToJson(const StatusView& value) { return fields::Write(value); }
-Json ToJson(const JobList& value) { return fields::Write(value); }
-Json ToJson(const GpuList& value) { return fields::Write(value); }
-Json ToJson(const EventList& value) { return fields::Write(value); }
-Json ToJson(const VersionView& value) { return fields::Write(value); }
-Json ToJson(const HealthReport& value) { return fields::Write(value); }
-Json ToJson(const HealthAcknowledgement& value) { return fields::Write(value); }
-Json ToJson(const MigReport& value) { return fields::Write(value); }
-Json ToJson(const MigRequest& value) { return fields::Write(value); }
-Json ToJson(const MigChanges& value) { return fields::Write(value); }
-Json ToJson(const MpsReport& value) { return fields::Write(value); }
-Json ToJson(const MpsOrder& value) { return fields::Write(value); }
-Json ToJson(const MpsStop& value) { return fields::Write(value); }
-Json ToJson(const MpsTermination& value) { return fields::Write(value); }
-Json ToJson(const ShareUpdate& value) { return fields::Write(value); }
-Json ToJson(const ShareView& value) { return fields::Write(value); }
+Json ToJson(const RunRequest& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const UpdateRequest& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const PlaceRequest& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const JobView& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const GpuView& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const ProcessView& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const EventView& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const StatusView& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const JobList& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const GpuList& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const EventList& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const VersionView& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const HealthReport& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const HealthAcknowledgement& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const MigReport& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const MigRequest& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const MigChanges& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const MpsReport& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const MpsOrder& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const MpsStop& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const MpsTermination& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const ShareUpdate& value) { return base::json::Write(kFormat, value); }
+Json ToJson(const ShareView& value) { return base::json::Write(kFormat, value); }
 
 Json ToJson(const base::Error& error) {
   Json inner = Json::object();
@@ -212,7 +83,7 @@ base::Result<Json> ParseJson(std::string_view text) {
   }
 }
 
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string Dump(const Json& json) { return base::json::Dump(json); }
 
 GPUMAN_CODEC(RunRequest);
 GPUMAN_CODEC(UpdateRequest);

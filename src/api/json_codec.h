@@ -7,20 +7,22 @@
 #include <utility>
 
 #include "api/json.h"
-#include "api/json_fields.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
+inline constexpr base::json::Format kFormat{.durations = base::json::DurationForm::kSeconds};
+
 constexpr bool IsRequest(const void*) { return false; }
 template <typename T>
-void Check(fields::Reading&, const T&) {}
+void Check(base::json::Reading&, const T&) {}
 
 template <typename T>
 base::Result<T> FromJson(const Json& json) {
-  fields::Reading reading;
-  reading.strict = IsRequest(static_cast<const T*>(nullptr));
+  base::json::Reading reading{.format = kFormat};
+  reading.format.strict = IsRequest(static_cast<const T*>(nullptr));
   T value;
-  fields::Read(reading, "", json, value);
+  base::json::Read(reading, "", json, value);
   if (!reading.failed()) Check(reading, value);
   if (reading.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(reading.error));
   return value;

@@ -2,20 +2,18 @@
 #pragma once
 
 #include "api/device_types.h"
-#include "api/json_fields.h"
 #include "api/json_types.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceRange>
+template <typename V, base::json::Of<DeviceRange> T>
 void Fields(V& v, T& x) {
   v.Required("min", x.least);
   v.Required("max", x.most);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceSetting>
+template <typename V, base::json::Of<DeviceSetting> T>
 void Fields(V& v, T& x) {
   v.Required("name", x.name);
   v("supported", x.supported);
@@ -31,16 +29,14 @@ void Fields(V& v, T& x) {
   v("since", x.since);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceProfileInForce>
+template <typename V, base::json::Of<DeviceProfileInForce> T>
 void Fields(V& v, T& x) {
   v.Required("name", x.name);
   v("until", x.until);
   v("job", x.job);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceView>
+template <typename V, base::json::Of<DeviceView> T>
 void Fields(V& v, T& x) {
   v.Required("index", x.index);
   v.Required("uuid", x.uuid);
@@ -54,12 +50,12 @@ void Fields(V& v, T& x) {
   v("settings", x.settings);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceList>
-void Fields(V& v, T& x) { v.Required("devices", x.devices); }
+template <typename V, base::json::Of<DeviceList> T>
+void Fields(V& v, T& x) {
+  v.Required("devices", x.devices);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceChange>
+template <typename V, base::json::Of<DeviceChange> T>
 void Fields(V& v, T& x) {
   v("gpus", x.gpus);
   v("set", x.set);
@@ -68,8 +64,7 @@ void Fields(V& v, T& x) {
   v.Changed("dry_run", x.dry_run, false);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceProfileChange>
+template <typename V, base::json::Of<DeviceProfileChange> T>
 void Fields(V& v, T& x) {
   v("gpus", x.gpus);
   v("name", x.name);
@@ -77,8 +72,7 @@ void Fields(V& v, T& x) {
   v.Changed("dry_run", x.dry_run, false);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceStep>
+template <typename V, base::json::Of<DeviceStep> T>
 void Fields(V& v, T& x) {
   v.Required("index", x.index);
   v.Required("uuid", x.uuid);
@@ -87,16 +81,14 @@ void Fields(V& v, T& x) {
   v.Required("to", x.to);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceReport>
+template <typename V, base::json::Of<DeviceReport> T>
 void Fields(V& v, T& x) {
   v("dry_run", x.dry_run);
   v.Required("steps", x.steps);
   v("notes", x.notes);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceProfile>
+template <typename V, base::json::Of<DeviceProfile> T>
 void Fields(V& v, T& x) {
   v.Required("name", x.name);
   v("summary", x.summary);
@@ -104,8 +96,9 @@ void Fields(V& v, T& x) {
   v.Required("settings", x.settings);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, DeviceProfileList>
-void Fields(V& v, T& x) { v.Required("profiles", x.profiles); }
+template <typename V, base::json::Of<DeviceProfileList> T>
+void Fields(V& v, T& x) {
+  v.Required("profiles", x.profiles);
+}
 
 }  // namespace gpuman::api

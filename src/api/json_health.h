@@ -2,13 +2,12 @@
 #pragma once
 
 #include "api/health_types.h"
-#include "api/json_fields.h"
 #include "api/json_types.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, FaultView>
+template <typename V, base::json::Of<FaultView> T>
 void Fields(V& v, T& x) {
   v.Required("code", x.code);
   v.Required("state", x.state);
@@ -20,8 +19,7 @@ void Fields(V& v, T& x) {
   v("acknowledged", x.acknowledged);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, GpuHealth>
+template <typename V, base::json::Of<GpuHealth> T>
 void Fields(V& v, T& x) {
   v("index", x.index);
   v.Required("uuid", x.uuid);
@@ -32,12 +30,12 @@ void Fields(V& v, T& x) {
   v("faults", x.faults);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, HealthReport>
-void Fields(V& v, T& x) { v.Required("gpus", x.gpus); }
+template <typename V, base::json::Of<HealthReport> T>
+void Fields(V& v, T& x) {
+  v.Required("gpus", x.gpus);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, HealthAcknowledgement>
+template <typename V, base::json::Of<HealthAcknowledgement> T>
 void Fields(V& v, T& x) {
   v.Required("gpu", x.gpu);
   v("code", x.code);

@@ -1,16 +1,15 @@
 // Internal to api/json.cc: the fields of mig_types.h.
 #pragma once
 
-#include "api/json_fields.h"
 #include "api/json_types.h"
 #include "api/mig_types.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
 constexpr bool IsRequest(const MigRequest*) { return true; }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigProcessView>
+template <typename V, base::json::Of<MigProcessView> T>
 void Fields(V& v, T& x) {
   v.Required("pid", x.pid);
   v("name", x.name);
@@ -19,8 +18,7 @@ void Fields(V& v, T& x) {
   v("tag", x.tag);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigProfileView>
+template <typename V, base::json::Of<MigProfileView> T>
 void Fields(V& v, T& x) {
   v.Required("name", x.name);
   v("id", x.id);
@@ -35,8 +33,7 @@ void Fields(V& v, T& x) {
   v("starts", x.starts);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigComputeView>
+template <typename V, base::json::Of<MigComputeView> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("slices", x.slices);
@@ -44,8 +41,7 @@ void Fields(V& v, T& x) {
   v("number", x.number);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigInstanceView>
+template <typename V, base::json::Of<MigInstanceView> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v.Required("profile", x.profile);
@@ -56,8 +52,7 @@ void Fields(V& v, T& x) {
   v("processes", x.processes);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigGpu>
+template <typename V, base::json::Of<MigGpu> T>
 void Fields(V& v, T& x) {
   v.Required("index", x.index);
   v.Required("uuid", x.uuid);
@@ -74,12 +69,12 @@ void Fields(V& v, T& x) {
   v("profiles", x.profiles);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigReport>
-void Fields(V& v, T& x) { v.Required("gpus", x.gpus); }
+template <typename V, base::json::Of<MigReport> T>
+void Fields(V& v, T& x) {
+  v.Required("gpus", x.gpus);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigDevices>
+template <typename V, base::json::Of<MigDevices> T>
 void Fields(V& v, T& x) {
   v.Changed("gpus", x.gpus, {});
   v.Changed("filters", x.filters, {});
@@ -87,15 +82,13 @@ void Fields(V& v, T& x) {
   v.Required("instances", x.instances);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigRequest>
+template <typename V, base::json::Of<MigRequest> T>
 void Fields(V& v, T& x) {
   v.Required("devices", x.devices);
   v.Changed("forget", x.forget, false);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigStepView>
+template <typename V, base::json::Of<MigStepView> T>
 void Fields(V& v, T& x) {
   v.Required("kind", x.kind);
   v("text", x.text);
@@ -103,8 +96,7 @@ void Fields(V& v, T& x) {
   v("start", x.start);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigChange>
+template <typename V, base::json::Of<MigChange> T>
 void Fields(V& v, T& x) {
   v.Required("index", x.index);
   v.Required("uuid", x.uuid);
@@ -116,8 +108,9 @@ void Fields(V& v, T& x) {
   v("error", x.error);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MigChanges>
-void Fields(V& v, T& x) { v.Required("gpus", x.gpus); }
+template <typename V, base::json::Of<MigChanges> T>
+void Fields(V& v, T& x) {
+  v.Required("gpus", x.gpus);
+}
 
 }  // namespace gpuman::api

@@ -1,8 +1,8 @@
 // Internal to api/json.cc: the fields of mps_types.h.
 #pragma once
 
-#include "api/json_fields.h"
 #include "api/mps_types.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
@@ -10,8 +10,7 @@ constexpr bool IsRequest(const MpsOrder*) { return true; }
 constexpr bool IsRequest(const MpsStop*) { return true; }
 constexpr bool IsRequest(const MpsTermination*) { return true; }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MpsProcess>
+template <typename V, base::json::Of<MpsProcess> T>
 void Fields(V& v, T& x) {
   v.Required("pid", x.pid);
   v("user", x.user);
@@ -23,8 +22,7 @@ void Fields(V& v, T& x) {
   v("limits_known", x.limits_known);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MpsServer>
+template <typename V, base::json::Of<MpsServer> T>
 void Fields(V& v, T& x) {
   v.Required("pid", x.pid);
   v("user", x.user);
@@ -33,8 +31,7 @@ void Fields(V& v, T& x) {
   v("clients", x.clients);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MpsGpu>
+template <typename V, base::json::Of<MpsGpu> T>
 void Fields(V& v, T& x) {
   v("index", x.index);
   v.Required("uuid", x.uuid);
@@ -51,31 +48,29 @@ void Fields(V& v, T& x) {
   v("waiting", x.waiting);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MpsReport>
+template <typename V, base::json::Of<MpsReport> T>
 void Fields(V& v, T& x) {
   v("program", x.program);
   v.Required("gpus", x.gpus);
   v("notes", x.notes);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MpsOrder>
+template <typename V, base::json::Of<MpsOrder> T>
 void Fields(V& v, T& x) {
   v("gpus", x.gpus);
   v.Option("threads", x.threads);
   v.Option("memory", x.memory);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MpsStop>
+template <typename V, base::json::Of<MpsStop> T>
 void Fields(V& v, T& x) {
   v("gpus", x.gpus);
   v("force", x.force);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MpsTermination>
-void Fields(V& v, T& x) { v.Required("pid", x.pid); }
+template <typename V, base::json::Of<MpsTermination> T>
+void Fields(V& v, T& x) {
+  v.Required("pid", x.pid);
+}
 
 }  // namespace gpuman::api

@@ -6,31 +6,27 @@
 
 namespace gpuman::api {
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, IndexRange>
+template <typename V, base::json::Of<IndexRange> T>
 void Fields(V& v, T& x) {
   v.Required("first", x.first);
   v.Required("last", x.last);
   v.Changed("step", x.step, 1);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ArrayRequest>
+template <typename V, base::json::Of<ArrayRequest> T>
 void Fields(V& v, T& x) {
   v.Required("indices", x.indices);
   v.Option("limit", x.limit);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, NotifyRequest>
+template <typename V, base::json::Of<NotifyRequest> T>
 void Fields(V& v, T& x) {
   v.Changed("webhooks", x.webhooks, {});
   v.Changed("mails", x.mails, {});
   v.Changed("on", x.on, {});
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Submission>
+template <typename V, base::json::Of<Submission> T>
 void Fields(V& v, T& x) {
   v.Option("name", x.name);
   v.Option("project", x.project);
@@ -73,8 +69,7 @@ void Fields(V& v, T& x) {
   v.Option("mps_threads", x.mps_threads);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, SubmitRequest>
+template <typename V, base::json::Of<SubmitRequest> T>
 void Fields(V& v, T& x) {
   v.Required("jobs", x.jobs);
   v.Changed("dry_run", x.dry_run, false);
@@ -84,8 +79,7 @@ void Fields(V& v, T& x) {
   v.Changed("new_tags", x.new_tags, false);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, SubmittedJob>
+template <typename V, base::json::Of<SubmittedJob> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("tag", x.tag);
@@ -98,15 +92,13 @@ void Fields(V& v, T& x) {
   v("tasks", x.tasks);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, SubmissionAnswer>
+template <typename V, base::json::Of<SubmissionAnswer> T>
 void Fields(V& v, T& x) {
   v.Required("jobs", x.jobs);
   v.Changed("notes", x.notes, {});
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QueueUpdate>
+template <typename V, base::json::Of<QueueUpdate> T>
 void Fields(V& v, T& x) {
   v.Option("name", x.name);
   v.Option("command", x.command);
@@ -126,26 +118,24 @@ void Fields(V& v, T& x) {
   v.Clearable("conda_env", x.conda_env, x.clear_conda_env);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, JobUpdate>
+template <typename V, base::json::Of<JobUpdate> T>
 void Fields(V& v, T& x) {
   Fields(v, x.job);
   v.Option("queue", x.queue);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, RedoRequest>
+template <typename V, base::json::Of<RedoRequest> T>
 void Fields(V& v, T& x) {
   v("changes", x.changes);
   v.Changed("cascade", x.cascade, false);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, CancelRequest>
-void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
+template <typename V, base::json::Of<CancelRequest> T>
+void Fields(V& v, T& x) {
+  v.Required("jobs", x.jobs);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, CancelledJob>
+template <typename V, base::json::Of<CancelledJob> T>
 void Fields(V& v, T& x) {
   v.Required("job", x.job);
   v("id", x.id);
@@ -155,12 +145,12 @@ void Fields(V& v, T& x) {
   v("error_hint", x.error_hint);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, CancelAnswer>
-void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
+template <typename V, base::json::Of<CancelAnswer> T>
+void Fields(V& v, T& x) {
+  v.Required("jobs", x.jobs);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QueueProcess>
+template <typename V, base::json::Of<QueueProcess> T>
 void Fields(V& v, T& x) {
   v.Required("pid", x.pid);
   v("user", x.user);
@@ -174,8 +164,7 @@ void Fields(V& v, T& x) {
   v("hoarding", x.hoarding);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QueueGpu>
+template <typename V, base::json::Of<QueueGpu> T>
 void Fields(V& v, T& x) {
   v("index", x.index);
   v("number", x.number);
@@ -190,8 +179,7 @@ void Fields(V& v, T& x) {
   v("mig", x.mig);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QueueSettings>
+template <typename V, base::json::Of<QueueSettings> T>
 void Fields(V& v, T& x) {
   v("choice", x.choice);
   v("paused", x.paused);
@@ -199,8 +187,7 @@ void Fields(V& v, T& x) {
   v("drained", x.drained);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QueueSettingsUpdate>
+template <typename V, base::json::Of<QueueSettingsUpdate> T>
 void Fields(V& v, T& x) {
   v.Option("choice", x.choice);
   v.Option("paused", x.paused);
@@ -209,15 +196,13 @@ void Fields(V& v, T& x) {
   v.Changed("undrain", x.undrain, {});
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QueueInfo>
+template <typename V, base::json::Of<QueueInfo> T>
 void Fields(V& v, T& x) {
   v.Required("gpus", x.gpus);
   v.Required("settings", x.settings);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ReservationRequest>
+template <typename V, base::json::Of<ReservationRequest> T>
 void Fields(V& v, T& x) {
   v.Required("user", x.user);
   v.Changed("count", x.count, 0);
@@ -226,8 +211,7 @@ void Fields(V& v, T& x) {
   v.Required("duration_s", x.duration);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Reservation>
+template <typename V, base::json::Of<Reservation> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("user", x.user);
@@ -239,12 +223,12 @@ void Fields(V& v, T& x) {
   v("created_by", x.created_by);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ReservationList>
-void Fields(V& v, T& x) { v.Required("reservations", x.reservations); }
+template <typename V, base::json::Of<ReservationList> T>
+void Fields(V& v, T& x) {
+  v.Required("reservations", x.reservations);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QuotaLimits>
+template <typename V, base::json::Of<QuotaLimits> T>
 void Fields(V& v, T& x) {
   v("running_jobs", x.running_jobs);
   v("gpus", x.gpus);
@@ -253,8 +237,7 @@ void Fields(V& v, T& x) {
   v("shares", x.shares);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QuotaUpdate>
+template <typename V, base::json::Of<QuotaUpdate> T>
 void Fields(V& v, T& x) {
   v.Clearable("running_jobs", x.running_jobs, x.clear_running_jobs);
   v.Clearable("gpus", x.gpus, x.clear_gpus);
@@ -263,8 +246,7 @@ void Fields(V& v, T& x) {
   v.Clearable("shares", x.shares, x.clear_shares);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Quota>
+template <typename V, base::json::Of<Quota> T>
 void Fields(V& v, T& x) {
   v.Required("subject", x.subject);
   v.Required("name", x.name);
@@ -272,12 +254,12 @@ void Fields(V& v, T& x) {
   v("used", x.used);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QuotaList>
-void Fields(V& v, T& x) { v.Required("quotas", x.quotas); }
+template <typename V, base::json::Of<QuotaList> T>
+void Fields(V& v, T& x) {
+  v.Required("quotas", x.quotas);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, IgnoredProcess>
+template <typename V, base::json::Of<IgnoredProcess> T>
 void Fields(V& v, T& x) {
   v("id", x.id);
   v("pid", x.pid);
@@ -286,20 +268,19 @@ void Fields(V& v, T& x) {
   v("gpu", x.gpu);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, IgnoredProcessList>
-void Fields(V& v, T& x) { v.Required("ignored", x.ignored); }
+template <typename V, base::json::Of<IgnoredProcessList> T>
+void Fields(V& v, T& x) {
+  v.Required("ignored", x.ignored);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, FairShare>
+template <typename V, base::json::Of<FairShare> T>
 void Fields(V& v, T& x) {
   v("entitled", x.entitled);
   v("used", x.used);
   v("factor", x.factor);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, StatsRow>
+template <typename V, base::json::Of<StatsRow> T>
 void Fields(V& v, T& x) {
   v("name", x.name);
   v("jobs", x.jobs);
@@ -320,8 +301,7 @@ void Fields(V& v, T& x) {
   v("fair_share", x.fair_share);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, StatsView>
+template <typename V, base::json::Of<StatsView> T>
 void Fields(V& v, T& x) {
   v("by", x.by);
   v.Required("rows", x.rows);

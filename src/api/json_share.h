@@ -1,13 +1,12 @@
 // Internal to api/json.cc: the fields of share_types.h.
 #pragma once
 
-#include "api/json_fields.h"
 #include "api/share_types.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ShareSettings>
+template <typename V, base::json::Of<ShareSettings> T>
 void Fields(V& v, T& x) {
   v.Required("policy", x.policy);
   v("quantum_min", x.quantum_min);
@@ -28,8 +27,7 @@ void Fields(V& v, T& x) {
   v("answer_limit", x.answer_limit);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ShareUpdate>
+template <typename V, base::json::Of<ShareUpdate> T>
 void Fields(V& v, T& x) {
   v.Option("policy", x.policy);
   v.Option("quantum_min", x.quantum_min);
@@ -49,8 +47,7 @@ void Fields(V& v, T& x) {
   v.Option("answer_limit", x.answer_limit);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ShareMemory>
+template <typename V, base::json::Of<ShareMemory> T>
 void Fields(V& v, T& x) {
   v("resident", x.resident);
   v("away", x.away);
@@ -59,8 +56,7 @@ void Fields(V& v, T& x) {
   v("wanted", x.wanted);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ShareJob>
+template <typename V, base::json::Of<ShareJob> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("tag", x.tag);
@@ -77,8 +73,7 @@ void Fields(V& v, T& x) {
   v("memory", x.memory);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ShareGpu>
+template <typename V, base::json::Of<ShareGpu> T>
 void Fields(V& v, T& x) {
   v("index", x.index);
   v("number", x.number);
@@ -98,8 +93,7 @@ void Fields(V& v, T& x) {
   v("jobs", x.jobs);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ShareView>
+template <typename V, base::json::Of<ShareView> T>
 void Fields(V& v, T& x) {
   v.Required("settings", x.settings);
   v.Required("gpus", x.gpus);

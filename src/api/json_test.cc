@@ -240,7 +240,7 @@ TEST(RunRequestJson, NamesWhatIsWrongAndWhere) {
            {R"({"tag":"t","command":["x"],"memory":"101%"})", "at most 100"},
            {R"({"tag":"t","command":["x"],"priority":256})", "priority: 256 lies outside 0 to 255"},
            {R"({"tag":"t","command":["x"],"priority":99999999999})", "priority: 99999999999 lies outside"},
-           {R"({"tag":"t","command":["x"],"restart":"maybe"})", "'maybe' is not a restart policy"},
+           {R"({"tag":"t","command":["x"],"restart":"maybe"})", "'maybe' is none of no, on-failure, always"},
            {R"({"tag":"t","command":["x"],"grace":-1})", "grace: a time is at least 0"},
            {R"({"tag":"t","command":["x"],"grace":[]})", "grace: seconds or a string"},
            {R"({"tag":"t","command":["x"],"directory":"here"})", "'here' is not absolute"},
@@ -290,7 +290,9 @@ TEST(ShareJson, TravelsWithItsCounts) {
   EXPECT_EQ(back->settings.memory, "managed");
   gpu.hand_overs = UINT64_MAX;
   view.gpus = {gpu};
-  EXPECT_FALSE(Decode<ShareView>(Encode(view)));
+  const auto largest = Decode<ShareView>(Encode(view));
+  ASSERT_TRUE(largest) << largest.error().message;
+  EXPECT_EQ(largest->gpus.at(0).hand_overs, UINT64_MAX);
 }
 
 template <typename T>

@@ -3,13 +3,12 @@
 // One list of fields for each type, in the order in which they are written. `T` is const when writing.
 #pragma once
 
-#include "api/json_fields.h"
 #include "api/types.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, RunRequest>
+template <typename V, base::json::Of<RunRequest> T>
 void Fields(V& v, T& x) {
   v.Required("tag", x.tag);
   v.Required("command", x.command);
@@ -31,12 +30,12 @@ void Fields(V& v, T& x) {
   v.Option("mps_threads", x.mps_threads);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, PlaceRequest>
-void Fields(V& v, T& x) { v.Option("gpu", x.gpu); }
+template <typename V, base::json::Of<PlaceRequest> T>
+void Fields(V& v, T& x) {
+  v.Option("gpu", x.gpu);
+}
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, UpdateRequest>
+template <typename V, base::json::Of<UpdateRequest> T>
 void Fields(V& v, T& x) {
   v.Clearable("memory", x.memory, x.clear_memory);
   v.Clearable("soft", x.soft, x.clear_soft);
@@ -46,22 +45,19 @@ void Fields(V& v, T& x) {
   v.Option("grace", x.grace);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Dependency>
+template <typename V, base::json::Of<Dependency> T>
 void Fields(V& v, T& x) {
   v("kind", x.kind);
   v.Required("job", x.job);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Dependencies>
+template <typename V, base::json::Of<Dependencies> T>
 void Fields(V& v, T& x) {
   v("mode", x.mode);
   v.Required("list", x.list);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, GpuRequest>
+template <typename V, base::json::Of<GpuRequest> T>
 void Fields(V& v, T& x) {
   v("count", x.count);
   v.Changed("devices", x.devices, {});
@@ -69,24 +65,21 @@ void Fields(V& v, T& x) {
   v.Option("free_memory", x.free_memory);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Retries>
+template <typename V, base::json::Of<Retries> T>
 void Fields(V& v, T& x) {
   v("count", x.count);
   v("delay_s", x.delay);
   v("on_exit_codes", x.on_exit_codes);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Advantage>
+template <typename V, base::json::Of<Advantage> T>
 void Fields(V& v, T& x) {
   v("priority_s", x.priority);
   v("fair_share_s", x.fair_share);
   v("short_job_s", x.short_job);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, NotificationView>
+template <typename V, base::json::Of<NotificationView> T>
 void Fields(V& v, T& x) {
   v("delivery", x.delivery);
   v("event", x.event);
@@ -97,8 +90,7 @@ void Fields(V& v, T& x) {
   v("problem", x.problem);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, QueueFields>
+template <typename V, base::json::Of<QueueFields> T>
 void Fields(V& v, T& x) {
   v("project", x.project);
   v("gpus", x.gpus);
@@ -128,16 +120,14 @@ void Fields(V& v, T& x) {
   v.Changed("notifications", x.notifications, {});
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ContainerPlace>
+template <typename V, base::json::Of<ContainerPlace> T>
 void Fields(V& v, T& x) {
   v.Required("namespace", x.name_space);
   v.Required("pod", x.pod);
   v.Required("container", x.container);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, RefusalView>
+template <typename V, base::json::Of<RefusalView> T>
 void Fields(V& v, T& x) {
   v.Required("gpu", x.gpu);
   v.Required("asked", x.asked);
@@ -148,8 +138,7 @@ void Fields(V& v, T& x) {
   v("message", x.message);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, JobView>
+template <typename V, base::json::Of<JobView> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v.Required("tag", x.tag);
@@ -190,8 +179,7 @@ void Fields(V& v, T& x) {
   v("queue", x.queue);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MemoryView>
+template <typename V, base::json::Of<MemoryView> T>
 void Fields(V& v, T& x) {
   v.Required("total", x.total);
   v.Required("used", x.used);
@@ -199,8 +187,7 @@ void Fields(V& v, T& x) {
   v("reserved", x.reserved);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ProcessView>
+template <typename V, base::json::Of<ProcessView> T>
 void Fields(V& v, T& x) {
   v.Required("pid", x.pid);
   v("user", x.user);
@@ -212,15 +199,13 @@ void Fields(V& v, T& x) {
   v("command", x.command);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, HealthView>
+template <typename V, base::json::Of<HealthView> T>
 void Fields(V& v, T& x) {
   v("state", x.state);
   v("reasons", x.reasons);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, InstancePart>
+template <typename V, base::json::Of<InstancePart> T>
 void Fields(V& v, T& x) {
   v.Required("parent", x.parent);
   v("gpu_instance", x.gpu_instance);
@@ -228,8 +213,7 @@ void Fields(V& v, T& x) {
   v("profile", x.profile);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, GpuView>
+template <typename V, base::json::Of<GpuView> T>
 void Fields(V& v, T& x) {
   v("index", x.index);
   v("number", x.number);
@@ -248,8 +232,7 @@ void Fields(V& v, T& x) {
   v("mig", x.mig);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, StatusView>
+template <typename V, base::json::Of<StatusView> T>
 void Fields(V& v, T& x) {
   v.Required("gpus", x.gpus);
   v.Required("jobs", x.jobs);
@@ -258,8 +241,7 @@ void Fields(V& v, T& x) {
   v("ended_left_out", x.ended_left_out);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, EventView>
+template <typename V, base::json::Of<EventView> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v.Required("at", x.at);
@@ -271,8 +253,7 @@ void Fields(V& v, T& x) {
   v("data", x.data);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, VersionView>
+template <typename V, base::json::Of<VersionView> T>
 void Fields(V& v, T& x) {
   v.Required("version", x.version);
   v("api", x.api);
@@ -280,14 +261,17 @@ void Fields(V& v, T& x) {
   v("user_mode", x.user_mode);
 }
 
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, JobList>
-void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, GpuList>
-void Fields(V& v, T& x) { v.Required("gpus", x.gpus); }
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, EventList>
-void Fields(V& v, T& x) { v.Required("events", x.events); }
+template <typename V, base::json::Of<JobList> T>
+void Fields(V& v, T& x) {
+  v.Required("jobs", x.jobs);
+}
+template <typename V, base::json::Of<GpuList> T>
+void Fields(V& v, T& x) {
+  v.Required("gpus", x.gpus);
+}
+template <typename V, base::json::Of<EventList> T>
+void Fields(V& v, T& x) {
+  v.Required("events", x.events);
+}
 
 }  // namespace gpuman::api

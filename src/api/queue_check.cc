@@ -24,7 +24,7 @@ constexpr std::size_t kLargestScript = std::size_t{8} << 20;
 // The job, and its place in the request.
 class Checker {
  public:
-  Checker(fields::Reading& reading, const std::string& path) : reading_(reading), path_(path) {}
+  Checker(base::json::Reading& reading, const std::string& path) : reading_(reading), path_(path) {}
 
   void Fail(std::string_view field, std::string_view what) {
     if (!reading_.failed()) reading_.Fail(path_ + std::string(field), what);
@@ -46,7 +46,7 @@ class Checker {
   }
 
  private:
-  fields::Reading& reading_;
+  base::json::Reading& reading_;
   const std::string& path_;
 };
 
@@ -229,7 +229,7 @@ std::optional<std::string> SignalName(std::string_view text) {
   return name;
 }
 
-void CheckSubmission(fields::Reading& r, const std::string& path, const Submission& job) {
+void CheckSubmission(base::json::Reading& r, const std::string& path, const Submission& job) {
   Checker c(r, path);
   CheckName(c, job.name);
   CheckProject(c, job.project);
@@ -258,7 +258,7 @@ void CheckSubmission(fields::Reading& r, const std::string& path, const Submissi
   c.Range("weight", job.weight, 0.001, 1000.0);
 }
 
-void Check(fields::Reading& r, const SubmitRequest& request) {
+void Check(base::json::Reading& r, const SubmitRequest& request) {
   const std::string none;
   Checker c(r, none);
   c.Require(!request.jobs.empty(), "jobs", "there are none");
@@ -273,7 +273,7 @@ void Check(fields::Reading& r, const SubmitRequest& request) {
 
 namespace {
 
-void CheckUpdate(fields::Reading& r, const std::string& path, const JobUpdate& update) {
+void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdate& update) {
   Checker job(r, path);
   job.Range("priority", update.job.priority, 0, 255);
   job.Range("weight", update.job.weight, 0.001, 1000.0);
@@ -299,16 +299,18 @@ void CheckUpdate(fields::Reading& r, const std::string& path, const JobUpdate& u
 
 }  // namespace
 
-void Check(fields::Reading& r, const JobUpdate& update) { CheckUpdate(r, "", update); }
-void Check(fields::Reading& r, const RedoRequest& request) { CheckUpdate(r, "changes.", request.changes); }
+void Check(base::json::Reading& r, const JobUpdate& update) { CheckUpdate(r, "", update); }
+void Check(base::json::Reading& r, const RedoRequest& request) {
+  CheckUpdate(r, "changes.", request.changes);
+}
 
-void Check(fields::Reading& r, const CancelRequest& request) {
+void Check(base::json::Reading& r, const CancelRequest& request) {
   if (request.jobs.empty()) r.Fail("jobs", "there are none");
   for (const auto& job : request.jobs)
     if (job.empty()) r.Fail("jobs", "the name of a job is empty");
 }
 
-void Check(fields::Reading& r, const QueueSettingsUpdate& update) {
+void Check(base::json::Reading& r, const QueueSettingsUpdate& update) {
   const auto& choice = update.choice;
   if (choice && *choice != "sequential" && *choice != "random" && *choice != "topology")
     r.Fail("choice", fmt::format("'{}' is none of sequential, random, topology", *choice));
@@ -317,7 +319,7 @@ void Check(fields::Reading& r, const QueueSettingsUpdate& update) {
       if (gpu.empty()) r.Fail("allowed", "the name of a GPU is empty");
 }
 
-void Check(fields::Reading& r, const ReservationRequest& request) {
+void Check(base::json::Reading& r, const ReservationRequest& request) {
   const std::string none;
   Checker c(r, none);
   c.Require(!request.user.empty(), "user", "it is empty");
@@ -330,7 +332,7 @@ void Check(fields::Reading& r, const ReservationRequest& request) {
   c.Require(request.duration.count() > 0, "duration_s", "it is zero");
 }
 
-void Check(fields::Reading& r, const QuotaUpdate& update) {
+void Check(base::json::Reading& r, const QuotaUpdate& update) {
   const std::string none;
   Checker c(r, none);
   constexpr int kMax = 1'000'000'000;
@@ -341,7 +343,7 @@ void Check(fields::Reading& r, const QuotaUpdate& update) {
   c.Range("shares", update.shares, 0.001, 1e9);
 }
 
-void Check(fields::Reading& r, const IgnoredProcess& rule) {
+void Check(base::json::Reading& r, const IgnoredProcess& rule) {
   if (!rule.pid && !rule.user && !rule.name)
     r.Fail("", "a rule says which process is ignored: by pid, user or name");
   if (rule.pid && *rule.pid < 1) r.Fail("pid", fmt::format("{} is no process", *rule.pid));

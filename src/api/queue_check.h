@@ -5,21 +5,21 @@
 
 #include <string>
 
-#include "api/json_fields.h"
 #include "api/queue_types.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
 // `path`: the job's place in its request, with a dot at the end, or empty.
-void CheckSubmission(fields::Reading& r, const std::string& path, const Submission& job);
+void CheckSubmission(base::json::Reading& r, const std::string& path, const Submission& job);
 
-void Check(fields::Reading& r, const SubmitRequest& request);
-void Check(fields::Reading& r, const JobUpdate& update);
-void Check(fields::Reading& r, const RedoRequest& request);
-void Check(fields::Reading& r, const CancelRequest& request);
-void Check(fields::Reading& r, const QueueSettingsUpdate& update);
-void Check(fields::Reading& r, const ReservationRequest& request);
-void Check(fields::Reading& r, const QuotaUpdate& update);
-void Check(fields::Reading& r, const IgnoredProcess& rule);
+void Check(base::json::Reading& r, const SubmitRequest& request);
+void Check(base::json::Reading& r, const JobUpdate& update);
+void Check(base::json::Reading& r, const RedoRequest& request);
+void Check(base::json::Reading& r, const CancelRequest& request);
+void Check(base::json::Reading& r, const QueueSettingsUpdate& update);
+void Check(base::json::Reading& r, const ReservationRequest& request);
+void Check(base::json::Reading& r, const QuotaUpdate& update);
+void Check(base::json::Reading& r, const IgnoredProcess& rule);
 
 }  // namespace gpuman::api

@@ -12,12 +12,22 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "base/words.h"
 
 namespace gpuman::api {
 
 // What the other job must have done: finished; ended in any way; ended and not finished; started.
 enum class DependencyKind { kAfterOk, kAfterAny, kAfterNotOk, kAfter };
 enum class DependencyMode { kAll, kAny };
+constexpr auto WordsOf(DependencyKind) {
+  using enum DependencyKind;
+  return base::Words<DependencyKind, 4>{
+      {{kAfterOk, "afterok"}, {kAfterAny, "afterany"}, {kAfterNotOk, "afternotok"}, {kAfter, "after"}}};
+}
+constexpr auto WordsOf(DependencyMode) {
+  using enum DependencyMode;
+  return base::Words<DependencyMode, 2>{{{kAll, "all"}, {kAny, "any"}}};
+}
 
 std::string_view ToString(DependencyKind kind);  // afterok afterany afternotok after
 std::string_view ToString(DependencyMode mode);  // all any

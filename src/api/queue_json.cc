@@ -15,8 +15,8 @@ constexpr bool IsRequest(const ReservationRequest*) { return true; }
 constexpr bool IsRequest(const QuotaUpdate*) { return true; }
 constexpr bool IsRequest(const IgnoredProcess*) { return true; }
 
-#define GPUMAN_QUEUE_CODEC(T)                                  \
-  Json ToJson(const T& value) { return fields::Write(value); } \
+#define GPUMAN_QUEUE_CODEC(T)                                               \
+  Json ToJson(const T& value) { return base::json::Write(kFormat, value); } \
   GPUMAN_CODEC(T)
 GPUMAN_QUEUE_CODEC(SubmitRequest);
 GPUMAN_QUEUE_CODEC(SubmissionAnswer);
@@ -39,7 +39,7 @@ GPUMAN_QUEUE_CODEC(StatsView);
 #undef GPUMAN_QUEUE_CODEC
 
 base::Result<> Check(const Submission& job) {
-  fields::Reading reading;
+  base::json::Reading reading{.format = kFormat};
   CheckSubmission(reading, "", job);
   if (reading.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(reading.error));
   return {};

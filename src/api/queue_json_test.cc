@@ -127,7 +127,7 @@ TEST(SubmitRequest, NamesTheJobTheFieldAndTheValueThatIsWrong) {
           {R"({"command":["x"],"time_limit_s":5,"warn_signal":"KILL"})", "warn_signal: 'KILL' is no signal"},
           {R"({"command":["x"],"priority":256})", "priority: 256 lies outside 0 to 255"},
           {R"({"command":["x"],"depends":{"list":[{"kind":"afterwards","job":"1"}]}})",
-           "depends.list[0].kind: 'afterwards' is not a kind of dependency"},
+           "depends.list[0].kind: 'afterwards' is none of afterok"},
           {R"({"command":["x"],"depends":{"list":[{"job":""}]}})", "depends: a dependency names no job"},
           {R"({"command":["x"],"array":{"indices":[]}})", "array.indices: there are none"},
           {R"({"command":["x"],"array":{"indices":[{"first":5,"last":1}]}})", "array.indices: 5 to 1 runs"},

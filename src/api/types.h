@@ -16,6 +16,7 @@
 #include "api/queue_fields.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "base/words.h"
 
 namespace gpuman::api {
 
@@ -40,9 +41,27 @@ enum class JobState {
   kTimeout,
   kKilled
 };
+constexpr auto WordsOf(JobState) {
+  using enum JobState;
+  return base::Words<JobState, 11>{{{kQueued, "queued"},
+                                    {kHeld, "held"},
+                                    {kStarting, "starting"},
+                                    {kRunning, "running"},
+                                    {kSuspended, "suspended"},
+                                    {kStopping, "stopping"},
+                                    {kFinished, "finished"},
+                                    {kFailed, "failed"},
+                                    {kCancelled, "cancelled"},
+                                    {kTimeout, "timeout"},
+                                    {kKilled, "killed"}}};
+}
 bool IsEnded(JobState state);  // finished failed cancelled timeout killed
 
 enum class RestartPolicy { kNo, kOnFailure, kAlways };
+constexpr auto WordsOf(RestartPolicy) {
+  using enum RestartPolicy;
+  return base::Words<RestartPolicy, 3>{{{kNo, "no"}, {kOnFailure, "on-failure"}, {kAlways, "always"}}};
+}
 
 // The words of JSON and of the command line: "running", "on-failure".
 std::string_view ToString(JobState state);

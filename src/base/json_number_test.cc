@@ -42,24 +42,5 @@ TEST(WholeNumber, ComesOutOfOrderedJsonAsWell) {
   EXPECT_FALSE(WholeNumber<int>(nlohmann::ordered_json(INT64_MAX)));
 }
 
-TEST(Checked, ThrowsWhatReadersOfJsonCatch) {
-  EXPECT_EQ(Checked<int>(Json(5)), 5);
-  EXPECT_EQ(Checked<std::string>(Json("word")), "word");
-  EXPECT_EQ(Checked<double>(Json(0.5)), 0.5);
-  EXPECT_EQ(Checked<bool>(Json(true)), true);
-  for (const char* text : {"1e300", "4294967296", "\"5\"", "null", "[]"})
-    EXPECT_THROW(Checked<int>(Json::parse(text)), Json::exception) << text;
-}
-
-TEST(Checked, LooksAtEachNumberOfAListAndOfAMap) {
-  EXPECT_EQ(Checked<std::vector<int>>(Json::parse("[1,2]")), (std::vector<int>{1, 2}));
-  EXPECT_THROW(Checked<std::vector<int>>(Json::parse("[1,1e300]")), Json::exception);
-  EXPECT_THROW(Checked<std::vector<int>>(Json::parse("{\"a\":1}")), Json::exception);
-  using Numbers = std::map<std::string, std::uint64_t>;
-  EXPECT_EQ(Checked<Numbers>(Json::parse(R"({"a":1})")), (Numbers{{"a", 1}}));
-  EXPECT_THROW(Checked<Numbers>(Json::parse(R"({"a":-1})")), Json::exception);
-  EXPECT_THROW(Checked<Numbers>(Json::parse("[1]")), Json::exception);
-}
-
 }  // namespace
 }  // namespace gpuman::base

@@ -3,79 +3,55 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <utility>
 
-#include "base/json_number.h"
+#include "base/json.h"
 
 namespace gpuman::device {
 namespace {
 
-using Json = nlohmann::json;
-constexpr int kVersion = 1;
+using base::json::Json;
+constexpr base::json::Format kFormat{.strict = true};
 
-// Thrown and caught only in this file, like the exceptions of the JSON library.
-struct Unreadable {};
+}  // namespace
 
-template <typename T>
-T Need(base::Result<T> result) {
-  if (!result) throw Unreadable{};
-  return std::move(*result);
-}
-
-Json ToJson(const Values& values) {
+static Json Write(const base::json::Format&, const Values& values) {
   Json json = Json::object();
   for (const auto& [setting, value] : values) json[std::string(ToString(setting))] = Format(setting, value);
   return json;
 }
 
-Values ValuesOf(const Json& json) {
-  Values values;
-  if (!json.is_object()) throw Unreadable{};
-  for (const auto& [word, text] : json.items()) {
+static void Read(base::json::Reading& r, const std::string& path, const Json& json, Values& values) {
+  std::map<std::string, std::string> texts;
+  Read(r, path, json, texts);
+  for (const auto& [word, text] : texts) {
     const auto setting = SettingFromString(word);
-    if (!setting) throw Unreadable{};
-    values[*setting] = Need(ParseValue(*setting, text.get<std::string>()));
+    if (!setting) return r.Fail(path, fmt::format("'{}' is no setting", word));
+    const auto value = ParseValue(*setting, text);
+    if (!value) return r.Fail(path, value.error().message);
+    values[*setting] = *value;
   }
-  return values;
 }
 
-Json ToJson(const std::optional<base::WallTime>& time) {
-  return time ? Json(base::FormatIso8601(*time)) : Json(nullptr);
+template <typename V, base::json::Of<Layer> T>
+void Fields(V& v, T& x) {
+  v.Required("name", x.name);
+  v.Required("values", x.values);
+  v.Required("until", x.until);
+  v.Required("job", x.job);
 }
 
-std::optional<base::WallTime> TimeOf(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  return Need(base::ParseIso8601(json.get<std::string>()));
+template <typename V, base::json::Of<SettingsRecord> T>
+void Fields(V& v, T& x) {
+  v.Version("v", 1);
+  v.Required("base", x.base);
+  v.Required("layers", x.layers);
+  v.Required("before", x.before);
+  v.Required("owed", x.to_restore);
+  v.Required("ecc_asked", x.ecc_asked);
+  v.Required("ecc_since", x.ecc_since);
 }
-
-Json ToJson(const Layer& layer) {
-  return {{"name", layer.name},
-          {"values", ToJson(layer.values)},
-          {"until", ToJson(layer.until)},
-          {"job", layer.job ? Json(*layer.job) : Json(nullptr)}};
-}
-
-Layer LayerOf(const Json& json) {
-  if (json.size() != 4) throw Unreadable{};
-  Layer layer{json.at("name"), ValuesOf(json.at("values")), TimeOf(json.at("until")), {}};
-  if (!json.at("job").is_null()) layer.job = base::Checked<std::int64_t>(json.at("job"));
-  return layer;
-}
-
-SettingsRecord RecordOf(const Json& json) {
-  if (json.size() != 7 || json.at("v") != kVersion) throw Unreadable{};
-  SettingsRecord record;
-  record.base = ValuesOf(json.at("base"));
-  for (const auto& each : json.at("layers")) record.layers.push_back(LayerOf(each));
-  record.before = ValuesOf(json.at("before"));
-  record.to_restore = ValuesOf(json.at("owed"));
-  record.ecc_asked = TimeOf(json.at("ecc_asked"));
-  record.ecc_since = TimeOf(json.at("ecc_since"));
-  return record;
-}
-
-}  // namespace
 
 const Layer* SettingsRecord::ProfileLayer() const {
   const auto it = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return !layer.job; });
@@ -105,26 +81,10 @@ std::string ReasonOf(const SettingsRecord& record, Setting setting) {
   return record.base.contains(setting) ? "asked for" : "";
 }
 
-std::string SerializeRecord(const SettingsRecord& record) {
-  Json layers = Json::array();
-  for (const auto& layer : record.layers) layers.push_back(ToJson(layer));
-  const Json json = {{"v", kVersion},
-                     {"base", ToJson(record.base)},
-                     {"layers", std::move(layers)},
-                     {"before", ToJson(record.before)},
-                     {"owed", ToJson(record.to_restore)},
-                     {"ecc_asked", ToJson(record.ecc_asked)},
-                     {"ecc_since", ToJson(record.ecc_since)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string SerializeRecord(const SettingsRecord& record) { return base::json::ToText(record, kFormat); }
 
 base::Result<SettingsRecord> ParseRecord(std::string_view text) {
-  try {
-    return RecordOf(Json::parse(text));
-  } catch (const Json::exception&) {
-  } catch (const Unreadable&) {
-  }
-  return base::Fail(base::ErrorCode::kCorrupt, "what is wanted of a GPU cannot be read from the store");
+  return base::json::FromText<SettingsRecord>(text, kFormat, "the record of what is wanted of a GPU");
 }
 
 }  // namespace gpuman::device

@@ -1,37 +1,12 @@
 #include "health/verdict.h"
 
-#include "base/words.h"
-
 namespace gpuman::health {
-namespace {
-
-constexpr base::Words<State, 3> kStates = {{
-    {State::kHealthy, "healthy"},
-    {State::kDegraded, "degraded"},
-    {State::kUnhealthy, "unhealthy"},
-}};
-
-constexpr base::Words<Action, 12> kActions = {{
-    {Action::kNone, "none"},
-    {Action::kRestartProgram, "restart_program"},
-    {Action::kInspectCooling, "inspect_cooling"},
-    {Action::kInspectLink, "inspect_link"},
-    {Action::kResetWhenIdle, "reset_when_idle"},
-    {Action::kDrainPeers, "drain_peers"},
-    {Action::kReset, "reset"},
-    {Action::kDrainAndReset, "drain_and_reset"},
-    {Action::kReboot, "reboot"},
-    {Action::kPowerCycle, "power_cycle"},
-    {Action::kCheckPowerCable, "check_power_cable"},
-    {Action::kFieldDiagnostics, "field_diagnostics"},
-}};
-
-}  // namespace
-
-std::string_view ToString(State state) { return base::WordOf(kStates, state); }
-std::string_view ToString(Action action) { return base::WordOf(kActions, action); }
-std::optional<State> StateFromString(std::string_view word) { return base::ValueOf(kStates, word); }
-std::optional<Action> ActionFromString(std::string_view word) { return base::ValueOf(kActions, word); }
+std::string_view ToString(State state) { return base::WordOf(WordsOf(state), state); }
+std::string_view ToString(Action action) { return base::WordOf(WordsOf(action), action); }
+std::optional<State> StateFromString(std::string_view word) { return base::ValueOf(WordsOf(State{}), word); }
+std::optional<Action> ActionFromString(std::string_view word) {
+  return base::ValueOf(WordsOf(Action{}), word);
+}
 
 std::string_view AdviceOf(Action action) {
   switch (action) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/words.h"
+
 namespace gpuman::health {
 
 // In order of severity: the state of a GPU is the worst of its faults.
@@ -31,7 +33,27 @@ enum class Action {
   kFieldDiagnostics,
 };
 
-// "healthy", "degraded", "unhealthy"; "reset_when_idle", …
+constexpr auto WordsOf(State) {
+  using enum State;
+  return base::Words<State, 3>{{{kHealthy, "healthy"}, {kDegraded, "degraded"}, {kUnhealthy, "unhealthy"}}};
+}
+constexpr auto WordsOf(Action) {
+  using enum Action;
+  return base::Words<Action, 12>{{
+      {kNone, "none"},
+      {kRestartProgram, "restart_program"},
+      {kInspectCooling, "inspect_cooling"},
+      {kInspectLink, "inspect_link"},
+      {kResetWhenIdle, "reset_when_idle"},
+      {kDrainPeers, "drain_peers"},
+      {kReset, "reset"},
+      {kDrainAndReset, "drain_and_reset"},
+      {kReboot, "reboot"},
+      {kPowerCycle, "power_cycle"},
+      {kCheckPowerCable, "check_power_cable"},
+      {kFieldDiagnostics, "field_diagnostics"},
+  }};
+}
 std::string_view ToString(State state);
 std::string_view ToString(Action action);
 std::optional<State> StateFromString(std::string_view word);

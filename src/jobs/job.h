@@ -20,10 +20,11 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "jobs/environment.h"
-#include "jobs/queue_spec.h"
 #include "jobs/shared.h"
 #include "keeper/spec.h"
+#include "spec/job_spec.h"
 
 namespace gpuman::jobs {
 
@@ -44,6 +45,19 @@ enum class JobState {
   kKilled
 };
 
+constexpr auto WordsOf(JobState) {
+  using enum JobState;
+  return base::Words<JobState, 10>{{{kQueued, "queued"},
+                                    {kHeld, "held"},
+                                    {kStarting, "starting"},
+                                    {kRunning, "running"},
+                                    {kStopping, "stopping"},
+                                    {kFinished, "finished"},
+                                    {kFailed, "failed"},
+                                    {kCancelled, "cancelled"},
+                                    {kTimeout, "timeout"},
+                                    {kKilled, "killed"}}};
+}
 std::string_view ToString(JobState state);
 std::optional<JobState> JobStateFromString(std::string_view word);
 constexpr bool IsEnded(JobState state) {
@@ -59,8 +73,6 @@ inline constexpr std::string_view kTimeLimitWord = "time_limit";
 // A user removed the job; where runs are counted this counts as cancelled.
 inline constexpr std::string_view kRemovedWord = "removed";
 
-using keeper::RestartMode;
-
 using base::JobId;
 
 // The user that runs a command: the credentials of the caller who submitted it.
@@ -70,6 +82,22 @@ struct Owner {
   std::vector<gid_t> groups{};
   std::string user{};
   friend bool operator==(const Owner&, const Owner&) = default;
+};
+
+// Only as good as it must be: most jobs of one user have one of a few specs.
+struct JobSpecHash {
+  std::size_t operator()(const spec::JobSpec& spec) const {
+    const auto memory = spec.memory_on_each ? spec.memory_on_each->count : 0;
+    const auto time = spec.time_limit ? static_cast<std::size_t>(spec.time_limit->count()) : 0;
+    const auto depends =
+        spec.depends.list.empty() ? 0 : static_cast<std::size_t>(spec.depends.list[0].job.value);
+    std::size_t hash = std::hash<std::string>()(spec.script) ^ std::hash<std::string>()(spec.project);
+    for (const std::size_t part :
+         {static_cast<std::size_t>(spec.priority), static_cast<std::size_t>(spec.gpus.count),
+          static_cast<std::size_t>(memory), time, depends})
+      hash = hash * 1'000'003 ^ part;
+    return hash;
+  }
 };
 
 struct OwnerHash {
@@ -126,19 +154,8 @@ struct Job {
   Environment environment;
   std::uint32_t umask = 022;
   Shared<ResourceLimits> resource_limits;
-  std::optional<base::SizeSpec> memory;  // hard limit on each of its GPUs
-  std::optional<base::SizeSpec> soft;
+  Shared<spec::JobSpec> spec;     // what its user asked for, as changed since
   std::vector<std::string> gpus;  // UUIDs; empty: every GPU, also those that appear later
-  int priority = 128;
-  RestartMode restart = RestartMode::kNo;
-  std::optional<base::Millis> grace;
-  bool preload = true;
-  bool share = false;          // its memory may leave the GPU and come back while the job runs
-  double weight = 1;           // of its turns on a shared GPU, relative to the other jobs
-  bool oversubscribe = false;  // managed memory: one process may have more than its GPU has
-  std::string device_profile;  // the settings of its GPUs while it uses them alone; empty: none
-  bool mps = false;            // its programs are clients of its GPU's MPS server
-  double mps_threads = 0;      // percent of the GPU's threads for each program; 0: the server's default
 
   // The job is of the queue: it starts when the queue orders it, on the GPUs that the queue chooses.
   bool queued = false;
@@ -148,7 +165,6 @@ struct Job {
   // The job is what runs in this container: attached, without a process in place of a keeper (`keeper` is {0,
   // 0}, which no process has).
   std::shared_ptr<const Container> container;  // copies share it; null: none, as most jobs
-  Shared<QueueSpec> queue_spec;
   ArrayTask array;
   JobId redo_of;  // the job that this one repeats; 0: none
 
@@ -176,7 +192,7 @@ struct Job {
   std::string suspension;          // its suspension as suspend/record.h writes it; empty: it is not suspended
   int runs = 0;                    // commands executed
   int restarts = 0;                // runs after the first, whatever caused them
-  int attempts = 0;                // how many of QueueSpec::retries were used
+  int attempts = 0;                // how many of spec's retries were used
   base::WallTime waiting_since{};  // when it was submitted, or came back to the queue
   std::optional<base::WallTime> not_before;  // end of a retry's delay
   base::Millis suspended{0};                 // how long its current or last run has been off the GPU

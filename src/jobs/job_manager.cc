@@ -58,7 +58,7 @@ void JobManager::Adopt(StoreContents contents) {
 void JobManager::ShareParts(Job& job) {
   job.environment = environments_.Share(job.environment);
   job.resource_limits = limits_.Share(job.resource_limits);
-  job.queue_spec = queue_specs_.Share(job.queue_spec);
+  job.spec = specs_.Share(job.spec);
   job.owner = owners_.Share(job.owner);
   job.directory = directories_.Share(job.directory);
 }

@@ -361,7 +361,7 @@ class JobManager {
   std::set<std::tuple<std::size_t, uid_t, JobId>> tags_;  // hash of the tag, owner
   Pool<Variables, VariablesHash> environments_;
   Pool<ResourceLimits, ResourceLimitsHash> limits_;
-  Pool<QueueSpec, QueueSpecHash> queue_specs_;
+  Pool<spec::JobSpec, JobSpecHash> specs_;
   Pool<Owner, OwnerHash> owners_;
   Pool<std::string, std::hash<std::string>> directories_;
   std::int64_t last_id_ = 0;

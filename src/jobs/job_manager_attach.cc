@@ -209,7 +209,7 @@ void JobManager::StopAttached(JobId id) {
 
 void JobManager::EndAttachedAfter(Entry& entry, base::Millis more) {
   if (!entry.root) return;
-  const auto grace = entry.job.grace.value_or(options_.launch.stop_grace);
+  const auto grace = entry.job.spec->grace.value_or(options_.launch.stop_grace);
   entry.root->After(grace + more, [self = self_, id = entry.job.id] {
     if (!*self || !(*self)->entries_.contains(id)) return;
     const auto then = [self, id](const SignalSent&) {

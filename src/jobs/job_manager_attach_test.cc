@@ -142,7 +142,7 @@ TEST_F(AttachedJobs, EndAtTheNextStartWhereTheirRootEndedMeanwhile) {
 
 TEST_F(AttachedJobs, AreEndedByAskingAndByForceWhatDoesNotHear) {
   auto asked = Asked("step", "");
-  asked.grace = base::Millis(1);
+  asked.spec.Change([](auto& spec) { spec.grace = base::Millis(1); });
   std::optional<JobId> id;
   manager->Attach(asked, Root("trap \"\" TERM; while :; do sleep 1; done"),
                   [&](const base::Result<Job>& job) { id = job.value().id; });
@@ -166,7 +166,7 @@ TEST_F(AttachedJobs, ThatTheGuardEndsHaveItsReason) {
 TEST_F(AttachedJobs, AreOverWhenTheyAreEndedThoughTheirRootGoesOn) {
   const auto self = base::SelfId();
   auto asked = Asked("step", "");
-  asked.grace = base::Millis(1);
+  asked.spec.Change([](auto& spec) { spec.grace = base::Millis(1); });
   std::optional<JobId> id;
   manager->Attach(asked, self, [&](const base::Result<Job>& job) { id = job.value().id; });
   ASSERT_TRUE(Until([&] { return id.has_value(); }));

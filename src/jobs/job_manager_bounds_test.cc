@@ -80,7 +80,7 @@ TEST_F(UserBounds, TheTextOfJobsThatHaveNotEndedIsBounded) {
   EXPECT_EQ(run->error().code, ErrorCode::kUnsatisfiable);
 
   Job changed = *manager->Find(id);
-  changed.priority = 3;
+  changed.spec.Change([](auto& spec) { spec.priority = 3; });
   EXPECT_TRUE(manager->MayChangeText(id, changed));
   changed.command.back() += long_script;
   EXPECT_EQ(manager->MayChangeText(id, changed).error().code, ErrorCode::kUnsatisfiable);

@@ -21,9 +21,9 @@ using base::Result;
 keeper::UpdateSettings JobManager::SettingsOf(const Job& job) {
   keeper::UpdateSettings settings;
   settings.restart = keeper::RestartPolicy{};
-  settings.restart->mode = job.restart;
-  settings.stop_grace = job.grace;
-  if (job.queued) settings.time_limit = job.queue_spec->time_limit.value_or(base::Millis{0});
+  settings.restart->mode = job.spec->restart;
+  settings.stop_grace = job.spec->grace;
+  if (job.queued) settings.time_limit = job.spec->time_limit.value_or(base::Millis{0});
   return settings;
 }
 
@@ -165,20 +165,20 @@ Result<> JobManager::Order(Entry& entry, keeper::Command command, Answered answe
 // keeper refuses it only if the job has ended, and its journal record reports that.
 void JobManager::SendStop(Entry& entry) {
   if (entry.job.attached) return StopAttached(entry.job.id);
-  (void)Order(
-      entry,
-      keeper::StopJob{
-          {entry.job.reason.value_or("stopped"), entry.job.reason_detail.value_or("")}, {}, entry.job.grace},
-      [](JobManager& me, Entry& stopped, const Result<>& outcome) {
-        if (!outcome && outcome.error().code != ErrorCode::kUnavailable)
-          me.Trouble(stopped.job.id, "its keeper does not stop it: " + outcome.error().message);
-      });
+  (void)Order(entry,
+              keeper::StopJob{{entry.job.reason.value_or("stopped"), entry.job.reason_detail.value_or("")},
+                              {},
+                              entry.job.spec->grace},
+              [](JobManager& me, Entry& stopped, const Result<>& outcome) {
+                if (!outcome && outcome.error().code != ErrorCode::kUnavailable)
+                  me.Trouble(stopped.job.id, "its keeper does not stop it: " + outcome.error().message);
+              });
 }
 
 void JobManager::SendSettings(Entry& entry) {
   if (!entry.link || IsEnded(entry.job)) return;
   keeper::UpdateSettings settings = SettingsOf(entry.job);
-  const RestartMode mode = settings.restart->mode;
+  const spec::RestartMode mode = settings.restart->mode;
   settings.restart = options_.launch.restart;
   settings.restart->mode = mode;
   auto text = keeper::SerializeSettings(settings);

@@ -13,10 +13,10 @@ using base::ErrorCode;
 
 class QueuedJobs : public JobManagerTest {
  protected:
-  Job Waiting(const std::string& tag, const std::string& script, QueueSpec queue_spec = {}) {
+  Job Waiting(const std::string& tag, const std::string& script, spec::JobSpec asked = {}) {
     Job job = Asked(tag, script);
     job.state = JobState::kQueued;
-    job.queue_spec = std::move(queue_spec);
+    job.spec = std::move(asked);
     return job;
   }
   base::Result<std::vector<JobId>> Enqueue(std::vector<Job> jobs) {
@@ -25,8 +25,8 @@ class QueuedJobs : public JobManagerTest {
     EXPECT_TRUE(Until([&] { return answer.has_value(); }));
     return answer ? *answer : base::Fail(ErrorCode::kTimeout, "no answer");
   }
-  JobId Taken(const std::string& script, QueueSpec queue_spec = {}) {
-    auto ids = Enqueue({Waiting("q", script, std::move(queue_spec))});
+  JobId Taken(const std::string& script, spec::JobSpec asked = {}) {
+    auto ids = Enqueue({Waiting("q", script, std::move(asked))});
     EXPECT_TRUE(ids);
     return ids ? ids->front() : JobId{};
   }
@@ -179,9 +179,9 @@ TEST_F(QueuedJobs, AreCancelledWhetherTheyWaitOrRun) {
 }
 
 TEST_F(QueuedJobs, RunAgainAfterAFailureWithALogThatGoesOn) {
-  QueueSpec queue_spec;
-  queue_spec.retries.count = 1;
-  const JobId id = Taken("echo run; exit 3", queue_spec);
+  spec::JobSpec asked;
+  asked.retries.count = 1;
+  const JobId id = Taken("echo run; exit 3", asked);
   ASSERT_TRUE(Start(id));
   ASSERT_TRUE(Until([&] { return StateOf(id) == JobState::kQueued && manager->Find(id)->attempts == 1; }));
   RestartDaemon();
@@ -193,9 +193,9 @@ TEST_F(QueuedJobs, RunAgainAfterAFailureWithALogThatGoesOn) {
 }
 
 TEST_F(QueuedJobs, KeepTheJournalOfARunUntilItsEndIsOnTheDisk) {
-  QueueSpec queue_spec;
-  queue_spec.retries.count = 1;
-  const JobId id = Taken("while [ ! -e go ]; do sleep 0.02; done; exit 3", queue_spec);
+  spec::JobSpec asked;
+  asked.retries.count = 1;
+  const JobId id = Taken("while [ ! -e go ]; do sleep 0.02; done; exit 3", asked);
   ASSERT_TRUE(Start(id));
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   const auto job_dir = dir.path() / "jobs" / "1";
@@ -247,9 +247,9 @@ TEST_F(QueuedJobs, GiveTheirPlaceUpAndWaitAgain) {
 }
 
 TEST_F(QueuedJobs, EndAtTheirTimeLimit) {
-  QueueSpec queue_spec;
-  queue_spec.time_limit = base::Millis(200);
-  const JobId id = Taken("exec sleep 1000", queue_spec);
+  spec::JobSpec asked;
+  asked.time_limit = base::Millis(200);
+  const JobId id = Taken("exec sleep 1000", asked);
   ASSERT_TRUE(Start(id));
   ASSERT_TRUE(Ends(id));
   EXPECT_EQ(StateOf(id), JobState::kTimeout);

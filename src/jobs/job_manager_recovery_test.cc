@@ -86,7 +86,7 @@ TEST_F(JobManagerTest, AKilledKeeperLosesTheStatusButNoProcess) {
 
 TEST_F(JobManagerTest, AKilledKeeperIsReplacedByTheRestartPolicy) {
   Job asked = Asked("t", "exec sleep 1000");
-  asked.restart = RestartMode::kAlways;
+  asked.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; });
   const auto job = Create(asked);
   ASSERT_TRUE(job);
   ASSERT_TRUE(Becomes(job->id, JobState::kRunning));

@@ -99,9 +99,7 @@ void JobManager::ChangeStored(Entry& entry, const std::function<void(Job&)>& cha
     if (!*self) return;
     const auto it = (*self)->entries_.find(id);
     if (!stored && it != (*self)->entries_.end()) {
-      TakeBack(it->second.job, before, changed, &Job::tag, &Job::command, &Job::memory, &Job::soft,
-               &Job::priority, &Job::weight, &Job::share, &Job::restart, &Job::grace, &Job::queue_spec,
-               &Job::array);
+      TakeBack(it->second.job, before, changed, &Job::tag, &Job::command, &Job::spec, &Job::array);
       (*self)->Index(it->second);
     }
     done(stored);
@@ -153,7 +151,7 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
       (*self)->reruns_.push_back({id, runs, done});
       (*self)->AnswerReruns(id);
     };
-    if (auto sent = entry.link->Send(keeper::RestartJob{reason, {}, entry.job.grace}, answer); !sent)
+    if (auto sent = entry.link->Send(keeper::RestartJob{reason, {}, entry.job.spec->grace}, answer); !sent)
       done(Fail(sent.error()));
     return;
   }
@@ -214,7 +212,7 @@ void JobManager::Release(JobId id, Done<Job> done) {
   // The keeper is told first: otherwise it would apply the restart policy of a job that nobody knows any
   // more.
   keeper::UpdateSettings settings = SettingsOf(entry.job);
-  settings.restart->mode = RestartMode::kNo;
+  settings.restart->mode = spec::RestartMode::kNo;
   const auto answer = [self = self_, id, done](const Result<>& outcome) {
     if (!*self) return;
     const auto it = (*self)->entries_.find(id);
@@ -249,7 +247,7 @@ void JobManager::LetGo(JobId id, Done<Job> done) {
       me.SendSettings(it->second);
       return done(Fail(stored.error()));
     }
-    it->second.job.restart = RestartMode::kNo;
+    it->second.job.spec.Change([&](spec::JobSpec& spec) { spec.restart = spec::RestartMode::kNo; });
     const Job job = it->second.job;
     me.Vanish(id);
     me.AnswerWaiters(job);

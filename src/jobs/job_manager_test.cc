@@ -160,7 +160,8 @@ TEST_F(JobManagerTest, RestartingARunningJobGivesItANewProcess) {
 TEST_F(JobManagerTest, ARestartOfAJobThatIsEndedInsteadIsAnswered) {
   const JobId id = StartedWithTrap("");
   manager->Update(
-      id, [](Job& job) { job.grace = base::Millis(3'600'000); }, [](const auto&) {});
+      id, [](Job& job) { job.spec.Change([](auto& spec) { spec.grace = base::Millis(3'600'000); }); },
+      [](const auto&) {});
   std::optional<base::Result<Job>> answer;
   manager->Restart(id, {"restart", "by me"}, [&](auto job) { answer = job; });
   manager->Announce(id, {"memory_limit", "too much"});
@@ -182,7 +183,7 @@ TEST_F(JobManagerTest, RestartingAnEndedJobRunsItAgain) {
 TEST_F(JobManagerTest, ARestartPolicyIsFollowedAndCounted) {
   Job asked = Asked("t", "echo x >> out; [ $(wc -l < out) -ge 3 ]");
   asked.directory = dir.path().string();
-  asked.restart = RestartMode::kOnFailure;
+  asked.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kOnFailure; });
   const auto job = Create(asked);
   ASSERT_TRUE(job);
   ASSERT_TRUE(Until([&] { return manager->Find(job->id)->state == JobState::kFinished; }));
@@ -230,11 +231,14 @@ TEST_F(JobManagerTest, ChangedSettingsReachTheKeeperAndTheDisk) {
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   std::optional<bool> stored;
   manager->Update(
-      id, [](Job& job) { job.priority = 9, job.restart = RestartMode::kAlways; },
+      id,
+      [](Job& job) {
+        job.spec.Change([](auto& spec) { spec.priority = 9, spec.restart = spec::RestartMode::kAlways; });
+      },
       [&](const auto& job) { stored = job.has_value(); });
   ASSERT_TRUE(Until([&] { return stored.has_value(); }));
   RestartDaemon();
-  EXPECT_EQ(manager->Find(id)->priority, 9);
+  EXPECT_EQ(manager->Find(id)->spec->priority, 9);
   ASSERT_TRUE(Until([&] { return manager->Find(id)->journal_seq > 2; })) << "settings_changed is in there";
   (void)manager->Signal(id, SIGKILL);
   ASSERT_TRUE(Until([&] { return manager->Find(id)->runs == 2; })) << "the new policy holds";
@@ -262,7 +266,7 @@ TEST_F(JobManagerTest, AJobOfManyRecordsHasAShortJournal) {
 
 TEST_F(JobManagerTest, AKillTakesOneRunAndLeavesTheNextAlone) {
   Job asked = Asked("t", "exec sleep 1000");
-  asked.restart = RestartMode::kAlways;
+  asked.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; });
   const JobId id = Create(std::move(asked))->id;
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   for (int kills = 1; kills <= 3; ++kills) {
@@ -340,7 +344,7 @@ TEST_F(OrdersWaitForTheirAnswer, AJobIsLetGoWhenItsKeeperKnows) {
 
 TEST_F(OrdersWaitForTheirAnswer, AJobWhoseReleaseWasNotStoredKeepsItsRestartPolicy) {
   Job asked = Asked("t", "exec sleep 1000");
-  asked.restart = RestartMode::kAlways;
+  asked.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; });
   const JobId id = Create(std::move(asked))->id;
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   const auto changes = [&] {
@@ -352,22 +356,22 @@ TEST_F(OrdersWaitForTheirAnswer, AJobWhoseReleaseWasNotStoredKeepsItsRestartPoli
   // The keeper was told, and the daemon was killed before the store was.
   auto connection = keeper::KeeperConnection::Connect(dir.path() / "jobs" / "1").value();
   keeper::UpdateSettings none;
-  none.restart = keeper::RestartPolicy{.mode = RestartMode::kNo};
+  none.restart = keeper::RestartPolicy{.mode = spec::RestartMode::kNo};
   ASSERT_TRUE(connection.Send(none));
   ASSERT_TRUE(Until([&] { return changes() == 1; }));
   RestartDaemon();
   ASSERT_TRUE(Until([&] { return changes() == 2; })) << "it is told what holds";
   const auto settings = keeper::Summarize(keeper::ReadJournal(dir.path() / "jobs" / "1")->records).settings;
-  EXPECT_EQ(keeper::ParseSettings(settings.back())->restart->mode, RestartMode::kAlways);
+  EXPECT_EQ(keeper::ParseSettings(settings.back())->restart->mode, spec::RestartMode::kAlways);
 }
 
 TEST_F(OrdersWaitForTheirAnswer, SettingsThatAreChangedBackReachTheKeeperToo) {
   const JobId id = Running("exec sleep 1000");
-  Update(id, [](Job& job) { job.grace = base::Millis(1500); });
+  Update(id, [](Job& job) { job.spec.Change([](auto& spec) { spec.grace = base::Millis(1500); }); });
   ASSERT_TRUE(Until([&] { return manager->Find(id)->journal_seq >= 3; }));
   Signal(id, SIGSTOP);
-  Update(id, [](Job& job) { job.restart = RestartMode::kAlways; });
-  Update(id, [](Job& job) { job.restart = RestartMode::kNo; });
+  Update(id, [](Job& job) { job.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; }); });
+  Update(id, [](Job& job) { job.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kNo; }); });
   Signal(id, SIGCONT);
   ASSERT_TRUE(Until([&] { return manager->Find(id)->journal_seq >= 5; }));
   (void)manager->Signal(id, SIGKILL);
@@ -407,7 +411,7 @@ class LargeAccounts : public JobManagerTest {
 
 TEST_F(LargeAccounts, AnAccountThatTheDiskDidNotTakeGoesWithTheNextRecord) {
   Job asked = Asked("t", "exec sleep 1000");
-  asked.restart = RestartMode::kAlways;
+  asked.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; });
   const JobId id = Create(std::move(asked))->id;
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   full_switch->SetFull(true);
@@ -419,7 +423,8 @@ TEST_F(LargeAccounts, AnAccountThatTheDiskDidNotTakeGoesWithTheNextRecord) {
   do {
     stored.reset();
     manager->Update(
-        id, [](Job& job) { ++job.priority; }, [&](const auto& job) { stored = job.has_value(); });
+        id, [](Job& job) { job.spec.Change([](auto& spec) { ++spec.priority; }); },
+        [&](const auto& job) { stored = job.has_value(); });
     ASSERT_TRUE(Until([&] { return stored.has_value(); }));
   } while (!*stored);
   RestartDaemon();  // before it would try again

@@ -50,12 +50,14 @@ namespace {
 // `before`: the job's own LD_PRELOAD.
 void AddShim(const Job& job, const LaunchSettings& settings, const std::string& before,
              std::vector<std::string>& environment) {
-  if (!job.preload || settings.shim.empty()) return;
+  if (!job.spec->preload || settings.shim.empty()) return;
   environment.push_back("LD_PRELOAD=" + settings.shim.string() + (before.empty() ? "" : ":" + before));
   environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
-  const bool takes_turns = job.share && !job.mps;  // clients of MPS stay on their GPU
+  const bool takes_turns = job.spec->share && !job.spec->mps;  // clients of MPS stay on their GPU
   if (takes_turns) environment.emplace_back("GPUMAN_SHIM_EVICTABLE=1");
-  const std::string memory = job.oversubscribe ? "oversubscribe" : takes_turns ? settings.shared_memory : "";
+  const std::string memory = job.spec->oversubscribe ? "oversubscribe"
+                             : takes_turns           ? settings.shared_memory
+                                                     : "";
   if (!memory.empty()) environment.push_back("GPUMAN_SHIM_MEMORY=" + memory);
 }
 
@@ -127,17 +129,17 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.log.size_limit = settings.log_size;
   spec.log.rotations = settings.log_files;
   spec.restart = settings.restart;
-  spec.restart.mode = job.restart;
+  spec.restart.mode = job.spec->restart;
   if (job.queued) {
-    const QueueSpec& queue_spec = *job.queue_spec;
-    spec.script = queue_spec.script;
-    spec.time_limit = {queue_spec.time_limit, queue_spec.warn_signal, queue_spec.warn_before};
-    spec.host = {queue_spec.host_memory, queue_spec.cpus};
-    spec.standard_input = queue_spec.standard_input;
-    spec.standard_output = ExpandFile(queue_spec.standard_output, job);
-    spec.standard_error = ExpandFile(queue_spec.standard_error, job);
+    const spec::JobSpec& asked = *job.spec;
+    spec.script = asked.script;
+    spec.time_limit = {asked.time_limit, asked.warn_signal, asked.warn_before};
+    spec.host = {asked.host_memory, asked.cpus};
+    spec.standard_input = asked.standard_input;
+    spec.standard_output = ExpandFile(asked.standard_output, job);
+    spec.standard_error = ExpandFile(asked.standard_error, job);
   }
-  spec.stop_grace = job.grace.value_or(settings.stop_grace);
+  spec.stop_grace = job.spec->grace.value_or(settings.stop_grace);
   return spec;
 }
 

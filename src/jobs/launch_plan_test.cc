@@ -94,12 +94,12 @@ TEST(LaunchPlan, HidesNothingOnAMachineWhoseGpusAreUnknown) {
 
 TEST(LaunchPlan, AClientOfMpsFindsItsServerAndStaysOnItsGpu) {
   Job job = Asked();
-  job.share = true;
+  job.spec.Change([&](auto& spec) { spec.share = true; });
   LaunchSettings settings = OnTwoGpus();
   settings.shim = "/lib/libgpuman.so";
   settings.shared_memory = "managed";
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("GPUMAN_SHIM_EVICTABLE=1"));
-  job.mps = true;
+  job.spec.Change([&](auto& spec) { spec.mps = true; });
   settings.mps = {"CUDA_MPS_PIPE_DIRECTORY=/run/pipe"};
   const auto environment = keeper::MergedEnvironment(PlanLaunch(job, settings));
   EXPECT_THAT(environment, Contains("CUDA_MPS_PIPE_DIRECTORY=/run/pipe"));
@@ -115,19 +115,19 @@ TEST(LaunchPlan, TellsTheShimWhatMemoryIsToBeMadeOf) {
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Not(memory()));
   settings.shared_memory = "managed";
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Not(memory())) << "it does not share";
-  job.share = true;
+  job.spec.Change([&](auto& spec) { spec.share = true; });
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("GPUMAN_SHIM_MEMORY=managed"));
-  job.oversubscribe = true;
+  job.spec.Change([&](auto& spec) { spec.oversubscribe = true; });
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)),
               Contains("GPUMAN_SHIM_MEMORY=oversubscribe"));
-  job.preload = false;
+  job.spec.Change([&](auto& spec) { spec.preload = false; });
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Not(memory()));
 }
 
 TEST(LaunchPlan, TheJobsGraceGoesBeforeTheDaemons) {
   Job job = Asked();
   EXPECT_EQ(PlanLaunch(job, OnTwoGpus()).stop_grace, base::Millis(10'000));
-  job.grace = base::Millis(1);
+  job.spec.Change([&](auto& spec) { spec.grace = base::Millis(1); });
   EXPECT_EQ(PlanLaunch(job, OnTwoGpus()).stop_grace, base::Millis(1));
 }
 
@@ -157,20 +157,30 @@ TEST(LaunchPlan, ATaskOfAnArrayKnowsWhichItIs) {
               IsSupersetOf({"GPUMAN_ARRAY_JOB_ID=5", "GPUMAN_ARRAY_TASK_ID=2"}));
 }
 
-TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheQueueSpec) {
+TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheSpec) {
   Job job = Queued();
-  QueueSpec queue_spec;
-  queue_spec.time_limit = base::Millis(5000);
-  queue_spec.warn_signal = 10;
-  queue_spec.warn_before = base::Millis(100);
-  queue_spec.host_memory = base::GiB(8);
-  queue_spec.cpus = 4;
-  queue_spec.standard_output = "out-%A_%a-%j-%x-100%%-%q%";
-  job.queue_spec = queue_spec;
+  spec::JobSpec asked;
+  asked.time_limit = base::Millis(5000);
+  asked.warn_signal = 10;
+  asked.warn_before = base::Millis(100);
+  asked.host_memory = base::GiB(8);
+  asked.cpus = 4;
+  asked.standard_output = "out-%A_%a-%j-%x-100%%-%q%";
+  job.spec = asked;
   const keeper::Spec spec = PlanLaunch(job, OnTwoGpus());
   EXPECT_EQ(spec.time_limit, (keeper::TimeLimit{base::Millis(5000), 10, base::Millis(100)}));
   EXPECT_EQ(spec.standard_output, "out-5_2-7-train-100%-%q%");
   EXPECT_TRUE(keeper::Validate(spec));
+}
+
+TEST(LaunchPlan, WhatTheQueueTakesTheKeeperRuns) {
+  Job job = Queued();
+  spec::JobSpec asked;
+  asked.time_limit = std::chrono::hours(24 * 366 * 10);
+  asked.warn_before = *asked.time_limit;
+  ASSERT_TRUE(spec::Validate(asked));
+  job.spec = asked;
+  EXPECT_TRUE(keeper::Validate(PlanLaunch(job, OnTwoGpus())));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ void ForgetRun(Job& job) {
 }
 
 bool WantsRetry(const Job& job) {
-  const Retries& retries = job.queue_spec->retries;
+  const auto& retries = job.spec->retries;
   if (job.state != JobState::kFailed || job.stop_wanted || job.attempts >= retries.count) return false;
   const auto& codes = retries.on_exit_codes;
   return codes.empty() ||
@@ -168,7 +168,7 @@ RunAccount AccountOf(const Job& job, base::WallTime ended) {
   RunAccount run;
   run.job = job.id;
   run.user = job.owner->user;
-  run.project = job.queue_spec->project;
+  run.project = job.spec->project;
   run.gpus = job.gpus;
   run.started = *job.started_at;
   run.ended = ended;
@@ -266,7 +266,7 @@ bool RunsAgain(Transition& t, base::WallTime at) {
   if (!WantsRetry(job)) return false;
   ++job.attempts;
   BackToQueue(job, at);
-  const auto& retries = job.queue_spec->retries;
+  const auto& retries = job.spec->retries;
   if (retries.delay.count() > 0) job.not_before = at + retries.delay;
   job.reason_detail = fmt::format("{}; retry {} of {}", Because(job), job.attempts, retries.count);
   t.notices.push_back({"job_requeued", *job.reason_detail, {{"attempt", job.attempts}}});

@@ -307,15 +307,15 @@ TEST(Lifecycle, AJobThatCannotBeStartedFails) {
   EXPECT_EQ(story.job.ended_at, At(3));
 }
 
-Story QueuedJob(Retries retries = {}) {
+Story QueuedJob(spec::Retries retries = {}) {
   Story story;
-  QueueSpec queue_spec;
-  queue_spec.project = "vision";
-  queue_spec.retries = std::move(retries);
+  spec::JobSpec asked;
+  asked.project = "vision";
+  asked.retries = std::move(retries);
   story.job.queued = true;
   story.job.state = JobState::kQueued;
   story.job.waiting_since = story.job.submitted_at = At(-10);
-  story.job.queue_spec = std::move(queue_spec);
+  story.job.spec = std::move(asked);
   return story;
 }
 

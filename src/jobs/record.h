@@ -11,16 +11,17 @@
 
 namespace gpuman::jobs {
 
-// Without environment, resource limits and queue spec.
+// Without environment, resource limits and spec.
 std::string SerializeJob(const Job& job);
-// Takes those from `text` if an older gpuman wrote them there; otherwise leaves them empty.
-base::Result<Job> ParseJob(std::string_view text);
+// Takes the first two from `text` if an older gpuman wrote them there; otherwise leaves them empty. Where it
+// wrote parts of the spec there, they replace those of `spec`.
+base::Result<Job> ParseJob(std::string_view text, Shared<spec::JobSpec> spec = {});
 
 std::string Serialize(const Environment& environment);
 std::string Serialize(const ResourceLimits& limits);
-std::string Serialize(const QueueSpec& queue_spec);
 base::Result<Environment> ParseEnvironment(std::string_view text);
 base::Result<ResourceLimits> ParseLimits(std::string_view text);
-base::Result<QueueSpec> ParseQueueSpec(std::string_view text);
+// Of this version (spec/json.h), or as an older gpuman wrote it.
+base::Result<spec::JobSpec> ParseSpec(std::string_view text);
 
 }  // namespace gpuman::jobs

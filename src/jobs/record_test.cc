@@ -15,19 +15,7 @@ Job Full() {
   job.environment = Variables{{"PATH", "/bin"}, {"EMPTY", ""}, {"UTF", "\u00e4"}};
   job.umask = 077;
   job.resource_limits = ResourceLimits{{7, {1024, UINT64_MAX}}};
-  job.memory = base::SizeSpec{base::MiB(512), 0};
-  job.soft = base::SizeSpec{{}, 12.5};
   job.gpus = {"GPU-1", "GPU-2"};
-  job.priority = 3;
-  job.restart = RestartMode::kOnFailure;
-  job.grace = base::Millis(1500);
-  job.preload = false;
-  job.share = true;
-  job.weight = 2.5;
-  job.oversubscribe = true;
-  job.device_profile = "benchmark";
-  job.mps = true;
-  job.mps_threads = 12.5;
   job.suspension = "{}";
   job.state = JobState::kStopping;
   job.reason = "memory_limit";
@@ -74,19 +62,14 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     ASSERT_TRUE(back) << back.error().message;
     EXPECT_EQ(SerializeJob(*back), text);
     EXPECT_EQ(back->owner, job.owner);
-    EXPECT_EQ(back->memory, job.memory);
-    EXPECT_EQ(back->soft, job.soft);
     EXPECT_EQ(back->array, job.array);
     EXPECT_EQ(back->waiting_since, job.waiting_since);
     EXPECT_EQ(back->off_since, job.off_since);
     EXPECT_TRUE(back->cancel_wanted == job.cancel_wanted && back->queued == job.queued);
     EXPECT_EQ(back->process, job.process);
-    EXPECT_EQ(back->grace, job.grace);
     EXPECT_EQ(back->verdict, job.verdict);
     EXPECT_EQ(back->ended_at, job.ended_at);
     EXPECT_EQ(back->redo_of, job.redo_of);
-    EXPECT_EQ(back->mps, job.mps);
-    EXPECT_EQ(back->mps_threads, job.mps_threads);
     EXPECT_EQ(back->notes, job.notes);
     EXPECT_EQ(back->refusal, job.refusal);
     EXPECT_EQ(back->energy_before, job.energy_before);
@@ -109,23 +92,49 @@ TEST(JobRecord, PartsThatJobsHaveInCommonAreTextsOfTheirOwn) {
   const Job job = Full();
   EXPECT_EQ(*ParseEnvironment(Serialize(job.environment)), job.environment);
   EXPECT_EQ(*ParseLimits(Serialize(*job.resource_limits)), *job.resource_limits);
-  QueueSpec queue_spec;
-  queue_spec.request = R"({"v":1})";
-  queue_spec.project = "p";
-  queue_spec.retries = {3, base::Millis(500), {1, 75}};
-  queue_spec.time_limit = base::Millis(7200);
-  queue_spec.warn_signal = 10;
-  queue_spec.warn_before = base::Millis(60);
-  queue_spec.host_memory = base::GiB(8);
-  queue_spec.cpus = 4;
-  queue_spec.standard_input = "in";
-  queue_spec.standard_output = "out-%j";
-  queue_spec.standard_error = "err";
-  for (const QueueSpec& one : {queue_spec, QueueSpec{}}) EXPECT_EQ(*ParseQueueSpec(Serialize(one)), one);
   for (const char* text : {"", "[", "7"}) {
     EXPECT_FALSE(ParseEnvironment(text)) << text;
     EXPECT_FALSE(ParseLimits(text)) << text;
   }
+}
+
+// As they were written before a job had one spec: the queue's part as text within a text of its own, the rest
+// in the record of the job.
+TEST(JobRecord, ReadsASpecThatAnOlderVersionWroteInParts) {
+  const auto terms = ParseSpec(
+      R"({"request":"{\"gpus\":{\"count\":2},\"memory\":1073741824,\"priority\":7,\"share\":true,\"retries\":{\"count\":3},)"
+      R"(\"time_limit_ms\":7200000,\"v\":1}","script":"#!/bin/sh\n","project":"p","retries":{"count":3},"time_limit_ms":7200000})");
+  ASSERT_TRUE(terms) << terms.error().message;
+  const auto job = ParseJob(
+      R"({"id":1,"state":"queued","priority":9,"memory":{"percent":12.5},"soft":{"bytes":7},"share":true,"weight":2.5,)"
+      R"("grace_ms":1500,"preload":false,"oversubscribe":true,"device_profile":"quiet","mps":true,"mps_threads":50,)"
+      R"("restart":"always"})",
+      *terms);
+  ASSERT_TRUE(job) << job.error().message;
+  spec::JobSpec expected;
+  expected.script = "#!/bin/sh\n";
+  expected.gpus.count = 2;
+  expected.memory = base::SizeSpec{{}, 12.5};
+  expected.soft = base::SizeSpec{{7}, 0};
+  expected.memory_on_each = base::GiB(1);
+  expected.share = true;
+  expected.weight = 2.5;
+  expected.oversubscribe = true;
+  expected.preload = false;
+  expected.device_profile = "quiet";
+  expected.mps = true;
+  expected.mps_threads = 50;
+  expected.time_limit = base::Millis(7'200'000);
+  expected.grace = base::Millis(1500);
+  expected.restart = spec::RestartMode::kAlways;
+  expected.priority = 9;
+  expected.retries.count = 3;
+  EXPECT_EQ(*job->spec, expected);
+  // What is not in the record is as usual, whatever the request had.
+  const auto plain = ParseJob(R"({"id":1,"state":"queued"})", *terms);
+  EXPECT_EQ(plain->spec->priority, 128);
+  EXPECT_FALSE(plain->spec->share);
+  EXPECT_EQ(*ParseSpec("{}"), spec::JobSpec{});
 }
 
 TEST(JobRecord, ReadsEnvironmentAndLimitsWhereAnOlderVersionWroteThem) {
@@ -154,17 +163,17 @@ TEST(JobRecord, IsCorruptWhereANumberDoesNotFit) {
         R"("memory":{"percent":1e300})"})
     EXPECT_FALSE(job(field)) << field;
   EXPECT_FALSE(ParseJob(R"({"id":1e300,"state":"queued"})"));
-  EXPECT_TRUE(ParseQueueSpec(R"({"retries":{"count":2,"delay_ms":5},"time_limit_ms":7})"));
-  EXPECT_FALSE(ParseQueueSpec(R"({"retries":{"count":4294967296}})"));
-  EXPECT_FALSE(ParseQueueSpec(R"({"retries":{"count":2,"delay_ms":1e300}})"));
-  EXPECT_FALSE(ParseQueueSpec(R"({"time_limit_ms":1e300})"));
+  EXPECT_TRUE(ParseSpec(R"({"v":1,"retries":{"count":2,"delay_ms":5},"time_limit_ms":7})"));
+  EXPECT_FALSE(ParseSpec(R"({"v":1,"retries":{"count":4294967296}})"));
+  EXPECT_FALSE(ParseSpec(R"({"v":1,"retries":{"count":2,"delay_ms":1e300}})"));
+  EXPECT_FALSE(ParseSpec(R"({"v":1,"time_limit_ms":1e300})"));
   EXPECT_FALSE(ParseLimits("[[7,1,1e300]]"));
 }
 
 TEST(JobRecord, TakesDefaultsForFieldsOfLaterVersionsAndIgnoresUnknownOnes) {
   const auto job = ParseJob(R"({"id":1,"state":"running","from_the_future":[1]})");
   ASSERT_TRUE(job);
-  EXPECT_EQ(job->priority, 128);
+  EXPECT_EQ(job->spec->priority, 128);
   EXPECT_EQ(job->incarnation, 1);
 }
 

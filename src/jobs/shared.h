@@ -19,6 +19,13 @@ class Shared {
 
   const T& operator*() const { return *pointer(); }
   const T* operator->() const { return pointer().get(); }
+  // Replaces the value by a changed copy; others keep theirs.
+  template <typename F>
+  void Change(F&& change) {
+    T copy = **this;
+    change(copy);
+    *this = Shared(std::move(copy));
+  }
   // Never null. Equal values of one pool have one pointer.
   const std::shared_ptr<const T>& pointer() const { return value_ ? value_ : Empty(); }
   friend bool operator==(const Shared& a, const Shared& b) { return a.value_ == b.value_ || *a == *b; }

@@ -8,17 +8,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/file.h"
-#include "base/json_number.h"
+#include "base/json.h"
 #include "jobs/arrival.h"
 #include "jobs/record.h"
 #include "jobs/shared_texts.h"
 #include "jobs/store_jobs.h"
 #include "jobs/store_schema.h"
 #include "jobs/write_ahead_log.h"
+#include "spec/json.h"
 
 namespace gpuman::jobs {
 namespace {
@@ -270,8 +270,7 @@ class SqliteStore final : public Store {
         shared_->RowOf(job.environment.pointer(), [&] { return Serialize(job.environment); });
     const auto limits =
         shared_->RowOf(job.resource_limits.pointer(), [&] { return Serialize(*job.resource_limits); });
-    const auto queue_spec =
-        shared_->RowOf(job.queue_spec.pointer(), [&] { return Serialize(*job.queue_spec); });
+    const auto spec = shared_->RowOf(job.spec.pointer(), [&] { return spec::Serialize(*job.spec); });
     Run(*put_, [&](auto& s) {
       s.bind(1, job.id.value);
       s.bind(2, job.tag);
@@ -280,7 +279,7 @@ class SqliteStore final : public Store {
       s.bind(5, SerializeJob(job));
       s.bind(6, environment);
       s.bind(7, limits);
-      s.bind(8, queue_spec);
+      s.bind(8, spec);
     });
   }
 
@@ -334,7 +333,7 @@ class SqliteStore final : public Store {
       BindOptional(s, 5, event.tag);
       BindOptional(s, 6, event.gpu);
       s.bind(7, event.message);
-      s.bind(8, nlohmann::json(event.data).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      s.bind(8, base::json::ToText(event.data, {}));
     });
   }
 
@@ -365,10 +364,9 @@ class SqliteStore final : public Store {
     if (!row.isColumnNull(4)) event.tag = row.getColumn(4).getString();
     if (!row.isColumnNull(5)) event.gpu = row.getColumn(5).getString();
     event.message = row.getColumn(6).getString();
-    const auto data = nlohmann::json::parse(row.getColumn(7).getString(), nullptr, false);
-    if (data.is_object())
-      for (const auto& [name, value] : data.items())
-        if (const auto number = base::WholeNumber<std::int64_t>(value)) event.data[name] = *number;
+    auto data =
+        base::json::FromText<decltype(event.data)>(row.getColumn(7).getString(), {}, "an event's data");
+    if (data) event.data = std::move(*data);
     return event;
   }
 

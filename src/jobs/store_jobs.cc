@@ -57,7 +57,7 @@ struct JobRow {
   std::string record;
   std::optional<Environment> environment{};
   std::optional<Shared<ResourceLimits>> limits{};
-  std::optional<Shared<QueueSpec>> queue_spec{};
+  std::optional<Shared<spec::JobSpec>> spec{};
   Result<Job> job{};  // an error: of one of its parts
 };
 
@@ -70,13 +70,12 @@ void ParseAll(std::vector<JobRow>& rows) {
     for (std::size_t i = from; i < to; ++i) {
       JobRow& row = rows[i];
       if (!row.job) continue;
-      row.job = ParseJob(row.record);
+      row.job = ParseJob(row.record, row.spec.value_or(Shared<spec::JobSpec>{}));
       if (!row.job) continue;
       row.job->owner = owners.Share(row.job->owner);
       row.job->directory = directories.Share(row.job->directory);
       if (row.environment) row.job->environment = std::move(*row.environment);
       if (row.limits) row.job->resource_limits = std::move(*row.limits);
-      if (row.queue_spec) row.job->queue_spec = std::move(*row.queue_spec);
     }
   };
   auto other = std::async([&] { parse(rows.size() / 2, rows.size()); });
@@ -91,8 +90,8 @@ Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTexts& shared,
   Parts<Environment> environments(db, shared, ParseEnvironment);
   Parts<Shared<ResourceLimits>> limits(
       db, shared, [](std::string_view text) -> Result<Shared<ResourceLimits>> { return ParseLimits(text); });
-  Parts<Shared<QueueSpec>> queue_spec(
-      db, shared, [](std::string_view text) -> Result<Shared<QueueSpec>> { return ParseQueueSpec(text); });
+  Parts<Shared<spec::JobSpec>> spec(
+      db, shared, [](std::string_view text) -> Result<Shared<spec::JobSpec>> { return ParseSpec(text); });
   std::vector<Job> jobs;
   jobs.reserve(static_cast<std::size_t>(db.execAndGet("SELECT count(*) FROM jobs").getInt64()));
   SQLite::Statement rows(db, "SELECT id,record,environment,limits,terms FROM jobs ORDER BY id");
@@ -103,7 +102,7 @@ Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTexts& shared,
       JobRow& row = some.emplace_back(JobRow{rows.getColumn(0).getInt64(), rows.getColumn(1).getString()});
       if (auto read = environments.Take(rows, 2, row.environment); !read) row.job = Fail(read.error());
       if (auto read = limits.Take(rows, 3, row.limits); !read) row.job = Fail(read.error());
-      if (auto read = queue_spec.Take(rows, 4, row.queue_spec); !read) row.job = Fail(read.error());
+      if (auto read = spec.Take(rows, 4, row.spec); !read) row.job = Fail(read.error());
     }
     ParseAll(some);
     for (auto& row : some) {

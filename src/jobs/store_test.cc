@@ -66,9 +66,9 @@ TEST_F(StoreTest, KeepsJobsAndEventsOverAReopening) {
 }
 
 TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
-  QueueSpec queue_spec;
-  queue_spec.request = R"({"v":1})";
-  const Shared<QueueSpec> shared(queue_spec);
+  spec::JobSpec asked;
+  asked.project = "vision";
+  const Shared<spec::JobSpec> shared(asked);
   const Environment environment = Variables{{"PATH", "/bin"}};
   const auto count = [&] {
     return SQLite::Database(file.string()).execAndGet("SELECT count(*) FROM shared").getInt();
@@ -80,7 +80,7 @@ TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
     for (int i = 1; i <= 100; ++i) {
       Job job = Named(i, "t");
       job.environment = environment;
-      job.queue_spec = shared;
+      job.spec = shared;
       many->push_back(job);
     }
     batch.add = many;
@@ -90,8 +90,8 @@ TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
   auto contents = Opened()->Load(0);
   ASSERT_TRUE(contents);
   ASSERT_EQ(contents->jobs.size(), 100U);
-  EXPECT_EQ(contents->jobs[99].queue_spec->request, queue_spec.request);
-  EXPECT_EQ(contents->jobs[0].queue_spec.pointer(), contents->jobs[99].queue_spec.pointer());
+  EXPECT_EQ(contents->jobs[99].spec->project, asked.project);
+  EXPECT_EQ(contents->jobs[0].spec.pointer(), contents->jobs[99].spec.pointer());
   EXPECT_EQ(contents->jobs[0].environment.pointer(), contents->jobs[99].environment.pointer());
 }
 

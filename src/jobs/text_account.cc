@@ -26,19 +26,20 @@ base::Bytes SizeOf(const Variables& variables) {
   return {size};
 }
 
-base::Bytes SizeOf(const QueueSpec& queue_spec) {
-  std::uint64_t size = 0;
-  for (const auto* const text :
-       {&queue_spec.request, &queue_spec.script, &queue_spec.project, &queue_spec.standard_input,
-        &queue_spec.standard_output, &queue_spec.standard_error})
+base::Bytes SizeOf(const spec::JobSpec& spec) {
+  std::uint64_t size = spec.depends.list.size() * sizeof(spec::Dependency);
+  for (const auto* const text : {&spec.script, &spec.project, &spec.conda_env, &spec.standard_input,
+                                 &spec.standard_output, &spec.standard_error, &spec.device_profile})
     size += Count(*text);
+  for (const auto* const list : {&spec.gpus.devices, &spec.notify.webhooks, &spec.notify.mails})
+    for (const auto& text : *list) size += Count(text);
   return {size};
 }
 
 TextAccount::Entry TextAccount::EntryOf(const Job& job) {
   return {{SizeOf(job.command).count + job.directory->size()},
           job.environment.pointer().get(),
-          job.queue_spec.pointer().get()};
+          job.spec.pointer().get()};
 }
 
 template <typename T>
@@ -60,19 +61,19 @@ void TextAccount::RemoveShared(const void* value) {
 void TextAccount::Add(const Entry& entry) {
   bytes_.count += entry.own.count;
   AddShared(entry.environment);
-  AddShared(entry.queue_spec);
+  AddShared(entry.spec);
 }
 
 void TextAccount::Remove(const Entry& entry) {
   bytes_.count -= entry.own.count;
   RemoveShared(entry.environment);
-  RemoveShared(entry.queue_spec);
+  RemoveShared(entry.spec);
 }
 
 base::Bytes TextAccount::More(const Entry& entry) const {
   std::uint64_t more = entry.own.count;
   if (!shared_.contains(entry.environment)) more += SizeUnlessNull(entry.environment).count;
-  if (!shared_.contains(entry.queue_spec)) more += SizeUnlessNull(entry.queue_spec).count;
+  if (!shared_.contains(entry.spec)) more += SizeUnlessNull(entry.spec).count;
   return {more};
 }
 

@@ -13,7 +13,7 @@ namespace gpuman::jobs {
 // The size in memory: each text with the object that holds it.
 base::Bytes SizeOf(const std::vector<std::string>& texts);
 base::Bytes SizeOf(const Variables& variables);
-base::Bytes SizeOf(const QueueSpec& queue_spec);
+base::Bytes SizeOf(const spec::JobSpec& spec);
 
 class TextAccount {
  public:
@@ -22,7 +22,7 @@ class TextAccount {
   struct Entry {
     base::Bytes own{};
     const Variables* environment = nullptr;
-    const QueueSpec* queue_spec = nullptr;
+    const spec::JobSpec* spec = nullptr;
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   static Entry EntryOf(const Job& job);

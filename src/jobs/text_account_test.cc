@@ -15,9 +15,9 @@ Job Saying(const std::string& word, const Environment& environment) {
 TEST(TextAccount, CountsTheTextOfAJob) {
   TextAccount account;
   Job job = Saying(std::string(1000, 'x'), Variables{{"A", std::string(500, 'y')}});
-  QueueSpec queue_spec;
-  queue_spec.script = std::string(200, 'z');
-  job.queue_spec = queue_spec;
+  spec::JobSpec asked;
+  asked.script = std::string(200, 'z');
+  job.spec = asked;
   account.Add(TextAccount::EntryOf(job));
   EXPECT_GE(account.bytes(), base::Bytes{1701});
   EXPECT_LE(account.bytes(), base::Bytes{2300}) << "a word has some bytes around it";

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "keeper/crc32c.h"
+#include "keeper/fields.h"
 #include "keeper/job_dir.h"
 #include "keeper/protocol.h"
 
@@ -135,6 +136,12 @@ void ApplyBody(JobHistory& history, const JournalRecord&, const JobEnded& body) 
 }
 
 }  // namespace
+
+std::string SerializeRecord(const JournalRecord& record) { return base::json::ToText(record, kFormat); }
+
+base::Result<JournalRecord> ParseRecord(std::string_view text) {
+  return base::json::FromText<JournalRecord>(text, kFormat, "a record of the journal");
+}
 
 std::string EncodeLine(const JournalRecord& record) {
   const std::string json = SerializeRecord(record);

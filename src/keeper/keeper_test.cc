@@ -433,7 +433,7 @@ TEST_F(KeeperTest, SpecThatIsNoneIsAClearError) {
   std::ofstream(job_dir_ / "spec.json") << "{";
   const auto outcome = Spawn();
   ASSERT_FALSE(outcome);
-  EXPECT_THAT(outcome.error().message, HasSubstr("specification is not JSON"));
+  EXPECT_THAT(outcome.error().message, HasSubstr("specification cannot be read: it is no JSON"));
   EXPECT_EQ(History().last_seq, 0u);
 }
 

@@ -1,270 +1,166 @@
 #include "keeper/protocol.h"
 
-#include <array>
-
-#include "keeper/record_json.h"
-#include "keeper/settings_json.h"
+#include "keeper/fields.h"
 
 namespace gpuman::keeper {
 namespace {
 
-using base::ErrorCode;
-using base::Fail;
+using base::json::FromText;
+using base::json::ToText;
 
-constexpr std::array<std::pair<KeeperPhase, std::string_view>, 6> kPhases{{
-    {KeeperPhase::kLaunching, "launching"},
-    {KeeperPhase::kRunning, "running"},
-    {KeeperPhase::kStopping, "stopping"},
-    {KeeperPhase::kLeftovers, "leftovers"},
-    {KeeperPhase::kWaiting, "waiting"},
-    {KeeperPhase::kEnded, "ended"},
-}};
-
-Json MessageToJson(const Hello& hello) {
-  Json json = {{"m", "hello"},
-               {"version", hello.version},
-               {"job", hello.job_id},
-               {"keeper", ToJson(hello.keeper)},
-               {"cgroup", ToJson(hello.cgroup)},
-               {"phase", ToString(hello.phase)},
-               {"run", hello.run},
-               {"last_seq", hello.last_seq},
-               {"shortens", hello.shortens}};
-  if (hello.process) json["process"] = ToJson(*hello.process);
-  return json;
+template <typename V>
+void CheckSignal(V& v, int signal) {
+  v.Check(signal >= 1 && signal <= 64, "signal", "it is no signal number");
 }
 
-base::Result<KeeperMessage> HelloFromJson(Fields& fields) {
-  Hello hello;
-  fields.Need("version", hello.version);
-  fields.Need("job", hello.job_id);
-  fields.Need("keeper", hello.keeper);
-  fields.Take("cgroup", hello.cgroup);
-  fields.NeedWord("phase", hello.phase, PhaseFromString);
-  fields.Need("run", hello.run);
-  fields.Take("process", hello.process);
-  fields.Need("last_seq", hello.last_seq);
-  fields.Take("shortens", hello.shortens);
-  GPUMAN_TRY(fields.Finish("hello"));
-  return hello;
+// A message and its kind, "m".
+template <typename Message>
+struct Packet {
+  Message message;
+};
+template <typename V, typename Message>
+void Fields(V& v, Packet<Message>& x) {
+  v.Variant("m", x.message);
 }
-
-Json MessageToJson(const JournalRecord& record) {
-  Json json = RecordToJson(record);
-  json["m"] = "record";
-  return json;
-}
-
-Json MessageToJson(const Reply& reply) {
-  Json json = {{"m", "reply"}, {"id", reply.id}};
-  if (reply.error)
-    json["error"] = {{"code", base::ToString(reply.error->code)},
-                     {"message", ToJson(reply.error->message)},
-                     {"hint", ToJson(reply.error->hint)}};
-  return json;
-}
-
-base::Result<KeeperMessage> ReplyFromJson(Fields& fields) {
-  Reply reply;
-  fields.Need("id", reply.id);
-  if (const Json* object = fields.Find("error")) {
-    Fields inner(*object);
-    std::string code, message, hint;
-    inner.Need("code", code);
-    inner.Need("message", message);
-    inner.Take("hint", hint);
-    GPUMAN_TRY(inner.Finish("reply"));
-    reply.error = base::Error{base::ErrorCodeFromString(code), message, hint};
-  }
-  GPUMAN_TRY(fields.Finish("reply"));
-  return reply;
-}
-
-Json CommandToJson(const AnnounceReason& command) {
-  return {
-      {"m", "reason"}, {"run", command.run}, {"reason", ToJson(command.reason)}, {"final", command.final}};
-}
-Json CommandToJson(const StopJob& command) {
-  Json json = {{"m", "stop"}, {"reason", ToJson(command.reason)}};
-  Put(json, "signal", command.signal);
-  Put(json, "grace_ms", command.grace);
-  return json;
-}
-Json CommandToJson(const RestartJob& command) {
-  Json json = {{"m", "restart"}, {"reason", ToJson(command.reason)}};
-  Put(json, "signal", command.signal);
-  Put(json, "grace_ms", command.grace);
-  return json;
-}
-Json CommandToJson(const UpdateSettings& command) {
-  Json json = {{"m", "update"}};
-  if (command.restart) json["restart"] = PolicyToJson(*command.restart);
-  Put(json, "log_size_limit", command.log_size_limit);
-  Put(json, "log_rotations", command.log_rotations);
-  Put(json, "stop_grace_ms", command.stop_grace);
-  Put(json, "time_limit_ms", command.time_limit);
-  return json;
-}
-Json CommandToJson(const SendSignalTo& command) {
-  return {{"m", "signal"}, {"signal", command.signal}, {"tree", command.tree}};
-}
-Json CommandToJson(const PauseClock& command) { return {{"m", "clock"}, {"paused", command.paused}}; }
-Json CommandToJson(const WriteNote& command) { return {{"m", "note"}, {"text", ToJson(command.text)}}; }
-Json CommandToJson(const RecordsStored& command) { return {{"m", "stored"}, {"up_to", command.up_to}}; }
-
-void CheckSignal(Fields& fields, int signal) {
-  if (signal < 1 || signal > 64) fields.Complain("signal is no signal number");
-}
-
-// Stop and restart carry the same fields.
-template <typename Order>
-Order OrderFromJson(Fields& fields) {
-  Order order;
-  fields.Take("reason", order.reason);
-  fields.Take("signal", order.signal);
-  fields.Take("grace_ms", order.grace);
-  if (order.signal) CheckSignal(fields, *order.signal);
-  if (order.grace)
-    if (auto checked = CheckTime(*order.grace, "grace_ms"); !checked)
-      fields.Complain(checked.error().message);
-  return order;
-}
-
-UpdateSettings SettingsFromJson(Fields& fields) {
-  UpdateSettings update;
-  if (fields.Find("restart")) TakePolicy(fields, "restart", update.restart.emplace());
-  fields.Take("log_size_limit", update.log_size_limit);
-  fields.Take("log_rotations", update.log_rotations);
-  fields.Take("stop_grace_ms", update.stop_grace);
-  fields.Take("time_limit_ms", update.time_limit);
-  if (update.time_limit)
-    if (auto checked = CheckTime(*update.time_limit, "time_limit_ms"); !checked)
-      fields.Complain(checked.error().message);
-  if (update.stop_grace)
-    if (auto checked = CheckTime(*update.stop_grace, "stop_grace_ms"); !checked)
-      fields.Complain(checked.error().message);
-  if (update.log_rotations)
-    if (auto checked = CheckRotations(*update.log_rotations); !checked)
-      fields.Complain(checked.error().message);
-  return update;
-}
-
-std::optional<Command> CommandFromJson(Fields& fields, std::string_view word) {
-  if (word == "reason") {
-    AnnounceReason command;
-    fields.Take("run", command.run);
-    fields.Need("reason", command.reason);
-    fields.Take("final", command.final);
-    return command;
-  }
-  if (word == "stop") return OrderFromJson<StopJob>(fields);
-  if (word == "restart") return OrderFromJson<RestartJob>(fields);
-  if (word == "update") return SettingsFromJson(fields);
-  if (word == "signal") {
-    SendSignalTo command;
-    fields.Need("signal", command.signal);
-    fields.Take("tree", command.tree);
-    CheckSignal(fields, command.signal);
-    return command;
-  }
-  if (word == "clock") {
-    PauseClock command;
-    fields.Need("paused", command.paused);
-    return command;
-  }
-  if (word == "note") {
-    WriteNote command;
-    fields.Need("text", command.text);
-    return command;
-  }
-  if (word == "stored") {
-    RecordsStored command;
-    fields.Need("up_to", command.up_to);
-    return command;
-  }
-  return std::nullopt;
+template <typename V, typename Message>
+void Fields(V& v, const Packet<Message>& x) {
+  v.Variant("m", x.message);
 }
 
 }  // namespace
 
-std::string_view ToString(KeeperPhase phase) {
-  for (const auto& [p, word] : kPhases)
-    if (p == phase) return word;
-  return "ended";
+constexpr std::string_view NameOf(const Hello&) { return "hello"; }
+template <typename V, base::json::Of<Hello> T>
+void Fields(V& v, T& x) {
+  v.Required("version", x.version);
+  v.Required("job", x.job_id);
+  v.Required("keeper", x.keeper);
+  v("cgroup", x.cgroup);
+  v.Required("phase", x.phase);
+  v.Required("run", x.run);
+  v.Option("process", x.process);
+  v.Required("last_seq", x.last_seq);
+  v("shortens", x.shortens);
 }
 
-std::optional<KeeperPhase> PhaseFromString(std::string_view text) {
-  for (const auto& [phase, word] : kPhases)
-    if (word == text) return phase;
-  return std::nullopt;
+constexpr std::string_view NameOf(const JournalRecord&) { return "record"; }
+
+constexpr std::string_view NameOf(const Reply&) { return "reply"; }
+template <typename V, base::json::Of<Reply> T>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v.Option("error", x.error);
 }
 
-std::string SerializeMessage(const KeeperMessage& message) {
-  return Dump(std::visit([](const auto& m) { return MessageToJson(m); }, message));
+constexpr std::string_view NameOf(const AnnounceReason&) { return "reason"; }
+template <typename V, base::json::Of<AnnounceReason> T>
+void Fields(V& v, T& x) {
+  v("run", x.run);
+  v.Required("reason", x.reason);
+  v("final", x.final);
 }
+
+constexpr std::string_view NameOf(const StopJob&) { return "stop"; }
+constexpr std::string_view NameOf(const RestartJob&) { return "restart"; }
+template <typename V, typename T>
+requires(base::json::Of<T, StopJob> || base::json::Of<T, RestartJob>) void Fields(V& v, T& x) {
+  v("reason", x.reason);
+  v.Option("signal", x.signal);
+  if (x.signal) CheckSignal(v, *x.signal);
+  v.Option("grace_ms", x.grace);
+  if (x.grace) v.Valid(CheckTime(*x.grace, "grace_ms"));
+}
+
+constexpr std::string_view NameOf(const UpdateSettings&) { return "update"; }
+template <typename V, base::json::Of<UpdateSettings> T>
+void Fields(V& v, T& x) {
+  v.Option("restart", x.restart);
+  v.Option("log_size_limit", x.log_size_limit);
+  v.Option("log_rotations", x.log_rotations);
+  if (x.log_rotations) v.Valid(CheckRotations(*x.log_rotations));
+  v.Option("stop_grace_ms", x.stop_grace);
+  if (x.stop_grace) v.Valid(CheckTime(*x.stop_grace, "stop_grace_ms"));
+  v.Option("time_limit_ms", x.time_limit);
+  if (x.time_limit) v.Valid(CheckTime(*x.time_limit, "time_limit_ms"));
+}
+
+constexpr std::string_view NameOf(const SendSignalTo&) { return "signal"; }
+template <typename V, base::json::Of<SendSignalTo> T>
+void Fields(V& v, T& x) {
+  v.Required("signal", x.signal);
+  CheckSignal(v, x.signal);
+  v("tree", x.tree);
+}
+
+constexpr std::string_view NameOf(const PauseClock&) { return "clock"; }
+template <typename V, base::json::Of<PauseClock> T>
+void Fields(V& v, T& x) {
+  v.Required("paused", x.paused);
+}
+
+constexpr std::string_view NameOf(const WriteNote&) { return "note"; }
+template <typename V, base::json::Of<WriteNote> T>
+void Fields(V& v, T& x) {
+  v.Required("text", x.text);
+}
+
+constexpr std::string_view NameOf(const RecordsStored&) { return "stored"; }
+template <typename V, base::json::Of<RecordsStored> T>
+void Fields(V& v, T& x) {
+  v.Required("up_to", x.up_to);
+}
+
+constexpr std::string_view NameOf(const ClientHello&) { return "hello"; }
+template <typename V, base::json::Of<ClientHello> T>
+void Fields(V& v, T& x) {
+  v.Required("min_version", x.min_version);
+  v.Required("max_version", x.max_version);
+}
+
+template <typename V, base::json::Of<NumberedCommand> T>
+void Fields(V& v, T& x) {
+  v.Variant("m", x.command);
+  v.Required("id", x.id);
+}
+
+namespace {
+
+using FromKeeper = Packet<KeeperMessage>;
+using Greeting = Packet<std::variant<ClientHello>>;
+
+}  // namespace
+
+std::string SerializeMessage(const KeeperMessage& message) { return ToText(FromKeeper{message}, kFormat); }
 
 base::Result<KeeperMessage> ParseKeeperMessage(std::string_view packet) {
-  GPUMAN_ASSIGN(const Json json, ParseJson(packet, "the keeper's message"));
-  Fields fields(json);
-  std::string word;
-  fields.Need("m", word);
-  GPUMAN_TRY(fields.Finish("the keeper's message"));
-  if (word == "hello") return HelloFromJson(fields);
-  if (word == "reply") return ReplyFromJson(fields);
-  if (word != "record") return Fail(ErrorCode::kNotSupported, "the keeper's message: unknown kind " + word);
-  GPUMAN_ASSIGN(auto record, RecordFromJson(json));
-  return record;
+  GPUMAN_ASSIGN(auto parsed, FromText<FromKeeper>(packet, kFormat, "the keeper's message"));
+  return std::move(parsed.message);
 }
 
 std::string SerializeMessage(const ClientMessage& message) {
-  if (const auto* hello = std::get_if<ClientHello>(&message))
-    return Dump({{"m", "hello"}, {"min_version", hello->min_version}, {"max_version", hello->max_version}});
-  const auto& numbered = std::get<NumberedCommand>(message);
-  Json json = std::visit([](const auto& command) { return CommandToJson(command); }, numbered.command);
-  json["id"] = numbered.id;
-  return Dump(json);
+  if (const auto* const hello = std::get_if<ClientHello>(&message)) return ToText(Greeting{*hello}, kFormat);
+  return ToText(std::get<NumberedCommand>(message), kFormat);
 }
 
 base::Result<ClientMessage> ParseClientMessage(std::string_view packet) {
-  GPUMAN_ASSIGN(const Json json, ParseJson(packet, "the message"));
-  Fields fields(json);
-  std::string word;
-  fields.Need("m", word);
-  GPUMAN_TRY(fields.Finish("the message"));
-  if (word == "hello") {
-    ClientHello hello;
-    fields.Need("min_version", hello.min_version);
-    fields.Need("max_version", hello.max_version);
-    GPUMAN_TRY(fields.Finish("hello"));
-    return hello;
-  }
-  std::uint64_t id = 0;
-  fields.Need("id", id);
-  auto command = CommandFromJson(fields, word);
-  if (!command) return Fail(ErrorCode::kNotSupported, "unknown command " + word);
-  GPUMAN_TRY(fields.Finish(word));
-  return NumberedCommand{id, std::move(*command)};
+  auto greeting = FromText<Greeting>(packet, kFormat, "the message");
+  if (greeting) return std::get<ClientHello>(greeting->message);
+  if (greeting.error().code != base::ErrorCode::kNotSupported) return base::Fail(std::move(greeting.error()));
+  GPUMAN_ASSIGN(auto command, FromText<NumberedCommand>(packet, kFormat, "the message"));
+  return command;
 }
 
 std::uint64_t MessageId(std::string_view packet) {
-  const auto json = ParseJson(packet, "the message");
-  std::uint64_t id = 0;
-  if (json) Fields(*json).Take("id", id);
-  return id;
+  const auto json = base::json::Parse(packet);
+  if (!json || !json->is_object()) return 0;
+  const auto id = json->find("id");
+  return id == json->end() ? 0 : base::WholeNumber<std::uint64_t>(*id).value_or(0);
 }
 
-std::string SerializeSettings(const UpdateSettings& settings) {
-  Json json = CommandToJson(settings);
-  json.erase("m");
-  return Dump(json);
-}
+std::string SerializeSettings(const UpdateSettings& settings) { return ToText(settings, kFormat); }
 
 base::Result<UpdateSettings> ParseSettings(std::string_view text) {
-  GPUMAN_ASSIGN(const Json json, ParseJson(text, "settings"));
-  Fields fields(json);
-  UpdateSettings settings = SettingsFromJson(fields);
-  GPUMAN_TRY(fields.Finish("settings"));
-  return settings;
+  return FromText<UpdateSettings>(text, kFormat, "settings");
 }
 
 }  // namespace gpuman::keeper

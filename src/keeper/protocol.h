@@ -31,8 +31,15 @@ enum class KeeperPhase {
   kWaiting,    // for the time of the next restart
   kEnded,
 };
-std::string_view ToString(KeeperPhase phase);
-std::optional<KeeperPhase> PhaseFromString(std::string_view word);
+constexpr auto WordsOf(KeeperPhase) {
+  using enum KeeperPhase;
+  return base::Words<KeeperPhase, 6>{{{kLaunching, "launching"},
+                                      {kRunning, "running"},
+                                      {kStopping, "stopping"},
+                                      {kLeftovers, "leftovers"},
+                                      {kWaiting, "waiting"},
+                                      {kEnded, "ended"}}};
+}
 
 // The keeper's first packet.
 struct Hello {

@@ -86,12 +86,5 @@ RC_GTEST_PROP(Protocol, ParsersSurviveAnyPacket, (const std::string& packet)) {
   (void)ParseSettings(packet).has_value();
 }
 
-TEST(KeeperPhase, ReadsItsWordsBack) {
-  for (const auto phase : {KeeperPhase::kLaunching, KeeperPhase::kRunning, KeeperPhase::kStopping,
-                           KeeperPhase::kLeftovers, KeeperPhase::kWaiting, KeeperPhase::kEnded})
-    EXPECT_EQ(PhaseFromString(ToString(phase)), phase);
-  EXPECT_FALSE(PhaseFromString("dancing"));
-}
-
 }  // namespace
 }  // namespace gpuman::keeper

@@ -20,21 +20,8 @@ base::Millis DelayBefore(const RestartPolicy& policy, std::uint32_t number_in_a_
 
 }  // namespace
 
-std::string_view ToString(RestartMode mode) {
-  switch (mode) {
-    case RestartMode::kNo:
-      return "no";
-    case RestartMode::kOnFailure:
-      return "on-failure";
-    case RestartMode::kAlways:
-      return "always";
-  }
-  return "no";
-}
-
 base::Result<RestartMode> ParseRestartMode(std::string_view word) {
-  for (const auto mode : {RestartMode::kNo, RestartMode::kOnFailure, RestartMode::kAlways})
-    if (ToString(mode) == word) return mode;
+  if (const auto mode = base::ValueOf(WordsOf(RestartMode{}), word)) return *mode;
   return base::Fail(base::ErrorCode::kInvalidArgument, "'" + std::string(word) + "' is no restart policy",
                     "use no, on-failure or always");
 }

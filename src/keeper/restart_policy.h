@@ -7,16 +7,12 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "spec/job_spec.h"
 
 namespace gpuman::keeper {
 
-enum class RestartMode {
-  kNo,         // never
-  kOnFailure,  // after a status other than 0, a signal, or an unknown status
-  kAlways,     // after every end that was not ordered
-};
+using spec::RestartMode;
 
-std::string_view ToString(RestartMode mode);                        // "no", "on-failure", "always"
 base::Result<RestartMode> ParseRestartMode(std::string_view word);  // kInvalidArgument names the choices
 
 struct RestartPolicy {

@@ -7,14 +7,15 @@
 #include <map>
 #include <utility>
 
-#include "keeper/json.h"
-#include "keeper/settings_json.h"
+#include "keeper/checks.h"
+#include "keeper/fields.h"
 
 namespace gpuman::keeper {
 namespace {
 
 using base::ErrorCode;
 using base::Fail;
+using base::json::Json;
 
 constexpr std::array<std::pair<std::string_view, int>, 16> kLimits{{
     {"AS", RLIMIT_AS},
@@ -35,46 +36,6 @@ constexpr std::array<std::pair<std::string_view, int>, 16> kLimits{{
     {"STACK", RLIMIT_STACK},
 }};
 
-// null stands for "unlimited".
-Json LimitValue(rlim_t value) { return value == RLIM_INFINITY ? Json(nullptr) : Json(value); }
-bool LimitValue(const Json& json, rlim_t& out) {
-  if (!json.is_null()) return FromJson(json, out);
-  out = RLIM_INFINITY;
-  return true;
-}
-
-Json LimitsToJson(const std::vector<ResourceLimit>& limits) {
-  Json object = Json::object();
-  for (const auto& limit : limits)
-    object[std::string(LimitName(limit.resource))] = {LimitValue(limit.soft), LimitValue(limit.hard)};
-  return object;
-}
-
-void TakeLimits(Fields& fields, std::vector<ResourceLimit>& limits) {
-  const Json* object = fields.Find("limits");
-  if (!object) return;
-  if (!object->is_object()) return fields.Complain("limits is not an object");
-  for (const auto& [name, pair] : object->items()) {
-    ResourceLimit limit;
-    const auto resource = LimitFromName(name);
-    if (!resource || !pair.is_array() || pair.size() != 2 || !LimitValue(pair[0], limit.soft) ||
-        !LimitValue(pair[1], limit.hard))
-      return fields.Complain("limits." + name + " is no limit and its two values");
-    limit.resource = *resource;
-    limits.push_back(limit);
-  }
-}
-
-void TakeLog(Fields& fields, LogSettings& log) {
-  const Json* object = fields.Find("log");
-  if (!object) return fields.Complain("log is missing");
-  Fields inner(*object);
-  inner.Need("path", log.path);
-  inner.Take("size_limit", log.size_limit);
-  inner.Take("rotations", log.rotations);
-  if (auto done = inner.Finish("log"); !done) fields.Complain(done.error().message);
-}
-
 base::Result<> CheckText(std::string_view text, std::string_view what) {
   if (text.find('\0') != std::string_view::npos)
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} holds a NUL byte", what));
@@ -89,6 +50,74 @@ base::Result<> CheckPath(const std::filesystem::path& path, std::string_view wha
 }
 
 }  // namespace
+
+// "unlimited" is null.
+static Json LimitValue(rlim_t value) { return value == RLIM_INFINITY ? Json(nullptr) : Json(value); }
+static void ReadLimitValue(base::json::Reading& r, const std::string& path, const Json& json, rlim_t& out) {
+  out = RLIM_INFINITY;
+  if (!json.is_null()) Read(r, path, json, out);
+}
+
+// An object: {"NOFILE":[1024,4096]}.
+static Json Write(const base::json::Format&, const std::vector<ResourceLimit>& limits) {
+  Json object = Json::object();
+  for (const auto& limit : limits)
+    object[std::string(LimitName(limit.resource))] = {LimitValue(limit.soft), LimitValue(limit.hard)};
+  return object;
+}
+static void Read(base::json::Reading& r, const std::string& path, const Json& json,
+                 std::vector<ResourceLimit>& limits) {
+  if (!json.is_object()) return r.WrongType(path, "an object", json);
+  for (const auto& [name, pair] : json.items()) {
+    const auto resource = LimitFromName(name);
+    if (!resource || !pair.is_array() || pair.size() != 2)
+      return r.Fail(path + "." + name, "it is no limit and its two values");
+    auto& limit = limits.emplace_back(ResourceLimit{*resource});
+    ReadLimitValue(r, path + "." + name, pair[0], limit.soft);
+    ReadLimitValue(r, path + "." + name, pair[1], limit.hard);
+  }
+}
+
+template <typename V, base::json::Of<LogSettings> T>
+void Fields(V& v, T& x) {
+  v.Required("path", x.path);
+  v("size_limit", x.size_limit);
+  v("rotations", x.rotations);
+}
+
+template <typename V, base::json::Of<Spec> T>
+void Fields(V& v, T& x) {
+  v.Version("version", kSpecVersion);
+  v.Required("job", x.job_id);
+  v("tag", x.tag);
+  v.Required("argv", x.argv);
+  v.Changed("script", x.script);
+  v.Required("uid", x.uid);
+  v.Required("gid", x.gid);
+  v("groups", x.groups);
+  v.Required("cwd", x.cwd);
+  v.Required("environment", x.environment);
+  v("extra_environment", x.extra_environment);
+  v("umask", x.umask);
+  v("limits", x.limits);
+  v.Option("nice", x.nice);
+  v.Option("oom_score_adj", x.oom_score_adj);
+  v.Required("log", x.log);
+  v("restart", x.restart);
+  v("stop_signal", x.stop_signal);
+  v("stop_grace_ms", x.stop_grace);
+  v("leftovers", x.leftovers);
+  v.Option("time_limit_ms", x.time_limit.limit);
+  v.Changed("warn_signal", x.time_limit.warn_signal);
+  v.Changed("warn_before_ms", x.time_limit.warn_before);
+  v.Option("host_memory", x.host.memory);
+  v.Changed("cpus", x.host.cpus);
+  v.Changed("stdin", x.standard_input);
+  v.Changed("stdout", x.standard_output);
+  v.Changed("stderr", x.standard_error);
+  v.Changed("cgroup_parent", x.cgroup_parent);
+  v("use_cgroup", x.use_cgroup);
+}
 
 std::string_view LimitName(int resource) {
   for (const auto& [name, number] : kLimits)
@@ -136,88 +165,10 @@ base::Result<> Validate(const Spec& spec) {
   return CheckPolicy(spec.restart);
 }
 
-std::string SerializeSpec(const Spec& spec) {
-  Json json = {{"version", kSpecVersion},
-               {"job", spec.job_id},
-               {"tag", ToJson(spec.tag)},
-               {"argv", ToJson(spec.argv)},
-               {"uid", spec.uid},
-               {"gid", spec.gid},
-               {"groups", ToJson(spec.groups)},
-               {"cwd", ToJson(spec.cwd)},
-               {"environment", ToJson(spec.environment)},
-               {"extra_environment", ToJson(spec.extra_environment)},
-               {"umask", spec.umask},
-               {"limits", LimitsToJson(spec.limits)},
-               {"log",
-                {{"path", ToJson(spec.log.path)},
-                 {"size_limit", ToJson(spec.log.size_limit)},
-                 {"rotations", spec.log.rotations}}},
-               {"restart", PolicyToJson(spec.restart)},
-               {"stop_signal", spec.stop_signal},
-               {"stop_grace_ms", ToJson(spec.stop_grace)},
-               {"leftovers", spec.leftovers == Leftovers::kEnd ? "end" : "wait"},
-               {"use_cgroup", spec.use_cgroup}};
-  if (!spec.script.empty()) json["script"] = ToJson(spec.script);
-  Put(json, "time_limit_ms", spec.time_limit.limit);
-  if (spec.time_limit.warn_signal != 0) {
-    json["warn_signal"] = spec.time_limit.warn_signal;
-    json["warn_before_ms"] = ToJson(spec.time_limit.warn_before);
-  }
-  if (!spec.standard_input.empty()) json["stdin"] = ToJson(spec.standard_input);
-  if (!spec.standard_output.empty()) json["stdout"] = ToJson(spec.standard_output);
-  if (!spec.standard_error.empty()) json["stderr"] = ToJson(spec.standard_error);
-  Put(json, "host_memory", spec.host.memory);
-  if (spec.host.cpus > 0) json["cpus"] = spec.host.cpus;
-  Put(json, "nice", spec.nice);
-  Put(json, "oom_score_adj", spec.oom_score_adj);
-  if (!spec.cgroup_parent.empty()) json["cgroup_parent"] = ToJson(spec.cgroup_parent);
-  return Dump(json);
-}
+std::string SerializeSpec(const Spec& spec) { return base::json::ToText(spec, kFormat); }
 
 base::Result<Spec> ParseSpec(std::string_view text) {
-  GPUMAN_ASSIGN(const Json json, ParseJson(text, "the job specification"));
-  Fields fields(json);
-  int version = 0;
-  fields.Need("version", version);
-  if (fields.ok() && version != kSpecVersion)
-    return Fail(
-        ErrorCode::kNotSupported,
-        fmt::format("the job specification has version {}, this keeper knows {}", version, kSpecVersion));
-  Spec spec;
-  fields.Need("job", spec.job_id);
-  fields.Take("tag", spec.tag);
-  fields.Need("argv", spec.argv);
-  fields.Need("uid", spec.uid);
-  fields.Need("gid", spec.gid);
-  fields.Take("groups", spec.groups);
-  fields.Need("cwd", spec.cwd);
-  fields.Need("environment", spec.environment);
-  fields.Take("extra_environment", spec.extra_environment);
-  fields.Take("umask", spec.umask);
-  TakeLimits(fields, spec.limits);
-  TakeLog(fields, spec.log);
-  TakePolicy(fields, "restart", spec.restart);
-  fields.Take("stop_signal", spec.stop_signal);
-  fields.Take("stop_grace_ms", spec.stop_grace);
-  std::string leftovers = "end";
-  fields.Take("leftovers", leftovers);
-  if (leftovers != "end" && leftovers != "wait") fields.Complain("leftovers is neither end nor wait");
-  spec.leftovers = leftovers == "wait" ? Leftovers::kWait : Leftovers::kEnd;
-  fields.Take("script", spec.script);
-  fields.Take("time_limit_ms", spec.time_limit.limit);
-  fields.Take("warn_signal", spec.time_limit.warn_signal);
-  fields.Take("warn_before_ms", spec.time_limit.warn_before);
-  fields.Take("host_memory", spec.host.memory);
-  fields.Take("cpus", spec.host.cpus);
-  fields.Take("stdin", spec.standard_input);
-  fields.Take("stdout", spec.standard_output);
-  fields.Take("stderr", spec.standard_error);
-  fields.Take("use_cgroup", spec.use_cgroup);
-  fields.Take("nice", spec.nice);
-  fields.Take("oom_score_adj", spec.oom_score_adj);
-  fields.Take("cgroup_parent", spec.cgroup_parent);
-  GPUMAN_TRY(fields.Finish("the job specification"));
+  GPUMAN_ASSIGN(auto spec, base::json::FromText<Spec>(text, kFormat, "the job specification"));
   GPUMAN_TRY(Validate(spec));
   return spec;
 }

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "keeper/restart_policy.h"
 
 namespace gpuman::keeper {
@@ -42,6 +43,9 @@ enum class Leftovers {
   kEnd,   // SIGTERM, the stop grace, SIGKILL: the job ends with its command
   kWait,  // the job, and a restart, wait until they end by themselves
 };
+constexpr auto WordsOf(Leftovers) {
+  return base::Words<Leftovers, 2>{{{Leftovers::kEnd, "end"}, {Leftovers::kWait, "wait"}}};
+}
 
 // Limits the time of one run: when it is over the job is stopped, for good. Time in which the clock is paused
 // does not count.

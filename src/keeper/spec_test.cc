@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "keeper/json.h"
+#include "keeper/fields.h"
 
 namespace gpuman::keeper {
 namespace {
 
+using base::json::Json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -76,7 +77,7 @@ TEST(Spec, SaysWhatIsWrongWithIt) {
       {"/environment/0", "=x", "NAME=value"},
       {"/limits/CORE", 3, "limits.CORE"},
       {"/limits/PIZZA", Json::array({1, 2}), "limits.PIZZA"},
-      {"/log", nullptr, "log is missing"},
+      {"/log", nullptr, "log: an object was expected, not null"},
       {"/log/path", "x.log", "absolute"},
       {"/log/rotations", 100000, "1000"},
       {"/restart/mode", "maybe", "mode"},
@@ -87,7 +88,7 @@ TEST(Spec, SaysWhatIsWrongWithIt) {
       {"/leftovers", "feed", "leftovers"},
       {"/host_memory", 0, "no host memory"},
       {"/cpus", -1, "processors"},
-      {"/job", nullptr, "job is missing"},
+      {"/job", nullptr, "job: an integer was expected, not null"},
   };
   for (const auto& c : cases) {
     Json json = Json::parse(SerializeSpec(Example()));

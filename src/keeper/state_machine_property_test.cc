@@ -288,8 +288,8 @@ class World {
       RC_ASSERT(machine_->phase() == before);
       return;
     }
-    RC_LOG() << "  accepted " << SerializeMessage(NumberedCommand{0, command}) << " in " << ToString(before)
-             << "\n";
+    RC_LOG() << "  accepted " << SerializeMessage(NumberedCommand{0, command}) << " in "
+             << base::WordOf(WordsOf(before), before) << "\n";
     orders_.push_back(order);
     if (const auto* pause = std::get_if<PauseClock>(&command)) paused_ = pause->paused;
     if (const auto* signal = std::get_if<SendSignalTo>(&command))

@@ -1,40 +1,36 @@
 #include "mig/record.h"
 
-#include <nlohmann/json.hpp>
-#include <utility>
+#include "base/json.h"
 
 namespace gpuman::mig {
 namespace {
 
-using Json = nlohmann::json;
-constexpr int kVersion = 1;
-
-std::optional<Wanted> WantedOf(const Json& json) {
-  if (json.size() != 3 || json.at("v") != kVersion) return std::nullopt;
-  Wanted wanted{json.at("enabled").get<bool>(), {}};
-  auto items = ParseItems(json.at("instances").get<std::vector<std::string>>());
-  if (!items) return std::nullopt;
-  wanted.items = std::move(*items);
-  return wanted;
-}
+constexpr base::json::Format kFormat{.strict = true};
 
 }  // namespace
 
-std::string SerializeRecord(const Wanted& wanted) {
-  Json items = Json::array();
-  for (const auto& item : wanted.items) items.push_back(FormatItem(item));
-  return Json{{"v", kVersion}, {"enabled", wanted.enabled}, {"instances", std::move(items)}}.dump();
+static base::json::Json Write(const base::json::Format&, const Item& item) { return FormatItem(item); }
+
+template <typename V, base::json::Of<Wanted> T>
+void Fields(V& v, T& x) {
+  v.Version("v", 1);
+  v.Required("enabled", x.enabled);
+  if constexpr (V::kReads) {
+    // Equal items may come one after the other; ParseItems puts them together.
+    std::vector<std::string> words;
+    v.Required("instances", words);
+    auto items = ParseItems(words);
+    v.Check(items.has_value(), "instances", items ? "" : items.error().message);
+    if (items) x.items = std::move(*items);
+  } else {
+    v.Required("instances", x.items);
+  }
 }
 
+std::string SerializeRecord(const Wanted& wanted) { return base::json::ToText(wanted, kFormat); }
+
 base::Result<Wanted> ParseRecord(std::string_view text) {
-  std::optional<Wanted> wanted;
-  try {
-    wanted = WantedOf(Json::parse(text));
-  } catch (const Json::exception&) {
-    wanted.reset();
-  }
-  if (!wanted) return base::Fail(base::ErrorCode::kCorrupt, "the stored MIG layout of a GPU cannot be read");
-  return std::move(*wanted);
+  return base::json::FromText<Wanted>(text, kFormat, "the stored MIG layout of a GPU");
 }
 
 }  // namespace gpuman::mig

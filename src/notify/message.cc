@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
-#include "base/json_number.h"
+#include "base/json.h"
 
 namespace gpuman::notify {
 namespace {
 
-using Json = nlohmann::json;
+// Also of an older gpuman, which may lack fields.
+constexpr base::json::Format kStored{.times = base::json::TimeForm::kMillis};
+constexpr base::json::Format kBody{};
 
 constexpr std::size_t kLongestText = 2048;  // of one field of a body
-
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // Does not cut through a character.
 std::string Cut(const std::string& text) {
@@ -23,65 +22,32 @@ std::string Cut(const std::string& text) {
   return text.substr(0, end) + "…";
 }
 
-Json TimeOf(const std::optional<base::WallTime>& time) {
-  return time ? Json(base::FormatIso8601(*time)) : Json(nullptr);
-}
-
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-std::int64_t MillisOf(base::WallTime time) {
-  return static_cast<std::int64_t>(time.time_since_epoch().count());
-}
-
 }  // namespace
 
-std::string SerializeMessage(const Message& message) {
-  Json json{{"v", 1},
-            {"delivery", message.delivery},
-            {"user", message.user},
-            {"channel", message.channel == Channel::kMail ? "mail" : "webhook"},
-            {"target", message.target},
-            {"event", message.event},
-            {"content", message.content},
-            {"made_ms", MillisOf(message.made)},
-            {"attempts", message.attempts},
-            {"next_ms", MillisOf(message.next)},
-            {"failed", message.failed},
-            {"problem", message.problem}};
-  if (message.job) json["job"] = *message.job;
-  return Dump(json);
+template <typename V, base::json::Of<Message> T>
+void Fields(V& v, T& x) {
+  v.Version("v", 1);
+  v.Required("delivery", x.delivery);
+  v.Required("user", x.user);
+  v.Option("job", x.job);
+  v.Required("channel", x.channel);
+  v.Required("target", x.target);
+  v.Required("event", x.event);
+  v.Required("content", x.content);
+  v.Required("made_ms", x.made);
+  v.Required("attempts", x.attempts);
+  v.Required("next_ms", x.next);
+  v.Required("failed", x.failed);
+  v.Required("problem", x.problem);
 }
 
+std::string SerializeMessage(const Message& message) { return base::json::ToText(message, kStored); }
+
 std::optional<Message> ParseMessage(std::int64_t number, std::string_view text) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("v") != 1) return std::nullopt;
-    const auto time = [&](const char* name) {
-      return base::WallTime(base::Millis(base::Checked<std::int64_t>(json.at(name))));
-    };
-    Message message;
-    message.number = number;
-    message.delivery = json.at("delivery").get<std::string>();
-    message.user = json.at("user").get<std::string>();
-    if (json.contains("job")) message.job = base::Checked<std::int64_t>(json.at("job"));
-    const auto channel = json.at("channel").get<std::string>();
-    if (channel != "mail" && channel != "webhook") return std::nullopt;
-    message.channel = channel == "mail" ? Channel::kMail : Channel::kWebhook;
-    message.target = json.at("target").get<std::string>();
-    message.event = json.at("event").get<std::string>();
-    message.content = json.at("content").get<std::string>();
-    message.made = time("made_ms");
-    message.attempts = base::Checked<int>(json.at("attempts"));
-    message.next = time("next_ms");
-    message.failed = json.at("failed").get<bool>();
-    message.problem = json.at("problem").get<std::string>();
-    return message;
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  }
+  auto message = base::json::FromText<Message>(text, kStored, "a stored message");
+  if (!message) return std::nullopt;
+  message->number = number;
+  return std::move(*message);
 }
 
 std::optional<std::string_view> WordOf(std::string_view notice) {
@@ -100,33 +66,33 @@ bool IsWanted(const std::vector<std::string>& words, std::string_view word) {
 }
 
 std::string BodyOf(const Notification& notification, const std::string& delivery) {
-  Json json{{"version", 1},
-            {"delivery", delivery},
-            {"event", notification.event},
-            {"at", base::FormatIso8601(notification.at)},
-            {"host", notification.host},
-            {"message", Cut(notification.message)}};
-  if (notification.state.empty() && !notification.gpus.empty()) json["gpu"] = notification.gpus.front();
-  if (!notification.job) return Dump(json);
-  if (notification.state.empty()) {
-    json["job"] = {{"id", *notification.job}, {"name", Cut(notification.name)}};
-    return Dump(json);
-  }
-  json["job"] = {{"id", *notification.job},
-                 {"name", Cut(notification.name)},
-                 {"user", notification.user},
-                 {"project", notification.project.empty() ? Json(nullptr) : Json(Cut(notification.project))},
-                 {"state", notification.state},
-                 {"reason", OrNull(notification.reason)},
-                 {"exit_code", OrNull(notification.exit_code)},
-                 {"signal", OrNull(notification.signal)},
-                 {"gpus", notification.gpus},
-                 {"array_id", OrNull(notification.array)},
-                 {"array_task", OrNull(notification.task)},
-                 {"submitted_at", TimeOf(notification.submitted)},
-                 {"started_at", TimeOf(notification.started)},
-                 {"ended_at", TimeOf(notification.ended)}};
-  return Dump(json);
+  base::json::Writer body(kBody);
+  body("version", 1);
+  body("delivery", delivery);
+  body("event", notification.event);
+  body("at", notification.at);
+  body("host", notification.host);
+  body("message", Cut(notification.message));
+  if (notification.state.empty() && !notification.gpus.empty()) body("gpu", notification.gpus.front());
+  if (notification.job)
+    body.Group("job", [&](auto& job) {
+      job("id", *notification.job);
+      job("name", Cut(notification.name));
+      if (notification.state.empty()) return;
+      job("user", notification.user);
+      job("project", notification.project.empty() ? std::nullopt : std::optional(Cut(notification.project)));
+      job("state", notification.state);
+      job("reason", notification.reason);
+      job("exit_code", notification.exit_code);
+      job("signal", notification.signal);
+      job("gpus", notification.gpus);
+      job("array_id", notification.array);
+      job("array_task", notification.task);
+      job("submitted_at", notification.submitted);
+      job("started_at", notification.started);
+      job("ended_at", notification.ended);
+    });
+  return base::json::Dump(std::move(body).Take());
 }
 
 }  // namespace gpuman::notify

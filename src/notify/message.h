@@ -12,10 +12,14 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "base/words.h"
 
 namespace gpuman::notify {
 
 enum class Channel { kWebhook, kMail };
+constexpr auto WordsOf(Channel) {
+  return base::Words<Channel, 2>{{{Channel::kWebhook, "webhook"}, {Channel::kMail, "mail"}}};
+}
 
 // One message to one receiver.
 struct Message {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "base/words.h"
 
 namespace gpuman::notify {
 
@@ -28,6 +29,9 @@ struct OutboxSettings {
 };
 
 enum class Tls { kStart, kWhole, kNone };  // STARTTLS, a connection that is TLS from its beginning, none
+constexpr auto WordsOf(Tls) {
+  return base::Words<Tls, 3>{{{Tls::kStart, "starttls"}, {Tls::kWhole, "tls"}, {Tls::kNone, "none"}}};
+}
 
 struct Smtp {
   std::string server;      // empty: no mail is sent

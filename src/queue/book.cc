@@ -123,28 +123,28 @@ void Book::SetReservations(const std::vector<ReservationOf>& reservations) {
   }
 }
 
-void Book::PutWaiting(const WaitingJob& job, const Request& request) {
-  const Common common = Acquire(job.user, request);
+void Book::PutWaiting(const WaitingJob& job, const JobSpec& spec) {
+  const Common common = Acquire(job.user, spec, job.array);
   Erase(job.id);
   Waiting row{.id = job.id,
               .since = job.since,
-              .begin = std::max(job.not_before, request.begin.value_or(WallTime::min())),
-              .priority = static_cast<std::int16_t>(request.priority),
+              .begin = std::max(job.not_before, spec.begin.value_or(WallTime::min())),
+              .priority = static_cast<std::int16_t>(spec.priority),
               .dependency = job.dependency,
               .held = job.held,
-              .retries = job.not_before > request.begin.value_or(WallTime::min()),
-              .auto_cancel = request.depends.auto_cancel};
+              .retries = job.not_before > spec.begin.value_or(WallTime::min()),
+              .auto_cancel = spec.depends.auto_cancel};
   SetCommon(row, common);
   rows_[job.id.value] = {false, static_cast<Index>(snapshot_.waiting.size())};
   CountQueued(row, 1);
   snapshot_.waiting.push_back(row);
 }
 
-void Book::PutRunning(const RunningJob& job, const Request& request) {
-  const Common common = Acquire(job.user, request);
+void Book::PutRunning(const RunningJob& job, const JobSpec& spec) {
+  const Common common = Acquire(job.user, spec, job.array);
   Erase(job.id);
   Running row{.id = job.id,
-              .priority = static_cast<std::int16_t>(request.priority),
+              .priority = static_cast<std::int16_t>(spec.priority),
               .phase = job.phase,
               .suspendable = job.suspendable,
               .movable = job.movable,
@@ -217,17 +217,17 @@ std::optional<Index> Book::RowOfRunning(JobId id) const {
   return at->second.row;
 }
 
-Need Book::NeedOf(const Request& request) const {
-  Need need{.gpus = request.gpus.count,
-            .exact = !request.gpus.devices.empty(),
-            .share = request.share,
-            .preemptible = request.preemptible,
-            .memory = request.memory.value_or(base::Bytes{}),
-            .free_memory = request.gpus.free_memory.value_or(base::Bytes{}),
-            .host_memory = request.host_memory.value_or(base::Bytes{}),
-            .cpus = request.cpus,
-            .time_limit = request.time_limit.value_or(Millis(0))};
-  Resolve(need, request.gpus);
+Need Book::NeedOf(const JobSpec& spec) const {
+  Need need{.gpus = spec.gpus.count,
+            .exact = !spec.gpus.devices.empty(),
+            .share = spec.share,
+            .preemptible = spec.preemptible,
+            .memory = spec.memory_on_each.value_or(base::Bytes{}),
+            .free_memory = spec.gpus.free_memory.value_or(base::Bytes{}),
+            .host_memory = spec.host_memory.value_or(base::Bytes{}),
+            .cpus = spec.cpus,
+            .time_limit = spec.time_limit.value_or(Millis(0))};
+  Resolve(need, spec.gpus);
   return need;
 }
 
@@ -243,12 +243,12 @@ void Book::Resolve(Need& need, const GpuRequest& gpus) const {
   }
 }
 
-Index Book::AcquireNeed(const Request& request) {
-  const Need need = NeedOf(request);
-  const std::size_t hash = HashOf(need, request.gpus);
+Index Book::AcquireNeed(const JobSpec& spec) {
+  const Need need = NeedOf(spec);
+  const std::size_t hash = HashOf(need, spec.gpus);
   const auto [first, last] = needs_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at) {
-    if (snapshot_.needs[at->second] != need || origins_[at->second].gpus != request.gpus) continue;
+    if (snapshot_.needs[at->second] != need || origins_[at->second].gpus != spec.gpus) continue;
     ++origins_[at->second].jobs;
     return at->second;
   }
@@ -261,24 +261,25 @@ Index Book::AcquireNeed(const Request& request) {
     free_needs_.pop_back();
   }
   snapshot_.needs[row] = need;
-  origins_[row] = {request.gpus, hash, 1};
+  origins_[row] = {spec.gpus, hash, 1};
   needs_by_hash_.emplace(hash, row);
   return row;
 }
 
-Book::Common Book::Acquire(std::string_view user, const Request& request) {
+Book::Common Book::Acquire(std::string_view user, const JobSpec& spec,
+                           const std::optional<ArrayTask>& array) {
   Common common;
-  common.need = AcquireNeed(request);
+  common.need = AcquireNeed(spec);
   common.user = AccountOf(AccountKind::kUser, user);
-  common.project = AccountOf(AccountKind::kProject, request.project);
+  common.project = AccountOf(AccountKind::kProject, spec.project);
   common.member = MemberOf(common.user, common.project);
-  if (request.array) {
-    const std::string name = std::to_string(request.array->array.value);
-    common.array = AcquireName(arrays_, snapshot_.arrays, name, {name, request.array->limit});
+  if (array) {
+    const std::string name = std::to_string(array->array.value);
+    common.array = AcquireName(arrays_, snapshot_.arrays, name, {name, array->limit});
   }
-  if (request.group.limit > 0)
-    common.group = AcquireName(groups_, snapshot_.groups, std::string(user) + '\n' + request.group.name,
-                               {request.group.name, request.group.limit});
+  if (spec.group.limit > 0)
+    common.group = AcquireName(groups_, snapshot_.groups, std::string(user) + '\n' + spec.group.name,
+                               {spec.group.name, spec.group.limit});
   return common;
 }
 

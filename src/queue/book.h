@@ -22,6 +22,7 @@ struct WaitingJob {
   WallTime not_before = WallTime::min();  // the end of a retry's delay
   DependencyState dependency = DependencyState::kMet;
   bool held = false;
+  std::optional<ArrayTask> array{};
 };
 
 // A job that has started, by the queue or not (`gpuman run`).
@@ -37,6 +38,7 @@ struct RunningJob {
   Millis ran_before{0};                      // of this run, up to `on_since` or the suspension
   std::optional<base::MonoTime> on_since{};  // since when it runs without a break; nullopt: it is suspended
   WallTime since{};                          // suspended: since when
+  std::optional<ArrayTask> array{};
 };
 
 // A reservation with its users by name.
@@ -76,8 +78,8 @@ class Book {
   void Forget(WallTime now);
 
   // Replaces the job's row if it waits or runs already. A job does one or the other.
-  void PutWaiting(const WaitingJob& job, const Request& request);
-  void PutRunning(const RunningJob& job, const Request& request);
+  void PutWaiting(const WaitingJob& job, const JobSpec& spec);
+  void PutRunning(const RunningJob& job, const JobSpec& spec);
   void Erase(JobId id);
   // For a job that waits; does nothing for others.
   void SetDependency(JobId id, DependencyState state);
@@ -97,7 +99,7 @@ class Book {
   // The same for a user within a project, by their rows.
   Index MemberOf(Index user, Index project);
   // What a request needs of this machine.
-  Need NeedOf(const Request& request) const;
+  Need NeedOf(const JobSpec& spec) const;
 
  private:
   // Where a job's row is.
@@ -135,9 +137,9 @@ class Book {
     Index need = kNone, user = kNone, project = kNone, member = kNone, array = kNone, group = kNone;
   };
 
-  Common Acquire(std::string_view user, const Request& request);
+  Common Acquire(std::string_view user, const JobSpec& spec, const std::optional<ArrayTask>& array);
   void Release(const Common& common);
-  Index AcquireNeed(const Request& request);
+  Index AcquireNeed(const JobSpec& spec);
   void Resolve(Need& need, const GpuRequest& gpus) const;
   GpuSet SetOf(const std::vector<std::string>& uuids) const;
   std::vector<Account>& Table(AccountKind kind) {

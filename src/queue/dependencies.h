@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "queue/request.h"
+#include "queue/job_spec.h"
 #include "queue/snapshot.h"
 
 namespace gpuman::queue {

@@ -13,6 +13,11 @@ namespace gpuman::queue {
 
 inline constexpr WallTime kStart{std::chrono::hours(24 * 365 * 56)};
 
+// What a job asks for, and its place in an array.
+struct Request : JobSpec {
+  std::optional<ArrayTask> array{};
+};
+
 struct Lab {
   explicit Lab(std::size_t gpus, std::string model = "NVIDIA A100") {
     for (std::size_t i = 0; i < gpus; ++i)
@@ -34,7 +39,8 @@ struct Lab {
   static Request Part(std::uint64_t gib, Millis limit = Millis(0), int gpus = 1) {
     Request request = Gpus(gpus, limit);
     request.share = true;
-    request.memory = base::GiB(gib);
+    request.memory = base::SizeSpec{base::GiB(gib), 0};
+    request.memory_on_each = base::GiB(gib);
     return request;
   }
   static Request Exactly(const std::vector<std::size_t>& gpus, Millis limit = Millis(0)) {
@@ -48,6 +54,7 @@ struct Lab {
     WaitingJob job{
         .id = {++last}, .user = user, .since = now - std::chrono::hours(1) + std::chrono::seconds(last)};
     if (request.hold) job.held = true;
+    job.array = request.array;
     book.PutWaiting(job, request);
     return job.id;
   }
@@ -55,6 +62,7 @@ struct Lab {
   JobId Runs(const Request& request, const std::vector<std::size_t>& gpus, std::string_view user = "bob",
              const std::function<void(RunningJob&)>& change = {}) {
     RunningJob job{.id = {++last}, .user = user, .suspendable = true};
+    job.array = request.array;
     job.on_since = base::MonoTime{} - std::chrono::hours(1);
     for (const std::size_t gpu : gpus) job.gpus.push_back(Uuid(gpu));
     if (change) change(job);

@@ -6,9 +6,9 @@
 #include <map>
 #include <random>
 
-#include "queue/record.h"
 #include "queue/simulator.h"
 #include "queue/tally.h"
+#include "spec/json.h"
 
 namespace gpuman::queue {
 namespace {
@@ -24,7 +24,7 @@ Request AnyRequest() {
   if (*rc::gen::inRange(0, 4) != 0) request.time_limit = std::chrono::minutes(*rc::gen::inRange(1, 400));
   if (request.gpus.count > 0 && *rc::gen::inRange(0, 2) == 0) {
     request.share = true;
-    request.memory = base::GiB(*rc::gen::inRange<std::uint64_t>(1, 80));
+    request.memory_on_each = base::GiB(*rc::gen::inRange<std::uint64_t>(1, 80));
   }
   if (request.gpus.count == 1 && *rc::gen::inRange(0, 6) == 0)
     request.gpus.devices = {Lab::Uuid(*rc::gen::inRange<std::size_t>(0, kGpus))};
@@ -186,7 +186,7 @@ TEST(QueueProperties, EveryJobThatMayRunEnds) {
       if (job.ended.has_value() != !(too_wide || uncounted))
         for (const auto& [id, text] : why) RC_LOG() << id.value << " started: " << text << "\n";
       if (job.ended.has_value() != !(too_wide || uncounted))
-        RC_LOG() << job.user << " " << SerializeRequest(job.request) << " started " << job.started.has_value()
+        RC_LOG() << job.user << " " << spec::Serialize(job.request) << " started " << job.started.has_value()
                  << " preempted " << job.preemptions << " moved " << job.moves << " run " << job.run.count()
                  << "\n";
       RC_ASSERT(job.ended.has_value() == !(too_wide || uncounted));

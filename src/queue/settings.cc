@@ -2,17 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/words.h"
-
 namespace gpuman::queue {
 namespace {
 
 using base::ErrorCode;
 using base::Fail;
 using base::Millis;
-
-constexpr base::Words<Choice, 3> kChoices{
-    {{Choice::kSequential, "sequential"}, {Choice::kRandom, "random"}, {Choice::kTopology, "topology"}}};
 
 constexpr Millis kMax = std::chrono::hours(24 * 366);
 constexpr std::uint32_t kMaxRatio = 1000;
@@ -47,10 +42,10 @@ base::Result<> Validate(const SchedulingSettings& settings) {
   return {};
 }
 
-std::string_view ToString(Choice choice) { return base::WordOf(kChoices, choice); }
+std::string_view ToString(Choice choice) { return base::WordOf(WordsOf(choice), choice); }
 
 base::Result<Choice> ParseChoice(std::string_view word) {
-  if (const auto choice = base::ValueOf(kChoices, word)) return *choice;
+  if (const auto choice = base::ValueOf(WordsOf(Choice{}), word)) return *choice;
   return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no way to choose GPUs", word),
               "sequential, random or topology");
 }

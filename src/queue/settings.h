@@ -7,12 +7,21 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "base/words.h"
 
 namespace gpuman::queue {
 
 // Which of the suitable GPUs: the lowest indices, any (seeded by the job's id), or those with the best links
 // among each other.
 enum class Choice : std::uint8_t { kSequential, kRandom, kTopology };
+constexpr auto WordsOf(Choice) {
+  using enum Choice;
+  return base::Words<Choice, 3>{{
+      {kSequential, "sequential"},
+      {kRandom, "random"},
+      {kTopology, "topology"},
+  }};
+}
 
 struct SchedulingSettings {
   Choice choice = Choice::kSequential;

@@ -14,7 +14,7 @@
 
 #include "gpu/inventory.h"
 #include "queue/gpu_set.h"
-#include "queue/request.h"
+#include "queue/job_spec.h"
 #include "queue/settings.h"
 #include "queue/usage.h"
 

@@ -1,92 +1,57 @@
 #include "suspend/record.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
-#include "base/json_number.h"
+#include "base/json.h"
 
 namespace gpuman::suspend {
 namespace {
 
-using base::ErrorCode;
-using base::Fail;
-using base::Result;
-using Json = nlohmann::json;
+constexpr base::json::Format kFormat{};
 
-constexpr std::array<std::pair<SuspensionPhase, const char*>, 7> kPhases{
-    {{SuspensionPhase::kRunning, "running"},
-     {SuspensionPhase::kSuspending, "suspending"},
-     {SuspensionPhase::kSuspended, "suspended"},
-     {SuspensionPhase::kResuming, "resuming"},
-     {SuspensionPhase::kUndoing, "undoing"},
-     {SuspensionPhase::kRetreating, "retreating"},
-     {SuspensionPhase::kEnded, "ended"}}};
+// An entry of SuspensionRecord::held.
+struct Held {
+  base::ProcessId process;
+  BytesByGpu gpus;
+};
 
-bool Take(const Json& object, const char* name, std::string& out) {
-  const auto it = object.find(name);
-  if (it == object.end() || !it->is_string()) return false;
-  out = it->get<std::string>();
-  return true;
-}
-
-bool TakePhase(const Json& object, SuspensionPhase& out) {
-  std::string word;
-  if (!Take(object, "phase", word)) return false;
-  for (const auto& [phase, known] : kPhases) {
-    if (word != known) continue;
-    out = phase;
-    return true;
-  }
-  return false;
-}
-
-bool TakeHeld(const Json& object, std::map<base::ProcessId, BytesByGpu>& held) {
-  const auto list = object.find("held");
-  if (list == object.end() || !list->is_array()) return false;
-  for (const Json& entry : *list) {
-    if (!entry.is_object()) return false;
-    const auto pid = entry.find("pid"), start = entry.find("start_time"), gpus = entry.find("gpus");
-    if (pid == entry.end() || start == entry.end() || gpus == entry.end()) return false;
-    const auto number = base::WholeNumber<pid_t>(*pid);
-    const auto started = base::WholeNumber<std::uint64_t>(*start);
-    if (!number || *number < 0 || !started || !gpus->is_object()) return false;
-    BytesByGpu bytes;
-    for (const auto& [gpu, count] : gpus->items()) {
-      const auto whole = base::WholeNumber<std::uint64_t>(count);
-      if (!whole) return false;
-      bytes[gpu] = {*whole};
-    }
-    held[{*number, *started}] = std::move(bytes);
-  }
-  return true;
-}
-
-bool TakeAbsence(const Json& object, std::optional<Absence>& out) {
-  const auto it = object.find("absence");
-  if (it == object.end()) return true;
-  if (!it->is_object()) return false;
-  Absence absence;
-  const auto lasts = it->find("room_lasts_ms");
-  if (!Take(*it, "reason", absence.reason) || !Take(*it, "cause", absence.cause) || lasts == it->end())
-    return false;
-  const auto length = base::WholeNumber<std::uint64_t>(*lasts);
-  if (!length) return false;
-  absence.room_lasts = base::Millis(static_cast<std::int64_t>(std::min<std::uint64_t>(*length, INT32_MAX)));
-  out = std::move(absence);
-  return true;
+template <typename V, base::json::Of<Held> T>
+void Fields(V& v, T& x) {
+  Fields(v, x.process);
+  v.Required("gpus", x.gpus);
 }
 
 }  // namespace
 
-std::string_view ToString(SuspensionPhase phase) {
-  for (const auto& [known, word] : kPhases)
-    if (known == phase) return word;
-  return "?";
+template <typename V, base::json::Of<Absence> T>
+void Fields(V& v, T& x) {
+  v.Required("reason", x.reason);
+  v.Required("cause", x.cause);
+  v.Required("room_lasts_ms", x.room_lasts);
+  v.Check(x.room_lasts.count() >= 0, "room_lasts_ms", "it is negative");
 }
+
+template <typename V, base::json::Of<SuspensionRecord> T>
+void Fields(V& v, T& x) {
+  v.Required("phase", x.phase);
+  v.Required("wants_gpu", x.wants_gpu);
+  v.Required("reason", x.reason);
+  v.Required("detail", x.detail);
+  std::vector<Held> held;
+  if constexpr (V::kReads) {
+    v.Required("held", held);
+    for (auto& entry : held) x.held[entry.process] = std::move(entry.gpus);
+  } else {
+    for (const auto& [process, gpus] : x.held) held.push_back({process, gpus});
+    v.Required("held", held);
+  }
+  v.Option("target", x.target);
+  v.Option("absence", x.absence);
+}
+
+std::string_view ToString(SuspensionPhase phase) { return base::WordOf(WordsOf(phase), phase); }
 
 std::string_view JobStateOf(SuspensionPhase phase) {
   switch (phase) {
@@ -105,37 +70,14 @@ std::string ReturnsTo(const SuspensionRecord& record, const base::ProcessId& pro
   return held == record.held.end() || held->second.size() != 1 ? "" : held->second.begin()->first;
 }
 
-std::string SerializeRecord(const SuspensionRecord& record) {
-  Json held = Json::array();
-  for (const auto& [process, gpus] : record.held) {
-    Json bytes = Json::object();
-    for (const auto& [gpu, count] : gpus) bytes[gpu] = count.count;
-    held.push_back({{"pid", process.pid}, {"start_time", process.start_time}, {"gpus", std::move(bytes)}});
-  }
-  Json json{{"phase", ToString(record.phase)},
-            {"wants_gpu", record.wants_gpu},
-            {"reason", record.reason},
-            {"detail", record.detail},
-            {"held", std::move(held)}};
-  if (record.target) json["target"] = *record.target;
-  if (const auto& absence = record.absence)
-    json["absence"] = {{"reason", absence->reason},
-                       {"cause", absence->cause},
-                       {"room_lasts_ms", static_cast<std::uint64_t>(absence->room_lasts.count())}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string SerializeRecord(const SuspensionRecord& record) { return base::json::ToText(record, kFormat); }
 
-Result<SuspensionRecord> ParseRecord(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  SuspensionRecord record;
-  const auto wants = json.is_object() ? json.find("wants_gpu") : json.end();
-  if (!json.is_object() || wants == json.end() || !wants->is_boolean() || !TakePhase(json, record.phase) ||
-      !Take(json, "reason", record.reason) || !Take(json, "detail", record.detail) ||
-      !TakeHeld(json, record.held) || !TakeAbsence(json, record.absence))
-    return Fail(ErrorCode::kCorrupt, "this is no record of a suspended job");
-  record.wants_gpu = wants->get<bool>();
-  if (json.contains("target") && !Take(json, "target", record.target.emplace()))
-    return Fail(ErrorCode::kCorrupt, "the target in a suspended job's record is wrong");
+base::Result<SuspensionRecord> ParseRecord(std::string_view text) {
+  GPUMAN_ASSIGN(auto record,
+                base::json::FromText<SuspensionRecord>(text, kFormat, "the record of a suspended job"));
+  // Added to a point in time it must not pass the end of time.
+  if (record.absence)
+    record.absence->room_lasts = std::min(record.absence->room_lasts, base::Millis(INT32_MAX));
   return record;
 }
 

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "base/words.h"
 
 namespace gpuman::suspend {
 
@@ -26,6 +27,18 @@ enum class SuspensionPhase {
   kEnded,
 };
 
+constexpr auto WordsOf(SuspensionPhase) {
+  using enum SuspensionPhase;
+  return base::Words<SuspensionPhase, 7>{{
+      {kRunning, "running"},
+      {kSuspending, "suspending"},
+      {kSuspended, "suspended"},
+      {kResuming, "resuming"},
+      {kUndoing, "undoing"},
+      {kRetreating, "retreating"},
+      {kEnded, "ended"},
+  }};
+}
 std::string_view ToString(SuspensionPhase phase);
 
 // The state of the job that users see: `suspended` from kSuspended until it runs again, else `running`. (The

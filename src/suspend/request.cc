@@ -1,62 +1,14 @@
 #include "suspend/request.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
-#include "base/json_number.h"
+#include "base/json.h"
 
 namespace gpuman::suspend {
 namespace {
 
-using base::ErrorCode;
-using base::Fail;
-using base::Result;
-using Json = nlohmann::json;
-
-constexpr std::array<std::pair<Verb, const char*>, 13> kVerbs{{{Verb::kCan, "can"},
-                                                               {Verb::kState, "state"},
-                                                               {Verb::kCheckpoint, "checkpoint"},
-                                                               {Verb::kRestore, "restore"},
-                                                               {Verb::kUnlock, "unlock"},
-                                                               {Verb::kTake, "take"},
-                                                               {Verb::kSecure, "secure"},
-                                                               {Verb::kLoad, "load"},
-                                                               {Verb::kHold, "hold"},
-                                                               {Verb::kGive, "give"},
-                                                               {Verb::kForget, "forget"},
-                                                               {Verb::kPrepare, "prepare"},
-                                                               {Verb::kGrant, "grant"}}};
-constexpr std::array<std::pair<Outcome, const char*>, 13> kOutcomes{{{Outcome::kDone, "done"},
-                                                                     {Outcome::kNoCuda, "no_cuda"},
-                                                                     {Outcome::kGone, "gone"},
-                                                                     {Outcome::kNothing, "nothing"},
-                                                                     {Outcome::kTimeout, "timeout"},
-                                                                     {Outcome::kNoRoom, "no_room"},
-                                                                     {Outcome::kRefused, "refused"},
-                                                                     {Outcome::kUnsupported, "unsupported"},
-                                                                     {Outcome::kFailed, "failed"},
-                                                                     {Outcome::kHolding, "holding"},
-                                                                     {Outcome::kTaken, "taken"},
-                                                                     {Outcome::kMoving, "moving"},
-                                                                     {Outcome::kLost, "lost"}}};
-constexpr std::array<std::pair<Saved, const char*>, 5> kStates{{{Saved::kUnknown, "unknown"},
-                                                                {Saved::kRunning, "running"},
-                                                                {Saved::kLocked, "locked"},
-                                                                {Saved::kCheckpointed, "checkpointed"},
-                                                                {Saved::kBroken, "failed"}}};
-
-template <typename Table, typename Value>
-std::string_view WordOf(const Table& table, Value value) {
-  for (const auto& [known, word] : table)
-    if (known == value) return word;
-  return "?";
-}
-
+constexpr base::json::Format kFormat{};
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 44;  // what a ledger can count
 constexpr std::size_t kMaxMessage = 1'000;
 
@@ -72,53 +24,61 @@ std::string Shown(std::string_view message) {
 
 bool IsAboutProcess(Verb verb) { return verb != Verb::kCan && verb != Verb::kPrepare; }
 
+bool IsDuration(base::Millis time) { return time.count() >= 0 && time.count() <= UINT32_MAX; }
+
 bool HasBytes(Verb verb) { return verb == Verb::kPrepare || verb == Verb::kGrant; }
 
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-Result<Json> ParseObject(std::string_view line) {
-  if (line.size() > kMaxLine) return Fail(ErrorCode::kCorrupt, "the line is too long");
-  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Fail(ErrorCode::kCorrupt, "the line is no JSON object");
-  return json;
-}
-
-tl::unexpected<base::Error> Wrong(const char* field) {
-  return Fail(ErrorCode::kCorrupt, fmt::format("the field {} is missing or wrong", field));
-}
-
-template <typename Integer>
-std::optional<Integer> IntegerOf(const Json& object, const char* field) {
-  const auto it = object.find(field);
-  if (it == object.end() || !it->is_number_unsigned()) return std::nullopt;
-  return base::WholeNumber<Integer>(*it);
-}
-
-template <typename Table>
-auto WordIn(const Json& object, const char* field, const Table& table)
-    -> std::optional<decltype(table[0].first)> {
-  const auto it = object.find(field);
-  if (it == object.end() || !it->is_string()) return std::nullopt;
-  const auto& text = it->template get_ref<const std::string&>();
-  for (const auto& [value, word] : table)
-    if (text == word) return value;
-  return std::nullopt;
-}
-
-Result<std::vector<GpuMove>> MovesOf(const Json& object) {
-  std::vector<GpuMove> moves;
-  const auto it = object.find("gpus");
-  if (it == object.end()) return moves;
-  if (!it->is_array()) return Wrong("gpus");
-  for (const Json& pair : *it) {
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string())
-      return Wrong("gpus");
-    moves.push_back({pair[0].get<std::string>(), pair[1].get<std::string>()});
-  }
-  return moves;
+base::Result<> CheckLength(std::string_view line) {
+  if (line.size() > kMaxLine) return base::Fail(base::ErrorCode::kCorrupt, "the line is too long");
+  return {};
 }
 
 }  // namespace
+
+static base::json::Json Write(const base::json::Format&, const GpuMove& move) {
+  return base::json::Json::array({move.from, move.to});
+}
+static void Read(base::json::Reading& r, const std::string& path, const base::json::Json& json,
+                 GpuMove& move) {
+  std::vector<std::string> pair;
+  Read(r, path, json, pair);
+  if (pair.size() != 2) return r.Fail(path, "it is no pair of GPUs");
+  move = {std::move(pair[0]), std::move(pair[1])};
+}
+
+template <typename V, base::json::Of<Request> T>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v.Required("do", x.verb);
+  v.Changed("gpu", x.gpu);
+  if (HasBytes(x.verb)) v.Required("bytes", x.bytes);
+  v.Changed("whole", x.whole);
+  v.Option("room", x.room);
+  v.Changed("first", x.first);
+  if (!IsAboutProcess(x.verb)) return;
+  Fields(v, x.process);
+  v.Check(x.process.pid != 0, "pid", "it is no process");
+  if (x.verb == Verb::kCheckpoint) {
+    v.Required("lock_timeout_ms", x.lock_timeout);
+    v.Check(IsDuration(x.lock_timeout) && x.lock_timeout.count() > 0, "lock_timeout_ms",
+            "it is no time to wait");
+  }
+  v.Changed("gpus", x.gpus);
+}
+
+template <typename V, base::json::Of<Answer> T>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v.Required("outcome", x.outcome);
+  v.Required("state", x.state);
+  v.Changed("bytes", x.bytes);
+  v.Check(x.bytes.count <= kMaxBytes, "bytes", "it is more than a ledger counts");
+  v.Changed("milliseconds", x.took);
+  v.Check(IsDuration(x.took), "milliseconds", "it is no duration");
+  v.Changed("pieces", x.pieces);
+  v.Changed("straight", x.straight);
+  v.Changed("message", x.message);
+}
 
 bool IsLast(Outcome outcome) {
   return outcome != Outcome::kHolding && outcome != Outcome::kTaken && outcome != Outcome::kMoving;
@@ -129,124 +89,22 @@ bool MayAnswer(const Request& request, const Answer& answer) {
   return true;
 }
 
-std::string_view ToString(Verb verb) { return WordOf(kVerbs, verb); }
-std::string_view ToString(Outcome outcome) { return WordOf(kOutcomes, outcome); }
-std::string_view ToString(Saved state) { return WordOf(kStates, state); }
+std::string_view ToString(Verb verb) { return base::WordOf(WordsOf(verb), verb); }
+std::string_view ToString(Outcome outcome) { return base::WordOf(WordsOf(outcome), outcome); }
+std::string_view ToString(Saved state) { return base::WordOf(WordsOf(state), state); }
 
-std::string Serialize(const Request& request) {
-  Json json{{"id", request.id}, {"do", ToString(request.verb)}};
-  if (!request.gpu.empty()) json["gpu"] = request.gpu;
-  if (HasBytes(request.verb)) json["bytes"] = request.bytes.count;
-  if (request.whole) json["whole"] = true;
-  if (request.room) json["room"] = request.room->count;
-  if (request.first != 0) json["first"] = request.first;
-  if (IsAboutProcess(request.verb)) {
-    json["pid"] = request.process.pid;
-    json["start_time"] = request.process.start_time;
-  }
-  if (request.verb == Verb::kCheckpoint) json["lock_timeout_ms"] = request.lock_timeout.count();
-  if (!request.gpus.empty()) {
-    Json pairs = Json::array();
-    for (const GpuMove& move : request.gpus) pairs.push_back(Json::array({move.from, move.to}));
-    json["gpus"] = std::move(pairs);
-  }
-  return Dump(json);
+std::string Serialize(const Request& request) { return base::json::ToText(request, kFormat); }
+std::string Serialize(const Answer& answer) { return base::json::ToText(answer, kFormat); }
+
+base::Result<Request> ParseRequest(std::string_view line) {
+  GPUMAN_TRY(CheckLength(line));
+  return base::json::FromText<Request>(line, kFormat, "a request to gpuman-mover");
 }
 
-std::string Serialize(const Answer& answer) {
-  Json json{{"id", answer.id}, {"outcome", ToString(answer.outcome)}, {"state", ToString(answer.state)}};
-  if (answer.bytes.count != 0) json["bytes"] = answer.bytes.count;
-  if (answer.took.count() != 0) json["milliseconds"] = answer.took.count();
-  if (answer.pieces != 0) json["pieces"] = answer.pieces;
-  if (answer.straight) json["straight"] = true;
-  if (!answer.message.empty()) json["message"] = answer.message;
-  return Dump(json);
-}
-
-Result<Request> ParseRequest(std::string_view line) {
-  GPUMAN_ASSIGN(const Json json, ParseObject(line));
-  Request request;
-  const auto id = IntegerOf<std::uint64_t>(json, "id");
-  if (!id) return Wrong("id");
-  request.id = *id;
-  const auto verb = WordIn(json, "do", kVerbs);
-  if (!verb) return Wrong("do");
-  request.verb = *verb;
-  if (const auto gpu = json.find("gpu"); gpu != json.end()) {
-    if (!gpu->is_string()) return Wrong("gpu");
-    request.gpu = gpu->get<std::string>();
-  }
-  if (HasBytes(request.verb)) {
-    const auto bytes = IntegerOf<std::uint64_t>(json, "bytes");
-    if (!bytes) return Wrong("bytes");
-    request.bytes = {*bytes};
-  }
-  if (const auto whole = json.find("whole"); whole != json.end()) {
-    if (!whole->is_boolean()) return Wrong("whole");
-    request.whole = whole->get<bool>();
-  }
-  if (json.contains("room")) {
-    const auto room = IntegerOf<std::uint64_t>(json, "room");
-    if (!room) return Wrong("room");
-    request.room = base::Bytes{*room};
-  }
-  if (json.contains("first")) {
-    const auto first = IntegerOf<std::uint64_t>(json, "first");
-    if (!first) return Wrong("first");
-    request.first = *first;
-  }
-  if (!IsAboutProcess(request.verb)) return request;
-  const auto pid = IntegerOf<pid_t>(json, "pid");
-  if (!pid || *pid == 0) return Wrong("pid");
-  const auto start_time = IntegerOf<std::uint64_t>(json, "start_time");
-  if (!start_time) return Wrong("start_time");
-  request.process = {*pid, *start_time};
-  if (request.verb == Verb::kCheckpoint) {
-    const auto limit = IntegerOf<std::uint32_t>(json, "lock_timeout_ms");
-    if (!limit || *limit == 0) return Wrong("lock_timeout_ms");
-    request.lock_timeout = base::Millis(*limit);
-  }
-  if (request.verb == Verb::kRestore) {
-    GPUMAN_ASSIGN(request.gpus, MovesOf(json));
-  }
-  return request;
-}
-
-Result<Answer> ParseAnswer(std::string_view line) {
-  GPUMAN_ASSIGN(const Json json, ParseObject(line));
-  Answer answer;
-  const auto id = IntegerOf<std::uint64_t>(json, "id");
-  if (!id) return Wrong("id");
-  const auto outcome = WordIn(json, "outcome", kOutcomes);
-  if (!outcome) return Wrong("outcome");
-  const auto state = WordIn(json, "state", kStates);
-  if (!state) return Wrong("state");
-  answer.id = *id;
-  answer.outcome = *outcome;
-  answer.state = *state;
-  if (json.contains("bytes")) {
-    const auto bytes = IntegerOf<std::uint64_t>(json, "bytes");
-    if (!bytes || *bytes > kMaxBytes) return Wrong("bytes");
-    answer.bytes = {*bytes};
-  }
-  if (json.contains("milliseconds")) {
-    const auto took = IntegerOf<std::uint32_t>(json, "milliseconds");
-    if (!took) return Wrong("milliseconds");
-    answer.took = base::Millis(*took);
-  }
-  if (json.contains("pieces")) {
-    const auto pieces = IntegerOf<std::uint64_t>(json, "pieces");
-    if (!pieces) return Wrong("pieces");
-    answer.pieces = *pieces;
-  }
-  if (const auto straight = json.find("straight"); straight != json.end()) {
-    if (!straight->is_boolean()) return Wrong("straight");
-    answer.straight = straight->get<bool>();
-  }
-  if (const auto message = json.find("message"); message != json.end()) {
-    if (!message->is_string()) return Wrong("message");
-    answer.message = Shown(message->get_ref<const std::string&>());
-  }
+base::Result<Answer> ParseAnswer(std::string_view line) {
+  GPUMAN_TRY(CheckLength(line));
+  GPUMAN_ASSIGN(auto answer, base::json::FromText<Answer>(line, kFormat, "an answer of gpuman-mover"));
+  answer.message = Shown(answer.message);
   return answer;
 }
 

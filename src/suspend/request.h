@@ -21,6 +21,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "base/words.h"
 
 namespace gpuman::suspend {
 
@@ -43,6 +44,25 @@ enum class Verb {
   kPrepare,  // makes host memory for `bytes` ready in the background
   kGrant,    // has no answer: gives `bytes` more room to the process's kLoad or kGive
 };
+
+constexpr auto WordsOf(Verb) {
+  using enum Verb;
+  return base::Words<Verb, 13>{{
+      {kCan, "can"},
+      {kState, "state"},
+      {kCheckpoint, "checkpoint"},
+      {kRestore, "restore"},
+      {kUnlock, "unlock"},
+      {kTake, "take"},
+      {kSecure, "secure"},
+      {kLoad, "load"},
+      {kHold, "hold"},
+      {kGive, "give"},
+      {kForget, "forget"},
+      {kPrepare, "prepare"},
+      {kGrant, "grant"},
+  }};
+}
 
 // A GPU by its UUID, and the GPU that takes its place.
 struct GpuMove {
@@ -84,8 +104,37 @@ enum class Outcome {
   kLost,  // it may be done or not: the mover died or took too long, or the driver cannot tell
 };
 
+constexpr auto WordsOf(Outcome) {
+  using enum Outcome;
+  return base::Words<Outcome, 13>{{
+      {kDone, "done"},
+      {kNoCuda, "no_cuda"},
+      {kGone, "gone"},
+      {kNothing, "nothing"},
+      {kTimeout, "timeout"},
+      {kNoRoom, "no_room"},
+      {kRefused, "refused"},
+      {kUnsupported, "unsupported"},
+      {kFailed, "failed"},
+      {kHolding, "holding"},
+      {kTaken, "taken"},
+      {kMoving, "moving"},
+      {kLost, "lost"},
+  }};
+}
+
 // What the driver says of a process.
 enum class Saved { kUnknown, kRunning, kLocked, kCheckpointed, kBroken };
+constexpr auto WordsOf(Saved) {
+  using enum Saved;
+  return base::Words<Saved, 5>{{
+      {kUnknown, "unknown"},
+      {kRunning, "running"},
+      {kLocked, "locked"},
+      {kCheckpointed, "checkpointed"},
+      {kBroken, "failed"},
+  }};
+}
 
 struct Answer {
   std::uint64_t id = 0;

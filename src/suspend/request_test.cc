@@ -26,9 +26,9 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
 
 TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
   EXPECT_EQ(Serialize(Request{7, Verb::kCheckpoint, {1, 2}, base::Millis(5), {}}),
-            R"({"do":"checkpoint","id":7,"lock_timeout_ms":5,"pid":1,"start_time":2})");
+            R"({"id":7,"do":"checkpoint","pid":1,"start_time":2,"lock_timeout_ms":5})");
   EXPECT_EQ(Serialize(Answer{7, Outcome::kNoRoom, Saved::kCheckpointed, "full"}),
-            R"({"id":7,"message":"full","outcome":"no_room","state":"checkpointed"})");
+            R"({"id":7,"outcome":"no_room","state":"checkpointed","message":"full"})");
 }
 
 TEST(SuspendRequest, RefusesWhatItCannotBeSureOf) {

@@ -322,6 +322,14 @@ class JobProfileTest(DeviceCase):
         self.request("DELETE", f"/v1/jobs/{job}")
         until("it is taken off", lambda: (self.now("power", 0), self.now("power", 1)) == ("700W", "700W"))
 
+    def test_a_job_of_the_queue_that_is_done_again_has_it_again(self):
+        done = self.m.run("submit", "--gpus", "1", "--device-profile", "efficiency", "--json", "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = json.loads(done.stdout)["id"]
+        self.wait(job)
+        again = self.request("POST", f"/v1/jobs/{job}/redo", {}).json()["jobs"][0]["id"]
+        self.assertEqual(self.job(again)["device_profile"], "efficiency")
+
     def test_a_profile_that_nobody_knows_is_refused(self):
         for words in (["run", "--tag", "x", "--device-profile", "quiet", "--", "true"],
                       ["submit", "--gpus", "1", "--device-profile", "quiet", "--", "true"]):

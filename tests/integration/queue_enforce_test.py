@@ -198,6 +198,34 @@ class HoarderTest(QueueCase):
 
 
 class AgainTest(QueueCase):
+    def test_a_job_that_is_done_again_asks_for_the_same(self):
+        asked = {"command": ["true"], "gpus": {"count": 1}, "share": True, "memory": "10%", "soft": "5%",
+                 "host_memory": 1 << 30, "cpus": 2, "time_limit_s": 60, "priority": 200, "preemptible": True, "weight": 2.5,
+                 "grace": 3, "retries": {"count": 2, "delay_s": 1, "on_exit_codes": [75]}, "group": "g", "max_concurrent": 3,
+                 "project": "vision", "stdout": "out-%j", "oversubscribe": True}
+        answer = self.request("POST", "/v1/submissions", {"jobs": [asked], "directory": str(self.m.dir)})
+        self.assertEqual(answer.status, 201, answer.body)
+        first = answer.json()["jobs"][0]["id"]
+        self.wait(first)
+        answer = self.request("POST", f"/v1/jobs/{first}/redo", {})
+        self.assertEqual(answer.status, 201, answer.body)
+        again = answer.json()["jobs"][0]["id"]
+
+        def asks(job):
+            view = self.job(job)
+            of_queue = {key: value for key, value in view["queue"].items()
+                        if key not in ("attempts", "redo_of", "position", "estimated_start", "estimate_presumed", "advantage")}
+            return {key: view[key] for key in ("priority", "share", "weight", "oversubscribe", "restart", "command")} | of_queue
+        self.assertEqual(asks(again), asks(first))
+        self.assertEqual((asks(again)["weight"], asks(again)["cpus"], asks(again)["project"]), (2.5, 2, "vision"))
+
+    def test_a_job_of_the_queue_has_no_restart_policy(self):
+        job = self.submit("sleep 1000", 1)
+        answer = self.request("PATCH", f"/v1/jobs/{job}", {"restart": "always"})
+        self.assertEqual(answer.status, 400, answer.body)
+        self.assertIn("--retries", answer.json()["error"]["hint"])
+        self.assertEqual(self.job(job)["restart"], "no")
+
     def test_a_job_that_is_done_again_says_which(self):
         first = self.submit("exit 3", 0)
         self.wait(first)

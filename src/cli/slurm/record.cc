@@ -5,98 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "api/json.h"
 #include "base/file.h"
-#include "base/json_number.h"
+#include "base/json.h"
 
 namespace gpuman::cli::slurm {
 namespace {
 
-using api::Json;
 using base::Result;
 
 constexpr std::size_t kLongestCommand = 4096;  // bytes of the command that are kept for display
 
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-Json TimeOrNull(const std::optional<base::WallTime>& time) {
-  return time ? Json(base::FormatIso8601(*time)) : Json(nullptr);
-}
-
-Json ToJson(const Submitted& job) {
-  Json json = Json::object();
-  json["id"] = job.id;
-  json["name"] = job.name;
-  json["project"] = OrNull(job.project);
-  json["submitted_at"] = base::FormatIso8601(job.submitted_at);
-  json["array"] = job.array;
-  json["command"] = job.command;
-  json["directory"] = job.directory;
-  json["output"] = job.output;
-  json["errors"] = job.errors;
-  json["ended"] = nullptr;
-  if (!job.ended) return json;
-  auto& ended = json["ended"] = Json::object();
-  ended["state"] = job.ended->known ? Json(api::ToString(job.ended->state)) : Json(nullptr);
-  ended["exit_code"] = OrNull(job.ended->exit_code);
-  ended["signal"] = OrNull(job.ended->signal);
-  ended["at"] = TimeOrNull(job.ended->at);
-  return json;
-}
-
-std::string TextOf(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-std::optional<int> IntOf(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  return it != json.end() ? base::WholeNumber<int>(*it) : std::nullopt;
-}
-std::optional<base::WallTime> TimeOf(const Json& json, const char* key) {
-  const auto time = base::ParseIso8601(TextOf(json, key));
-  return time ? std::optional(*time) : std::nullopt;
-}
-
-std::optional<Ended> EndedOf(const Json& json) {
-  const auto it = json.find("ended");
-  if (it == json.end() || !it->is_object()) return std::nullopt;
-  Ended ended;
-  if (const auto state = api::JobStateFromString(TextOf(*it, "state"))) {
-    ended.state = *state;
-    ended.known = true;
-  }
-  ended.exit_code = IntOf(*it, "exit_code");
-  ended.signal = IntOf(*it, "signal");
-  ended.at = TimeOf(*it, "at");
-  return ended;
-}
-
-std::optional<Submitted> FromLine(std::string_view line) {
-  const auto json = api::ParseJson(line);
-  if (!json || !json->is_object()) return std::nullopt;
-  const auto found = json->find("id");
-  const auto id = found != json->end() ? base::WholeNumber<std::uint32_t>(*found) : std::nullopt;
-  if (!id) return std::nullopt;
-  Submitted job;
-  job.id = *id;
-  job.name = TextOf(*json, "name");
-  if (const auto project = TextOf(*json, "project"); !project.empty()) job.project = project;
-  job.submitted_at = TimeOf(*json, "submitted_at").value_or(base::WallTime{});
-  const auto array = json->find("array");
-  job.array = array != json->end() && array->is_boolean() && array->get<bool>();
-  if (const auto words = json->find("command"); words != json->end() && words->is_array())
-    for (const auto& word : *words)
-      if (word.is_string()) job.command.push_back(word.get<std::string>());
-  job.directory = TextOf(*json, "directory");
-  job.output = TextOf(*json, "output");
-  job.errors = TextOf(*json, "errors");
-  job.ended = EndedOf(*json);
-  return job;
-}
+constexpr base::json::Format kFormat{};
 
 // Keeps the first words of a long command.
 void Shorten(Submitted& job) {
@@ -112,11 +32,40 @@ void Shorten(Submitted& job) {
 
 }  // namespace
 
+template <typename V, base::json::Of<Ended> T>
+void Fields(V& v, T& x) {
+  std::optional<api::JobState> state;
+  if (!V::kReads && x.known) state = x.state;
+  v("state", state);
+  if constexpr (V::kReads) {
+    x.known = state.has_value();
+    if (state) x.state = *state;
+  }
+  v("exit_code", x.exit_code);
+  v("signal", x.signal);
+  v("at", x.at);
+}
+
+template <typename V, base::json::Of<Submitted> T>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v("name", x.name);
+  v("project", x.project);
+  v("submitted_at", x.submitted_at);
+  v("array", x.array);
+  v("command", x.command);
+  v("directory", x.directory);
+  v("output", x.output);
+  v("errors", x.errors);
+  v("ended", x.ended);
+}
+
 std::vector<Submitted> ReadRecord(std::string_view text) {
   std::vector<Submitted> jobs;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
-    if (auto job = FromLine(text.substr(0, end))) jobs.push_back(std::move(*job));
+    if (auto job = base::json::FromText<Submitted>(text.substr(0, end), kFormat, "a job of Slurm"))
+      jobs.push_back(std::move(*job));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return jobs;
@@ -124,7 +73,7 @@ std::vector<Submitted> ReadRecord(std::string_view text) {
 
 std::string WriteRecord(const std::vector<Submitted>& jobs) {
   std::string text;
-  for (const auto& job : jobs) text += api::Dump(ToJson(job)) + "\n";
+  for (const auto& job : jobs) text += base::json::ToText(job, kFormat) + "\n";
   return text;
 }
 

@@ -54,10 +54,11 @@ void ReadSmtp(TomlReader& in, notify::Smtp& smtp) {
   in.Count("notify.smtp.port", smtp.port, 0, 65535);
   std::string tls = "starttls";
   in.Text("notify.smtp.tls", tls);
-  if (tls != "starttls" && tls != "tls" && tls != "none")
+  if (const auto kind = base::ValueOf(WordsOf(notify::Tls{}), tls))
+    smtp.tls = *kind;
+  else
     in.Problem(in.Take("notify.smtp.tls"), "notify.smtp.tls",
                fmt::format("'{}' is none of starttls, tls, none", tls));
-  smtp.tls = tls == "tls" ? notify::Tls::kWhole : tls == "none" ? notify::Tls::kNone : notify::Tls::kStart;
   in.Text("notify.smtp.from", smtp.from, true);
   if (!smtp.from.empty() && !base::IsMailAddress(smtp.from))
     in.Problem(in.Take("notify.smtp.from"), "notify.smtp.from",

@@ -75,7 +75,9 @@ base::Result<jobs::Job> JobOfContainer(const api::GivenContainer& given,
   const Caller root{0, 0, {}, "root"};
   if (command.empty()) command = {given.container};
   GPUMAN_ASSIGN(auto job, JobFromAttachRequest(request, root, {0, std::move(command)}, inventory));
-  job.priority = given.priority.value_or(PriorityOf(container.group.pod_class));
+  job.spec.Change([&](spec::JobSpec& spec) {
+    spec.priority = given.priority.value_or(PriorityOf(container.group.pod_class));
+  });
   job.cgroup = container.directory.string();
   job.container = std::make_shared<const jobs::Container>(
       jobs::Container{given.name_space, given.pod, given.container, container.group.id});

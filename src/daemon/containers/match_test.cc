@@ -64,21 +64,21 @@ TEST(JobOfContainer, HasWhatTheContainerWasGiven) {
   auto given = kTable[0];
   const auto job = JobOfContainer(given, container, "kube:x", {"python", "train.py"}, inventory);
   ASSERT_TRUE(job) << job.error().message;
-  EXPECT_EQ(job->memory->Of(base::GiB(40)), base::GiB(4));
+  EXPECT_EQ(job->spec->memory->Of(base::GiB(40)), base::GiB(4));
   EXPECT_EQ(job->gpus, std::vector<std::string>{"GPU-a"});
   ASSERT_TRUE(job->container);
   EXPECT_EQ(*job->container, (jobs::Container{"team", "one", "main", kContainerId}));
   EXPECT_EQ(job->cgroup, "/sys/fs/cgroup/kubepods/x");
   EXPECT_EQ(job->owner->uid, 0u) << "whatever user its processes are";
-  EXPECT_GT(job->priority, 128) << "a guaranteed pod";
+  EXPECT_GT(job->spec->priority, 128) << "a guaranteed pod";
   given.priority = 7;
   given.memory.reset();
   given.share = true;
   const auto shared = JobOfContainer(given, container, "kube:x", {}, inventory);
   ASSERT_TRUE(shared);
-  EXPECT_EQ(shared->priority, 7);
-  EXPECT_TRUE(shared->share);
-  EXPECT_FALSE(shared->memory);
+  EXPECT_EQ(shared->spec->priority, 7);
+  EXPECT_TRUE(shared->spec->share);
+  EXPECT_FALSE(shared->spec->memory);
   given.gpus = {"GPU-gone"};
   EXPECT_EQ(JobOfContainer(given, container, "kube:x", {}, inventory).error().code,
             base::ErrorCode::kNotFound);

@@ -62,16 +62,16 @@ TEST(AttachRequest, TheLimitIsWhatWasAskedForWithinWhatWasAllotted) {
     request.gpus = row.gpus;
     const auto job = Made(request);
     ASSERT_TRUE(job) << row.what << ": " << job.error().message;
-    EXPECT_EQ(job->memory->bytes, row.limit.bytes) << row.what;
-    EXPECT_EQ(job->memory->percent, row.limit.percent) << row.what;
+    EXPECT_EQ(job->spec->memory->bytes, row.limit.bytes) << row.what;
+    EXPECT_EQ(job->spec->memory->percent, row.limit.percent) << row.what;
   }
 }
 
 TEST(AttachRequest, WithoutLimitsThereAreNone) {
   const auto job = Made(Step());
   ASSERT_TRUE(job);
-  EXPECT_FALSE(job->memory);
-  EXPECT_FALSE(job->soft);
+  EXPECT_FALSE(job->spec->memory);
+  EXPECT_FALSE(job->spec->soft);
   EXPECT_THAT(job->command, ElementsAre("slurmstepd: [7.0]"));
   EXPECT_EQ(job->owner->user, "lab1");
 }
@@ -82,7 +82,7 @@ TEST(AttachRequest, ASoftLimitIsNeverAboveTheHardOne) {
   request.soft = base::ParseSize("5GiB").value();
   const auto job = Made(request);
   ASSERT_TRUE(job) << job.error().message;
-  EXPECT_EQ(job->soft->bytes, base::GiB(3));
+  EXPECT_EQ(job->spec->soft->bytes, base::GiB(3));
 }
 
 TEST(AttachRequest, IsRefusedNamingWhy) {

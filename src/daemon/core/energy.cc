@@ -35,7 +35,7 @@ EnergyReadings EnergyAt(const std::map<std::string, guard::GpuStatus>& statuses,
 void BeginEnergy(jobs::Job& job, const EnergyReadings& now) {
   job.energy_used.reset();
   job.energy_before.clear();
-  if (!job.queued || job.share || job.gpus.empty()) return;
+  if (!job.queued || job.spec->share || job.gpus.empty()) return;
   job.energy_used = 0;
   Take(job, now);
 }

@@ -21,7 +21,7 @@ std::optional<base::Bytes> MemoryOf(const jobs::Job& job, const std::vector<std:
   std::optional<base::Bytes> least;
   for (const auto& gpu : inventory.gpus) {
     if (std::find(uuids.begin(), uuids.end(), gpu.uuid) == uuids.end()) continue;
-    const auto memory = job.memory && job.share ? job.memory->Of(gpu.memory) : gpu.memory;
+    const auto memory = job.spec->memory && job.spec->share ? job.spec->memory->Of(gpu.memory) : gpu.memory;
     least = std::min(least.value_or(memory), memory);
   }
   return least;
@@ -59,12 +59,12 @@ void JobEvents::SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime) {
   guarded.tag = job.tag;
   guarded.run = static_cast<std::uint64_t>(job.runs) + (static_cast<std::uint64_t>(job.incarnation) << 32);
   guarded.started_at = runtime.run_started;
-  guarded.priority = job.priority;
+  guarded.priority = job.spec->priority;
   guarded.shares = core_.callbacks().may_share(job);
-  guarded.hard = job.memory;
-  guarded.soft = job.soft;
+  guarded.hard = job.spec->memory;
+  guarded.soft = job.spec->soft;
   guarded.gpus = job.gpus;
-  guarded.grace = job.grace;
+  guarded.grace = job.spec->grace;
   if (job.state == jobs::JobState::kStopping)
     guarded.ending_since = stopping_since_.try_emplace(job.id, core_.clock().Mono()).first->second;
   else

@@ -38,16 +38,8 @@ constexpr std::array<std::pair<std::string_view, int>, 14> kLimitNames{
      {"Max realtime priority", RLIMIT_RTPRIO},
      {"Max msgqueue size", RLIMIT_MSGQUEUE}}};
 
-jobs::RestartMode ModeOf(api::RestartPolicy policy) {
-  switch (policy) {
-    case api::RestartPolicy::kNo:
-      return jobs::RestartMode::kNo;
-    case api::RestartPolicy::kOnFailure:
-      return jobs::RestartMode::kOnFailure;
-    case api::RestartPolicy::kAlways:
-      return jobs::RestartMode::kAlways;
-  }
-  return jobs::RestartMode::kNo;
+spec::RestartMode ModeOf(api::RestartPolicy policy) {
+  return base::ValueOf(WordsOf(spec::RestartMode{}), ToString(policy)).value_or(spec::RestartMode::kNo);
 }
 
 bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
@@ -89,24 +81,25 @@ bool AsksAsInNvshare(const api::RunRequest& request) {
   return variable != request.environment.end() && !variable->second.empty() && variable->second != "0";
 }
 
-Result<> CheckSizes(const jobs::Job& job, const gpu::Inventory& inventory) {
-  if (!job.memory && !job.soft) return {};
-  const auto smallest = SmallestOf(job.gpus, inventory);
+Result<> CheckSizes(const spec::JobSpec& spec, const std::vector<std::string>& gpus,
+                    const gpu::Inventory& inventory) {
+  if (!spec.memory && !spec.soft) return {};
+  const auto smallest = SmallestOf(gpus, inventory);
   if (!smallest)
     return Fail(ErrorCode::kNotSupported,
                 "a memory limit cannot be held here: " +
                     (inventory.problem.empty() ? std::string("no GPU is known yet") : inventory.problem),
                 "gpuman gpu list shows what the driver says; run without --memory to go without a limit");
   for (const auto& [name, size] :
-       {std::pair("memory limit", job.memory), std::pair("soft limit", job.soft)}) {
-    if (size && size->Of(smallest->memory) > smallest->memory && !job.oversubscribe)
+       {std::pair("memory limit", spec.memory), std::pair("soft limit", spec.soft)}) {
+    if (size && size->Of(smallest->memory) > smallest->memory && !spec.oversubscribe)
       return Fail(
           ErrorCode::kUnsatisfiable,
           fmt::format("the {} of {} is more than GPU {} has: {}", name, base::FormatBytes(size->bytes),
                       gpu::NumberOf(*smallest), base::FormatBytes(smallest->memory)),
           "give at most that, choose another GPU with --gpu, or add --oversubscribe");
   }
-  if (job.memory && job.soft && job.soft->Of(smallest->memory) > job.memory->Of(smallest->memory))
+  if (spec.memory && spec.soft && spec.soft->Of(smallest->memory) > spec.memory->Of(smallest->memory))
     return Fail(ErrorCode::kInvalidArgument, "the soft limit is above the hard one",
                 "the soft limit warns before the hard one ends the job");
   return {};
@@ -139,12 +132,12 @@ Result<> CheckTag(const std::string& tag) {
   return {};
 }
 
-Result<> TakeMps(bool mps, const std::optional<double>& threads, jobs::Job& job) {
+Result<> TakeMps(bool mps, const std::optional<double>& threads, spec::JobSpec& spec) {
   if (threads && !mps)
     return Fail(ErrorCode::kInvalidArgument, "mps_threads: the job does not ask for MPS", "add --mps");
   if (threads) GPUMAN_TRY(mps::ValidateThreads(*threads));
-  job.mps = mps;
-  job.mps_threads = threads.value_or(0);
+  spec.mps = mps;
+  spec.mps_threads = threads.value_or(0);
   return {};
 }
 
@@ -181,41 +174,44 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   AddDriverEnvironment(driver_environment, variables);
   job.environment = jobs::Environment(std::move(variables));
   job.umask = request.umask & 0777;
-  job.memory = request.memory;
-  job.soft = request.soft;
   for (const auto& gpu : gpus) job.gpus.push_back(gpu.uuid);
-  job.priority = request.priority;
-  job.restart = ModeOf(request.restart);
-  job.grace = request.grace;
-  job.preload = request.preload;
+
+  spec::JobSpec spec;
+  spec.memory = request.memory;
+  spec.soft = request.soft;
+  spec.priority = request.priority;
+  spec.restart = ModeOf(request.restart);
+  spec.grace = request.grace;
+  spec.preload = request.preload;
   GPUMAN_TRY(CheckWeight(request.weight));
-  job.share = request.share;
-  GPUMAN_TRY(CheckSharing(job.share, job.gpus, inventory));
-  job.weight = request.weight;
+  spec.share = request.share;
+  GPUMAN_TRY(CheckSharing(spec.share, job.gpus, inventory));
+  spec.weight = request.weight;
   if (request.oversubscribe && !request.preload)
     return Fail(ErrorCode::kInvalidArgument,
                 "what oversubscribes is the library, which is not to be preloaded",
                 "leave out --no-preload or --oversubscribe");
-  job.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
-  job.device_profile = request.device_profile.value_or("");
-  GPUMAN_TRY(TakeMps(request.mps, request.mps_threads, job));
-  GPUMAN_TRY(CheckSizes(job, inventory));
+  spec.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
+  spec.device_profile = request.device_profile.value_or("");
+  GPUMAN_TRY(TakeMps(request.mps, request.mps_threads, spec));
+  GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
+  job.spec = std::move(spec);
   GPUMAN_TRY(jobs::CheckExecutable(job.command, *job.environment));
   return job;
 }
 
 Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job) {
-  jobs::Job changed = job;
-  if (update.memory || update.clear_memory) changed.memory = update.memory;
-  if (update.soft || update.clear_soft) changed.soft = update.soft;
-  if (update.priority) changed.priority = *update.priority;
-  if (update.weight) changed.weight = *update.weight;
-  GPUMAN_TRY(CheckWeight(changed.weight));
-  if (update.restart) changed.restart = ModeOf(*update.restart);
-  if (update.grace) changed.grace = update.grace;
-  GPUMAN_TRY(CheckPriority(changed.priority));
-  GPUMAN_TRY(CheckSizes(changed, inventory));
-  job = std::move(changed);
+  spec::JobSpec spec = *job.spec;
+  if (update.memory || update.clear_memory) spec.memory = update.memory;
+  if (update.soft || update.clear_soft) spec.soft = update.soft;
+  if (update.priority) spec.priority = *update.priority;
+  if (update.weight) spec.weight = *update.weight;
+  GPUMAN_TRY(CheckWeight(spec.weight));
+  if (update.restart) spec.restart = ModeOf(*update.restart);
+  if (update.grace) spec.grace = update.grace;
+  GPUMAN_TRY(CheckPriority(spec.priority));
+  GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
+  job.spec = std::move(spec);
   return {};
 }
 

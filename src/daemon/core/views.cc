@@ -31,16 +31,8 @@ api::JobState StateOf(jobs::JobState state) {
   return api::JobState::kFailed;
 }
 
-api::RestartPolicy PolicyOf(jobs::RestartMode mode) {
-  switch (mode) {
-    case jobs::RestartMode::kNo:
-      return api::RestartPolicy::kNo;
-    case jobs::RestartMode::kOnFailure:
-      return api::RestartPolicy::kOnFailure;
-    case jobs::RestartMode::kAlways:
-      return api::RestartPolicy::kAlways;
-  }
-  return api::RestartPolicy::kNo;
+api::RestartPolicy PolicyOf(spec::RestartMode mode) {
+  return api::RestartPolicyFromString(ToString(mode)).value_or(api::RestartPolicy::kNo);
 }
 
 std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
@@ -80,15 +72,15 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.gpus = GpusOf(job, inventory);
   view.command = job.command;
   view.directory = *job.directory;
-  view.priority = job.priority;
-  view.share = job.share;
-  view.weight = job.weight;
-  view.oversubscribe = job.oversubscribe;
-  view.mps = job.mps;
-  if (job.mps_threads > 0) view.mps_threads = job.mps_threads;
-  view.restart = PolicyOf(job.restart);
-  view.memory.limit = Resolve(job.memory, view.gpus, inventory);
-  view.memory.soft = Resolve(job.soft, view.gpus, inventory);
+  view.priority = job.spec->priority;
+  view.share = job.spec->share;
+  view.weight = job.spec->weight;
+  view.oversubscribe = job.spec->oversubscribe;
+  view.mps = job.spec->mps;
+  if (job.spec->mps_threads > 0) view.mps_threads = job.spec->mps_threads;
+  view.restart = PolicyOf(job.spec->restart);
+  view.memory.limit = Resolve(job.spec->memory, view.gpus, inventory);
+  view.memory.soft = Resolve(job.spec->soft, view.gpus, inventory);
   if (!jobs::IsEnded(job)) view.memory.used = usage.used;
   view.memory.peak =
       usage.peak && job.peak ? std::max(usage.peak, job.peak) : (usage.peak ? usage.peak : job.peak);

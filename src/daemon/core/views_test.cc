@@ -23,7 +23,7 @@ TEST(JobView, AJobWithoutGpusOfItsOwnHasAllOfThem) {
 
 TEST(JobView, APercentageIsShownForTheSmallestOfItsGpus) {
   jobs::Job job;
-  job.memory = base::SizeSpec{{}, 50};
+  job.spec.Change([](auto& spec) { spec.memory = base::SizeSpec{{}, 50}; });
   EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").memory.limit, GiB(2));
   job.gpus = {"GPU-a"};
   EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").memory.limit, GiB(4));

@@ -51,8 +51,8 @@ void DeviceModule::OnSample(const gpu::Sample& sample) {
 void DeviceModule::OnJobLeft(base::JobId job, Left /*why*/) { job_profiles_.Forget(job); }
 
 void DeviceModule::Show(const jobs::Job& job, api::JobView& view) const {
-  if (job.device_profile.empty()) return;
-  view.device_profile = job.device_profile;
+  if (job.spec->device_profile.empty()) return;
+  view.device_profile = job.spec->device_profile;
   for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
 }
 
@@ -113,8 +113,9 @@ void DeviceModule::FollowJobProfiles() {
       continue;
     // One of the queue without GPUs has none.
     const bool has_all = job->gpus.empty() && !job->queued;
-    running.push_back({job->id, job->device_profile, has_all ? std::nullopt : std::optional(job->gpus)});
-    asked |= !job->device_profile.empty();
+    running.push_back(
+        {job->id, job->spec->device_profile, has_all ? std::nullopt : std::optional(job->gpus)});
+    asked |= !job->spec->device_profile.empty();
   }
   if (!asked) running.clear();
   auto decision =

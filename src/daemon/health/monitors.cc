@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json_number.h"
+#include "base/json.h"
 #include "daemon/health/kernel_log.h"
 #include "health/record.h"
 
@@ -18,6 +17,17 @@ namespace {
 constexpr std::string_view kHealthKey = "health/";
 constexpr const char* kLogKey = "health_log";
 
+// How far the kernel's log was read, since the boot.
+struct LogPosition {
+  std::string boot;
+  std::chrono::microseconds read_to{0};
+};
+template <typename V, base::json::Of<LogPosition> T>
+void Fields(V& v, T& x) {
+  v.Required("boot", x.boot);
+  v.Required("us", x.read_to);
+}
+
 std::string HealthKeyOf(const std::string& uuid) { return std::string(kHealthKey) + uuid; }
 
 }  // namespace
@@ -26,11 +36,8 @@ void HealthMonitors::Recall(const jobs::SettingRows& settings) {
   for (const auto& [key, text] : settings) {
     if (!text) continue;
     if (key == kLogKey) {
-      const auto json = nlohmann::json::parse(*text, nullptr, false);
-      if (!json.is_object() || !json.contains("boot") || !json.contains("us") || json["boot"] != boot_)
-        continue;
-      if (const auto read_to = base::WholeNumber<std::int64_t>(json["us"]))
-        log_read_to_ = std::chrono::microseconds(*read_to);
+      const auto position = base::json::FromText<LogPosition>(*text, {}, kLogKey);
+      if (position && position->boot == boot_) log_read_to_ = position->read_to;
       continue;
     }
     if (!key.starts_with(kHealthKey)) continue;
@@ -111,7 +118,7 @@ std::chrono::microseconds HealthMonitors::SinceBoot() const {
 
 void HealthMonitors::KeepLogTime() {
   log_read_to_ = SinceBoot();
-  host_.KeepHealth({{kLogKey, nlohmann::json{{"boot", boot_}, {"us", log_read_to_.count()}}.dump()}});
+  host_.KeepHealth({{kLogKey, base::json::ToText(LogPosition{boot_, log_read_to_}, {})}});
 }
 
 base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::string& code,

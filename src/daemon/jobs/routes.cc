@@ -29,7 +29,7 @@ jobs::JobManager::Done<jobs::Job> AnswerWithJob(JobsModule& jobs, const Exchange
 
 // Starts it, where it asks for MPS once that runs.
 void Create(JobsModule& jobs, jobs::Job job, jobs::JobManager::Done<jobs::Job> done) {
-  if (!job.mps) return jobs.core().jobs().Create(std::move(job), std::move(done));
+  if (!job.spec->mps) return jobs.core().jobs().Create(std::move(job), std::move(done));
   const auto gpu = jobs.mps().Choose(job.gpus);
   if (!gpu) return done(base::Fail(gpu.error()));
   job.gpus = {*gpu};
@@ -43,8 +43,8 @@ void Create(JobsModule& jobs, jobs::Job job, jobs::JobManager::Done<jobs::Job> d
 void Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
   auto job = JobFromRequest(call.body(), CallerOf(call.peer()), jobs.core().inventory(), DriverEnvironment());
   if (!job) return call.Refuse(job.error());
-  if (!job->device_profile.empty())
-    if (auto known = jobs.device().devices().CheckProfile(job->device_profile); !known)
+  if (!job->spec->device_profile.empty())
+    if (auto known = jobs.device().devices().CheckProfile(job->spec->device_profile); !known)
       return call.Refuse(known.error());
   auto limits = ResourceLimitsOf(call.peer(), call.exchange()->Process());
   if (!limits) return call.Refuse(limits.error());
@@ -64,9 +64,9 @@ base::Result<> MayLoosen(JobsModule& jobs, const http::Peer& peer, const jobs::J
 }
 
 bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, const jobs::Job& job) {
-  if (!job.memory || !update.memory) return job.memory && update.clear_memory;
+  if (!job.spec->memory || !update.memory) return job.spec->memory && update.clear_memory;
   return std::any_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const gpu::Gpu& gpu) {
-    return update.memory->Of(gpu.memory) > job.memory->Of(gpu.memory);
+    return update.memory->Of(gpu.memory) > job.spec->memory->Of(gpu.memory);
   });
 }
 
@@ -94,23 +94,17 @@ void Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job, cons
   if (auto may = MayRewrite(update, peer.uid, job); !may) return done(base::Fail(may.error()));
   if (!job.queued && update.queue) return done(base::Fail(NotOfTheQueue(job)));
   if (!job.queued) return UpdateRun(jobs, peer, job, update.job, std::move(done));
-  PreparedJob changed{job, jobs.queue().dispatcher().RequestFor(job)};
+  jobs::Job changed = job;
   const auto lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
   auto fine = ApplyQueueUpdate(update, jobs.core().inventory(), lookup, changed);
   if (fine && jobs::IsWaiting(job)) fine = jobs.queue().dispatcher().MayBecome(changed);
-  if (fine) fine = jobs.core().jobs().MayChangeText(job.id, changed.job);
+  if (fine) fine = jobs.core().jobs().MayChangeText(job.id, changed);
   if (!fine) return done(base::Fail(fine.error()));
   // What it asks for; how far it got is its own.
-  const auto take = [changed = std::move(changed.job)](jobs::Job& stored) {
+  const auto take = [changed = std::move(changed)](jobs::Job& stored) {
     stored.tag = changed.tag;
     stored.command = changed.command;
-    stored.memory = changed.memory;
-    stored.soft = changed.soft;
-    stored.priority = changed.priority;
-    stored.weight = changed.weight;
-    stored.share = changed.share;
-    stored.grace = changed.grace;
-    stored.queue_spec = changed.queue_spec;
+    stored.spec = changed.spec;
     stored.array = changed.array;
   };
   if (jobs::IsWaiting(job)) return jobs.core().jobs().Change(job.id, take, std::move(done));
@@ -190,8 +184,6 @@ void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old) {
                         "gpuman submit puts its command into the queue"});
   jobs::Job fresh = AskingAsMuch(old);
   fresh.gpus = old.gpus;
-  fresh.restart = old.restart;
-  fresh.device_profile = old.device_profile;
   if (auto fine = ApplyUpdate(changes.job, jobs.core().inventory(), fresh); !fine)
     return call.Refuse(fine.error());
   Create(jobs, std::move(fresh), [&jobs, call](const base::Result<jobs::Job>& job) {
@@ -216,17 +208,7 @@ jobs::Job AskingAsMuch(const jobs::Job& old) {
   fresh.environment = old.environment;
   fresh.umask = old.umask;
   fresh.resource_limits = old.resource_limits;
-  fresh.memory = old.memory;
-  fresh.soft = old.soft;
-  fresh.priority = old.priority;
-  fresh.grace = old.grace;
-  fresh.preload = old.preload;
-  fresh.share = old.share;
-  fresh.weight = old.weight;
-  fresh.oversubscribe = old.oversubscribe;
-  fresh.mps = old.mps;
-  fresh.mps_threads = old.mps_threads;
-  fresh.queue_spec = old.queue_spec;
+  fresh.spec = old.spec;
   return fresh;
 }
 

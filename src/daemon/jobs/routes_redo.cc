@@ -15,14 +15,11 @@ namespace gpuman::daemon {
 namespace {
 
 // A new job that asks for what the old one asked for.
-PreparedJob Anew(JobsModule& jobs, const jobs::Job& old) {
-  PreparedJob again{old, jobs.queue().dispatcher().RequestFor(old)};
+jobs::Job Anew(const jobs::Job& old) {
   jobs::Job fresh = AskingAsMuch(old);
   fresh.queued = true;
   fresh.state = jobs::JobState::kQueued;
-  again.job = std::move(fresh);
-  again.request.array.reset();
-  return again;
+  return fresh;
 }
 
 // How far a request has come. First what it means is found, then each is made anew.
@@ -36,9 +33,9 @@ struct Redoing {
   std::vector<std::string> left_out{};  // notes
   base::JobId first{};                  // number of the first new one
   std::map<base::JobId, base::JobId> numbers{};
-  std::vector<PreparedJob> prepared{};
+  std::vector<jobs::Job> prepared{};
   Dispatcher::Claim claim{};
-  jobs::Pool<jobs::QueueSpec, jobs::QueueSpecHash> queue_specs{};  // tasks of an array have one script
+  jobs::Pool<spec::JobSpec, jobs::JobSpecHash> specs{};  // tasks of an array have one script
 };
 
 constexpr std::size_t kNotes = 5;
@@ -96,19 +93,21 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
     return base::Fail(base::ErrorCode::kConflict,
                       fmt::format("job {} was never in the queue", all.old[at].value),
                       "gpuman restart starts it again");
-  auto again = Anew(jobs, *job);
+  auto again = Anew(*job);
   if (at < all.named) {
     GPUMAN_TRY(MayRewrite(all.asked.changes, peer.uid, *job));
-    again.request.depends.list.clear();
+    again.spec.Change([](spec::JobSpec& spec) { spec.depends.list.clear(); });
     GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
                                 jobs.queue().dispatcher().LookupFor(peer.uid), again));
   }
-  for (auto& depends : again.request.depends.list)
-    if (const auto number = all.numbers.find(depends.job); number != all.numbers.end())
-      depends.job = number->second;
-  again.job.queue_spec = all.queue_specs.Share(QueueSpecOf(again.request, *again.job.queue_spec));
-  again.job.id = {all.first.value + static_cast<std::int64_t>(at)};
-  all.numbers[all.old[at]] = again.job.id;
+  again.spec.Change([&](spec::JobSpec& spec) {
+    for (auto& depends : spec.depends.list)
+      if (const auto number = all.numbers.find(depends.job); number != all.numbers.end())
+        depends.job = number->second;
+  });
+  again.spec = all.specs.Share(again.spec);
+  again.id = {all.first.value + static_cast<std::int64_t>(at)};
+  all.numbers[all.old[at]] = again.id;
   all.prepared.push_back(std::move(again));
   return {};
 }

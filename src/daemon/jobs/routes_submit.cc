@@ -62,7 +62,7 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>
 api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::vector<std::size_t>& heads) {
   api::SubmissionAnswer answer;
   for (const std::size_t head : heads) {
-    const auto& job = outlook.jobs[head].job;
+    const auto& job = outlook.jobs[head];
     api::SubmittedJob one;
     one.tag = job.tag;
     const bool held = job.state == jobs::JobState::kHeld;
@@ -98,17 +98,15 @@ void TryOut(JobsModule& jobs, const SubmitCall& call, Prepared prepared, Dispatc
 }
 
 // A job that asks for MPS waits for one GPU, on which it runs.
-base::Result<> BindToMps(JobsModule& jobs, PreparedJob& one, std::set<std::string>& gpus) {
-  auto& [job, request] = one;
-  if (!job.mps) return {};
-  if (request.gpus.count != 1)
+base::Result<> BindToMps(JobsModule& jobs, jobs::Job& job, std::set<std::string>& gpus) {
+  if (!job.spec->mps) return {};
+  if (job.spec->gpus.count != 1)
     return base::Fail(
         base::ErrorCode::kInvalidArgument,
-        fmt::format("mps: a client of MPS works on one GPU, and {} are asked for", request.gpus.count),
+        fmt::format("mps: a client of MPS works on one GPU, and {} are asked for", job.spec->gpus.count),
         "ask for --gpus 1");
-  GPUMAN_ASSIGN(auto gpu, jobs.mps().Choose(request.gpus.devices));
-  request.gpus.devices = {gpu};
-  job.queue_spec = QueueSpecOf(request, *job.queue_spec);
+  GPUMAN_ASSIGN(auto gpu, jobs.mps().Choose(job.spec->gpus.devices));
+  job.spec.Change([&](spec::JobSpec& spec) { spec.gpus.devices = {gpu}; });
   gpus.insert(std::move(gpu));
   return {};
 }
@@ -158,13 +156,13 @@ void Go(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
 }
 
 // What the jobs of one submission have in common is looked at once, with its first.
-base::Result<> CheckHead(JobsModule& jobs, const PreparedJob& head, std::set<std::string>& notes) {
-  GPUMAN_TRY(jobs.notify().notifications().Check(head.request.notify));
-  if (const auto& profile = head.job.device_profile; !profile.empty())
+base::Result<> CheckHead(JobsModule& jobs, const jobs::Job& head, std::set<std::string>& notes) {
+  GPUMAN_TRY(jobs.notify().notifications().Check(head.spec->notify));
+  if (const auto& profile = head.spec->device_profile; !profile.empty())
     GPUMAN_TRY(jobs.device().devices().CheckProfile(profile));
-  if (auto note = jobs.notify().notifications().NoteOn(head.request.notify); !note.empty())
+  if (auto note = jobs.notify().notifications().NoteOn(head.spec->notify); !note.empty())
     notes.insert(std::move(note));
-  if (auto note = jobs.shims().TightLimitOf(head.job)) notes.insert(std::move(*note));
+  if (auto note = jobs.shims().TightLimitOf(head)) notes.insert(std::move(*note));
   return {};
 }
 
@@ -175,12 +173,12 @@ base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::Tu
     if (turn && at % kJobsAtATime == 0 && turn->IsOver()) return false;
     if (incoming.head < heads.size() && heads[incoming.head] == at) {
       ++incoming.head;
-      if (incoming.new_tags) GPUMAN_TRY(jobs.core().jobs().TagIsFree(prepared[at].job.tag));
+      if (incoming.new_tags) GPUMAN_TRY(jobs.core().jobs().TagIsFree(prepared[at].tag));
       GPUMAN_TRY(CheckHead(jobs, prepared[at], incoming.notes));
     }
     GPUMAN_TRY(BindToMps(jobs, prepared[at], incoming.mps));
     if (incoming.first_id.value != 0)
-      prepared[at].job.id = {incoming.first_id.value + static_cast<std::int64_t>(at)};
+      prepared[at].id = {incoming.first_id.value + static_cast<std::int64_t>(at)};
   }
   return true;
 }

@@ -36,8 +36,8 @@ std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<s
   part.gpu = gpu::NumberOf(gpu);
   part.uuid = gpu.uuid;
   if (used != usage.by_gpu.end()) part.used = used->second;
-  if (may && job.memory) part.limit = job.memory->Of(gpu.memory);
-  if (may && job.soft) part.soft = job.soft->Of(gpu.memory);
+  if (may && job.spec->memory) part.limit = job.spec->memory->Of(gpu.memory);
+  if (may && job.spec->soft) part.soft = job.spec->soft->Of(gpu.memory);
   return part;
 }
 
@@ -58,7 +58,7 @@ bool MetricsModule::Stop() {
 void MetricsModule::Count(const jobs::Event& event) {
   metrics::Event counted{event.kind, {}, event.data, {}};
   if (const auto* const job = event.job ? core_.jobs().Find({*event.job}) : nullptr) {
-    counted.owner = metrics::Owner{job->owner->user, job->queue_spec->project};
+    counted.owner = metrics::Owner{job->owner->user, job->spec->project};
     counted.waited_seconds = WaitOf(*job, event.kind);
   }
   tally_.On(counted);
@@ -108,7 +108,7 @@ metrics::Job MetricsModule::JobOf(const jobs::Job& job) {
     shown.pod = job.container->pod;
     shown.container = job.container->name;
   }
-  shown.project = job.queue_spec->project;
+  shown.project = job.spec->project;
   shown.peak = std::max(usage.peak, job.peak);
   shown.restarts = job.restarts;
   const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;

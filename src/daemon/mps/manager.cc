@@ -77,7 +77,7 @@ void MpsManager::Tell(const std::string& kind, const std::string& gpu, const std
       fmt::format("{}: {}", status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + gpu, message);
   if (kind == "mps_died" || kind == "mps_server_died")
     for (const auto* const job : core_.jobs().Active())
-      if (job->mps && job->gpus == std::vector{gpu}) core_.jobs().Note(job->id, text);
+      if (job->spec->mps && job->gpus == std::vector{gpu}) core_.jobs().Note(job->id, text);
   core_.TellOfGpu(kind, gpu, text, std::move(data));
 }
 

@@ -32,8 +32,8 @@ bool MpsModule::Stop() {
 }
 
 std::vector<std::string> MpsModule::VariablesOf(const jobs::Job& job) const {
-  if (!job.mps || job.gpus.size() != 1) return {};
-  const auto threads = job.mps_threads > 0 ? std::optional(job.mps_threads) : std::nullopt;
+  if (!job.spec->mps || job.gpus.size() != 1) return {};
+  const auto threads = job.spec->mps_threads > 0 ? std::optional(job.spec->mps_threads) : std::nullopt;
   if (!manager_->IsRunning(job.gpus.front())) {
     const std::string what =
         "MPS does not run on its GPU: without a server it runs beside the others there, unlimited";
@@ -70,7 +70,7 @@ base::Result<std::string> MpsModule::Choose(const std::vector<std::string>& name
     const auto& active = core_.jobs().Active();
     const auto clients =
         static_cast<std::size_t>(std::count_if(active.begin(), active.end(), [&](const auto* job) {
-          return job->mps && job->gpus == std::vector{gpu.uuid};
+          return job->spec->mps && job->gpus == std::vector{gpu.uuid};
         }));
     if (best && clients >= fewest) continue;
     best = gpu.uuid;

@@ -14,7 +14,6 @@
 
 #include "base/host_name.h"
 #include "base/url.h"
-#include "queue/record.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -35,10 +34,10 @@ std::string RandomId() {
   return id;
 }
 
-std::vector<std::string> WordsOf(const std::vector<queue::NotifyOn>& on) {
+std::vector<std::string> WordsOf(const std::vector<spec::NotifyOn>& on) {
   std::vector<std::string> words;
   words.reserve(on.size());
-  for (const auto event : on) words.emplace_back(queue::ToString(event));
+  for (const auto event : on) words.emplace_back(spec::ToString(event));
   return words;
 }
 
@@ -49,7 +48,7 @@ notify::Notification NotificationOf(const jobs::Job& job, std::string_view word,
   notification.job = job.id.value;
   notification.name = job.tag;
   notification.user = job.owner->user;
-  notification.project = job.queue_spec->project;
+  notification.project = job.spec->project;
   notification.state = word == "suspended" ? word : jobs::ToString(job.state);
   notification.reason = job.reason;
   notification.exit_code = job.exit_code;
@@ -125,7 +124,7 @@ void Notifications::SetSettings(notify::DeliverySettings settings) {
   PumpSoon();
 }
 
-Result<> Notifications::Check(const queue::Notify& asked) const {
+Result<> Notifications::Check(const spec::Notify& asked) const {
   // With a proxy its own rules hold.
   if (!settings_.proxy.empty()) return {};
   for (const auto& text : asked.webhooks) {
@@ -140,7 +139,7 @@ Result<> Notifications::Check(const queue::Notify& asked) const {
   return {};
 }
 
-std::string Notifications::NoteOn(const queue::Notify& asked) const {
+std::string Notifications::NoteOn(const spec::Notify& asked) const {
   if (asked.mails.empty() || !settings_.smtp.server.empty()) return {};
   return "this machine sends no mail until an administrator sets notify.smtp.server";
 }
@@ -171,19 +170,10 @@ jobs::OutboxRow Notifications::Keep(notify::Message message) {
   return row;
 }
 
-const queue::Notify& Notifications::AskedFor(const jobs::Job& job) {
-  if (const auto last = read_.lock(); last && last == job.queue_spec.pointer()) return asked_;
-  read_ = job.queue_spec.pointer();
-  auto request = queue::ParseRequest(job.queue_spec->request);
-  asked_ = request ? std::move(request->notify) : queue::Notify{};
-  return asked_;
-}
-
 std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
                                                   const std::vector<jobs::Notice>& notices) {
-  // Of most jobs nobody is told, and their requests need not be read.
-  if (notices.empty() || job.queue_spec->request.find("\"notify\"") == std::string::npos) return {};
-  const queue::Notify& asked = AskedFor(job);
+  const spec::Notify& asked = job.spec->notify;
+  if (notices.empty() || (asked.webhooks.empty() && asked.mails.empty())) return {};
   const auto words = WordsOf(asked.on);
   std::vector<jobs::OutboxRow> rows;
   for (const auto& notice : notices) {

@@ -31,7 +31,7 @@
 #include "notify/address.h"
 #include "notify/outbox.h"
 #include "notify/settings.h"
-#include "queue/request.h"
+#include "spec/job_spec.h"
 
 namespace gpuman::daemon {
 
@@ -64,9 +64,9 @@ class Notifications {
   void SetSettings(notify::DeliverySettings settings);
 
   // kInvalidArgument: it names an address that nothing is sent to.
-  base::Result<> Check(const queue::Notify& asked) const;
+  base::Result<> Check(const spec::Notify& asked) const;
   // What the asker should know, though it is taken; empty: nothing.
-  std::string NoteOn(const queue::Notify& asked) const;
+  std::string NoteOn(const spec::Notify& asked) const;
 
   // To be stored together with the job, or the event; and then OnStored.
   std::vector<jobs::OutboxRow> About(const jobs::Job& job, const std::vector<jobs::Notice>& notices);
@@ -80,7 +80,6 @@ class Notifications {
   std::size_t Failed() const { return outbox_.failed(); }
 
  private:
-  const queue::Notify& AskedFor(const jobs::Job& job);
   jobs::OutboxRow Keep(notify::Message message);
   bool MakeRoom(const notify::Message& message);
   void Pump();
@@ -105,8 +104,6 @@ class Notifications {
   notify::Outbox outbox_;
   std::int64_t last_number_ = 0;
   std::set<std::string> full_;  // users of whom messages were dropped, until one is taken again
-  std::weak_ptr<const jobs::QueueSpec> read_;  // whose request was read last: an array's tasks have one
-  queue::Notify asked_;                        // there
   std::shared_ptr<NotifierLink> link_;
   boost::asio::steady_timer due_;
   boost::asio::steady_timer watch_;  // that it answers, and that it is not kept for nothing

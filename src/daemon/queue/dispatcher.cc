@@ -10,7 +10,7 @@
 #include "queue/admission.h"
 #include "queue/explain.h"
 #include "queue/forecast.h"
-#include "queue/record.h"
+#include "spec/json.h"
 
 namespace gpuman::daemon {
 namespace {

@@ -114,17 +114,17 @@ class Dispatcher {
   base::Result<Claim> ClaimMore(const jobs::Owner& owner, std::size_t jobs, base::Bytes text);
   // Refuses what could never run and what passes a bound on waiting jobs, then keeps all jobs or none. The
   // answer has the ids, in order. Of many jobs this is done in slices. `claim`: what counted them so far.
-  void Submit(std::vector<PreparedJob> prepared, Done<std::vector<base::JobId>> done, Claim claim = {});
+  void Submit(std::vector<jobs::Job> prepared, Done<std::vector<base::JobId>> done, Claim claim = {});
   // What would be said to these jobs now, by a pass over the queue with them in it.
   struct Outlook {
-    std::vector<PreparedJob> jobs;
+    std::vector<jobs::Job> jobs;
     std::vector<queue::Verdict> verdicts;        // of the jobs, in their order
     std::vector<std::string> details;            // why they wait
     std::vector<queue::WallTime> starts;         // estimated; kNever: nobody can tell
     std::vector<bool> presumed;                  // as queue::Estimates has it
     std::vector<std::vector<std::string>> gpus;  // UUIDs of those that would start
   };
-  void TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done, Claim claim = {});
+  void TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Claim claim = {});
   // As it is now; valid until something changes.
   using View = QueueView;
   View CurrentView();
@@ -147,10 +147,10 @@ class Dispatcher {
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
   // kConflict where a name means several that have not ended: who ends or changes one has to say which.
   base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
-  // What the job asked for; the request of `gpuman run` as the queue sees it.
-  const queue::Request& RequestFor(const jobs::Job& job);
+  // What the job asked for; of `gpuman run` what it takes, as the queue sees it. Never null.
+  std::shared_ptr<const spec::JobSpec> SpecFor(const jobs::Job& job) const;
   // Whether the job could wait as it is now: not in a circle, and not for what can never be.
-  base::Result<> MayBecome(const PreparedJob& changed);
+  base::Result<> MayBecome(const jobs::Job& changed);
   // Whether the job was cancelled because it waited for one of `jobs`.
   bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
   // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
@@ -170,9 +170,8 @@ class Dispatcher {
 
   // A job that was started, by the queue or not.
   struct Active {
-    queue::Request request;
+    std::shared_ptr<const spec::JobSpec> spec;  // as SpecFor has it
     queue::RunningJob row;
-    std::shared_ptr<const jobs::QueueSpec> queue_spec{};  // that `request` is of
     bool unsuspendable = false;
   };
 
@@ -191,16 +190,16 @@ class Dispatcher {
   };
   // Jobs that may be taken, and what counts them among those that wait until they do.
   struct Admitted {
-    std::vector<PreparedJob> jobs;
+    std::vector<jobs::Job> jobs;
     Claim claim;
   };
   struct Admission;
-  void Admit(std::vector<PreparedJob> prepared, Claim claim, Done<Admitted> done);
+  void Admit(std::vector<jobs::Job> prepared, Claim claim, Done<Admitted> done);
   base::Result<bool> CheckSome(Admission& admission, const base::Turn* turn);
-  static Counts CountOf(const std::vector<PreparedJob>& prepared);
+  static Counts CountOf(const std::vector<jobs::Job>& prepared);
   base::Result<> MayQueue(const Counts& counts);
   Claim Count(Counts counts);
-  void PutOnTrial(queue::Book& book, const std::vector<PreparedJob>& prepared, base::JobId id,
+  void PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& prepared, base::JobId id,
                   queue::WallTime now);
   void ScheduleSnapshot();
   void MakeSnapshot();
@@ -223,7 +222,7 @@ class Dispatcher {
   queue::WallTime EndOfDelay(const jobs::Job& job);
   void PutActive(const jobs::Job& job);
   void Refresh(Active& active);
-  queue::Request RequestOfRun(const jobs::Job& job) const;
+  spec::JobSpec SpecOfRun(const jobs::Job& job) const;
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);
   queue::Progress ProgressOf(base::JobId job) const;
@@ -243,9 +242,6 @@ class Dispatcher {
   IdleWatch idle_;
   base::Millis window_{std::chrono::hours(24)};
   std::map<std::pair<queue::AccountKind, std::string>, queue::UsageWindow> windows_;
-  // Equal texts are one (jobs/shared.h): read once.
-  std::shared_ptr<const jobs::QueueSpec> last_spec_;
-  queue::Request last_request_;
   std::map<uid_t, std::deque<base::JobId>> recent_;  // submitted, the newest last; an array once
   queue::Plan plan_;
   queue::Estimates estimates_;

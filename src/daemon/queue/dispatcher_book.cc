@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "daemon/queue/dispatcher.h"
-#include "queue/record.h"
+#include "spec/json.h"
 
 namespace gpuman::daemon {
 
@@ -45,31 +45,17 @@ void Dispatcher::OnJobForgotten(JobId job) {
   Wake();
 }
 
-const queue::Request& Dispatcher::RequestFor(const jobs::Job& job) {
-  if (!job.queued) {
-    last_spec_.reset();
-    last_request_ = RequestOfRun(job);
-    return last_request_;
-  }
-  if (last_spec_ != job.queue_spec.pointer()) {
-    // A request that cannot be read asks for nothing: the job is shown, and can be cancelled.
-    last_request_ = queue::ParseRequest(job.queue_spec->request).value_or(queue::Request{});
-    last_spec_ = job.queue_spec.pointer();
-  }
-  last_request_.array.reset();
-  if (job.array.array.value != 0)
-    last_request_.array = queue::ArrayTask{job.array.array, job.array.task, job.array.limit};
-  last_request_.priority = job.priority;
-  return last_request_;
+std::shared_ptr<const spec::JobSpec> Dispatcher::SpecFor(const jobs::Job& job) const {
+  return job.queued ? job.spec.pointer() : std::make_shared<const spec::JobSpec>(SpecOfRun(job));
 }
 
 void Dispatcher::PutWaiting(const jobs::Job& job) {
-  const queue::Request& request = RequestFor(job);
   queue::WaitingJob row{job.id, job.owner->user, job.waiting_since};
   if (job.not_before) row.not_before = EndOfDelay(job);
   row.held = job.state == jobs::JobState::kHeld;
-  row.dependency = dependents_.Set(job.id, request.depends, [this](JobId id) { return ProgressOf(id); });
-  book_.PutWaiting(row, request);
+  row.dependency = dependents_.Set(job.id, job.spec->depends, [this](JobId id) { return ProgressOf(id); });
+  row.array = ArrayOf(job);
+  book_.PutWaiting(row, *job.spec);
 }
 
 WallTime Dispatcher::EndOfDelay(const jobs::Job& job) {
@@ -77,7 +63,7 @@ WallTime Dispatcher::EndOfDelay(const jobs::Job& job) {
   const auto mono = clock_.Mono();
   auto it = delayed_.find(job.id);
   if (it == delayed_.end() || it->second.delay.until() != *job.not_before) {
-    const queue::RetryDelay delay(*job.not_before, job.queue_spec->retries.delay, now, mono);
+    const queue::RetryDelay delay(*job.not_before, job.spec->retries.delay, now, mono);
     it = delayed_.insert_or_assign(job.id, Delayed{delay, {}}).first;
   }
   return it->second.in_book = it->second.delay.EndsAt(now, mono);
@@ -93,19 +79,19 @@ void Dispatcher::FollowClock(WallTime now) {
 }
 
 // `gpuman run` takes GPUs without asking the queue: what has a limit can be joined by jobs that share.
-queue::Request Dispatcher::RequestOfRun(const jobs::Job& job) const {
-  queue::Request request;
-  request.priority = job.priority;
-  request.gpus.devices = GpusOfRun(job);
-  request.gpus.count = static_cast<int>(request.gpus.devices.size());
-  if (!job.memory || request.gpus.devices.empty()) return request;
+spec::JobSpec Dispatcher::SpecOfRun(const jobs::Job& job) const {
+  spec::JobSpec spec;
+  spec.priority = job.spec->priority;
+  spec.gpus.devices = GpusOfRun(job);
+  spec.gpus.count = static_cast<int>(spec.gpus.devices.size());
+  if (!job.spec->memory || spec.gpus.devices.empty()) return spec;
   base::Bytes least{UINT64_MAX};
   for (const auto& gpu : host_.GpuInventory().gpus)
-    if (std::count(request.gpus.devices.begin(), request.gpus.devices.end(), gpu.uuid) > 0)
-      least = std::min(least, job.memory->Of(gpu.memory));
-  request.share = true;
-  request.memory = least;
-  return request;
+    if (std::count(spec.gpus.devices.begin(), spec.gpus.devices.end(), gpu.uuid) > 0)
+      least = std::min(least, job.spec->memory->Of(gpu.memory));
+  spec.share = true;
+  spec.memory_on_each = least;
+  return spec;
 }
 
 // Those it was given; where it may use all, those that it uses.
@@ -122,19 +108,19 @@ std::vector<std::string> Dispatcher::GpusOfRun(const jobs::Job& job) const {
 void Dispatcher::PutActive(const jobs::Job& job) {
   const auto [it, fresh] = active_.try_emplace(job.id);
   Active& active = it->second;
-  if (!job.queued || fresh || active.queue_spec != job.queue_spec.pointer()) active.request = RequestFor(job);
-  active.queue_spec = job.queue_spec.pointer();
+  active.spec = SpecFor(job);
+  active.row.array = ArrayOf(job);
   active.row.id = job.id;
   active.row.user = job.owner->user;
   if (fresh) {
-    active.row.gpus = job.queued ? job.gpus : active.request.gpus.devices;
+    active.row.gpus = job.queued ? job.gpus : active.spec->gpus.devices;
     active.row.on_since = clock_.Mono();
     if (job.started_at) {
       const auto ran = clock_.Wall() - *job.started_at - job.suspended;
       active.row.ran_before = std::max(ran, base::Millis{0});
     }
   } else if (!job.queued) {
-    active.row.gpus = active.request.gpus.devices;
+    active.row.gpus = active.spec->gpus.devices;
   }
   const bool stops = job.state == jobs::JobState::kStopping;
   if (stops && active.row.phase == queue::RunningPhase::kRunning)
@@ -150,7 +136,7 @@ void Dispatcher::Refresh(Active& active) {
   const auto* const job = jobs_.Find(active.row.id);
   if (!job) return;
   active.row.user = job->owner->user;
-  book_.PutRunning(active.row, active.request);
+  book_.PutRunning(active.row, *active.spec);
   Touch();
 }
 

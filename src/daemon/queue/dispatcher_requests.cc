@@ -7,7 +7,7 @@
 #include "daemon/queue/dispatcher.h"
 #include "daemon/queue/named.h"
 #include "queue/admission.h"
-#include "queue/record.h"
+#include "spec/json.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -22,13 +22,12 @@ constexpr std::size_t kRecent = 1000;  // of a user
 
 }  // namespace
 
-Result<> Dispatcher::MayBecome(const PreparedJob& changed) {
-  const auto& job = changed.job;
-  const auto& project = changed.request.project;
-  const auto account = book_.AccountOf(AccountKind::kUser, job.owner->user);
+Result<> Dispatcher::MayBecome(const jobs::Job& changed) {
+  const auto& project = changed.spec->project;
+  const auto account = book_.AccountOf(AccountKind::kUser, changed.owner->user);
   const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(changed.request), account, its_project));
-  const auto circle = queue::FindCircle(job.id, changed.request.depends,
+  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(*changed.spec), account, its_project));
+  const auto circle = queue::FindCircle(changed.id, changed.spec->depends,
                                         [this](JobId other) { return dependents_.DependenciesOf(other); });
   if (circle.empty()) return {};
   std::string way;
@@ -39,9 +38,9 @@ Result<> Dispatcher::MayBecome(const PreparedJob& changed) {
 bool Dispatcher::WasCancelledWith(const jobs::Job& job, const std::set<JobId>& jobs) {
   if (job.state != jobs::JobState::kCancelled || job.reason != ToString(queue::Reason::kDependencyNever))
     return false;
-  const auto& list = RequestFor(job).depends.list;
+  const auto& list = job.spec->depends.list;
   return std::any_of(list.begin(), list.end(),
-                     [&](const queue::Dependency& each) { return jobs.contains(each.job); });
+                     [&](const spec::Dependency& each) { return jobs.contains(each.job); });
 }
 
 // --- Which jobs are meant ---

@@ -28,9 +28,7 @@ bool IsForJobs(queue::Reason reason) {
 
 // Tasks of an array ask for the same.
 bool AsksForTheSame(const jobs::Job& a, const jobs::Job& b) {
-  if (a.queue_spec.pointer() == b.queue_spec.pointer()) return true;
-  return a.owner->uid == b.owner->uid && a.priority == b.priority &&
-         a.queue_spec->request == b.queue_spec->request;
+  return a.owner->uid == b.owner->uid && a.spec == b.spec;
 }
 
 bool Begins(const jobs::Job& job, const jobs::Job* last) {
@@ -41,40 +39,40 @@ bool Begins(const jobs::Job& job, const jobs::Job* last) {
 
 // How far the check of some jobs has come.
 struct Dispatcher::Admission {
-  std::vector<PreparedJob> prepared;
+  std::vector<jobs::Job> prepared;
   Done<Admitted> done;
   Claim claim{};
   bool several = false;  // submissions, of which errors name the one
   std::size_t at = 0;
   std::size_t place = 0;  // of the submission that is looked at
-  const PreparedJob* last = nullptr;
+  const jobs::Job* last = nullptr;
 };
 
 namespace {
 
-bool AreSeveral(const std::vector<PreparedJob>& prepared) {
-  return prepared.size() > 1 && std::any_of(prepared.begin(), prepared.end(), [&](const PreparedJob& one) {
-           return Begins(one.job, &prepared.front().job);
+bool AreSeveral(const std::vector<jobs::Job>& prepared) {
+  return prepared.size() > 1 && std::any_of(prepared.begin(), prepared.end(), [&](const jobs::Job& one) {
+           return Begins(one, &prepared.front());
          });
 }
 
 }  // namespace
 
 // Neighbours are mostly of one user and project. What they share counts once.
-Dispatcher::Counts Dispatcher::CountOf(const std::vector<PreparedJob>& prepared) {
+Dispatcher::Counts Dispatcher::CountOf(const std::vector<jobs::Job>& prepared) {
   Counts counts;
   std::map<uid_t, jobs::TextAccount> texts;
   for (std::size_t from = 0, to = 0; from < prepared.size(); from = to) {
     const auto& first = prepared[from];
-    while (to < prepared.size() && prepared[to].job.owner->uid == first.job.owner->uid &&
-           prepared[to].request.project == first.request.project)
+    while (to < prepared.size() && prepared[to].owner->uid == first.owner->uid &&
+           prepared[to].spec->project == first.spec->project)
       ++to;
     const int count = static_cast<int>(to - from);
-    counts.jobs[{AccountKind::kUser, first.job.owner->user}] += count;
-    if (!first.request.project.empty()) counts.jobs[{AccountKind::kProject, first.request.project}] += count;
-    auto& text = texts[first.job.owner->uid];
-    for (std::size_t at = from; at < to; ++at) text.Add(jobs::TextAccount::EntryOf(prepared[at].job));
-    counts.text[first.job.owner->uid] = {*first.job.owner, text.bytes()};
+    counts.jobs[{AccountKind::kUser, first.owner->user}] += count;
+    if (!first.spec->project.empty()) counts.jobs[{AccountKind::kProject, first.spec->project}] += count;
+    auto& text = texts[first.owner->uid];
+    for (std::size_t at = from; at < to; ++at) text.Add(jobs::TextAccount::EntryOf(prepared[at]));
+    counts.text[first.owner->uid] = {*first.owner, text.bytes()};
   }
   return counts;
 }
@@ -129,13 +127,13 @@ Result<bool> Dispatcher::CheckSome(Admission& admission, const base::Turn* turn)
     if (turn && admission.at % kSome == 0 && turn->IsOver()) return false;
     const auto& one = admission.prepared[admission.at];
     const auto* const last = admission.last;
-    if (last && Begins(one.job, &admission.prepared[admission.at - 1].job)) ++admission.place;
-    if (last && AsksForTheSame(last->job, one.job)) continue;
+    if (last && Begins(one, &admission.prepared[admission.at - 1])) ++admission.place;
+    if (last && AsksForTheSame(*last, one)) continue;
     admission.last = &one;
-    const auto& project = one.request.project;
-    const auto account = book_.AccountOf(AccountKind::kUser, one.job.owner->user);
+    const auto& project = one.spec->project;
+    const auto account = book_.AccountOf(AccountKind::kUser, one.owner->user);
     const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-    auto may = queue::CanEverRun(book_.snapshot(), book_.NeedOf(one.request), account, its_project);
+    auto may = queue::CanEverRun(book_.snapshot(), book_.NeedOf(*one.spec), account, its_project);
     if (may) continue;
     if (admission.several) return Fail(std::move(may.error()).In(fmt::format("jobs[{}]", admission.place)));
     return Fail(std::move(may.error()));
@@ -143,7 +141,7 @@ Result<bool> Dispatcher::CheckSome(Admission& admission, const base::Turn* turn)
   return true;
 }
 
-void Dispatcher::Admit(std::vector<PreparedJob> prepared, Claim claim, Done<Admitted> done) {
+void Dispatcher::Admit(std::vector<jobs::Job> prepared, Claim claim, Done<Admitted> done) {
   auto counts = CountOf(prepared);
   const auto admission = std::make_shared<Admission>();  // shared by its slices
   admission->several = AreSeveral(prepared);
@@ -159,7 +157,7 @@ void Dispatcher::Admit(std::vector<PreparedJob> prepared, Claim claim, Done<Admi
   admission->claim = Count(std::move(counts));
   const auto finish = [](Admission& of) { of.done(Admitted{std::move(of.prepared), std::move(of.claim)}); };
   if (admission->prepared.size() <= kMaxAtOnce) return finish(*admission);
-  slices_.Add(admission->prepared.front().job.owner->uid, [this, admission, finish](const base::Turn& turn) {
+  slices_.Add(admission->prepared.front().owner->uid, [this, admission, finish](const base::Turn& turn) {
     const auto checked = CheckSome(*admission, &turn);
     if (!checked) {
       admission->claim.reset();
@@ -172,63 +170,40 @@ void Dispatcher::Admit(std::vector<PreparedJob> prepared, Claim claim, Done<Admi
   });
 }
 
-void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobId>> done, Claim taken) {
+void Dispatcher::Submit(std::vector<jobs::Job> prepared, Done<std::vector<JobId>> done, Claim taken) {
   Admit(std::move(prepared), std::move(taken), [this, done = std::move(done)](Result<Admitted> admitted) {
     if (!admitted) return done(Fail(admitted.error()));
-    const auto from = std::make_shared<Admitted>(std::move(*admitted));  // shared by the slices
-    const auto to = std::make_shared<std::vector<jobs::Job>>();
-    to->reserve(from->jobs.size());
-    const auto move_some = [from, to](const base::Turn* turn) {
-      for (std::size_t at = to->size(); at < from->jobs.size(); ++at) {
-        if (turn && at % kSome == 0 && turn->IsOver()) return true;
-        to->push_back(std::move(from->jobs[at].job));
-      }
-      return false;
-    };
-    const auto enqueue = [this, from, to, done] {
-      // What many asked for is a lot to let go of.
-      const auto left = std::make_shared<std::vector<PreparedJob>>(std::move(from->jobs));
-      if (to->size() > kMaxAtOnce) host_.Aside(to->front().owner->uid, {[left] { left->clear(); }});
-      jobs_.Enqueue(std::move(*to),
-                    [done, claim = std::move(from->claim)](Result<std::vector<JobId>> ids) mutable {
-                      claim.reset();
-                      done(std::move(ids));
-                    });
-    };
-    if (from->jobs.size() <= kMaxAtOnce) {
-      (void)move_some(nullptr);
-      return enqueue();
-    }
-    slices_.Add(from->jobs.front().job.owner->uid, [move_some, enqueue](const base::Turn& turn) {
-      if (move_some(&turn)) return true;
-      enqueue();
-      return false;
-    });
+    jobs_.Enqueue(std::move(admitted->jobs),
+                  [done, claim = std::move(admitted->claim)](Result<std::vector<JobId>> ids) mutable {
+                    claim.reset();
+                    done(std::move(ids));
+                  });
   });
 }
 
 // From `id` on, which is nobody's.
-void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<PreparedJob>& prepared, JobId id,
+void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& prepared, JobId id,
                             queue::WallTime now) {
   const JobId first = id;
-  std::shared_ptr<const jobs::QueueSpec> spec;  // that `state` is of
+  std::shared_ptr<const spec::JobSpec> spec;  // that `state` is of
   auto state = queue::DependencyState::kMet;
   for (const auto& one : prepared) {
-    queue::WaitingJob row{id, one.job.owner->user, now};
+    queue::WaitingJob row{id, one.owner->user, now};
     ++id.value;
-    row.held = one.job.state == jobs::JobState::kHeld;
-    const auto& list = one.request.depends.list;
-    if (spec != one.job.queue_spec.pointer()) {
+    row.held = one.state == jobs::JobState::kHeld;
+    const auto& list = one.spec->depends.list;
+    if (spec != one.spec.pointer()) {
       state = list.empty()
                   ? queue::DependencyState::kMet
-                  : queue::Judge(one.request.depends, [this](JobId other) { return ProgressOf(other); });
+                  : queue::Judge(one.spec->depends, [this](JobId other) { return ProgressOf(other); });
       if (state == queue::DependencyState::kImpossible &&
           std::any_of(list.begin(), list.end(), [&](const auto& each) { return each.job >= first; }))
         state = queue::DependencyState::kWaits;  // for one of this submission
-      spec = one.job.queue_spec.pointer();
+      spec = one.spec.pointer();
     }
     row.dependency = state;
-    book.PutWaiting(row, one.request);
+    row.array = ArrayOf(one);
+    book.PutWaiting(row, *one.spec);
   }
 }
 
@@ -265,7 +240,7 @@ void WorkOut(Trial& trial) {
     const auto place = place_of(snapshot.waiting[row].id);
     if (!place) continue;
     outlook.verdicts[*place] = plan.verdicts[row];
-    const auto& depends = outlook.jobs[*place].request.depends;
+    const auto& depends = outlook.jobs[*place].spec->depends;
     outlook.details[*place] = IsForJobs(plan.verdicts[row].reason)
                                   ? queue::Explain(plan.verdicts[row].reason, depends)
                                   : explainer.Of(static_cast<queue::Index>(row));
@@ -284,13 +259,13 @@ void WorkOut(Trial& trial) {
 
 // Over a copy of the book: nothing of it stays. It is made when the trial's turn has come, so that those that
 // wait have none. The copy of a long queue is a slice of its own.
-void Dispatcher::TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done, Claim taken) {
+void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Claim taken) {
   Admit(std::move(prepared), std::move(taken), [this, done = std::move(done)](Result<Admitted> admitted) {
     if (!admitted) return done(Fail(admitted.error()));
     const auto trial = std::make_shared<Trial>();  // shared with the worker
     trial->outlook.jobs = std::move(admitted->jobs);
     trial->claim = std::move(admitted->claim);
-    const auto& first = trial->outlook.jobs.front().job;
+    const auto& first = trial->outlook.jobs.front();
     const uid_t user = first.owner->uid;
     const auto begin = [this, trial, number = first.id] {
       trial->book = book_;

@@ -50,9 +50,7 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
     job.queued = true;
     job.state = jobs::JobState::kQueued;
     job.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
-    jobs::QueueSpec spec;
-    spec.retries.delay = delay;
-    job.queue_spec = spec;
+    job.spec.Change([&](spec::JobSpec& spec) { spec.retries.delay = delay; });
     job.not_before = not_before;
     return job;
   }
@@ -78,8 +76,7 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
   }
   // What would become of a job of Ann's; its answer counts.
   void TryOut() {
-    PreparedJob one{Waiting(0), {}};
-    dispatcher_.TryOut({one}, [this](const base::Result<Dispatcher::Outlook>& outlook) {
+    dispatcher_.TryOut({Waiting(0)}, [this](const base::Result<Dispatcher::Outlook>& outlook) {
       ASSERT_TRUE(outlook) << outlook.error().message;
       ++outlooks_;
     });
@@ -159,8 +156,7 @@ TEST_F(DispatcherTest, ATrialIsItsUsersAndASnapshotOfALongQueueIsEverybodys) {
 // A hundred trials that wait for their turn have no copy of the queue each.
 TEST_F(DispatcherTest, ATrialIsOfTheQueueAsItIsWhenItsTurnHasCome) {
   std::vector<std::string> said;
-  PreparedJob one{Waiting(0), {}};
-  dispatcher_.TryOut({one}, [&](const base::Result<Dispatcher::Outlook>& outlook) {
+  dispatcher_.TryOut({Waiting(0)}, [&](const base::Result<Dispatcher::Outlook>& outlook) {
     ASSERT_TRUE(outlook);
     said.emplace_back(ToString(outlook->verdicts.at(0).reason));
   });
@@ -211,16 +207,15 @@ TEST_F(DispatcherTest, AProjectForEachRunIsForgottenWhenItCountsNoMore) {
 }
 
 // Jobs of ann's that ask for no GPU, and differ.
-std::vector<PreparedJob> Some(int count) {
-  std::vector<PreparedJob> prepared;
+std::vector<jobs::Job> Some(int count) {
+  std::vector<jobs::Job> prepared;
   for (int i = 0; i < count; ++i) {
-    PreparedJob one;
-    one.request.priority = i % 200;
-    one.job.queued = true;
-    one.job.state = jobs::JobState::kHeld;
-    one.job.tag = "t" + std::to_string(i);
-    one.job.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
-    one.job.queue_spec = QueueSpecOf(one.request, {});
+    jobs::Job one;
+    one.spec.Change([&](spec::JobSpec& spec) { spec.priority = i % 200; });
+    one.queued = true;
+    one.state = jobs::JobState::kHeld;
+    one.tag = "t" + std::to_string(i);
+    one.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
     prepared.push_back(std::move(one));
   }
   return prepared;

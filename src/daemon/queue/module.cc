@@ -137,7 +137,7 @@ api::JobState QueueModule::StateOf(const jobs::Job& job) const { return suspensi
 api::JobView QueueModule::View(const jobs::Job& job) {
   auto view = core_.View(job);
   if (!job.queued) return view;
-  view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
+  view.queue = QueueFieldsOf(job);
   view.queue->notifications = notify_.notifications().Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
   const auto current = dispatcher_->CurrentView();
@@ -149,7 +149,7 @@ api::JobView QueueModule::View(const jobs::Job& job) {
 api::JobView QueueModule::ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full) {
   auto view = core_.View(job);
   if (!job.queued) return view;
-  view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
+  view.queue = QueueFieldsOf(job);
   view.queue->notifications = notify_.notifications().Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
   const auto row = snapshot.RowOf(job.id);

@@ -3,28 +3,27 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
-#include "base/json_number.h"
+#include "base/json.h"
 
 namespace gpuman::daemon {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::string_view kState = "queue", kIgnore = "ignore/", kQuota = "quota/",
                            kReservation = "reservation/";
 
-template <typename T>
-void Put(Json& json, const char* name, const std::optional<T>& value) {
-  if (value) json[name] = *value;
-}
-template <typename T>
-void Get(const Json& json, const char* name, std::optional<T>& value) {
-  if (const auto it = json.find(name); it != json.end()) value = base::Checked<T>(*it);
-}
+constexpr base::json::Format kFormat{.times = base::json::TimeForm::kMillis};
 
-std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+// What the store has of a value that also goes to clients, in another form.
+template <typename T>
+struct Stored {
+  T value;
+};
+
+template <typename T>
+std::string Text(const T& value) {
+  return base::json::ToText(value, kFormat);
+}
 
 std::optional<std::int64_t> NumberOf(std::string_view text) {
   std::int64_t number = 0;
@@ -33,71 +32,81 @@ std::optional<std::int64_t> NumberOf(std::string_view text) {
   return number;
 }
 
-QueueState StateFrom(const Json& json) {
-  QueueState state;
-  if (const auto choice = queue::ParseChoice(json.value("choice", "sequential"))) state.choice = *choice;
-  state.paused = json.value("paused", false);
-  if (const auto it = json.find("allowed"); it != json.end())
-    state.allowed = it->get<std::set<std::string>>();
-  if (const auto it = json.find("drained"); it != json.end())
-    state.drained = it->get<std::set<std::string>>();
-  return state;
+template <typename V, base::json::Of<Stored<api::QuotaLimits>> T>
+void Fields(V& v, T& x) {
+  v.Option("running_jobs", x.value.running_jobs);
+  v.Option("gpus", x.value.gpus);
+  v.Option("queued_jobs", x.value.queued_jobs);
+  v.Option("gpu_hours", x.value.gpu_hours);
+  v.Option("shares", x.value.shares);
 }
 
-IgnoreRule RuleFrom(std::int64_t id, const Json& json) {
-  IgnoreRule rule;
-  rule.id = id;
-  if (json.contains("pid"))
-    rule.process = base::ProcessId{base::Checked<pid_t>(json.at("pid")),
-                                   base::Checked<std::uint64_t>(json.at("start_time"))};
-  Get(json, "user", rule.user);
-  Get(json, "name", rule.name);
-  Get(json, "gpu", rule.gpu);
-  return rule;
+template <typename V, base::json::Of<Stored<api::Reservation>> T>
+void Fields(V& v, T& x) {
+  v.Required("user", x.value.user);
+  v.Required("count", x.value.count);
+  v.Required("devices", x.value.devices);
+  v.Required("start", x.value.start);
+  v.Required("end", x.value.end);
+  v.Option("by", x.value.created_by);
 }
 
-api::QuotaLimits LimitsFrom(const Json& json) {
-  api::QuotaLimits limits;
-  Get(json, "running_jobs", limits.running_jobs);
-  Get(json, "gpus", limits.gpus);
-  Get(json, "queued_jobs", limits.queued_jobs);
-  Get(json, "gpu_hours", limits.gpu_hours);
-  Get(json, "shares", limits.shares);
-  return limits;
+}  // namespace
+
+template <typename V, base::json::Of<QueueState> T>
+void Fields(V& v, T& x) {
+  v("choice", x.choice);
+  v("paused", x.paused);
+  v.Option("allowed", x.allowed);
+  v.Changed("drained", x.drained);
 }
 
-api::Reservation ReservationFrom(std::int64_t id, const Json& json) {
-  api::Reservation reservation;
-  reservation.id = id;
-  reservation.user = json.at("user").get<std::string>();
-  reservation.count = base::Checked<int>(json.at("count"));
-  reservation.devices = json.at("devices").get<std::vector<std::string>>();
-  reservation.start = base::WallTime(base::Millis(base::Checked<std::int64_t>(json.at("start"))));
-  reservation.end = base::WallTime(base::Millis(base::Checked<std::int64_t>(json.at("end"))));
-  Get(json, "by", reservation.created_by);
-  return reservation;
+template <typename V, base::json::Of<IgnoreRule> T>
+void Fields(V& v, T& x) {
+  if constexpr (V::kReads) {
+    if (v.Has("pid")) Fields(v, x.process.emplace());
+  } else if (x.process) {
+    Fields(v, *x.process);
+  }
+  v.Option("user", x.user);
+  v.Option("name", x.name);
+  v.Option("gpu", x.gpu);
 }
 
-void Read(QueueBooks& books, std::string_view key, const Json& json) {
+namespace {
+
+template <typename T>
+std::optional<T> Parsed(std::string_view key, const std::string& text) {
+  auto value = base::json::FromText<T>(text, kFormat, key);
+  return value ? std::optional(std::move(*value)) : std::nullopt;
+}
+
+void Read(QueueBooks& books, std::string_view key, const std::string& text) {
   const auto rest = [&](std::string_view prefix) { return key.substr(prefix.size()); };
   if (key == kState) {
-    auto ignored = std::move(books.state.ignored);
-    books.state = StateFrom(json);
-    books.state.ignored = std::move(ignored);
+    auto state = Parsed<QueueState>(key, text);
+    if (!state) return;
+    state->ignored = std::move(books.state.ignored);
+    books.state = std::move(*state);
   } else if (key.starts_with(kIgnore)) {
-    const auto id = NumberOf(rest(kIgnore)).value_or(0);
-    books.state.ignored.push_back(RuleFrom(id, json));
-    books.last_number = std::max(books.last_number, id);
+    auto rule = Parsed<IgnoreRule>(key, text);
+    if (!rule) return;
+    rule->id = NumberOf(rest(kIgnore)).value_or(0);
+    books.last_number = std::max(books.last_number, rule->id);
+    books.state.ignored.push_back(std::move(*rule));
   } else if (key.starts_with(kReservation)) {
+    auto reservation = Parsed<Stored<api::Reservation>>(key, text);
+    if (!reservation) return;
     const auto id = NumberOf(rest(kReservation)).value_or(0);
-    books.reservations[id] = ReservationFrom(id, json);
+    reservation->value.id = id;
+    books.reservations[id] = std::move(reservation->value);
     books.last_number = std::max(books.last_number, id);
   } else if (key.starts_with(kQuota)) {
     const auto name = rest(kQuota);
     const auto slash = name.find('/');
     if (slash == std::string_view::npos) return;
-    books.quotas[{std::string(name.substr(0, slash)), std::string(name.substr(slash + 1))}] =
-        LimitsFrom(json);
+    if (auto limits = Parsed<Stored<api::QuotaLimits>>(key, text))
+      books.quotas[{std::string(name.substr(0, slash)), std::string(name.substr(slash + 1))}] = limits->value;
   }
 }
 
@@ -105,54 +114,18 @@ void Read(QueueBooks& books, std::string_view key, const Json& json) {
 
 QueueBooks ReadBooks(const jobs::SettingRows& settings) {
   QueueBooks books;
-  for (const auto& [key, value] : settings) {
-    if (!value) continue;
-    try {
-      Read(books, key, Json::parse(*value));
-    } catch (const Json::exception&) {
-      continue;
-    }
-  }
+  for (const auto& [key, value] : settings)
+    if (value) Read(books, key, *value);
   return books;
 }
 
-jobs::SettingRows::value_type Entry(const QueueState& state) {
-  Json json{{"choice", ToString(state.choice)}, {"paused", state.paused}};
-  if (state.allowed) json["allowed"] = *state.allowed;
-  if (!state.drained.empty()) json["drained"] = state.drained;
-  return {std::string(kState), Text(json)};
-}
-
-jobs::SettingRows::value_type Entry(const IgnoreRule& rule) {
-  Json json = Json::object();
-  if (rule.process) {
-    json["pid"] = rule.process->pid;
-    json["start_time"] = rule.process->start_time;
-  }
-  Put(json, "user", rule.user);
-  Put(json, "name", rule.name);
-  Put(json, "gpu", rule.gpu);
-  return {KeyOf(rule), Text(json)};
-}
-
+jobs::SettingRows::value_type Entry(const QueueState& state) { return {std::string(kState), Text(state)}; }
+jobs::SettingRows::value_type Entry(const IgnoreRule& rule) { return {KeyOf(rule), Text(rule)}; }
 jobs::SettingRows::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits) {
-  Json json = Json::object();
-  Put(json, "running_jobs", limits.running_jobs);
-  Put(json, "gpus", limits.gpus);
-  Put(json, "queued_jobs", limits.queued_jobs);
-  Put(json, "gpu_hours", limits.gpu_hours);
-  Put(json, "shares", limits.shares);
-  return {KeyOf(key), Text(json)};
+  return {KeyOf(key), Text(Stored<api::QuotaLimits>{limits})};
 }
-
 jobs::SettingRows::value_type Entry(const api::Reservation& reservation) {
-  Json json{{"user", reservation.user},
-            {"count", reservation.count},
-            {"devices", reservation.devices},
-            {"start", reservation.start.time_since_epoch().count()},
-            {"end", reservation.end.time_since_epoch().count()}};
-  Put(json, "by", reservation.created_by);
-  return {KeyOfReservation(reservation.id), Text(json)};
+  return {KeyOfReservation(reservation.id), Text(Stored<api::Reservation>{reservation})};
 }
 
 std::string KeyOf(const IgnoreRule& rule) { return fmt::format("{}{}", kIgnore, rule.id); }

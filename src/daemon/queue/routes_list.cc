@@ -33,7 +33,7 @@ struct Filter {
                        : !states.contains("all") && !states.contains(std::string(api::ToString(state))))
       return false;
     if (!users.empty() && !users.contains(job.owner->user)) return false;
-    if (!projects.empty() && !projects.contains(job.queue_spec->project)) return false;
+    if (!projects.empty() && !projects.contains(job.spec->project)) return false;
     return names.empty() || names.contains(job.tag);
   }
 };
@@ -162,7 +162,7 @@ class WriteJson {
   explicit WriteJson(QueueModule& queue) : queue_(queue) {}
   void One(std::string& text, const jobs::Job& job, queue::Index row, const QueueSnapshot& snapshot) {
     auto view = queue_.core().View(job);
-    if (job.queued) view.queue = QueueFieldsOf(job, queue_.dispatcher().RequestFor(job));
+    if (job.queued) view.queue = QueueFieldsOf(job);
     ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
     list_.Add(text, api::Encode(view));
   }
@@ -186,7 +186,7 @@ class WriteRows {
   explicit WriteRows(QueueModule& queue) : queue_(queue) {}
   void One(std::string& text, const jobs::Job& job, queue::Index place, const QueueSnapshot& snapshot) {
     Begin(text);
-    const auto& request = queue_.dispatcher().RequestFor(job);
+    const auto spec = queue_.dispatcher().SpecFor(job);
     api::QueueRow row;
     row.id = job.id.value;
     if (job.array.array.value != 0) {
@@ -195,15 +195,15 @@ class WriteRows {
     }
     row.tag = job.tag;
     row.user = job.owner->user;
-    row.project = job.queue_spec->project;
+    row.project = job.spec->project;
     row.state = queue_.StateOf(job);
     row.reason = job.reason.value_or("");
-    row.priority = job.priority;
-    row.gpus_asked = request.gpus.count;
+    row.priority = job.spec->priority;
+    row.gpus_asked = spec->gpus.count;
     row.gpus = IndicesOf(job.gpus, queue_.core().inventory());
-    row.memory = request.memory;
-    row.host_memory = request.host_memory;
-    row.time_limit = request.time_limit;
+    row.memory = spec->memory_on_each;
+    row.host_memory = spec->host_memory;
+    row.time_limit = spec->time_limit;
     row.submitted_at = job.submitted_at;
     row.started_at = job.started_at;
     row.ended_at = job.ended_at;

@@ -11,7 +11,6 @@
 #include "daemon/core/job_request.h"
 #include "jobs/bounds.h"
 #include "jobs/text_account.h"
-#include "queue/record.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -38,47 +37,53 @@ std::map<std::string, std::string> EnvironmentOf(const std::map<std::string, std
   return environment;
 }
 
-queue::Notify NotifyOf(const api::NotifyRequest& asked) {
-  constexpr std::array kAll{"started",   "finished", "failed",    "timeout",
-                            "cancelled", "killed",   "suspended", "requeued"};
-  queue::Notify notify{asked.webhooks, asked.mails, {}};
+spec::Notify NotifyOf(const api::NotifyRequest& asked) {
+  spec::Notify notify{asked.webhooks, asked.mails, {}};
   const bool all = std::find(asked.on.begin(), asked.on.end(), "all") != asked.on.end();
-  const auto words = all ? std::vector<std::string>(kAll.begin(), kAll.end()) : asked.on;
-  for (const auto& word : words)
-    if (const auto known = queue::NotifyOnFromString(word)) notify.on.push_back(*known);
+  for (const auto& [event, word] : WordsOf(spec::NotifyOn{}))
+    if (all || std::find(asked.on.begin(), asked.on.end(), word) != asked.on.end())
+      notify.on.push_back(event);
   return notify;
 }
 
-Result<queue::Request> RequestFrom(const api::Submission& asked, const SubmissionContext& context,
-                                   const queue::ReferenceLookup& lookup) {
-  queue::Request request;
-  request.project = asked.project.value_or("");
-  request.standard_input = asked.stdin_file.value_or("");
-  request.standard_output = asked.stdout_file.value_or("");
-  request.standard_error = asked.stderr_file.value_or("");
-  request.conda_env = asked.conda_env.value_or("");
-  request.device_profile = asked.device_profile.value_or("");
-  GPUMAN_ASSIGN(request.gpus, GpusOf(asked.gpus, context.inventory));
-  request.share = asked.share;
-  GPUMAN_TRY(CheckQueuedSharing(request, context.inventory));
-  GPUMAN_ASSIGN(request.memory, OnEachGpu(asked.memory, request.gpus, context.inventory));
-  request.host_memory = asked.host_memory;
-  request.cpus = asked.cpus.value_or(0);
-  request.time_limit = asked.time_limit;
+Result<spec::JobSpec> SpecFrom(const api::Submission& asked, const SubmissionContext& context,
+                               const queue::ReferenceLookup& lookup) {
+  spec::JobSpec spec;
+  spec.script = asked.script.value_or("");
+  spec.conda_env = asked.conda_env.value_or("");
+  spec.standard_input = asked.stdin_file.value_or("");
+  spec.standard_output = asked.stdout_file.value_or("");
+  spec.standard_error = asked.stderr_file.value_or("");
+  GPUMAN_ASSIGN(spec.gpus, GpusOf(asked.gpus, context.inventory));
+  spec.memory = asked.memory;
+  spec.soft = asked.soft;
+  GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu(asked.memory, spec.gpus, context.inventory));
+  spec.share = asked.share;
+  GPUMAN_TRY(CheckQueuedSharing(spec, context.inventory));
+  spec.weight = asked.weight;
+  spec.oversubscribe = asked.oversubscribe;
+  spec.preload = asked.preload;
+  spec.device_profile = asked.device_profile.value_or("");
+  GPUMAN_TRY(TakeMps(asked.mps, asked.mps_threads, spec));
+  spec.host_memory = asked.host_memory;
+  spec.cpus = asked.cpus.value_or(0);
+  spec.time_limit = asked.time_limit;
   if (asked.time_limit && (asked.warn_signal || asked.warn_before)) {
-    request.warn_signal = SignalNumber(asked.warn_signal.value_or(kUsualWarning));
-    request.warn_before = asked.warn_before.value_or(std::min(kUsualWarningTime, *asked.time_limit));
+    spec.warn_signal = SignalNumber(asked.warn_signal.value_or(kUsualWarning));
+    spec.warn_before = asked.warn_before.value_or(std::min(kUsualWarningTime, *asked.time_limit));
   }
-  request.begin = asked.begin;
-  request.priority = asked.priority;
-  request.hold = asked.hold;
-  request.preemptible = asked.preemptible;
-  GPUMAN_ASSIGN(request.depends, DependenciesOf(asked.depends, asked.auto_cancel, lookup));
-  if (asked.group) request.group = {*asked.group, asked.max_concurrent.value_or(1)};
-  request.retries = {asked.retries.count, asked.retries.delay, asked.retries.on_exit_codes};
-  request.notify = NotifyOf(asked.notify);
-  GPUMAN_TRY(queue::Validate(request));
-  return request;
+  spec.grace = asked.grace;
+  spec.project = asked.project.value_or("");
+  spec.begin = asked.begin;
+  spec.priority = asked.priority;
+  spec.hold = asked.hold;
+  spec.preemptible = asked.preemptible;
+  GPUMAN_ASSIGN(spec.depends, DependenciesOf(asked.depends, asked.auto_cancel, lookup));
+  if (asked.group) spec.group = {*asked.group, asked.max_concurrent.value_or(1)};
+  spec.retries = {asked.retries.count, asked.retries.delay, asked.retries.on_exit_codes};
+  spec.notify = NotifyOf(asked.notify);
+  GPUMAN_TRY(spec::ValidateForQueue(spec));
+  return spec;
 }
 
 Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest& all,
@@ -100,16 +105,6 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
       asked.environment ? jobs::Environment(EnvironmentOf(*asked.environment, context)) : common;
   job.umask = asked.umask.value_or(all.umask);
   job.resource_limits = context.resource_limits;
-  job.memory = asked.memory;
-  job.soft = asked.soft;
-  job.priority = asked.priority;
-  job.grace = asked.grace;
-  job.preload = asked.preload;
-  job.share = asked.share;
-  job.weight = asked.weight;
-  job.oversubscribe = asked.oversubscribe;
-  job.device_profile = asked.device_profile.value_or("");
-  GPUMAN_TRY(TakeMps(asked.mps, asked.mps_threads, job));
   GPUMAN_TRY(jobs::CheckExecutable(job.command, *job.environment));
   return job;
 }
@@ -126,7 +121,7 @@ std::vector<std::string> InConda(const std::string& name, std::vector<std::strin
 }
 
 Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
-                                             const queue::GpuRequest& gpus, const gpu::Inventory& inventory) {
+                                             const spec::GpuRequest& gpus, const gpu::Inventory& inventory) {
   if (!size) return std::optional<base::Bytes>{};
   if (!size->IsRelative()) return std::optional(size->bytes);
   std::optional<base::Bytes> least;
@@ -140,13 +135,13 @@ Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>
   return std::optional(size->Of(*least));
 }
 
-Result<> CheckQueuedSharing(const queue::Request& request, const gpu::Inventory& inventory) {
-  const auto& named = request.gpus.devices;
-  return named.empty() ? Result<>{} : CheckSharing(request.share, named, inventory);
+Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventory& inventory) {
+  const auto& named = spec.gpus.devices;
+  return named.empty() ? Result<>{} : CheckSharing(spec.share, named, inventory);
 }
 
-Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory) {
-  queue::GpuRequest gpus;
+Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory) {
+  spec::GpuRequest gpus;
   gpus.count = asked.count;
   gpus.model = asked.model.value_or("");
   if (!asked.devices.empty()) {
@@ -162,15 +157,15 @@ Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Invent
   return gpus;
 }
 
-Result<queue::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
-                                           const queue::ReferenceLookup& lookup) {
+Result<spec::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
+                                          const queue::ReferenceLookup& lookup) {
   queue::NamedDependencies named;
   named.mode =
-      asked.mode == api::DependencyMode::kAny ? queue::DependencyMode::kAny : queue::DependencyMode::kAll;
+      asked.mode == api::DependencyMode::kAny ? spec::DependencyMode::kAny : spec::DependencyMode::kAll;
   for (const auto& one : asked.list) {
-    const auto kind = queue::DependencyKindFromString(api::ToString(one.kind));
+    const auto kind = spec::DependencyKindFromString(api::ToString(one.kind));
     GPUMAN_ASSIGN(auto reference, queue::ParseReference(one.job));
-    named.list.push_back({kind.value_or(queue::DependencyKind::kAfterOk), std::move(reference)});
+    named.list.push_back({kind.value_or(spec::DependencyKind::kAfterOk), std::move(reference)});
   }
   GPUMAN_ASSIGN(auto depends, queue::Resolve(named, lookup));
   depends.auto_cancel = auto_cancel;
@@ -190,32 +185,9 @@ std::vector<std::string> CommandOfScript(const std::string& script,
   return command;
 }
 
-jobs::Shared<jobs::QueueSpec> QueueSpecOf(const queue::Request& request, const jobs::QueueSpec& before) {
-  jobs::QueueSpec spec;
-  queue::Request text = request;
-  text.array.reset();  // the job's own: all tasks have one text
-  text.script.clear();
-  spec.request = queue::SerializeRequest(text);
-  spec.script = before.script;
-  spec.project = request.project;
-  spec.retries = {request.retries.count, request.retries.delay, request.retries.on_exit_codes};
-  spec.time_limit = request.time_limit;
-  spec.warn_signal = request.warn_signal;
-  spec.warn_before = request.warn_before;
-  spec.host_memory = request.host_memory;
-  spec.cpus = request.cpus;
-  spec.standard_input = request.standard_input;
-  spec.standard_output = request.standard_output;
-  spec.standard_error = request.standard_error;
-  return spec;
-}
-
-Result<queue::Request> RequestOf(const jobs::Job& job) {
-  GPUMAN_ASSIGN(auto request, queue::ParseRequest(job.queue_spec->request));
-  if (job.array.array.value != 0)
-    request.array = queue::ArrayTask{job.array.array, job.array.task, job.array.limit};
-  request.priority = job.priority;
-  return request;
+std::optional<queue::ArrayTask> ArrayOf(const jobs::Job& job) {
+  if (job.array.array.value == 0) return std::nullopt;
+  return queue::ArrayTask{job.array.array, job.array.task, job.array.limit};
 }
 
 std::size_t CountJobs(const api::SubmitRequest& submitted) {
@@ -253,7 +225,7 @@ std::vector<base::JobId> Preparation::Find(const queue::Reference& reference) co
     const auto& own = prepared_.jobs;
     for (auto at = static_cast<std::size_t>(head.value - context_.first_id.value) + 1; at < own.size();
          ++at) {
-      if (own[at].job.array.array != head) break;
+      if (own[at].array.array != head) break;
       ids.push_back({context_.first_id.value + static_cast<std::int64_t>(at)});
     }
     return ids;
@@ -271,7 +243,7 @@ std::vector<base::JobId> Preparation::Find(const queue::Reference& reference) co
 }
 
 // Each job is shown with all that it waits for.
-Result<> Preparation::CountDependencies(const api::Submission& asked, const queue::Dependencies& depends) {
+Result<> Preparation::CountDependencies(const api::Submission& asked, const spec::Dependencies& depends) {
   std::size_t tasks = asked.array ? 0 : 1;
   if (asked.array)
     for (const auto& range : asked.array->indices)
@@ -287,12 +259,10 @@ Result<> Preparation::CountDependencies(const api::Submission& asked, const queu
 }
 
 Result<> Preparation::One(const api::Submission& asked) {
-  GPUMAN_ASSIGN(auto request, RequestFrom(asked, context_, lookup_));
-  GPUMAN_TRY(CountDependencies(asked, request.depends));
+  GPUMAN_ASSIGN(auto spec, SpecFrom(asked, context_, lookup_));
+  GPUMAN_TRY(CountDependencies(asked, spec.depends));
   GPUMAN_ASSIGN(auto job, JobFrom(asked, submitted_, common_, context_));
-  jobs::QueueSpec script;
-  script.script = asked.script.value_or("");
-  job.queue_spec = QueueSpecOf(request, script);
+  job.spec = std::move(spec);
   auto& jobs = prepared_.jobs;
   const base::JobId head{context_.first_id.value + static_cast<std::int64_t>(jobs.size())};
   job.tag = asked.name.value_or(fmt::format("job-{}", head.value));
@@ -300,15 +270,11 @@ Result<> Preparation::One(const api::Submission& asked) {
   heads_.push_back(head);
   prepared_.heads.push_back(jobs.size());
   if (!asked.array) {
-    jobs.push_back({std::move(job), std::move(request)});
+    jobs.push_back(std::move(job));
     return {};
   }
   const auto& ranges = asked.array->indices;
-  tasks_.emplace(Tasks{*asked.array,
-                       {std::move(job), std::move(request)},
-                       head,
-                       0,
-                       ranges.empty() ? 0 : ranges.front().first});
+  tasks_.emplace(Tasks{*asked.array, std::move(job), head, 0, ranges.empty() ? 0 : ranges.front().first});
   return {};
 }
 
@@ -321,8 +287,7 @@ void Preparation::SomeTasks(std::size_t end) {
       if (++range < ranges.size()) index = ranges[range].first;
       continue;
     }
-    task.job.array = {head, index, array.limit.value_or(0)};
-    task.request.array = queue::ArrayTask{head, index, array.limit.value_or(0)};
+    task.array = {head, index, array.limit.value_or(0)};
     prepared_.jobs.push_back(task);
     index += ranges[range].step;
   }

@@ -1,4 +1,4 @@
-// From what a client submits to jobs and what the queue is asked for each of them. Pure.
+// From what a client submits to jobs of the queue. Pure.
 #pragma once
 
 #include <map>
@@ -13,7 +13,8 @@
 #include "gpu/inventory.h"
 #include "jobs/job.h"
 #include "queue/dependencies.h"
-#include "queue/request.h"
+#include "queue/job_spec.h"
+#include "spec/job_spec.h"
 
 namespace gpuman::daemon {
 
@@ -29,20 +30,18 @@ struct SubmissionContext {
   const queue::ReferenceLookup& lookup;
 };
 
-struct PreparedJob {
-  jobs::Job job;
-  queue::Request request;
-};
-
 // The jobs in the order of their ids, an array's tasks one by one. `heads`: where each of the request's jobs
 // begins. Nothing is checked against the state of the queue.
 struct Prepared {
-  std::vector<PreparedJob> jobs;
+  std::vector<jobs::Job> jobs;
   std::vector<std::size_t> heads;
 };
 
 // The error names the job ("jobs[3].gpus.devices: …") where the request has several.
 base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context);
+
+// The place in an array, as the queue sees it.
+std::optional<queue::ArrayTask> ArrayOf(const jobs::Job& job);
 
 // Jobs, each task of an array counted.
 std::size_t CountJobs(const api::SubmitRequest& submitted);
@@ -63,7 +62,7 @@ class Preparation {
  private:
   base::Result<> One(const api::Submission& asked);
   void SomeTasks(std::size_t end);
-  base::Result<> CountDependencies(const api::Submission& asked, const queue::Dependencies& depends);
+  base::Result<> CountDependencies(const api::Submission& asked, const spec::Dependencies& depends);
   // The caller's jobs with those of this submission in front, the newest first.
   std::vector<base::JobId> Find(const queue::Reference& reference) const;
 
@@ -75,7 +74,7 @@ class Preparation {
   // The array whose tasks are being made; nullopt: none.
   struct Tasks {
     const api::ArrayRequest& array;
-    PreparedJob task;  // the next one
+    jobs::Job task;  // the next one
     base::JobId head;
     std::size_t range = 0;
     std::int64_t index = 0;
@@ -87,21 +86,14 @@ class Preparation {
   Prepared prepared_;
 };
 
-// The request that goes with a job, from the text in its queue spec; its place in an array comes from the
-// job.
-base::Result<queue::Request> RequestOf(const jobs::Job& job);
-// The queue spec that says the same as `request` and `before` together; `before` gives what a request does
-// not have.
-jobs::Shared<jobs::QueueSpec> QueueSpecOf(const queue::Request& request, const jobs::QueueSpec& before);
-
 // CheckSharing of the devices that it names; where it names none, none is given that cannot be shared.
-base::Result<> CheckQueuedSharing(const queue::Request& request, const gpu::Inventory& inventory);
-base::Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
-base::Result<queue::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
-                                                 const queue::ReferenceLookup& lookup);
+base::Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventory& inventory);
+base::Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
+base::Result<spec::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
+                                                const queue::ReferenceLookup& lookup);
 // Of a size on each GPU: the smallest of those that would do counts.
 base::Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
-                                                   const queue::GpuRequest& gpus,
+                                                   const spec::GpuRequest& gpus,
                                                    const gpu::Inventory& inventory);
 // The command in the conda environment of that name: kCondaWords in front of it.
 inline constexpr int kCondaWords = 5;

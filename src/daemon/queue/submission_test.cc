@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include "spec/json.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -57,31 +58,30 @@ TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
   asked.retries = {2, base::Millis(500), {75}};
   const auto prepared = Fine();
   ASSERT_EQ(prepared.jobs.size(), 1U);
-  const auto& [job, asked_for] = prepared.jobs[0];
+  const auto& job = prepared.jobs[0];
   EXPECT_EQ(job.tag, "job-11");
   EXPECT_EQ(job.owner->user, "ann");
   EXPECT_EQ(*job.directory, "/home/ann");
   EXPECT_EQ(job.state, jobs::JobState::kQueued);
-  EXPECT_EQ(job.priority, 200);
-  EXPECT_EQ(job.queue_spec->project, "vision");
-  EXPECT_EQ(job.queue_spec->retries, (jobs::Retries{2, base::Millis(500), {75}}));
-  EXPECT_EQ(job.queue_spec->warn_signal, SIGUSR1);
-  EXPECT_EQ(asked_for.gpus.count, 2);
-  const auto back = RequestOf(job);
+  EXPECT_EQ(job.spec->priority, 200);
+  EXPECT_EQ(job.spec->project, "vision");
+  EXPECT_EQ(job.spec->retries, (spec::Retries{2, base::Millis(500), {75}}));
+  EXPECT_EQ(job.spec->warn_signal, SIGUSR1);
+  EXPECT_EQ(job.spec->gpus.count, 2);
+  const auto back = spec::ParseJobSpec(spec::Serialize(*job.spec));
   ASSERT_TRUE(back) << back.error().message;
-  EXPECT_EQ(*back, asked_for) << "what is kept says the same";
+  EXPECT_EQ(*back, *job.spec) << "what is kept says the same";
 }
 
 TEST_F(SubmissionTest, WhoIsToldOfWhatIsKept) {
-  using On = queue::NotifyOn;
+  using On = spec::NotifyOn;
   Add().notify = {{"https://x/"}, {"a@b"}, {"killed", "suspended"}};
   Add().notify = {{}, {"a@b"}, {"failed", "all"}};
   const auto prepared = Fine();
   ASSERT_EQ(prepared.jobs.size(), 2U);
-  EXPECT_EQ(prepared.jobs[0].request.notify,
-            (queue::Notify{{"https://x/"}, {"a@b"}, {On::kKilled, On::kSuspended}}));
-  EXPECT_EQ(prepared.jobs[1].request.notify.on.size(), 8U);
-  EXPECT_EQ(RequestOf(prepared.jobs[0].job)->notify, prepared.jobs[0].request.notify);
+  EXPECT_EQ(prepared.jobs[0].spec->notify,
+            (spec::Notify{{"https://x/"}, {"a@b"}, {On::kKilled, On::kSuspended}}));
+  EXPECT_EQ(prepared.jobs[1].spec->notify.on.size(), 8U);
 }
 
 TEST_F(SubmissionTest, TasksOfAnArrayHaveConsecutiveIdsAndOneText) {
@@ -93,10 +93,9 @@ TEST_F(SubmissionTest, TasksOfAnArrayHaveConsecutiveIdsAndOneText) {
   ASSERT_EQ(prepared.jobs.size(), 5U);
   const std::vector<std::int64_t> indices{0, 2, 4, 9};
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    const auto& job = prepared.jobs[i + 1].job;
+    const auto& job = prepared.jobs[i + 1];
     EXPECT_EQ(job.array, (jobs::ArrayTask{{12}, indices[i], 2}));
-    EXPECT_EQ(job.queue_spec.pointer(), prepared.jobs[1].job.queue_spec.pointer());
-    EXPECT_EQ(RequestOf(job)->array, prepared.jobs[i + 1].request.array);
+    EXPECT_EQ(job.spec.pointer(), prepared.jobs[1].spec.pointer());
   }
 }
 
@@ -108,7 +107,7 @@ TEST_F(SubmissionTest, ReferencesReachOverTheSubmissionToWhatCameBefore) {
     last.depends.list = {{api::DependencyKind::kAfterOk, on}};
     std::vector<std::int64_t> ids;
     const auto prepared = Fine();
-    for (const auto& one : prepared.jobs.back().request.depends.list) ids.push_back(one.job.value);
+    for (const auto& one : prepared.jobs.back().spec->depends.list) ids.push_back(one.job.value);
     return ids;
   };
   using Ids = std::vector<std::int64_t>;
@@ -130,7 +129,7 @@ TEST_F(SubmissionTest, SoManyDependenciesThatNobodyCouldKeepThemAreRefused) {
   auto& last = Add();
   last.depends.list = {{api::DependencyKind::kAfterOk, "@"}};
   last.array = api::ArrayRequest{{{0, 1998, 2}}, {}};
-  EXPECT_EQ(Fine().jobs.back().request.depends.list.size(), 1000U);
+  EXPECT_EQ(Fine().jobs.back().spec->depends.list.size(), 1000U);
   last.array = api::ArrayRequest{{{0, 2000, 2}}, {}};
   const auto refused = Read();
   ASSERT_FALSE(refused);
@@ -155,19 +154,19 @@ TEST_F(SubmissionTest, SharesOfAGpuAreOfTheSmallestThatWouldDo) {
   asked.gpus.count = 1;
   asked.share = true;
   asked.memory = base::SizeSpec{{}, 50};
-  EXPECT_EQ(Fine().jobs[0].request.memory, base::GiB(20));
+  EXPECT_EQ(Fine().jobs[0].spec->memory_on_each, base::GiB(20));
   asked.gpus = {0, {"0"}, {}, {}};
   const auto prepared = Fine();
-  EXPECT_EQ(prepared.jobs[0].request.memory, base::GiB(50));
-  EXPECT_EQ(prepared.jobs[0].request.gpus.devices, std::vector<std::string>{"GPU-aaaa"});
-  EXPECT_EQ(prepared.jobs[0].request.gpus.count, 1);
+  EXPECT_EQ(prepared.jobs[0].spec->memory_on_each, base::GiB(50));
+  EXPECT_EQ(prepared.jobs[0].spec->gpus.devices, std::vector<std::string>{"GPU-aaaa"});
+  EXPECT_EQ(prepared.jobs[0].spec->gpus.count, 1);
 }
 
 TEST_F(SubmissionTest, AJobOnHoldSaysWhoHoldsIt) {
   Add().hold = true;
   const auto prepared = Fine();
-  EXPECT_EQ(prepared.jobs[0].job.state, jobs::JobState::kHeld);
-  EXPECT_EQ(prepared.jobs[0].job.reason, "held_by_user");
+  EXPECT_EQ(prepared.jobs[0].state, jobs::JobState::kHeld);
+  EXPECT_EQ(prepared.jobs[0].reason, "held_by_user");
 }
 
 TEST_F(SubmissionTest, AnInstanceIsAskedForAlone) {
@@ -178,9 +177,9 @@ TEST_F(SubmissionTest, AnInstanceIsAskedForAlone) {
   auto& asked = Add();
   asked.gpus.devices = {"0:0"};
   asked.memory = base::SizeSpec{{}, 50};
-  EXPECT_EQ(Fine().jobs[0].request.memory, base::GiB(8)) << "a percentage is of the instance";
+  EXPECT_EQ(Fine().jobs[0].spec->memory_on_each, base::GiB(8)) << "a percentage is of the instance";
   asked.share = true;
-  EXPECT_TRUE(Fine().jobs[0].request.share);
+  EXPECT_TRUE(Fine().jobs[0].spec->share);
   inventory.gpus[1].mig->profile = "1c.3g.71gb";
   EXPECT_EQ(Read().error().code, base::ErrorCode::kNotSupported);
   inventory.gpus[1].mig->profile = "1g.18gb";
@@ -208,11 +207,11 @@ TEST_F(SubmissionTest, InPiecesItComesToTheSame) {
   EXPECT_EQ(pieces.heads, whole.heads);
   ASSERT_EQ(pieces.jobs.size(), whole.jobs.size());
   for (std::size_t i = 0; i < pieces.jobs.size(); ++i) {
-    EXPECT_EQ(pieces.jobs[i].job.tag, whole.jobs[i].job.tag);
-    EXPECT_EQ(pieces.jobs[i].request.depends.list, whole.jobs[i].request.depends.list) << i;
+    EXPECT_EQ(pieces.jobs[i].tag, whole.jobs[i].tag);
+    EXPECT_EQ(pieces.jobs[i].spec->depends.list, whole.jobs[i].spec->depends.list) << i;
   }
-  EXPECT_EQ(pieces.jobs[4].request.depends.list.size(), 1U);
-  EXPECT_EQ(pieces.jobs[6].request.depends.list.size(), 4U) << "the array before it";
+  EXPECT_EQ(pieces.jobs[4].spec->depends.list.size(), 1U);
+  EXPECT_EQ(pieces.jobs[6].spec->depends.list.size(), 4U) << "the array before it";
 }
 
 TEST_F(SubmissionTest, RefusesWhatItCannotMakeSenseOf) {

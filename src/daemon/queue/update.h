@@ -8,7 +8,7 @@ namespace gpuman::daemon {
 
 // kConflict for what cannot change any more, since the job runs. `lookup`: of the caller's jobs.
 base::Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
-                                const queue::ReferenceLookup& lookup, PreparedJob& job);
+                                const queue::ReferenceLookup& lookup, jobs::Job& job);
 
 // kPermissionDenied: it changes what the job executes, which is its owner's and root's to do: it runs as its
 // owner.

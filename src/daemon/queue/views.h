@@ -13,7 +13,7 @@
 
 namespace gpuman::daemon {
 
-api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& request);
+api::QueueFields QueueFieldsOf(const jobs::Job& job);
 
 // Why a waiting job waits, when it will start, its place: into the view of the job.
 void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& explainer, queue::Index row,
@@ -35,6 +35,6 @@ void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::S
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
                       const jobs::JobManager& jobs, const InfoContext& context);
 
-api::DependencyKind KindOf(queue::DependencyKind kind);
+api::DependencyKind KindOf(spec::DependencyKind kind);
 
 }  // namespace gpuman::daemon

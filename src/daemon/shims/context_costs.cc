@@ -1,41 +1,34 @@
 #include "daemon/shims/context_costs.h"
 
-#include <nlohmann/json.hpp>
-
-#include "base/json_number.h"
+#include "base/json.h"
 
 namespace gpuman::daemon {
 
-using Json = nlohmann::json;
+template <typename V, base::json::Of<ContextCosts::Cost> T>
+void Fields(V& v, T& x) {
+  v.Required("driver", x.driver);
+  v.Required("bytes", x.bytes);
+}
 
 ContextCosts ContextCosts::Parse(std::string_view text) {
   ContextCosts costs;
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return costs;
-  for (const auto& [gpu, entry] : json.items()) {
-    if (!entry.is_object()) continue;
-    const auto driver = entry.find("driver"), bytes = entry.find("bytes");
-    if (driver == entry.end() || bytes == entry.end() || !driver->is_string()) continue;
-    if (const auto count = base::WholeNumber<std::uint64_t>(*bytes))
-      costs.costs_[gpu] = {driver->get<std::string>(), base::Bytes{*count}};
-  }
+  const auto json = base::json::Parse(text);
+  if (!json || !json->is_object()) return costs;
+  for (const auto& [gpu, entry] : json->items())
+    if (auto cost = base::json::FromJson<Cost>(entry, {}, gpu)) costs.costs_[gpu] = std::move(*cost);
   return costs;
 }
 
-std::string ContextCosts::Text() const {
-  Json json = Json::object();
-  for (const auto& [gpu, cost] : costs_) json[gpu] = {{"driver", cost.first}, {"bytes", cost.second.count}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string ContextCosts::Text() const { return base::json::ToText(costs_, {}) + "\n"; }
 
 std::optional<base::Bytes> ContextCosts::Of(const std::string& gpu, const std::string& driver) const {
   const auto found = costs_.find(gpu);
-  if (found == costs_.end() || found->second.first != driver) return std::nullopt;
-  return found->second.second;
+  if (found == costs_.end() || found->second.driver != driver) return std::nullopt;
+  return found->second.bytes;
 }
 
 bool ContextCosts::Learn(const std::string& gpu, const std::string& driver, base::Bytes bytes) {
-  const std::pair cost(driver, bytes);
+  const Cost cost{driver, bytes};
   auto& known = costs_[gpu];
   if (known == cost) return false;
   known = cost;

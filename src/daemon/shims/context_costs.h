@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/units.h"
 
@@ -16,6 +15,12 @@ namespace gpuman::daemon {
 // Not thread-safe.
 class ContextCosts {
  public:
+  struct Cost {
+    std::string driver;  // its version
+    base::Bytes bytes;
+    friend bool operator==(const Cost&, const Cost&) = default;
+  };
+
   // What Text wrote. Anything else counts as nothing: it is learned again.
   static ContextCosts Parse(std::string_view text);
   std::string Text() const;
@@ -25,7 +30,7 @@ class ContextCosts {
   bool Learn(const std::string& gpu, const std::string& driver, base::Bytes bytes);
 
  private:
-  std::map<std::string, std::pair<std::string, base::Bytes>> costs_;  // GPU's name -> driver, bytes
+  std::map<std::string, Cost> costs_;  // by the GPU's name
 };
 
 }  // namespace gpuman::daemon

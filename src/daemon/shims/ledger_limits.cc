@@ -32,8 +32,8 @@ std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::In
     if (limits.size() == ledger::wire::kMaxGpus) break;
     ledger::GpuLimit limit;
     limit.uuid = gpu.uuid;
-    if (job.memory) limit.hard = job.memory->Of(gpu.memory);
-    if (job.soft) limit.soft = job.soft->Of(gpu.memory);
+    if (job.spec->memory) limit.hard = job.spec->memory->Of(gpu.memory);
+    if (job.spec->soft) limit.soft = job.spec->soft->Of(gpu.memory);
     limits.push_back(std::move(limit));
   }
   return limits;
@@ -41,14 +41,14 @@ std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::In
 
 std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory& inventory,
                                       const ContextCost& context_on) {
-  if (!job.memory) return std::nullopt;
+  if (!job.spec->memory) return std::nullopt;
   std::optional<std::string> tight;
   bool all = true;
   for (const auto& gpu : inventory.gpus) {
     const bool has = std::find(job.gpus.begin(), job.gpus.end(), gpu.uuid) != job.gpus.end();
     if (gpu.split || (job.gpus.empty() ? gpu.mig.has_value() : !has)) continue;
     const auto context = context_on(gpu.uuid);
-    const auto limit = job.memory->Of(gpu.memory);
+    const auto limit = job.spec->memory->Of(gpu.memory);
     if (!context) continue;
     if (limit >= *context)
       all = false;

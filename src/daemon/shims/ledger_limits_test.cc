@@ -22,8 +22,8 @@ gpu::Inventory Machine(unsigned gpus) {
 
 TEST(LedgerLimits, AreTheJobsOnEachGpu) {
   jobs::Job job;
-  job.memory = base::ParseSize("50%").value();
-  job.soft = base::ParseSize("1GiB").value();
+  job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("50%").value(); });
+  job.spec.Change([](auto& spec) { spec.soft = base::ParseSize("1GiB").value(); });
   job.gpus = {LimitedUuid(1)};
   const ledger::GpuLimit wanted{LimitedUuid(1), base::GiB(50), base::GiB(1), {}};
   EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), testing::Contains(wanted));
@@ -46,7 +46,7 @@ TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
     machine.gpus.insert(machine.gpus.begin() + 1 + number, instance);
   }
   jobs::Job job;
-  job.memory = base::ParseSize("50%").value();
+  job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("50%").value(); });
   job.gpus = {machine.gpus[2].uuid};
   const auto limits = LedgerLimitsOf(job, machine);
   ASSERT_THAT(limits, SizeIs(3));
@@ -65,7 +65,7 @@ TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
   jobs::Job job;
   job.state = jobs::JobState::kRunning;
   EXPECT_FALSE(TightLimit(job, machine, context_on)) << "it has no limit";
-  job.memory = base::ParseSize("512MiB").value();
+  job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("512MiB").value(); });
   EXPECT_EQ(TightLimit(job, machine, context_on),
             "its limit of 512MiB is less than a CUDA context takes on GPU 0 (530MiB): programs that use CUDA "
             "will be "
@@ -74,14 +74,14 @@ TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
   EXPECT_FALSE(TightLimit(job, machine, context_on)) << "what one costs there is not known";
   job.gpus = {LimitedUuid(0)};
   EXPECT_TRUE(TightLimit(job, machine, context_on));
-  job.memory = base::ParseSize("1GiB").value();
+  job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("1GiB").value(); });
   EXPECT_FALSE(TightLimit(job, machine, context_on));
 }
 
 TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
   jobs::Job job;
   job.state = jobs::JobState::kQueued;
-  job.memory = base::ParseSize("512MiB").value();
+  job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("512MiB").value(); });
   const auto on_the_first = [](const std::string& uuid) {
     return uuid == LimitedUuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
   };

@@ -90,11 +90,11 @@ void ShimsModule::SetLedgers() {
 }
 
 void ShimsModule::SetLedger(const jobs::Job& job) {
-  if (!channel_ || !job.preload || !job.keeper || jobs::IsEnded(job)) return;
+  if (!channel_ || !job.spec->preload || !job.keeper || jobs::IsEnded(job)) return;
   const bool is_new = !channel_->Has(job.id);
   const auto limits = LedgerLimitsOf(job, core_.inventory());
   ledger::Eviction eviction;
-  eviction.possible = job.share && !job.mps;
+  eviction.possible = job.spec->share && !job.spec->mps;
   eviction.patience = core_.config().suspend.patience;
   if (const auto memory = suspend::ReadHostMemory())
     eviction.host_budget = core_.config().suspend.host_memory.Of(memory->total);
@@ -122,7 +122,7 @@ void ShimsModule::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledg
 }
 
 std::optional<std::string> ShimsModule::TightLimitOf(const jobs::Job& job) const {
-  if (!channel_ || !job.preload) return std::nullopt;
+  if (!channel_ || !job.spec->preload) return std::nullopt;
   return TightLimit(job, core_.inventory(),
                     [this](const std::string& uuid) { return channel_->ContextOn(uuid); });
 }
@@ -133,7 +133,7 @@ ledger::Attribution ShimsModule::JobOf(const ledger::Caller& caller) const {
   const auto known = found.job;
   if (!known && is_coming_(caller.process)) return {ledger::Verdict::kLater, {}};
   const auto* job = core_.jobs().Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
-  if (!job || !job->preload || jobs::IsEnded(*job)) return {};
+  if (!job || !job->spec->preload || jobs::IsEnded(*job)) return {};
   if (!MayBeOf(*job, caller)) return {};
   if (known && channel_->Has(*known)) {
     // A limit is so many bytes of a GPU.
@@ -254,7 +254,7 @@ void ShimsModule::TellOverwritten(base::JobId id) {
 // --- What is shown ---
 
 void ShimsModule::Show(const jobs::Job& job, api::JobView& view) const {
-  if (channel_ && channel_->Has(job.id) && (job.memory || job.soft)) {
+  if (channel_ && channel_->Has(job.id) && (job.spec->memory || job.spec->soft)) {
     view.unshimmed = UnshimmedOf(
         job.id, core_.guard().Statuses(),
         [this](base::JobId id, base::ProcessId process) { return channel_->Counts(id, process); });

@@ -27,7 +27,7 @@ const gpu::Gpu* GpuOf(const std::string& uuid, const gpu::Inventory& inventory) 
 
 // The command that gives the job a larger limit.
 std::string MoreFor(const jobs::Job& job) {
-  const bool is_over = jobs::IsEnded(job) || (job.verdict && job.restart == jobs::RestartMode::kNo);
+  const bool is_over = jobs::IsEnded(job) || (job.verdict && job.spec->restart == spec::RestartMode::kNo);
   if (!is_over) return fmt::format("gpuman update {} --memory SIZE", job.tag);
   if (job.queued) return fmt::format("gpuman job redo {} --memory SIZE", job.id.value);
   return fmt::format("gpuman restart {} --memory SIZE", job.tag);

@@ -35,7 +35,7 @@ TEST(Refusals, OfAJobThatIsOverNameTheCommandThatStartsItAgain) {
   job.state = jobs::JobState::kStopping;
   job.verdict = jobs::JobState::kFailed;
   EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman restart hog --memory SIZE"));
-  job.restart = jobs::RestartMode::kAlways;
+  job.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; });
   EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman update hog")) << "it runs again";
   job.state = jobs::JobState::kFailed;
   job.queued = true;

@@ -158,7 +158,7 @@ void SuspensionModule::OnPhase(base::JobId job, SuspensionPhase phase) {
 
 // What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.
 void SuspensionModule::LiftHostLimit(const jobs::Job& job, SuspensionPhase phase) {
-  const auto& limit = job.queue_spec->host_memory;
+  const auto& limit = job.spec->host_memory;
   if (!job.queued || !limit || job.cgroup.empty() || phase == SuspensionPhase::kEnded) return;
   const bool on_gpu = phase == SuspensionPhase::kRunning;
   memory_limits_.Set(job.cgroup, on_gpu ? limit : std::nullopt);

@@ -66,14 +66,14 @@ std::vector<Movable> SuspensionReadings::MovableMemory() const {
   constexpr base::Bytes kFirst = base::MiB(256);
   const auto jobs = core_.jobs().Active();
   const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
-                        return job->share && job->state == jobs::JobState::kRunning;
+                        return job->spec->share && job->state == jobs::JobState::kRunning;
                       }) > 1;
   for (const auto* const known : jobs) {
     const auto& job = *known;
     if (job.state != jobs::JobState::kRunning || !channel->Has(job.id)) continue;
     base::Bytes bytes;
     for (const auto& slot : channel->SlotStatusesOf(job.id)) bytes += slot.evictable + slot.evicted;
-    if (shared && job.share) bytes = std::max(bytes, kFirst);
+    if (shared && job.spec->share) bytes = std::max(bytes, kFirst);
     const auto owner = OwnerOf(job.id);
     if (!owner || bytes <= suspend::SuspensionSettings{}.worth_evicting) continue;
     movable.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
@@ -87,7 +87,7 @@ base::Bytes SuspensionReadings::ContextCostOf(const std::string& gpu) const {
 
 int SuspensionReadings::PriorityOf(base::JobId id) const {
   const auto* job = core_.jobs().Find(id);
-  return job ? job->priority : 0;
+  return job ? job->spec->priority : 0;
 }
 
 base::Bytes SuspensionReadings::HostMemoryOf(base::JobId job) const { return shims_.HostMemoryOf(job); }

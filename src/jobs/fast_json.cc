@@ -1,19 +1,20 @@
-#include "jobs/json_members.h"
+#include "jobs/fast_json.h"
 
 #include <simdjson.h>
 
 namespace gpuman::jobs {
 namespace {
 
-using Json = nlohmann::json;
+using base::json::Json;
 using simdjson::dom::element_type;
 
 Json Value(const simdjson::dom::element& element) {
   switch (element.type()) {
     case element_type::OBJECT: {
       Json object = Json::object();
+      auto& members = object.get_ref<Json::object_t&>();
       for (const auto& [name, value] : simdjson::dom::object(element))
-        object[std::string(name)] = Value(value);
+        members.emplace_back(std::string(name), Value(value));
       return object;
     }
     case element_type::ARRAY: {
@@ -39,20 +40,12 @@ Json Value(const simdjson::dom::element& element) {
 
 }  // namespace
 
-base::Result<JsonMembers> JsonMembers::Parse(std::string_view text) {
+base::Result<Json> ParseFast(std::string_view text) {
   thread_local simdjson::dom::parser parser;  // keeps its memory between two texts
   simdjson::dom::element whole;
-  simdjson::dom::object object;
-  auto error = parser.parse(text.data(), text.size()).get(whole);
-  if (!error) error = whole.get(object);
-  if (error) return base::Fail(base::ErrorCode::kCorrupt, simdjson::error_message(error));
-  JsonMembers members;
-  members.members_.reserve(object.size());
-  for (const auto& [name, value] : object) {
-    members.marks_ |= Mark(name);
-    members.members_.emplace_back(name, Value(value));
-  }
-  return members;
+  if (const auto error = parser.parse(text.data(), text.size()).get(whole))
+    return base::Fail(base::ErrorCode::kCorrupt, simdjson::error_message(error));
+  return Value(whole);
 }
 
 }  // namespace gpuman::jobs

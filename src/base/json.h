@@ -1,0 +1,449 @@
+// The one codec of gpuman's JSON: reads and writes structs field by field, from one list of fields for each
+// type. The HTTP API, the stored records, the keeper's files and the messages between processes all use it.
+//
+//   struct Retries { int count = 0; base::Millis delay{0}; std::vector<int> on_exit_codes; };
+//
+//   template <typename V, base::json::Of<Retries> T>  // found in the namespace of the type; T is const when
+//   writing void Fields(V& v, T& x) {
+//     v.Required("count", x.count);           // reading fails where it is missing
+//     v("delay_ms", x.delay);                 // reading keeps the default where it is missing
+//     v.Changed("on_exit_codes", x.on_exit_codes);  // not written where it is the default
+//   }
+//
+//   const std::string text = base::json::ToText(retries, kFormat);
+//   GPUMAN_ASSIGN(const auto retries, base::json::FromText<Retries>(text, kFormat, "the stored retries"));
+//
+// An enum is a word; its table is WordsOf(Enum) in the namespace of the enum. A type that is no object has
+// its own Json Write(const Format&, const T&) and void Read(Reading&, const std::string& path, const Json&,
+// T&) there.
+//
+// Pure functions; thread-safe; they let no exception out. Text that is not UTF-8 is replaced by U+FFFD, or
+// kept as
+// {"hex":"…"} where the format says so.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/json_number.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "base/words.h"
+
+namespace gpuman::base::json {
+
+// Keeps the order of fields, so that people read the same order everywhere.
+using Json = nlohmann::ordered_json;
+
+enum class TimeForm { kIso8601, kMillis };  // "2026-11-25T22:10:43Z"; milliseconds since 1970
+enum class DurationForm {
+  kSeconds,
+  kMillis
+};  // a number, with a fraction where it needs one; a whole number
+
+struct Format {
+  TimeForm times = TimeForm::kIso8601;
+  DurationForm durations = DurationForm::kMillis;
+  bool any_bytes = false;  // a string that is not UTF-8 is {"hex":"…"}, not changed
+  // When reading: an unknown field is refused, and so is a NUL in a string. A misspelt limit that is ignored
+  // is no limit.
+  bool strict = false;
+};
+
+// T is U, or const U.
+template <typename T, typename U>
+concept Of = std::same_as<std::remove_const_t<T>, U>;
+
+template <typename T>
+concept Word = std::is_enum_v<T> && requires(T value) {
+  WordsOf(value).size();
+};
+
+// --- writing
+
+inline Json Write(const Format&, bool value) { return value; }
+template <std::integral T>
+Json Write(const Format&, T value) {
+  return value;
+}
+inline Json Write(const Format&, double value) { return value; }
+Json Write(const Format& format, const std::string& value);
+Json Write(const Format& format, const std::filesystem::path& value);
+inline Json Write(const Format&, Bytes value) { return value.count; }
+inline Json Write(const Format&, JobId value) { return value.value; }
+Json Write(const Format& format, WallTime value);
+Json Write(const Format& format, Millis value);
+Json Write(const Format& format, const SizeSpec& value);
+// Of other units: a whole number.
+template <typename Period>
+Json Write(const Format&, std::chrono::duration<std::int64_t, Period> value) {
+  return value.count();
+}
+template <Word T>
+Json Write(const Format&, T value) {
+  return std::string(WordOf(WordsOf(value), value));
+}
+template <typename T>
+Json Write(const Format& format, const std::optional<T>& value);
+template <typename T>
+Json Write(const Format& format, const std::vector<T>& value);
+template <typename T>
+Json Write(const Format& format, const std::set<T>& value);
+template <typename T>
+Json Write(const Format& format, const std::map<std::string, T>& value);
+template <typename T>
+requires std::is_class_v<T> Json Write(const Format& format, const T& value);
+
+class Writer {
+ public:
+  static constexpr bool kReads = false;
+
+  explicit Writer(const Format& format) : format_(format) {}
+
+  template <typename T>
+  void operator()(const char* name, const T& value) {
+    Add(name, Write(format_, value));
+  }
+  template <typename T>
+  void Required(const char* name, const T& value) {
+    Add(name, Write(format_, value));
+  }
+  template <typename T>
+  void Changed(const char* name, const T& value, const std::type_identity_t<T>& usual = {}) {
+    if (!(value == usual)) Add(name, Write(format_, value));
+  }
+  // An absent option is left out; with operator() it is null.
+  template <typename T>
+  void Option(const char* name, const std::optional<T>& value) {
+    if (value) Add(name, Write(format_, *value));
+  }
+  // `clear` is null.
+  template <typename T>
+  void Clearable(const char* name, const std::optional<T>& value, const bool& clear) {
+    if (clear)
+      Add(name, nullptr);
+    else
+      Option(name, value);
+  }
+  // An object for which there is no type.
+  template <typename F>
+  void Group(const char* name, F&& list) {
+    Writer inner(format_);
+    list(inner);
+    Add(name, std::move(inner).Take());
+  }
+  // Only this version is read.
+  void Version(const char* name, int version) { Add(name, version); }
+  // The fields of the alternative in this object, and its word, which NameOf(const Alternative&) tells.
+  template <typename... Alternatives>
+  void Variant(const char* name, const std::variant<Alternatives...>& value) {
+    std::visit(
+        [&](const auto& alternative) {
+          Add(name, std::string(NameOf(alternative)));
+          Fields(*this, alternative);
+        },
+        value);
+  }
+  // Conditions that types cannot express: of a field; of the object.
+  void Check(bool, const char*, std::string_view) {}
+  void Valid(const Result<>&) {}
+
+  Json Take() && { return std::move(json_); }
+
+ private:
+  // Without the search of operator[]: no list has a name twice.
+  void Add(const char* name, Json value) {
+    json_.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
+  }
+
+  const Format& format_;
+  Json json_ = Json::object();
+};
+
+template <typename T>
+Json Write(const Format& format, const std::optional<T>& value) {
+  return value ? Write(format, *value) : Json(nullptr);
+}
+template <typename T>
+Json Write(const Format& format, const std::vector<T>& value) {
+  Json array = Json::array();
+  for (const auto& element : value) array.push_back(Write(format, element));
+  return array;
+}
+template <typename T>
+Json Write(const Format& format, const std::set<T>& value) {
+  Json array = Json::array();
+  for (const auto& element : value) array.push_back(Write(format, element));
+  return array;
+}
+template <typename T>
+Json Write(const Format& format, const std::map<std::string, T>& value) {
+  Json object = Json::object();
+  for (const auto& [key, element] : value) object[key] = Write(format, element);
+  return object;
+}
+template <typename T>
+requires std::is_class_v<T> Json Write(const Format& format, const T& value) {
+  Writer writer(format);
+  Fields(writer, value);
+  return std::move(writer).Take();
+}
+
+// --- reading
+
+// The state of reading: its format, and the first error.
+struct Reading {
+  Format format;
+  std::string error{};  // "jobs[0].memory: an integer was expected, not a string"; empty: no error so far
+  ErrorCode code =
+      ErrorCode::kCorrupt;  // kNotSupported: a version, or an alternative, that is not known here
+
+  void Fail(const std::string& path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt) {
+    if (failed()) return;
+    error = path.empty() ? std::string(what) : fmt::format("{}: {}", path, what);
+    code = why;
+  }
+  void WrongType(const std::string& path, std::string_view expected, const Json& found);
+  bool failed() const { return !error.empty(); }
+};
+
+void Read(Reading& r, const std::string& path, const Json& json, bool& out);
+void Read(Reading& r, const std::string& path, const Json& json, double& out);
+void Read(Reading& r, const std::string& path, const Json& json, std::string& out);
+void Read(Reading& r, const std::string& path, const Json& json, std::filesystem::path& out);
+void Read(Reading& r, const std::string& path, const Json& json, Bytes& out);
+void Read(Reading& r, const std::string& path, const Json& json, JobId& out);
+void Read(Reading& r, const std::string& path, const Json& json, WallTime& out);
+void Read(Reading& r, const std::string& path, const Json& json, Millis& out);
+void Read(Reading& r, const std::string& path, const Json& json, SizeSpec& out);
+template <std::integral T>
+void Read(Reading& r, const std::string& path, const Json& json, T& out) {
+  if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
+  const auto number = WholeNumber<T>(json);
+  if (!number)
+    return r.Fail(path, fmt::format("{} lies outside {} to {}", json.dump(), std::numeric_limits<T>::min(),
+                                    std::numeric_limits<T>::max()));
+  out = *number;
+}
+template <typename Period>
+void Read(Reading& r, const std::string& path, const Json& json,
+          std::chrono::duration<std::int64_t, Period>& out) {
+  std::int64_t count = 0;
+  Read(r, path, json, count);
+  out = std::chrono::duration<std::int64_t, Period>(count);
+}
+template <Word T>
+void Read(Reading& r, const std::string& path, const Json& json, T& out) {
+  if (!json.is_string()) return r.WrongType(path, "a word", json);
+  const auto& word = json.get_ref<const std::string&>();
+  if (const auto value = ValueOf(WordsOf(T{}), word)) {
+    out = *value;
+    return;
+  }
+  std::string words;
+  for (const auto& [each, known] : WordsOf(T{})) words += (words.empty() ? "" : ", ") + std::string(known);
+  r.Fail(path, fmt::format("'{}' is none of {}", word, words));
+}
+template <typename T>
+void Read(Reading& r, const std::string& path, const Json& json, std::optional<T>& out);
+template <typename T>
+void Read(Reading& r, const std::string& path, const Json& json, std::vector<T>& out);
+template <typename T>
+void Read(Reading& r, const std::string& path, const Json& json, std::set<T>& out);
+template <typename T>
+void Read(Reading& r, const std::string& path, const Json& json, std::map<std::string, T>& out);
+template <typename T>
+requires std::is_class_v<T>
+void Read(Reading& r, const std::string& path, const Json& json, T& out);
+
+class Reader {
+ public:
+  static constexpr bool kReads = true;
+
+  // `json` outlives the reader; if it is no object, the reading fails.
+  Reader(Reading& reading, std::string path, const Json& json);
+
+  template <typename T>
+  void operator()(const char* name, T& value) {
+    if (const Json* found = Find(name)) Read(reading_, Path(name), *found, value);
+  }
+  template <typename T>
+  void Required(const char* name, T& value) {
+    if (const Json* found = Find(name))
+      Read(reading_, Path(name), *found, value);
+    else
+      reading_.Fail(path_, fmt::format("'{}' is missing", name));
+  }
+  template <typename T>
+  void Changed(const char* name, T& value, const std::type_identity_t<T>& = {}) {
+    (*this)(name, value);
+  }
+  template <typename T>
+  void Option(const char* name, std::optional<T>& value) {
+    (*this)(name, value);
+  }
+  template <typename T>
+  void Clearable(const char* name, std::optional<T>& value, bool& clear) {
+    const Json* found = Find(name);
+    if (found == nullptr) return;
+    if (found->is_null())
+      clear = true;
+    else
+      Read(reading_, Path(name), *found, value);
+  }
+  template <typename F>
+  void Group(const char* name, F&& list) {
+    const Json* found = Find(name);
+    if (found == nullptr || found->is_null()) return;
+    Reader inner(reading_, Path(name), *found);
+    list(inner);
+    inner.Finish();
+  }
+  void Version(const char* name, int version) {
+    int found = 0;
+    Required(name, found);
+    if (found != version)
+      reading_.Fail(Path(name), fmt::format("{} is not known here, only {}", found, version),
+                    ErrorCode::kNotSupported);
+  }
+  template <typename... Alternatives>
+  void Variant(const char* name, std::variant<Alternatives...>& value) {
+    std::string word;
+    Required(name, word);
+    if (reading_.failed()) return;
+    if (!(Try<Alternatives>(word, value) || ...))
+      reading_.Fail(Path(name), fmt::format("'{}' is not known here", word), ErrorCode::kNotSupported);
+  }
+  void Check(bool holds, const char* name, std::string_view what) {
+    if (!holds) reading_.Fail(Path(name), what);
+  }
+  void Valid(const Result<>& valid) {
+    if (!valid) reading_.Fail(path_, valid.error().message);
+  }
+  bool Has(const char* name) { return Find(name) != nullptr; }
+  bool failed() const { return reading_.failed(); }
+  // Refuses fields that were not read, where the format is strict.
+  void Finish();
+
+ private:
+  const Json* Find(const char* name);
+  std::string Path(const char* name) const { return path_.empty() ? name : path_ + "." + name; }
+  template <typename Alternative, typename Value>
+  bool Try(std::string_view word, Value& value) {
+    Alternative alternative{};
+    if (NameOf(alternative) != word) return false;
+    Fields(*this, alternative);
+    value = std::move(alternative);
+    return true;
+  }
+
+  Reading& reading_;
+  std::string path_;
+  const Json& json_;
+  std::uint64_t marks_ = 0;             // of all members: most names that are asked for are missing
+  std::vector<std::string_view> seen_;  // names of fields live until the program ends
+};
+
+template <typename T>
+void Read(Reading& r, const std::string& path, const Json& json, std::optional<T>& out) {
+  if (json.is_null()) return out.reset();
+  Read(r, path, json, out.emplace());
+}
+template <typename T>
+void Read(Reading& r, const std::string& path, const Json& json, std::vector<T>& out) {
+  if (!json.is_array()) return r.WrongType(path, "an array", json);
+  out.clear();
+  for (std::size_t i = 0; i < json.size() && !r.failed(); ++i)
+    Read(r, fmt::format("{}[{}]", path, i), json[i], out.emplace_back());
+}
+template <typename T>
+void Read(Reading& r, const std::string& path, const Json& json, std::set<T>& out) {
+  std::vector<T> elements;
+  Read(r, path, json, elements);
+  out = {elements.begin(), elements.end()};
+}
+template <typename T>
+void Read(Reading& r, const std::string& path, const Json& json, std::map<std::string, T>& out) {
+  if (!json.is_object()) return r.WrongType(path, "an object", json);
+  out.clear();
+  for (const auto& [key, value] : json.items()) {
+    if (r.failed()) return;
+    Read(r, fmt::format("{}.{}", path, key), value, out[key]);
+  }
+}
+template <typename T>
+requires std::is_class_v<T>
+void Read(Reading& r, const std::string& path, const Json& json, T& out) {
+  Reader reader(r, path, json);
+  Fields(reader, out);
+  reader.Finish();
+}
+
+// A process is two fields of the object that it belongs to, or an object of its own.
+template <typename V, Of<ProcessId> T>
+void Fields(V& v, T& x) {
+  v.Required("pid", x.pid);
+  v.Required("start_time", x.start_time);
+  v.Check(x.pid >= 0, "pid", "it is negative");
+}
+
+template <typename V, Of<Error> T>
+void Fields(V& v, T& x) {
+  std::string code(ToString(x.code));
+  v.Required("code", code);
+  if constexpr (V::kReads) x.code = ErrorCodeFromString(code);
+  v.Required("message", x.message);
+  v("hint", x.hint);
+}
+
+// --- text
+
+// nullopt: this is no JSON.
+std::optional<Json> Parse(std::string_view text);
+// As one line, without a line end.
+std::string Dump(const Json& json);
+
+template <typename T>
+Result<T> FromJson(const Json& json, const Format& format, std::string_view what) {
+  Reading reading{.format = format};
+  T value{};
+  Read(reading, "", json, value);
+  if (reading.failed())
+    return base::Fail(reading.code, fmt::format("{} cannot be read: {}", what, reading.error));
+  return value;
+}
+
+// kCorrupt, or kNotSupported for a version that is not known here: "WHAT cannot be read: jobs[0].memory: …".
+template <typename T>
+Result<T> FromText(std::string_view text, const Format& format, std::string_view what) {
+  const auto json = Parse(text);
+  if (!json) return base::Fail(ErrorCode::kCorrupt, fmt::format("{} cannot be read: it is no JSON", what));
+  return FromJson<T>(*json, format, what);
+}
+
+template <typename T>
+std::string ToText(const T& value, const Format& format) {
+  return Dump(Write(format, value));
+}
+
+}  // namespace gpuman::base::json

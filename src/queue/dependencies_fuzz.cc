@@ -1,0 +1,10 @@
+// Dependencies as people type them are refused or understood.
+#include <cstdint>
+#include <string_view>
+
+#include "queue/dependencies.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  (void)gpuman::queue::ParseDependencies(std::string_view(reinterpret_cast<const char*>(data), size));
+  return 0;
+}

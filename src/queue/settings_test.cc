@@ -1,0 +1,27 @@
+#include "queue/settings.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::queue {
+namespace {
+
+using base::Millis;
+
+TEST(QueueSettings, BoundsAreHeldAndNamed) {
+  EXPECT_TRUE(Validate(SchedulingSettings{}));
+  SchedulingSettings settings;
+  settings.half_life = Millis(0);
+  EXPECT_NE(Validate(settings).error().message.find("queue.half_life"), std::string::npos);
+  settings = {};
+  settings.memory_weight = 1.5;
+  EXPECT_NE(Validate(settings).error().message.find("queue.memory_weight"), std::string::npos);
+}
+
+TEST(QueueSettings, ChoicesHaveWords) {
+  for (const Choice choice : {Choice::kSequential, Choice::kRandom, Choice::kTopology})
+    EXPECT_EQ(ParseChoice(ToString(choice)).value(), choice);
+  EXPECT_FALSE(ParseChoice("best"));
+}
+
+}  // namespace
+}  // namespace gpuman::queue

@@ -1,0 +1,189 @@
+// What a user asks of a job: one description for the API, the queue, the store and the keeper's spec.
+//
+// Command, directory, environment, umask and tag are in the job's record (jobs/job.h), and so is the job's place in an
+// array: the jobs of an array, and most jobs of one user, have equal specs, which they share.
+//
+// Plain values; thread-compatible. Points in time are wall time, since people name them ("begin at six"); durations are
+// in milliseconds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "base/words.h"
+
+namespace gpuman::spec {
+
+using base::JobId;
+using base::Millis;
+using base::WallTime;
+
+inline constexpr int kLowestPriority = 0;
+inline constexpr int kUsualPriority = 128;
+inline constexpr int kHighestPriority = 255;
+
+// How many GPUs and which. Exact devices are all taken, and `count` is their number; otherwise any `count`
+// GPUs of the model with so much memory free. 0: no GPU.
+struct GpuRequest {
+  int count = 0;
+  std::vector<std::string> devices{};        // UUIDs
+  std::string model{};                       // a part of the GPU's name, in either case; empty: any
+  std::optional<base::Bytes> free_memory{};  // at least, when the job starts
+  friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
+};
+
+// kAfterOk: the job finished with status 0. kAfterNotOk: it ended in another way. kAfterAny: it ended.
+// kAfter: it began, or ended without having begun.
+enum class DependencyKind : std::uint8_t { kAfterOk, kAfterNotOk, kAfterAny, kAfter };
+enum class DependencyMode : std::uint8_t { kAll, kAny };
+constexpr auto WordsOf(DependencyKind) {
+  using enum DependencyKind;
+  return base::Words<DependencyKind, 4>{{
+      {kAfterOk, "afterok"},
+      {kAfterNotOk, "afternotok"},
+      {kAfterAny, "afterany"},
+      {kAfter, "after"},
+  }};
+}
+constexpr auto WordsOf(DependencyMode) {
+  using enum DependencyMode;
+  return base::Words<DependencyMode, 2>{{
+      {kAll, "all"},
+      {kAny, "any"},
+  }};
+}
+
+struct Dependency {
+  DependencyKind kind = DependencyKind::kAfterOk;
+  JobId job;  // each task of an array has an entry
+  friend bool operator==(const Dependency&, const Dependency&) = default;
+};
+
+struct Dependencies {
+  DependencyMode mode = DependencyMode::kAll;
+  std::vector<Dependency> list{};
+  bool auto_cancel = true;  // cancelled when they can never be met; else the job waits for an update
+  friend bool operator==(const Dependencies&, const Dependencies&) = default;
+};
+
+// At most `limit` jobs of one user that name the same group run at a time; the last submission sets the
+// limit.
+struct Group {
+  std::string name{};
+  int limit = 0;  // 0: no group
+  friend bool operator==(const Group&, const Group&) = default;
+};
+
+struct Retries {
+  int count = 0;  // runs after the first
+  Millis delay{0};
+  std::vector<int> on_exit_codes{};  // empty: after any failure
+  friend bool operator==(const Retries&, const Retries&) = default;
+};
+
+enum class NotifyOn : std::uint8_t {
+  kStarted,
+  kFinished,
+  kFailed,
+  kTimeout,
+  kCancelled,
+  kRequeued,
+  kKilled,
+  kSuspended
+};
+constexpr auto WordsOf(NotifyOn) {
+  using enum NotifyOn;
+  return base::Words<NotifyOn, 8>{{
+      {kStarted, "started"},
+      {kFinished, "finished"},
+      {kFailed, "failed"},
+      {kTimeout, "timeout"},
+      {kCancelled, "cancelled"},
+      {kRequeued, "requeued"},
+      {kKilled, "killed"},
+      {kSuspended, "suspended"},
+  }};
+}
+
+struct Notify {
+  std::vector<std::string> webhooks{};
+  std::vector<std::string> mails{};
+  std::vector<NotifyOn> on{};  // empty: each end
+  friend bool operator==(const Notify&, const Notify&) = default;
+};
+
+enum class RestartMode : std::uint8_t {
+  kNo,         // never
+  kOnFailure,  // after a status other than 0, a signal, or an unknown status
+  kAlways,     // after every end that was not ordered
+};
+constexpr auto WordsOf(RestartMode) {
+  using enum RestartMode;
+  return base::Words<RestartMode, 3>{{{kNo, "no"}, {kOnFailure, "on-failure"}, {kAlways, "always"}}};
+}
+
+struct JobSpec {
+  // What runs.
+  std::string script{};  // its text, if the command runs one
+  std::string conda_env{};
+  std::string standard_input{}, standard_output{}, standard_error{};  // files; empty: none, and the job's log
+
+  // On which GPUs, and with how much of them. Of a job of `gpuman run` the GPUs are in its record.
+  GpuRequest gpus{};
+  std::optional<base::SizeSpec> memory{};  // hard limit on each of its GPUs
+  std::optional<base::SizeSpec> soft{};
+  // `memory` on the smallest GPU that would do, as of the submission: what the queue counts.
+  std::optional<base::Bytes> memory_on_each{};
+  bool share = false;            // its memory may leave the GPU and come back while it runs; needs `memory` in the queue
+  double weight = 1;             // of its turns on a shared GPU, relative to the other jobs
+  bool oversubscribe = false;    // managed memory: one process may have more than its GPU has
+  bool preload = true;           // false: only the guard
+  std::string device_profile{};  // the settings of its GPUs while it uses them alone; empty: none
+  bool mps = false;              // its programs are clients of its GPU's MPS server
+  double mps_threads = 0;        // percent of the GPU's threads for each program; 0: the server's default
+
+  // What all its processes together may have of the host.
+  std::optional<base::Bytes> host_memory{};
+  int cpus = 0;  // 0: not asked for, not counted
+
+  // How long, and how it ends.
+  std::optional<Millis> time_limit{};  // for a run, without the time it is suspended
+  int warn_signal = 0;                 // sent `warn_before` ahead of the time limit; 0: none
+  Millis warn_before{0};
+  std::optional<Millis> grace{};  // between SIGTERM and SIGKILL; none: the daemon's setting
+  RestartMode restart = RestartMode::kNo;
+
+  // When its turn is.
+  std::string project{};
+  std::optional<WallTime> begin{};  // it does not start before
+  int priority = kUsualPriority;
+  bool hold = false;  // as submitted; afterwards the job's state tells it
+  bool preemptible = false;
+  Dependencies depends{};
+  Group group{};
+  Retries retries{};
+  Notify notify{};
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
+};
+
+// Checks the bounds of each value; kInvalidArgument names the field.
+base::Result<> Validate(const JobSpec& spec);
+// As well, whether no machine's queue could start it. What this machine's could is checked in queue/admission.h.
+base::Result<> ValidateForQueue(const JobSpec& spec);
+
+// The words of WordsOf(); nullopt for other words.
+std::string_view ToString(RestartMode mode);
+std::string_view ToString(DependencyKind kind);
+std::string_view ToString(DependencyMode mode);
+std::string_view ToString(NotifyOn event);
+std::optional<DependencyKind> DependencyKindFromString(std::string_view word);
+std::optional<DependencyMode> DependencyModeFromString(std::string_view word);
+std::optional<NotifyOn> NotifyOnFromString(std::string_view word);
+
+}  // namespace gpuman::spec

@@ -1,0 +1,112 @@
+#include "spec/json.h"
+
+#include "base/json.h"
+
+namespace gpuman::spec {
+namespace {
+
+using base::json::Json;
+
+constexpr base::json::Format kFormat{.times = base::json::TimeForm::kMillis};
+constexpr int kVersion = 1;
+
+}  // namespace
+
+// ["afterok",7]: an array of many jobs is short.
+static Json Write(const base::json::Format&, const Dependency& each) {
+  return Json::array({ToString(each.kind), each.job.value});
+}
+static void Read(base::json::Reading& r, const std::string& path, const Json& json, Dependency& out) {
+  if (!json.is_array() || json.size() != 2) return r.Fail(path, "it is no kind and job");
+  base::json::Read(r, path, json[0], out.kind);
+  base::json::Read(r, path, json[1], out.job);
+}
+
+template <typename V, base::json::Of<GpuRequest> T>
+void Fields(V& v, T& x) {
+  v.Changed("count", x.count);
+  v.Changed("devices", x.devices);
+  v.Changed("model", x.model);
+  v.Option("free_memory", x.free_memory);
+}
+
+template <typename V, base::json::Of<Dependencies> T>
+void Fields(V& v, T& x) {
+  v.Changed("mode", x.mode);
+  v.Changed("list", x.list);
+  v.Changed("auto_cancel", x.auto_cancel, true);
+}
+
+template <typename V, base::json::Of<Group> T>
+void Fields(V& v, T& x) {
+  v.Changed("name", x.name);
+  v.Changed("limit", x.limit);
+}
+
+template <typename V, base::json::Of<Retries> T>
+void Fields(V& v, T& x) {
+  v.Changed("count", x.count);
+  v.Changed("delay_ms", x.delay);
+  v.Changed("on_exit_codes", x.on_exit_codes);
+}
+
+template <typename V, base::json::Of<Notify> T>
+void Fields(V& v, T& x) {
+  v.Changed("webhooks", x.webhooks);
+  v.Changed("mails", x.mails);
+  v.Changed("on", x.on);
+}
+
+template <typename V, base::json::Of<JobSpec> T>
+void Fields(V& v, T& x) {
+  v.Version("v", kVersion);
+  v.Changed("script", x.script);
+  v.Changed("conda_env", x.conda_env);
+  v.Changed("stdin", x.standard_input);
+  v.Changed("stdout", x.standard_output);
+  v.Changed("stderr", x.standard_error);
+  v.Changed("gpus", x.gpus);
+  v.Option("memory", x.memory);
+  v.Option("soft", x.soft);
+  v.Option("memory_on_each", x.memory_on_each);
+  v.Changed("share", x.share);
+  v.Changed("weight", x.weight, 1);
+  v.Changed("oversubscribe", x.oversubscribe);
+  v.Changed("preload", x.preload, true);
+  v.Changed("device_profile", x.device_profile);
+  v.Changed("mps", x.mps);
+  v.Changed("mps_threads", x.mps_threads);
+  v.Option("host_memory", x.host_memory);
+  v.Changed("cpus", x.cpus);
+  v.Option("time_limit_ms", x.time_limit);
+  v.Changed("warn_signal", x.warn_signal);
+  v.Changed("warn_before_ms", x.warn_before);
+  v.Option("grace_ms", x.grace);
+  v.Changed("restart", x.restart);
+  v.Changed("project", x.project);
+  v.Option("begin", x.begin);
+  v.Changed("priority", x.priority, kUsualPriority);
+  v.Changed("hold", x.hold);
+  v.Changed("preemptible", x.preemptible);
+  v.Changed("depends", x.depends);
+  v.Changed("group", x.group);
+  v.Changed("retries", x.retries);
+  v.Changed("notify", x.notify);
+}
+
+std::string Serialize(const JobSpec& spec) { return base::json::ToText(spec, kFormat); }
+
+base::Result<JobSpec> JobSpecOf(const Json& json) {
+  GPUMAN_ASSIGN(auto spec, base::json::FromJson<JobSpec>(json, kFormat, "a job's spec"));
+  if (auto valid = Validate(spec); !valid)
+    return base::Fail(base::ErrorCode::kCorrupt, "a job's spec cannot be used: " + valid.error().message);
+  return spec;
+}
+
+base::Result<JobSpec> ParseJobSpec(std::string_view text) {
+  const auto json = base::json::Parse(text);
+  if (!json) return base::Fail(base::ErrorCode::kCorrupt, "a job's spec cannot be read: it is no JSON");
+  return JobSpecOf(*json);
+}
+
+}  // namespace gpuman::spec

@@ -1,0 +1,26 @@
+// A job's spec as text: one JSON object on one line, with its version. Fields with their default are left
+// out, so most specs are short and equal ones have equal text: many jobs can share one string.
+//
+//   {"v":1,"gpus":{"count":2},"time_limit_ms":7200000,"depends":{"list":[["afterok",7]]}}
+//
+// Pure functions; thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "spec/job_spec.h"
+
+namespace gpuman::spec {
+
+// Strings are UTF-8, as they came in JSON; other bytes are replaced.
+std::string Serialize(const JobSpec& spec);
+
+// kCorrupt for text that Serialize of this version or an older one did not write: wrong types, values that
+// Validate() refuses; kNotSupported for another version. Unknown fields are ignored.
+base::Result<JobSpec> ParseJobSpec(std::string_view text);
+base::Result<JobSpec> JobSpecOf(const base::json::Json& json);
+
+}  // namespace gpuman::spec
