@@ -44,9 +44,9 @@ LAYERS = {
     # Sends what notify says, in a process of its own.
     "notifier": ("notify", "base"),
     "keeper": ("base", "spec"),
-    "api": ("base",),
+    "api": ("base", "spec"),
     "doctor": ("driver", "base"),
-    "cli": ("api", "base", "doctor"),
+    "cli": ("api", "base", "spec", "doctor"),
     "daemon": ("api", "gpu", "driver", "base", "spec", "keeper") + CAPABILITIES,
     "shim": ("driver/abi/", "ledger/wire/"),
 }
@@ -58,7 +58,7 @@ DAEMON = ("config", "http", "core", "notify", "shims", "containers", "suspension
           "health", "queue", "jobs", "status", "metrics")
 SIM_MAY = ("driver/abi/",)
 SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs
-PLUGIN_MAY = ("api", "base")
+PLUGIN_MAY = ("api", "base", "spec")
 
 MAIN_LINES = 60
 SOURCES = {".h", ".hh", ".c", ".cc", ".cpp"}

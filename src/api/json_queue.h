@@ -29,44 +29,22 @@ void Fields(V& v, T& x) {
 template <typename V, base::json::Of<Submission> T>
 void Fields(V& v, T& x) {
   v.Option("name", x.name);
-  v.Option("project", x.project);
-  v.Changed("command", x.command, {});
+  v.Changed("command", x.command);
   v.Option("script", x.script);
-  v.Changed("arguments", x.arguments, {});
-  v.Changed("directory", x.directory, {});
+  v.Changed("arguments", x.arguments);
+  v.Changed("directory", x.directory);
   v.Option("environment", x.environment);
   v.Option("umask", x.umask);
-  v.Option("stdin", x.stdin_file);
-  v.Option("stdout", x.stdout_file);
-  v.Option("stderr", x.stderr_file);
-  v.Changed("gpus", x.gpus, {});
-  v.Changed("share", x.share, false);
-  v.Option("memory", x.memory);
-  v.Option("soft", x.soft);
-  v.Option("host_memory", x.host_memory);
-  v.Option("cpus", x.cpus);
-  v.Option("time_limit_s", x.time_limit);
+  v.Changed("gpus", x.gpus);
+  spec::OptionFields(v, x);
   v.Option("warn_signal", x.warn_signal);
   v.Option("warn_before_s", x.warn_before);
-  v.Option("begin", x.begin);
-  v.Changed("priority", x.priority, 128);
-  v.Changed("hold", x.hold, false);
-  v.Changed("depends", x.depends, {});
+  v.Changed("depends", x.depends);
   v.Changed("auto_cancel", x.auto_cancel, true);
   v.Option("array", x.array);
   v.Option("group", x.group);
   v.Option("max_concurrent", x.max_concurrent);
-  v.Changed("retries", x.retries, {});
-  v.Changed("preemptible", x.preemptible, false);
-  v.Option("device_profile", x.device_profile);
-  v.Changed("notify", x.notify, {});
-  v.Option("conda_env", x.conda_env);
-  v.Option("grace", x.grace);
-  v.Changed("preload", x.preload, true);
-  v.Changed("weight", x.weight, 1);
-  v.Changed("oversubscribe", x.oversubscribe, false);
-  v.Changed("mps", x.mps, false);
-  v.Option("mps_threads", x.mps_threads);
+  v.Changed("notify", x.notify);
 }
 
 template <typename V, base::json::Of<SubmitRequest> T>

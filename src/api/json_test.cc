@@ -64,7 +64,8 @@ RC_GTEST_PROP(Codec, ReadsBackEveryRunRequest, ()) {
   in.soft = *Maybe(Size());
   in.gpus = *Texts();
   in.priority = *gen::inRange(0, 256);
-  in.restart = *gen::element(RestartPolicy::kNo, RestartPolicy::kOnFailure, RestartPolicy::kAlways);
+  in.restart =
+      *gen::element(spec::RestartMode::kNo, spec::RestartMode::kOnFailure, spec::RestartMode::kAlways);
   in.grace = *Maybe(Duration());
   in.preload = *gen::arbitrary<bool>();
   const auto out = Decode<RunRequest>(Encode(in));
@@ -82,7 +83,8 @@ RC_GTEST_PROP(Codec, ReadsBackEveryUpdateRequest, ()) {
   in.soft = *Maybe(Size());
   in.clear_soft = !in.soft && *gen::arbitrary<bool>();
   in.priority = *Maybe(gen::inRange(0, 256));
-  in.restart = *Maybe(gen::element(RestartPolicy::kNo, RestartPolicy::kOnFailure, RestartPolicy::kAlways));
+  in.restart =
+      *Maybe(gen::element(spec::RestartMode::kNo, spec::RestartMode::kOnFailure, spec::RestartMode::kAlways));
   in.grace = *Maybe(Duration());
   const auto out = Decode<UpdateRequest>(Encode(in));
   RC_ASSERT(out.has_value());

@@ -5,6 +5,7 @@
 
 #include "api/types.h"
 #include "base/json.h"
+#include "spec/fields.h"
 
 namespace gpuman::api {
 
@@ -15,19 +16,9 @@ void Fields(V& v, T& x) {
   v("directory", x.directory);
   v("environment", x.environment);
   v("umask", x.umask);
-  v.Option("memory", x.memory);
-  v.Option("soft", x.soft);
   v("gpus", x.gpus);
-  v("priority", x.priority);
-  v("restart", x.restart);
-  v.Option("grace", x.grace);
-  v("preload", x.preload);
-  v("share", x.share);
-  v("weight", x.weight);
-  v("oversubscribe", x.oversubscribe);
-  v.Option("device_profile", x.device_profile);
-  v.Changed("mps", x.mps, false);
-  v.Option("mps_threads", x.mps_threads);
+  v.Changed("restart", x.restart);
+  spec::RunOptionFields(v, x);
 }
 
 template <typename V, base::json::Of<PlaceRequest> T>
@@ -63,13 +54,6 @@ void Fields(V& v, T& x) {
   v.Changed("devices", x.devices, {});
   v.Option("model", x.model);
   v.Option("free_memory", x.free_memory);
-}
-
-template <typename V, base::json::Of<Retries> T>
-void Fields(V& v, T& x) {
-  v("count", x.count);
-  v("delay_s", x.delay);
-  v("on_exit_codes", x.on_exit_codes);
 }
 
 template <typename V, base::json::Of<Advantage> T>

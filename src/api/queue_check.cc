@@ -183,7 +183,7 @@ void CheckDepends(Checker& c, std::string_view field, const Dependencies& depend
     c.Require(!dependency.job.empty(), field, "a dependency names no job");
 }
 
-void CheckRetries(Checker& c, std::string_view field, const Retries& retries) {
+void CheckRetries(Checker& c, std::string_view field, const spec::Retries& retries) {
   c.Range(fmt::format("{}.count", field), retries.count, 0, kMaxRetries);
   for (const int code : retries.on_exit_codes) c.Range(fmt::format("{}.on_exit_codes", field), code, 1, 255);
 }

@@ -12,30 +12,12 @@
 
 #include "base/clock.h"
 #include "base/units.h"
-#include "base/words.h"
+#include "spec/job_spec.h"
 
 namespace gpuman::api {
 
-// What the other job must have done: finished; ended in any way; ended and not finished; started.
-enum class DependencyKind { kAfterOk, kAfterAny, kAfterNotOk, kAfter };
-enum class DependencyMode { kAll, kAny };
-constexpr auto WordsOf(DependencyKind) {
-  using enum DependencyKind;
-  return base::Words<DependencyKind, 4>{
-      {{kAfterOk, "afterok"}, {kAfterAny, "afterany"}, {kAfterNotOk, "afternotok"}, {kAfter, "after"}}};
-}
-constexpr auto WordsOf(DependencyMode) {
-  using enum DependencyMode;
-  return base::Words<DependencyMode, 2>{{{kAll, "all"}, {kAny, "any"}}};
-}
-
-std::string_view ToString(DependencyKind kind);  // afterok afterany afternotok after
-std::string_view ToString(DependencyMode mode);  // all any
-std::optional<DependencyKind> DependencyKindFromString(std::string_view word);
-std::optional<DependencyMode> DependencyModeFromString(std::string_view word);
-
 struct Dependency {
-  DependencyKind kind = DependencyKind::kAfterOk;
+  spec::DependencyKind kind = spec::DependencyKind::kAfterOk;
   // Id or tag; in a request also "7_3" (a task of an array), "@" (the caller's last submitted job), "@~2"
   // (two before it). An array's id means all its tasks. In an answer the id.
   std::string job;
@@ -43,7 +25,7 @@ struct Dependency {
 };
 
 struct Dependencies {
-  DependencyMode mode = DependencyMode::kAll;
+  spec::DependencyMode mode = spec::DependencyMode::kAll;
   std::vector<Dependency> list;
   friend bool operator==(const Dependencies&, const Dependencies&) = default;
 };
@@ -55,13 +37,6 @@ struct GpuRequest {
   std::optional<std::string> model;           // part of the model's name, in any case: "h200"
   std::optional<base::SizeSpec> free_memory;  // at least so much on each of them
   friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
-};
-
-struct Retries {
-  int count = 0;  // runs beyond the first
-  base::Millis delay{};
-  std::vector<int> on_exit_codes;  // empty: any failure
-  friend bool operator==(const Retries&, const Retries&) = default;
 };
 
 // How far ahead a waiting job is, each part in seconds of waiting time; below 0 it is behind.
@@ -95,7 +70,7 @@ struct QueueFields {
   std::optional<std::int64_t> array_id;
   std::optional<int> array_task;
   int attempts = 0;  // runs so far, including the current one
-  Retries retries;
+  spec::Retries retries;
   std::optional<std::string> group;
   std::optional<int> max_concurrent;
   bool preemptible = false;

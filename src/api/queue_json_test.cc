@@ -38,7 +38,8 @@ Submission Full() {
   job.begin = base::WallTime(base::Millis(1'800'000'000'000));
   job.priority = 200;
   job.hold = true;
-  job.depends = {DependencyMode::kAny, {{DependencyKind::kAfterAny, "7_3"}, {DependencyKind::kAfterOk, "@"}}};
+  job.depends = {spec::DependencyMode::kAny,
+                 {{spec::DependencyKind::kAfterAny, "7_3"}, {spec::DependencyKind::kAfterOk, "@"}}};
   job.auto_cancel = false;
   job.array = ArrayRequest{{{0, 98, 2}, {100, 100, 1}}, 4};
   job.group = "sweep";
@@ -237,7 +238,7 @@ TEST(JobView, HasTheQueuesFieldsOrNull) {
   job.tag = "t";
   EXPECT_THAT(Encode(job), HasSubstr(R"("queue":null)"));
   job.queue.emplace();
-  job.queue->depends = {DependencyMode::kAll, {{DependencyKind::kAfterOk, "3"}}};
+  job.queue->depends = {spec::DependencyMode::kAll, {{spec::DependencyKind::kAfterOk, "3"}}};
   job.queue->time_limit = base::Millis(90'000);
   const auto out = Decode<JobView>(Encode(job));
   ASSERT_TRUE(out) << out.error().message;

@@ -44,10 +44,10 @@ struct NotifyRequest {
   friend bool operator==(const NotifyRequest&, const NotifyRequest&) = default;
 };
 
-// One job for the queue. It has a command or a script; all other fields may keep their defaults.
-struct Submission {
+// One job for the queue. It has a command or a script; all other fields may keep their defaults. `share`
+// needs `memory`.
+struct Submission : spec::JobOptions {
   std::optional<std::string> name;  // the tag; default: "job-ID"
-  std::optional<std::string> project;
   std::vector<std::string> command;
   // The text of a script; the program in its first line runs it ("#!/bin/bash"), else /bin/sh.
   std::optional<std::string> script;
@@ -56,38 +56,15 @@ struct Submission {
   // Absent: that of the request.
   std::optional<std::map<std::string, std::string>> environment;
   std::optional<std::uint32_t> umask;
-  // Absolute, or relative to `directory`. %j: the job's id, %A: the array's, %a: the task's index, %x: the
-  // name, %%: a percent sign. Absent: no input; output goes to the job's log.
-  std::optional<std::string> stdin_file, stdout_file, stderr_file;
   GpuRequest gpus;
-  bool share = false;                    // with other jobs that share; needs `memory`
-  std::optional<base::SizeSpec> memory;  // hard limit on each GPU
-  std::optional<base::SizeSpec> soft;
-  std::optional<base::Bytes> host_memory;
-  std::optional<int> cpus;
-  std::optional<base::Millis> time_limit;
   std::optional<std::string> warn_signal;   // "TERM", "SIGUSR1"; default USR1
   std::optional<base::Millis> warn_before;  // so long before the time limit
-  std::optional<base::WallTime> begin;
-  int priority = 128;  // 0 to 255
-  bool hold = false;
   Dependencies depends;
   bool auto_cancel = true;  // the job is cancelled when a dependency can never be met
   std::optional<ArrayRequest> array;
   std::optional<std::string> group;   // jobs of one user with the same word are a group
   std::optional<int> max_concurrent;  // so many jobs of the group run at once
-  Retries retries;
-  bool preemptible = false;
-  std::optional<std::string> device_profile;
   NotifyRequest notify;
-  std::optional<std::string> conda_env;
-  // As in RunRequest.
-  std::optional<base::Millis> grace;
-  bool preload = true;
-  double weight = 1;
-  bool oversubscribe = false;
-  bool mps = false;
-  std::optional<double> mps_threads;
 };
 
 // POST /v1/submissions: all jobs are accepted, or none.
@@ -139,7 +116,7 @@ struct QueueUpdate {
   bool clear_max_concurrent = false;
   std::optional<int> array_limit;
   bool clear_array_limit = false;
-  std::optional<Retries> retries;
+  std::optional<spec::Retries> retries;
   std::optional<bool> preemptible;
   std::optional<std::string> conda_env;
   bool clear_conda_env = false;

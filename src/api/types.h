@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "base/words.h"
+#include "spec/job_options.h"
 
 namespace gpuman::api {
 
@@ -57,38 +58,19 @@ constexpr auto WordsOf(JobState) {
 }
 bool IsEnded(JobState state);  // finished failed cancelled timeout killed
 
-enum class RestartPolicy { kNo, kOnFailure, kAlways };
-constexpr auto WordsOf(RestartPolicy) {
-  using enum RestartPolicy;
-  return base::Words<RestartPolicy, 3>{{{kNo, "no"}, {kOnFailure, "on-failure"}, {kAlways, "always"}}};
-}
-
 // The words of JSON and of the command line: "running", "on-failure".
 std::string_view ToString(JobState state);
-std::string_view ToString(RestartPolicy policy);
 std::optional<JobState> JobStateFromString(std::string_view word);
-std::optional<RestartPolicy> RestartPolicyFromString(std::string_view word);
 
 // POST /v1/jobs: run a command at once.
-struct RunRequest {
+struct RunRequest : spec::RunOptions {
   std::string tag;                   // unique among the jobs that have not ended
   std::vector<std::string> command;  // argv; found by PATH of `environment`
   std::string directory;             // absolute
   std::map<std::string, std::string> environment;
   std::uint32_t umask = 022;
-  std::optional<base::SizeSpec> memory;  // hard limit on each of the job's GPUs
-  std::optional<base::SizeSpec> soft;
   std::vector<std::string> gpus;  // index, UUID or UUID prefix; empty: every GPU
-  int priority = 128;             // 0 to 255, higher is more important
-  RestartPolicy restart = RestartPolicy::kNo;
-  std::optional<base::Millis> grace;  // between SIGTERM and SIGKILL; absent: the daemon's setting
-  bool preload = true;                // false: only the guard
-  bool share = false;  // its memory may leave the GPU and come back, and it takes turns where not all fit
-  double weight = 1;   // of its turns, 0.001 to 1000
-  bool oversubscribe = false;                 // one process may have more than its GPU, in managed memory
-  std::optional<std::string> device_profile;  // in force while it has its GPUs alone
-  bool mps = false;                           // its programs are clients of its GPU's MPS server
-  std::optional<double> mps_threads;          // percent of the GPU's threads, for each of them
+  spec::RestartMode restart = spec::RestartMode::kNo;
 };
 
 // PATCH /v1/jobs/ID: absent fields stay as they are.
@@ -99,7 +81,7 @@ struct UpdateRequest {
   bool clear_soft = false;
   std::optional<int> priority;
   std::optional<double> weight;
-  std::optional<RestartPolicy> restart;
+  std::optional<spec::RestartMode> restart;
   std::optional<base::Millis> grace;
 };
 
@@ -146,7 +128,7 @@ struct JobView {
   std::optional<std::string> device_profile;
   bool mps = false;
   std::optional<double> mps_threads;
-  RestartPolicy restart = RestartPolicy::kNo;
+  spec::RestartMode restart = spec::RestartMode::kNo;
   JobMemory memory;
   std::optional<int> exit_code;
   std::optional<int> signal;

@@ -168,6 +168,7 @@ class Writer {
   void Check(bool, const char*, std::string_view) {}
   void Valid(const Result<>&) {}
 
+  bool in_seconds() const { return format_.durations == DurationForm::kSeconds; }
   Json Take() && { return std::move(json_); }
 
  private:
@@ -342,6 +343,7 @@ class Reader {
   }
   bool Has(const char* name) { return Find(name) != nullptr; }
   bool failed() const { return reading_.failed(); }
+  bool in_seconds() const { return reading_.format.durations == DurationForm::kSeconds; }
   // Refuses fields that were not read, where the format is strict.
   void Finish();
 

@@ -256,7 +256,7 @@ TEST(Run, SendsEverythingItWasTold) {
   EXPECT_EQ(request->soft->percent, 50);
   EXPECT_THAT(request->gpus, ::testing::ElementsAre("0", "1", "GPU-abc"));
   EXPECT_EQ(request->priority, 7);
-  EXPECT_EQ(request->restart, api::RestartPolicy::kOnFailure);
+  EXPECT_EQ(request->restart, spec::RestartMode::kOnFailure);
   EXPECT_EQ(request->grace, base::Millis(60'000));
   EXPECT_FALSE(request->preload);
   EXPECT_EQ(request->directory, std::filesystem::current_path());

@@ -33,7 +33,7 @@ base::Result<api::UpdateRequest> MakeUpdate(const UpdateOptions& options) {
   GPUMAN_ASSIGN(request.grace, TimeOption("--grace", options.grace));
   request.priority = options.priority;
   request.weight = options.weight;
-  if (options.restart) request.restart = api::RestartPolicyFromString(*options.restart);
+  if (options.restart) request.restart = base::ValueOf(WordsOf(spec::RestartMode{}), *options.restart);
   if (!options.memory && !options.soft && !options.grace && !options.priority && !options.weight &&
       !options.restart)
     return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",

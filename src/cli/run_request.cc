@@ -193,7 +193,8 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
   GPUMAN_ASSIGN(request.grace, TimeOption("--grace", options.grace));
   request.gpus = options.gpus;
   request.priority = options.priority;
-  request.restart = api::RestartPolicyFromString(options.restart).value_or(api::RestartPolicy::kNo);
+  request.restart =
+      base::ValueOf(WordsOf(spec::RestartMode{}), options.restart).value_or(spec::RestartMode::kNo);
   request.preload = !options.no_preload;
   request.share = options.share;
   request.weight = options.weight;

@@ -91,7 +91,8 @@ struct JobSpecHash {
     const auto time = spec.time_limit ? static_cast<std::size_t>(spec.time_limit->count()) : 0;
     const auto depends =
         spec.depends.list.empty() ? 0 : static_cast<std::size_t>(spec.depends.list[0].job.value);
-    std::size_t hash = std::hash<std::string>()(spec.script) ^ std::hash<std::string>()(spec.project);
+    std::size_t hash =
+        std::hash<std::string>()(spec.script) ^ std::hash<std::string>()(spec.project.value_or(""));
     for (const std::size_t part :
          {static_cast<std::size_t>(spec.priority), static_cast<std::size_t>(spec.gpus.count),
           static_cast<std::size_t>(memory), time, depends})

@@ -134,10 +134,10 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     const spec::JobSpec& asked = *job.spec;
     spec.script = asked.script;
     spec.time_limit = {asked.time_limit, asked.warn_signal, asked.warn_before};
-    spec.host = {asked.host_memory, asked.cpus};
-    spec.standard_input = asked.standard_input;
-    spec.standard_output = ExpandFile(asked.standard_output, job);
-    spec.standard_error = ExpandFile(asked.standard_error, job);
+    spec.host = {asked.host_memory, asked.cpus.value_or(0)};
+    spec.standard_input = asked.stdin_file.value_or("");
+    spec.standard_output = ExpandFile(asked.stdout_file.value_or(""), job);
+    spec.standard_error = ExpandFile(asked.stderr_file.value_or(""), job);
   }
   spec.stop_grace = job.spec->grace.value_or(settings.stop_grace);
   return spec;

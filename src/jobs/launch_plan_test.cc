@@ -165,7 +165,7 @@ TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheSpec) {
   asked.warn_before = base::Millis(100);
   asked.host_memory = base::GiB(8);
   asked.cpus = 4;
-  asked.standard_output = "out-%A_%a-%j-%x-100%%-%q%";
+  asked.stdout_file = "out-%A_%a-%j-%x-100%%-%q%";
   job.spec = asked;
   const keeper::Spec spec = PlanLaunch(job, OnTwoGpus());
   EXPECT_EQ(spec.time_limit, (keeper::TimeLimit{base::Millis(5000), 10, base::Millis(100)}));

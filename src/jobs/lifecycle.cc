@@ -168,7 +168,7 @@ RunAccount AccountOf(const Job& job, base::WallTime ended) {
   RunAccount run;
   run.job = job.id;
   run.user = job.owner->user;
-  run.project = job.spec->project;
+  run.project = job.spec->project.value_or("");
   run.gpus = job.gpus;
   run.started = *job.started_at;
   run.ended = ended;

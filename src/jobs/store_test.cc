@@ -90,7 +90,7 @@ TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
   auto contents = Opened()->Load(0);
   ASSERT_TRUE(contents);
   ASSERT_EQ(contents->jobs.size(), 100U);
-  EXPECT_EQ(contents->jobs[99].spec->project, asked.project);
+  EXPECT_EQ(contents->jobs[99].spec->project.value_or(""), asked.project);
   EXPECT_EQ(contents->jobs[0].spec.pointer(), contents->jobs[99].spec.pointer());
   EXPECT_EQ(contents->jobs[0].environment.pointer(), contents->jobs[99].environment.pointer());
 }

@@ -28,9 +28,10 @@ base::Bytes SizeOf(const Variables& variables) {
 
 base::Bytes SizeOf(const spec::JobSpec& spec) {
   std::uint64_t size = spec.depends.list.size() * sizeof(spec::Dependency);
-  for (const auto* const text : {&spec.script, &spec.project, &spec.conda_env, &spec.standard_input,
-                                 &spec.standard_output, &spec.standard_error, &spec.device_profile})
-    size += Count(*text);
+  size += Count(spec.script);
+  for (const auto* const text : {&spec.project, &spec.conda_env, &spec.stdin_file, &spec.stdout_file,
+                                 &spec.stderr_file, &spec.device_profile})
+    if (*text) size += Count(**text);
   for (const auto* const list : {&spec.gpus.devices, &spec.notify.webhooks, &spec.notify.mails})
     for (const auto& text : *list) size += Count(text);
   return {size};

@@ -225,7 +225,7 @@ Need Book::NeedOf(const JobSpec& spec) const {
             .memory = spec.memory_on_each.value_or(base::Bytes{}),
             .free_memory = spec.gpus.free_memory.value_or(base::Bytes{}),
             .host_memory = spec.host_memory.value_or(base::Bytes{}),
-            .cpus = spec.cpus,
+            .cpus = spec.cpus.value_or(0),
             .time_limit = spec.time_limit.value_or(Millis(0))};
   Resolve(need, spec.gpus);
   return need;
@@ -271,7 +271,7 @@ Book::Common Book::Acquire(std::string_view user, const JobSpec& spec,
   Common common;
   common.need = AcquireNeed(spec);
   common.user = AccountOf(AccountKind::kUser, user);
-  common.project = AccountOf(AccountKind::kProject, spec.project);
+  common.project = AccountOf(AccountKind::kProject, spec.project.value_or(""));
   common.member = MemberOf(common.user, common.project);
   if (array) {
     const std::string name = std::to_string(array->array.value);

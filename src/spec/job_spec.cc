@@ -49,11 +49,12 @@ base::Result<> CheckGpus(const GpuRequest& gpus) {
 }
 
 base::Result<> CheckTexts(const JobSpec& spec) {
-  GPUMAN_TRY(CheckName("project", spec.project));
+  GPUMAN_TRY(CheckName("project", spec.project.value_or("")));
   GPUMAN_TRY(CheckName("group.name", spec.group.name));
-  for (const auto* path : {&spec.standard_input, &spec.standard_output, &spec.standard_error, &spec.script,
-                           &spec.conda_env, &spec.device_profile})
-    if (path->find('\0') != std::string::npos) return Refuse("a file or script", "has a NUL byte in it");
+  for (const auto* path :
+       {&spec.stdin_file, &spec.stdout_file, &spec.stderr_file, &spec.conda_env, &spec.device_profile})
+    if (path->value_or("").find('\0') != std::string::npos) return Refuse("a file", "has a NUL byte in it");
+  if (spec.script.find('\0') != std::string::npos) return Refuse("the script", "has a NUL byte in it");
   return {};
 }
 
@@ -84,7 +85,7 @@ base::Result<> Validate(const JobSpec& spec) {
   GPUMAN_TRY(CheckTimes(spec));
   GPUMAN_TRY(CheckTexts(spec));
   GPUMAN_TRY(CheckRange("priority", spec.priority, kLowestPriority, kHighestPriority));
-  GPUMAN_TRY(CheckRange("cpus", spec.cpus, 0, kMaxCount));
+  GPUMAN_TRY(CheckRange("cpus", spec.cpus.value_or(0), 0, kMaxCount));
   GPUMAN_TRY(CheckRange("group.limit", spec.group.limit, 0, kMaxCount));
   if (spec.group.name.empty() != (spec.group.limit == 0)) return Refuse("group", "needs a name and a limit");
   GPUMAN_TRY(CheckRange("retries.count", spec.retries.count, 0, kMaxCount));

@@ -1,10 +1,10 @@
 // What a user asks of a job: one description for the API, the queue, the store and the keeper's spec.
 //
-// Command, directory, environment, umask and tag are in the job's record (jobs/job.h), and so is the job's place in an
-// array: the jobs of an array, and most jobs of one user, have equal specs, which they share.
+// Command, directory, environment, umask and tag are in the job's record (jobs/job.h), and so is the job's
+// place in an array: the jobs of an array, and most jobs of one user, have equal specs, which they share.
 //
-// Plain values; thread-compatible. Points in time are wall time, since people name them ("begin at six"); durations are
-// in milliseconds.
+// Plain values; thread-compatible. Points in time are wall time, since people name them ("begin at six");
+// durations are in milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,11 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "base/words.h"
+#include "spec/job_options.h"
 
 namespace gpuman::spec {
 
 using base::JobId;
-using base::Millis;
-using base::WallTime;
-
-inline constexpr int kLowestPriority = 0;
-inline constexpr int kUsualPriority = 128;
-inline constexpr int kHighestPriority = 255;
 
 // How many GPUs and which. Exact devices are all taken, and `count` is their number; otherwise any `count`
 // GPUs of the model with so much memory free. 0: no GPU.
@@ -80,13 +75,6 @@ struct Group {
   friend bool operator==(const Group&, const Group&) = default;
 };
 
-struct Retries {
-  int count = 0;  // runs after the first
-  Millis delay{0};
-  std::vector<int> on_exit_codes{};  // empty: after any failure
-  friend bool operator==(const Retries&, const Retries&) = default;
-};
-
 enum class NotifyOn : std::uint8_t {
   kStarted,
   kFinished,
@@ -118,67 +106,28 @@ struct Notify {
   friend bool operator==(const Notify&, const Notify&) = default;
 };
 
-enum class RestartMode : std::uint8_t {
-  kNo,         // never
-  kOnFailure,  // after a status other than 0, a signal, or an unknown status
-  kAlways,     // after every end that was not ordered
-};
-constexpr auto WordsOf(RestartMode) {
-  using enum RestartMode;
-  return base::Words<RestartMode, 3>{{{kNo, "no"}, {kOnFailure, "on-failure"}, {kAlways, "always"}}};
-}
-
-struct JobSpec {
-  // What runs.
+struct JobSpec : JobOptions {
   std::string script{};  // its text, if the command runs one
-  std::string conda_env{};
-  std::string standard_input{}, standard_output{}, standard_error{};  // files; empty: none, and the job's log
-
-  // On which GPUs, and with how much of them. Of a job of `gpuman run` the GPUs are in its record.
+  // Of a job of `gpuman run` the GPUs are in its record.
   GpuRequest gpus{};
-  std::optional<base::SizeSpec> memory{};  // hard limit on each of its GPUs
-  std::optional<base::SizeSpec> soft{};
   // `memory` on the smallest GPU that would do, as of the submission: what the queue counts.
   std::optional<base::Bytes> memory_on_each{};
-  bool share = false;            // its memory may leave the GPU and come back while it runs; needs `memory` in the queue
-  double weight = 1;             // of its turns on a shared GPU, relative to the other jobs
-  bool oversubscribe = false;    // managed memory: one process may have more than its GPU has
-  bool preload = true;           // false: only the guard
-  std::string device_profile{};  // the settings of its GPUs while it uses them alone; empty: none
-  bool mps = false;              // its programs are clients of its GPU's MPS server
-  double mps_threads = 0;        // percent of the GPU's threads for each program; 0: the server's default
-
-  // What all its processes together may have of the host.
-  std::optional<base::Bytes> host_memory{};
-  int cpus = 0;  // 0: not asked for, not counted
-
-  // How long, and how it ends.
-  std::optional<Millis> time_limit{};  // for a run, without the time it is suspended
-  int warn_signal = 0;                 // sent `warn_before` ahead of the time limit; 0: none
+  int warn_signal = 0;  // sent `warn_before` ahead of the time limit; 0: none
   Millis warn_before{0};
-  std::optional<Millis> grace{};  // between SIGTERM and SIGKILL; none: the daemon's setting
   RestartMode restart = RestartMode::kNo;
-
-  // When its turn is.
-  std::string project{};
-  std::optional<WallTime> begin{};  // it does not start before
-  int priority = kUsualPriority;
-  bool hold = false;  // as submitted; afterwards the job's state tells it
-  bool preemptible = false;
   Dependencies depends{};
   Group group{};
-  Retries retries{};
   Notify notify{};
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
 // Checks the bounds of each value; kInvalidArgument names the field.
 base::Result<> Validate(const JobSpec& spec);
-// As well, whether no machine's queue could start it. What this machine's could is checked in queue/admission.h.
+// As well, whether no machine's queue could start it. What this machine's could is checked in
+// queue/admission.h.
 base::Result<> ValidateForQueue(const JobSpec& spec);
 
 // The words of WordsOf(); nullopt for other words.
-std::string_view ToString(RestartMode mode);
 std::string_view ToString(DependencyKind kind);
 std::string_view ToString(DependencyMode mode);
 std::string_view ToString(NotifyOn event);

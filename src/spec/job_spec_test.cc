@@ -28,7 +28,7 @@ TEST(ValidateJobSpec, WhatNoMachineCouldRunIsRefusedWithTheField) {
       {[](JobSpec& r) { r.begin = WallTime::max(); }, "begin is no time that will come"},
       {[](JobSpec& r) { r.priority = -1; }, "priority is -1"},
       {[](JobSpec& r) { r.project = "a\nb"; }, "project has control characters"},
-      {[](JobSpec& r) { r.standard_output = std::string("a\0b", 3); }, "NUL byte"},
+      {[](JobSpec& r) { r.stdout_file = std::string("a\0b", 3); }, "NUL byte"},
       {[](JobSpec& r) { r.group.name = "g"; }, "group needs a name and a limit"},
       {[](JobSpec& r) { r.retries.on_exit_codes = {256}; }, "on_exit_codes is 256"},
       {[](JobSpec& r) {

@@ -1,6 +1,7 @@
 #include "spec/json.h"
 
 #include "base/json.h"
+#include "spec/fields.h"
 
 namespace gpuman::spec {
 namespace {
@@ -43,13 +44,6 @@ void Fields(V& v, T& x) {
   v.Changed("limit", x.limit);
 }
 
-template <typename V, base::json::Of<Retries> T>
-void Fields(V& v, T& x) {
-  v.Changed("count", x.count);
-  v.Changed("delay_ms", x.delay);
-  v.Changed("on_exit_codes", x.on_exit_codes);
-}
-
 template <typename V, base::json::Of<Notify> T>
 void Fields(V& v, T& x) {
   v.Changed("webhooks", x.webhooks);
@@ -60,37 +54,15 @@ void Fields(V& v, T& x) {
 template <typename V, base::json::Of<JobSpec> T>
 void Fields(V& v, T& x) {
   v.Version("v", kVersion);
+  OptionFields(v, x);
   v.Changed("script", x.script);
-  v.Changed("conda_env", x.conda_env);
-  v.Changed("stdin", x.standard_input);
-  v.Changed("stdout", x.standard_output);
-  v.Changed("stderr", x.standard_error);
   v.Changed("gpus", x.gpus);
-  v.Option("memory", x.memory);
-  v.Option("soft", x.soft);
   v.Option("memory_on_each", x.memory_on_each);
-  v.Changed("share", x.share);
-  v.Changed("weight", x.weight, 1);
-  v.Changed("oversubscribe", x.oversubscribe);
-  v.Changed("preload", x.preload, true);
-  v.Changed("device_profile", x.device_profile);
-  v.Changed("mps", x.mps);
-  v.Changed("mps_threads", x.mps_threads);
-  v.Option("host_memory", x.host_memory);
-  v.Changed("cpus", x.cpus);
-  v.Option("time_limit_ms", x.time_limit);
   v.Changed("warn_signal", x.warn_signal);
   v.Changed("warn_before_ms", x.warn_before);
-  v.Option("grace_ms", x.grace);
   v.Changed("restart", x.restart);
-  v.Changed("project", x.project);
-  v.Option("begin", x.begin);
-  v.Changed("priority", x.priority, kUsualPriority);
-  v.Changed("hold", x.hold);
-  v.Changed("preemptible", x.preemptible);
   v.Changed("depends", x.depends);
   v.Changed("group", x.group);
-  v.Changed("retries", x.retries);
   v.Changed("notify", x.notify);
 }
 

@@ -1,7 +1,7 @@
 // A job's spec as text: one JSON object on one line, with its version. Fields with their default are left
 // out, so most specs are short and equal ones have equal text: many jobs can share one string.
 //
-//   {"v":1,"gpus":{"count":2},"time_limit_ms":7200000,"depends":{"list":[["afterok",7]]}}
+//   {"v":1,"time_limit_ms":7200000,"gpus":{"count":2},"depends":{"list":[["afterok",7]]}}
 //
 // Pure functions; thread-safe.
 #pragma once

@@ -10,9 +10,9 @@ JobSpec Full() {
   JobSpec spec;
   spec.project = "vision";
   spec.script = "#!/bin/sh\necho \"ä\"\n";
-  spec.standard_input = "/in";
-  spec.standard_output = "/out-%j";
-  spec.standard_error = "/err";
+  spec.stdin_file = "/in";
+  spec.stdout_file = "/out-%j";
+  spec.stderr_file = "/err";
   spec.conda_env = "torch";
   spec.device_profile = "quiet";
   spec.gpus = {.count = 2, .devices = {"GPU-a", "GPU-b"}, .model = "H200", .free_memory = base::GiB(20)};
@@ -58,7 +58,7 @@ TEST(JobSpecJson, DefaultsAreLeftOut) {
   spec.time_limit = std::chrono::hours(2);
   spec.depends.list = {{DependencyKind::kAfterOk, {7}}};
   EXPECT_EQ(Serialize(spec),
-            R"({"v":1,"gpus":{"count":2},"time_limit_ms":7200000,"depends":{"list":[["afterok",7]]}})");
+            R"({"v":1,"time_limit_ms":7200000,"gpus":{"count":2},"depends":{"list":[["afterok",7]]}})");
 }
 
 TEST(JobSpecJson, WhatWasNotWrittenHereIsRefusedWithTheField) {

@@ -94,11 +94,11 @@ std::string DependenciesOf(const api::JobView& job) {
   const auto& depends = job.queue->depends;
   std::vector<std::string> names;
   for (const auto& [kind, name] : depends.list)
-    names.push_back(kind == api::DependencyKind::kAfterOk ? name
-                                                          : fmt::format("{}:{}", api::ToString(kind), name));
+    names.push_back(
+        kind == spec::DependencyKind::kAfterOk ? name : fmt::format("{}:{}", spec::ToString(kind), name));
   if (!names.empty()) {
     section.Add("DependsOn", fmt::format("{}", fmt::join(names, ",")));
-    section.Add("Mode", std::string(depends.mode == api::DependencyMode::kAny ? "Any" : "All"));
+    section.Add("Mode", std::string(depends.mode == spec::DependencyMode::kAny ? "Any" : "All"));
     section.Add("AutoCancel", std::string(job.queue->auto_cancel ? "enabled" : "disabled"));
   }
   if (job.queue->array_task) section.Add("TaskID", std::to_string(*job.queue->array_task));

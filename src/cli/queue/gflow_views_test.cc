@@ -46,7 +46,7 @@ TEST(GflowJob, HasTheKeysOfGflow) {
   job.queue->conda_env = "base";
   job.queue->group = "g";
   job.queue->retries.count = 2;
-  job.queue->depends.list = {{api::DependencyKind::kAfterOk, "3"}};
+  job.queue->depends.list = {{spec::DependencyKind::kAfterOk, "3"}};
   job.queue->array_task = 1;
   const auto text = RenderGflowJob(job, Gpus(), kNow);
   EXPECT_THAT(text, StartsWith("Job Details:\n  ID=7\n"));

@@ -64,10 +64,10 @@ std::string DependencyText(const api::Dependencies& depends) {
   std::string text;
   for (const auto& [kind, job] : depends.list)
     text += fmt::format("{}{} {}",
-                        text.empty()                                ? ""
-                        : depends.mode == api::DependencyMode::kAny ? " or "
-                                                                    : " and ",
-                        api::ToString(kind), job);
+                        text.empty()                                 ? ""
+                        : depends.mode == spec::DependencyMode::kAny ? " or "
+                                                                     : " and ",
+                        spec::ToString(kind), job);
   return text;
 }
 

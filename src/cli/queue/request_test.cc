@@ -151,7 +151,7 @@ TEST_F(Request, TakesACommandWithWhatItNeeds) {
   EXPECT_EQ(job.gpus.count, 2);
   EXPECT_EQ(job.time_limit, base::Millis(7'200'000));
   EXPECT_EQ(job.array->limit, 2);
-  EXPECT_EQ(job.retries, (api::Retries{2, {}, {75}}));
+  EXPECT_EQ(job.retries, (spec::Retries{2, {}, {75}}));
   EXPECT_EQ(job.warn_signal, "TERM");
   EXPECT_TRUE(made->wait);
   EXPECT_EQ(made->request.directory, directory_.path().string());

@@ -66,7 +66,7 @@ Take Whole(SubmitSettings& s, const char* name, std::vector<std::string>& list) 
   };
 }
 
-Take Depends(SubmitSettings& s, std::optional<api::DependencyMode> mode) {
+Take Depends(SubmitSettings& s, std::optional<spec::DependencyMode> mode) {
   return [&s, mode](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(auto more, ParseDependencies(text));
     auto& depends = s.job.depends;
@@ -192,9 +192,9 @@ void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
         Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); })},
        {"-d,--depends,--depends-on,--dependency", "JOBS",
         "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {})},
-       {"--depends-on-all", "JOBS", "", Depends(s, api::DependencyMode::kAll)},
+       {"--depends-on-all", "JOBS", "", Depends(s, spec::DependencyMode::kAll)},
        {"--depends-any,--depends-on-any", "JOBS", "As --depends, but one of these jobs is enough",
-        Depends(s, api::DependencyMode::kAny)},
+        Depends(s, spec::DependencyMode::kAny)},
        {"--no-auto-cancel", "", "Stay in the queue when a dependency can no longer be met",
         Flag(job.auto_cancel, false)},
        {"-a,--array", "INDICES",

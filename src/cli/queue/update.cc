@@ -65,7 +65,7 @@ Take Memory(UpdateSettings& s, Flavour flavour) {
   };
 }
 
-Take Depends(UpdateSettings& s, std::optional<api::DependencyMode> mode) {
+Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
   return [&s, mode](const std::string& text) -> Result<> {
     api::Dependencies depends;
     if (text != "none") {
@@ -107,14 +107,14 @@ Take Model(UpdateSettings& s) {
 Take RetryCount(UpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const int count, ParseInteger(text, 0, 1000));
-    s.retries.emplace_back([count](api::Retries& retries) { retries.count = count; });
+    s.retries.emplace_back([count](spec::Retries& retries) { retries.count = count; });
     return {};
   };
 }
 Take RetryDelay(UpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const auto delay, base::ParseDuration(text));
-    s.retries.emplace_back([delay](api::Retries& retries) { retries.delay = delay; });
+    s.retries.emplace_back([delay](spec::Retries& retries) { retries.delay = delay; });
     return {};
   };
 }
@@ -187,7 +187,7 @@ Options GflowOptions(UpdateSettings& s) {
        Clear(s, &Q::clear_max_concurrent)},
       {"--clear-max-retries", "", "No retries",
        [&s](const std::string&) -> Result<> {
-         s.retries.emplace_back([](api::Retries& retries) { retries.count = 0; });
+         s.retries.emplace_back([](spec::Retries& retries) { retries.count = 0; });
          return {};
        }},
       {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {
@@ -217,9 +217,9 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
       {"-p,--priority", "N", "0 to 255", Priority(s)},
       {"-d,--depends,--depends-on", "JOBS", "Start after these jobs, in place of the former ones, or none",
        Depends(s, {})},
-      {"--depends-on-all", "JOBS", "", Depends(s, api::DependencyMode::kAll)},
+      {"--depends-on-all", "JOBS", "", Depends(s, spec::DependencyMode::kAll)},
       {"--depends-any,--depends-on-any", "JOBS", "Start after one of these jobs",
-       Depends(s, api::DependencyMode::kAny)},
+       Depends(s, spec::DependencyMode::kAny)},
       {"--begin", "TIME", "Start no earlier than this, or none", Set(s, &Q::begin, time, &Q::clear_begin)},
       {"--max-concurrent", "N", "Run at most N jobs of its group at once, or none",
        Set(s, &Q::max_concurrent, Integer(1, 1'000'000), &Q::clear_max_concurrent)},
@@ -250,7 +250,7 @@ api::JobUpdate UpdateOf(const UpdateSettings& s, const api::JobView& job) {
     for (const auto& change : s.gpus) change(*update.queue->gpus);
   }
   if (!s.retries.empty()) {
-    update.queue->retries = job.queue ? job.queue->retries : api::Retries{};
+    update.queue->retries = job.queue ? job.queue->retries : spec::Retries{};
     for (const auto& change : s.retries) change(*update.queue->retries);
   }
   return update;

@@ -15,7 +15,7 @@ struct UpdateSettings {
   // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
   // values.
   std::vector<std::function<void(api::GpuRequest&)>> gpus;
-  std::vector<std::function<void(api::Retries&)>> retries;
+  std::vector<std::function<void(spec::Retries&)>> retries;
   bool cascade = false;
   bool Empty() const;
 };

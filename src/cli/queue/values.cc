@@ -204,18 +204,18 @@ base::Result<api::ArrayRequest> ParseArray(std::string_view text) {
   return array;
 }
 
-base::Result<api::Dependencies> ParseDependencies(std::string_view text, api::DependencyKind kind) {
+base::Result<api::Dependencies> ParseDependencies(std::string_view text, spec::DependencyKind kind) {
   constexpr std::string_view kWrite =
       "jobs such as 7, train or @, or afterok:7:8,afterany:prep; ? for , means any";
   api::Dependencies depends;
   const bool any = text.find('?') != std::string_view::npos;
   if (any && text.find(',') != std::string_view::npos)
     return Bad(text, "has both , (all of them) and ? (any of them)", kWrite);
-  depends.mode = any ? api::DependencyMode::kAny : api::DependencyMode::kAll;
+  depends.mode = any ? spec::DependencyMode::kAny : spec::DependencyMode::kAll;
   GPUMAN_ASSIGN(const auto parts, SplitList(text, any ? '?' : ','));
   for (const auto& part : parts) {
     GPUMAN_ASSIGN(const auto words, SplitList(part, ':'));
-    const auto named = api::DependencyKindFromString(words.front());
+    const auto named = spec::DependencyKindFromString(words.front());
     if (words.size() > 1 && !named && words.front().starts_with("after"))
       return Bad(words.front(), "is not a kind of dependency", "afterok, afterany, afternotok or after");
     if (named && words.size() == 1) return Bad(part, "names no job", kWrite);

@@ -137,14 +137,14 @@ TEST(Array, SaysWhatIsWrong) {
 TEST(DependencyList, HasKindsAndModes) {
   const auto plain = ParseDependencies("7,train,@~1");
   ASSERT_TRUE(plain);
-  EXPECT_EQ(plain->mode, api::DependencyMode::kAll);
+  EXPECT_EQ(plain->mode, spec::DependencyMode::kAll);
   EXPECT_EQ(plain->list.size(), 3U);
   EXPECT_EQ(plain->list[2].job, "@~1");
   const auto slurm = ParseDependencies("afterok:1:2?afternotok:prep");
   ASSERT_TRUE(slurm);
-  EXPECT_EQ(slurm->mode, api::DependencyMode::kAny);
-  EXPECT_EQ(slurm->list[1], (api::Dependency{api::DependencyKind::kAfterOk, "2"}));
-  EXPECT_EQ(slurm->list[2], (api::Dependency{api::DependencyKind::kAfterNotOk, "prep"}));
+  EXPECT_EQ(slurm->mode, spec::DependencyMode::kAny);
+  EXPECT_EQ(slurm->list[1], (api::Dependency{spec::DependencyKind::kAfterOk, "2"}));
+  EXPECT_EQ(slurm->list[2], (api::Dependency{spec::DependencyKind::kAfterNotOk, "prep"}));
   EXPECT_EQ(ParseDependencies("a:b")->list[0].job, "a:b");
   EXPECT_THAT(ParseDependencies("1,2?3").error().message, HasSubstr("both"));
   EXPECT_THAT(ParseDependencies("afterward:1").error().message, HasSubstr("'afterward' is not a kind"));

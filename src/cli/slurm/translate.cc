@@ -187,8 +187,8 @@ class Translator {
     for (const auto& [kind, word] : job_.depends.list) {
       auto named = context_.job_of(word);
       if (!named) return Fail(std::move(named.error()).In("--depends"));
-      list += list.empty() ? "" : job_.depends.mode == api::DependencyMode::kAny ? "?" : ",";
-      list += fmt::format("{}:{}", api::ToString(kind), InSlurm(*named));
+      list += list.empty() ? "" : job_.depends.mode == spec::DependencyMode::kAny ? "?" : ",";
+      list += fmt::format("{}:{}", spec::ToString(kind), InSlurm(*named));
     }
     Add("dependency", list);
     Add("kill-on-invalid-dep", job_.auto_cancel ? "yes" : "no");

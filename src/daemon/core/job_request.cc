@@ -38,10 +38,6 @@ constexpr std::array<std::pair<std::string_view, int>, 14> kLimitNames{
      {"Max realtime priority", RLIMIT_RTPRIO},
      {"Max msgqueue size", RLIMIT_MSGQUEUE}}};
 
-spec::RestartMode ModeOf(api::RestartPolicy policy) {
-  return base::ValueOf(WordsOf(spec::RestartMode{}), ToString(policy)).value_or(spec::RestartMode::kNo);
-}
-
 bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
 
 Result<> CheckCommand(const api::RunRequest& request) {
@@ -132,13 +128,10 @@ Result<> CheckTag(const std::string& tag) {
   return {};
 }
 
-Result<> TakeMps(bool mps, const std::optional<double>& threads, spec::JobSpec& spec) {
-  if (threads && !mps)
+Result<> CheckMps(const spec::RunOptions& options) {
+  if (options.mps_threads && !options.mps)
     return Fail(ErrorCode::kInvalidArgument, "mps_threads: the job does not ask for MPS", "add --mps");
-  if (threads) GPUMAN_TRY(mps::ValidateThreads(*threads));
-  spec.mps = mps;
-  spec.mps_threads = threads.value_or(0);
-  return {};
+  return options.mps_threads ? mps::ValidateThreads(*options.mps_threads) : Result<>{};
 }
 
 Result<> CheckSharing(bool share, const std::vector<std::string>& gpus, const gpu::Inventory& inventory) {
@@ -176,24 +169,17 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   job.umask = request.umask & 0777;
   for (const auto& gpu : gpus) job.gpus.push_back(gpu.uuid);
 
-  spec::JobSpec spec;
-  spec.memory = request.memory;
-  spec.soft = request.soft;
-  spec.priority = request.priority;
-  spec.restart = ModeOf(request.restart);
-  spec.grace = request.grace;
-  spec.preload = request.preload;
   GPUMAN_TRY(CheckWeight(request.weight));
-  spec.share = request.share;
-  GPUMAN_TRY(CheckSharing(spec.share, job.gpus, inventory));
-  spec.weight = request.weight;
+  GPUMAN_TRY(CheckSharing(request.share, job.gpus, inventory));
   if (request.oversubscribe && !request.preload)
     return Fail(ErrorCode::kInvalidArgument,
                 "what oversubscribes is the library, which is not to be preloaded",
                 "leave out --no-preload or --oversubscribe");
+  GPUMAN_TRY(CheckMps(request));
+  spec::JobSpec spec;
+  static_cast<spec::RunOptions&>(spec) = request;
+  spec.restart = request.restart;
   spec.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
-  spec.device_profile = request.device_profile.value_or("");
-  GPUMAN_TRY(TakeMps(request.mps, request.mps_threads, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
   job.spec = std::move(spec);
   GPUMAN_TRY(jobs::CheckExecutable(job.command, *job.environment));
@@ -207,7 +193,7 @@ Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inv
   if (update.priority) spec.priority = *update.priority;
   if (update.weight) spec.weight = *update.weight;
   GPUMAN_TRY(CheckWeight(spec.weight));
-  if (update.restart) spec.restart = ModeOf(*update.restart);
+  if (update.restart) spec.restart = *update.restart;
   if (update.grace) spec.grace = update.grace;
   GPUMAN_TRY(CheckPriority(spec.priority));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));

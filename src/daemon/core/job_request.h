@@ -28,7 +28,7 @@ base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Cal
                                        const std::map<std::string, std::string>& driver_environment);
 
 // What a job asks of MPS. kInvalidArgument: threads without it, or out of range.
-base::Result<> TakeMps(bool mps, const std::optional<double>& threads, spec::JobSpec& spec);
+base::Result<> CheckMps(const spec::RunOptions& options);
 
 // kNotSupported: jobs that share were to be in a part of an instance (MIG), whose memory is others' as well.
 // `gpus`: UUIDs; none: those of a program that names none.

@@ -31,10 +31,6 @@ api::JobState StateOf(jobs::JobState state) {
   return api::JobState::kFailed;
 }
 
-api::RestartPolicy PolicyOf(spec::RestartMode mode) {
-  return api::RestartPolicyFromString(ToString(mode)).value_or(api::RestartPolicy::kNo);
-}
-
 std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   if (!job.gpus.empty() || job.queued) return job.gpus;
   std::vector<std::string> all;
@@ -77,8 +73,8 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.weight = job.spec->weight;
   view.oversubscribe = job.spec->oversubscribe;
   view.mps = job.spec->mps;
-  if (job.spec->mps_threads > 0) view.mps_threads = job.spec->mps_threads;
-  view.restart = PolicyOf(job.spec->restart);
+  view.mps_threads = job.spec->mps_threads;
+  view.restart = job.spec->restart;
   view.memory.limit = Resolve(job.spec->memory, view.gpus, inventory);
   view.memory.soft = Resolve(job.spec->soft, view.gpus, inventory);
   if (!jobs::IsEnded(job)) view.memory.used = usage.used;

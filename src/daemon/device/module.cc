@@ -51,7 +51,7 @@ void DeviceModule::OnSample(const gpu::Sample& sample) {
 void DeviceModule::OnJobLeft(base::JobId job, Left /*why*/) { job_profiles_.Forget(job); }
 
 void DeviceModule::Show(const jobs::Job& job, api::JobView& view) const {
-  if (job.spec->device_profile.empty()) return;
+  if (!job.spec->device_profile) return;
   view.device_profile = job.spec->device_profile;
   for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
 }
@@ -114,8 +114,8 @@ void DeviceModule::FollowJobProfiles() {
     // One of the queue without GPUs has none.
     const bool has_all = job->gpus.empty() && !job->queued;
     running.push_back(
-        {job->id, job->spec->device_profile, has_all ? std::nullopt : std::optional(job->gpus)});
-    asked |= !job->spec->device_profile.empty();
+        {job->id, job->spec->device_profile.value_or(""), has_all ? std::nullopt : std::optional(job->gpus)});
+    asked |= job->spec->device_profile.has_value();
   }
   if (!asked) running.clear();
   auto decision =

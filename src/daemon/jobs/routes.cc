@@ -43,8 +43,8 @@ void Create(JobsModule& jobs, jobs::Job job, jobs::JobManager::Done<jobs::Job> d
 void Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
   auto job = JobFromRequest(call.body(), CallerOf(call.peer()), jobs.core().inventory(), DriverEnvironment());
   if (!job) return call.Refuse(job.error());
-  if (!job->spec->device_profile.empty())
-    if (auto known = jobs.device().devices().CheckProfile(job->spec->device_profile); !known)
+  if (const auto& profile = job->spec->device_profile)
+    if (auto known = jobs.device().devices().CheckProfile(*profile); !known)
       return call.Refuse(known.error());
   auto limits = ResourceLimitsOf(call.peer(), call.exchange()->Process());
   if (!limits) return call.Refuse(limits.error());

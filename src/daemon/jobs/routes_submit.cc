@@ -158,8 +158,8 @@ void Go(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
 // What the jobs of one submission have in common is looked at once, with its first.
 base::Result<> CheckHead(JobsModule& jobs, const jobs::Job& head, std::set<std::string>& notes) {
   GPUMAN_TRY(jobs.notify().notifications().Check(head.spec->notify));
-  if (const auto& profile = head.spec->device_profile; !profile.empty())
-    GPUMAN_TRY(jobs.device().devices().CheckProfile(profile));
+  if (const auto& profile = head.spec->device_profile)
+    GPUMAN_TRY(jobs.device().devices().CheckProfile(*profile));
   if (auto note = jobs.notify().notifications().NoteOn(head.spec->notify); !note.empty())
     notes.insert(std::move(note));
   if (auto note = jobs.shims().TightLimitOf(head)) notes.insert(std::move(*note));

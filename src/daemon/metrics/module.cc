@@ -58,7 +58,7 @@ bool MetricsModule::Stop() {
 void MetricsModule::Count(const jobs::Event& event) {
   metrics::Event counted{event.kind, {}, event.data, {}};
   if (const auto* const job = event.job ? core_.jobs().Find({*event.job}) : nullptr) {
-    counted.owner = metrics::Owner{job->owner->user, job->spec->project};
+    counted.owner = metrics::Owner{job->owner->user, job->spec->project.value_or("")};
     counted.waited_seconds = WaitOf(*job, event.kind);
   }
   tally_.On(counted);
@@ -108,7 +108,7 @@ metrics::Job MetricsModule::JobOf(const jobs::Job& job) {
     shown.pod = job.container->pod;
     shown.container = job.container->name;
   }
-  shown.project = job.spec->project;
+  shown.project = job.spec->project.value_or("");
   shown.peak = std::max(usage.peak, job.peak);
   shown.restarts = job.restarts;
   const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;

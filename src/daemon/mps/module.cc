@@ -33,7 +33,7 @@ bool MpsModule::Stop() {
 
 std::vector<std::string> MpsModule::VariablesOf(const jobs::Job& job) const {
   if (!job.spec->mps || job.gpus.size() != 1) return {};
-  const auto threads = job.spec->mps_threads > 0 ? std::optional(job.spec->mps_threads) : std::nullopt;
+  const auto threads = job.spec->mps_threads;
   if (!manager_->IsRunning(job.gpus.front())) {
     const std::string what =
         "MPS does not run on its GPU: without a server it runs beside the others there, unlimited";

@@ -23,7 +23,7 @@ constexpr std::size_t kRecent = 1000;  // of a user
 }  // namespace
 
 Result<> Dispatcher::MayBecome(const jobs::Job& changed) {
-  const auto& project = changed.spec->project;
+  const auto& project = changed.spec->project.value_or("");
   const auto account = book_.AccountOf(AccountKind::kUser, changed.owner->user);
   const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
   GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(*changed.spec), account, its_project));

@@ -69,7 +69,7 @@ Dispatcher::Counts Dispatcher::CountOf(const std::vector<jobs::Job>& prepared) {
       ++to;
     const int count = static_cast<int>(to - from);
     counts.jobs[{AccountKind::kUser, first.owner->user}] += count;
-    if (!first.spec->project.empty()) counts.jobs[{AccountKind::kProject, first.spec->project}] += count;
+    if (first.spec->project) counts.jobs[{AccountKind::kProject, *first.spec->project}] += count;
     auto& text = texts[first.owner->uid];
     for (std::size_t at = from; at < to; ++at) text.Add(jobs::TextAccount::EntryOf(prepared[at]));
     counts.text[first.owner->uid] = {*first.owner, text.bytes()};
@@ -130,7 +130,7 @@ Result<bool> Dispatcher::CheckSome(Admission& admission, const base::Turn* turn)
     if (last && Begins(one, &admission.prepared[admission.at - 1])) ++admission.place;
     if (last && AsksForTheSame(*last, one)) continue;
     admission.last = &one;
-    const auto& project = one.spec->project;
+    const auto& project = one.spec->project.value_or("");
     const auto account = book_.AccountOf(AccountKind::kUser, one.owner->user);
     const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
     auto may = queue::CanEverRun(book_.snapshot(), book_.NeedOf(*one.spec), account, its_project);

@@ -130,7 +130,7 @@ api::Quota QuotaView(QueueModule& queue, const QuotaKey& key, const api::QuotaLi
   const bool project = key.subject == "project";
   int running = 0, queued = 0, gpus = 0;
   const auto mine = [&](const jobs::Job& job) {
-    return project ? job.spec->project == key.name : job.owner->user == key.name;
+    return project ? job.spec->project.value_or("") == key.name : job.owner->user == key.name;
   };
   for (const auto* const job : queue.core().jobs().Active()) {
     if (!job->queued || !mine(*job)) continue;

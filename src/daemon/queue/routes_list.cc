@@ -33,7 +33,7 @@ struct Filter {
                        : !states.contains("all") && !states.contains(std::string(api::ToString(state))))
       return false;
     if (!users.empty() && !users.contains(job.owner->user)) return false;
-    if (!projects.empty() && !projects.contains(job.spec->project)) return false;
+    if (!projects.empty() && !projects.contains(job.spec->project.value_or(""))) return false;
     return names.empty() || names.contains(job.tag);
   }
 };
@@ -195,7 +195,7 @@ class WriteRows {
     }
     row.tag = job.tag;
     row.user = job.owner->user;
-    row.project = job.spec->project;
+    row.project = job.spec->project.value_or("");
     row.state = queue_.StateOf(job);
     row.reason = job.reason.value_or("");
     row.priority = job.spec->priority;

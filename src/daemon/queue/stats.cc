@@ -41,7 +41,7 @@ void Stats::Add(const jobs::Job& job) {
   open_.insert(job.id);
   Count(total_, job);
   if (by_ == StatsBy::kUser) Count(sums_[job.owner->user], job);
-  if (by_ == StatsBy::kProject) Count(sums_[job.spec->project], job);
+  if (by_ == StatsBy::kProject) Count(sums_[job.spec->project.value_or("")], job);
   if (by_ == StatsBy::kGpu)
     for (const auto& gpu : job.gpus) Count(sums_[gpu], job);
 }

@@ -49,38 +49,22 @@ spec::Notify NotifyOf(const api::NotifyRequest& asked) {
 Result<spec::JobSpec> SpecFrom(const api::Submission& asked, const SubmissionContext& context,
                                const queue::ReferenceLookup& lookup) {
   spec::JobSpec spec;
+  static_cast<spec::JobOptions&>(spec) = asked;
   spec.script = asked.script.value_or("");
-  spec.conda_env = asked.conda_env.value_or("");
-  spec.standard_input = asked.stdin_file.value_or("");
-  spec.standard_output = asked.stdout_file.value_or("");
-  spec.standard_error = asked.stderr_file.value_or("");
   GPUMAN_ASSIGN(spec.gpus, GpusOf(asked.gpus, context.inventory));
-  spec.memory = asked.memory;
-  spec.soft = asked.soft;
   GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu(asked.memory, spec.gpus, context.inventory));
-  spec.share = asked.share;
+  GPUMAN_ASSIGN(const auto soft, OnEachGpu(asked.soft, spec.gpus, context.inventory));
+  if (soft && spec.memory_on_each && *soft > *spec.memory_on_each)
+    return Fail(ErrorCode::kInvalidArgument, "soft: the soft limit is above the hard one",
+                "the soft limit warns before the hard one ends the job");
   GPUMAN_TRY(CheckQueuedSharing(spec, context.inventory));
-  spec.weight = asked.weight;
-  spec.oversubscribe = asked.oversubscribe;
-  spec.preload = asked.preload;
-  spec.device_profile = asked.device_profile.value_or("");
-  GPUMAN_TRY(TakeMps(asked.mps, asked.mps_threads, spec));
-  spec.host_memory = asked.host_memory;
-  spec.cpus = asked.cpus.value_or(0);
-  spec.time_limit = asked.time_limit;
+  GPUMAN_TRY(CheckMps(spec));
   if (asked.time_limit && (asked.warn_signal || asked.warn_before)) {
     spec.warn_signal = SignalNumber(asked.warn_signal.value_or(kUsualWarning));
     spec.warn_before = asked.warn_before.value_or(std::min(kUsualWarningTime, *asked.time_limit));
   }
-  spec.grace = asked.grace;
-  spec.project = asked.project.value_or("");
-  spec.begin = asked.begin;
-  spec.priority = asked.priority;
-  spec.hold = asked.hold;
-  spec.preemptible = asked.preemptible;
   GPUMAN_ASSIGN(spec.depends, DependenciesOf(asked.depends, asked.auto_cancel, lookup));
   if (asked.group) spec.group = {*asked.group, asked.max_concurrent.value_or(1)};
-  spec.retries = {asked.retries.count, asked.retries.delay, asked.retries.on_exit_codes};
   spec.notify = NotifyOf(asked.notify);
   GPUMAN_TRY(spec::ValidateForQueue(spec));
   return spec;
@@ -160,12 +144,10 @@ Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Invento
 Result<spec::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
                                           const queue::ReferenceLookup& lookup) {
   queue::NamedDependencies named;
-  named.mode =
-      asked.mode == api::DependencyMode::kAny ? spec::DependencyMode::kAny : spec::DependencyMode::kAll;
+  named.mode = asked.mode;
   for (const auto& one : asked.list) {
-    const auto kind = spec::DependencyKindFromString(api::ToString(one.kind));
     GPUMAN_ASSIGN(auto reference, queue::ParseReference(one.job));
-    named.list.push_back({kind.value_or(spec::DependencyKind::kAfterOk), std::move(reference)});
+    named.list.push_back({one.kind, std::move(reference)});
   }
   GPUMAN_ASSIGN(auto depends, queue::Resolve(named, lookup));
   depends.auto_cancel = auto_cancel;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+
 #include "spec/json.h"
 
 namespace gpuman::daemon {
@@ -64,13 +65,25 @@ TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
   EXPECT_EQ(*job.directory, "/home/ann");
   EXPECT_EQ(job.state, jobs::JobState::kQueued);
   EXPECT_EQ(job.spec->priority, 200);
-  EXPECT_EQ(job.spec->project, "vision");
+  EXPECT_EQ(job.spec->project.value_or(""), "vision");
   EXPECT_EQ(job.spec->retries, (spec::Retries{2, base::Millis(500), {75}}));
   EXPECT_EQ(job.spec->warn_signal, SIGUSR1);
   EXPECT_EQ(job.spec->gpus.count, 2);
   const auto back = spec::ParseJobSpec(spec::Serialize(*job.spec));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(*back, *job.spec) << "what is kept says the same";
+}
+
+TEST_F(SubmissionTest, ASoftLimitAboveTheHardOneIsRefused) {
+  auto& asked = Add();
+  asked.gpus.count = 1;
+  asked.memory = base::SizeSpec{{}, 10};
+  asked.soft = base::SizeSpec{base::GiB(4), 0};
+  EXPECT_EQ(Fine().jobs.size(), 1U);
+  asked.soft = base::SizeSpec{base::GiB(5), 0};
+  const auto refused = Read();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("soft"), std::string::npos) << refused.error().message;
 }
 
 TEST_F(SubmissionTest, WhoIsToldOfWhatIsKept) {
@@ -104,7 +117,7 @@ TEST_F(SubmissionTest, ReferencesReachOverTheSubmissionToWhatCameBefore) {
   Add().array = api::ArrayRequest{{{0, 1, 1}}, {}};
   auto& last = Add();
   const auto depends = [&](const char* on) {
-    last.depends.list = {{api::DependencyKind::kAfterOk, on}};
+    last.depends.list = {{spec::DependencyKind::kAfterOk, on}};
     std::vector<std::int64_t> ids;
     const auto prepared = Fine();
     for (const auto& one : prepared.jobs.back().spec->depends.list) ids.push_back(one.job.value);
@@ -117,7 +130,7 @@ TEST_F(SubmissionTest, ReferencesReachOverTheSubmissionToWhatCameBefore) {
   EXPECT_EQ(depends("@~2"), Ids{9}) << "submitted before";
   EXPECT_EQ(depends("before"), Ids{5});
   EXPECT_EQ(depends("7"), Ids{7});
-  last.depends.list = {{api::DependencyKind::kAfterOk, "nobody"}};
+  last.depends.list = {{spec::DependencyKind::kAfterOk, "nobody"}};
   const auto refused = Read();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, base::ErrorCode::kNotFound);
@@ -127,7 +140,7 @@ TEST_F(SubmissionTest, ReferencesReachOverTheSubmissionToWhatCameBefore) {
 TEST_F(SubmissionTest, SoManyDependenciesThatNobodyCouldKeepThemAreRefused) {
   Add().array = api::ArrayRequest{{{0, 999, 1}}, {}};
   auto& last = Add();
-  last.depends.list = {{api::DependencyKind::kAfterOk, "@"}};
+  last.depends.list = {{spec::DependencyKind::kAfterOk, "@"}};
   last.array = api::ArrayRequest{{{0, 1998, 2}}, {}};
   EXPECT_EQ(Fine().jobs.back().spec->depends.list.size(), 1000U);
   last.array = api::ArrayRequest{{{0, 2000, 2}}, {}};
@@ -195,7 +208,7 @@ TEST_F(SubmissionTest, InPiecesItComesToTheSame) {
     auto& job = Add();
     job.name = "job" + std::to_string(i % 3);
     if (i == 2) job.array = api::ArrayRequest{{{0, 3, 1}}, {}};
-    if (i > 0) job.depends.list = {{api::DependencyKind::kAfterOk, i % 2 ? "@" : "job0"}};
+    if (i > 0) job.depends.list = {{spec::DependencyKind::kAfterOk, i % 2 ? "@" : "job0"}};
   }
   const auto whole = Fine();
   Preparation preparation(request, {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup});

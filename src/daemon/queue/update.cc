@@ -32,7 +32,7 @@ void Set(std::optional<T>& field, const std::optional<T>& to, bool clear) {
 // What runs, without the environment around it.
 std::vector<std::string> Bare(const jobs::Job& job) {
   auto command = job.command;
-  if (!job.spec->conda_env.empty() && command.size() > static_cast<std::size_t>(kCondaWords))
+  if (job.spec->conda_env && command.size() > static_cast<std::size_t>(kCondaWords))
     command.erase(command.begin(), command.begin() + kCondaWords);
   return command;
 }
@@ -47,8 +47,8 @@ void ApplyCommand(const api::QueueUpdate& update, jobs::Job& job, spec::JobSpec&
     command = CommandOfScript(*update.script, {});
     spec.script = *update.script;
   }
-  if (update.conda_env || update.clear_conda_env) spec.conda_env = update.conda_env.value_or("");
-  if (!spec.conda_env.empty()) command = InConda(spec.conda_env, std::move(command));
+  if (update.conda_env || update.clear_conda_env) spec.conda_env = update.conda_env;
+  if (spec.conda_env) command = InConda(*spec.conda_env, std::move(command));
   job.command = std::move(command);
 }
 
@@ -71,7 +71,7 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
   }
   if (update.share) spec.share = *update.share;
   Set(spec.host_memory, update.host_memory, update.clear_host_memory);
-  if (update.cpus) spec.cpus = *update.cpus;
+  if (update.cpus) spec.cpus = update.cpus;
   Set(spec.time_limit, update.time_limit, update.clear_time_limit);
   if (!spec.time_limit) spec.warn_signal = 0;
   Set(spec.begin, update.begin, update.clear_begin);
@@ -83,8 +83,7 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
   }
   if (job.array.array.value != 0 && (update.array_limit || update.clear_array_limit))
     job.array.limit = update.array_limit.value_or(0);
-  if (update.retries)
-    spec.retries = {update.retries->count, update.retries->delay, update.retries->on_exit_codes};
+  if (update.retries) spec.retries = *update.retries;
   if (update.preemptible) spec.preemptible = *update.preemptible;
   return {};
 }

@@ -16,9 +16,8 @@ namespace {
 
 api::Dependencies DependenciesView(const spec::Dependencies& depends) {
   api::Dependencies view;
-  view.mode =
-      depends.mode == spec::DependencyMode::kAny ? api::DependencyMode::kAny : api::DependencyMode::kAll;
-  for (const auto& one : depends.list) view.list.push_back({KindOf(one.kind), std::to_string(one.job.value)});
+  view.mode = depends.mode;
+  for (const auto& one : depends.list) view.list.push_back({one.kind, std::to_string(one.job.value)});
   return view;
 }
 
@@ -62,20 +61,16 @@ std::vector<std::string> LinksOf(const std::vector<gpu::Link>& links, std::size_
 
 }  // namespace
 
-api::DependencyKind KindOf(spec::DependencyKind kind) {
-  return api::DependencyKindFromString(ToString(kind)).value_or(api::DependencyKind::kAfterOk);
-}
-
 api::QueueFields QueueFieldsOf(const jobs::Job& job) {
   const spec::JobSpec& spec = *job.spec;
   api::QueueFields fields;
-  fields.project = Unless<std::string>(spec.project, "");
+  fields.project = spec.project;
   fields.gpus.count = spec.gpus.count;
   fields.gpus.devices = spec.gpus.devices;
   fields.gpus.model = Unless<std::string>(spec.gpus.model, "");
   if (spec.gpus.free_memory) fields.gpus.free_memory = base::SizeSpec{*spec.gpus.free_memory, 0};
   fields.host_memory = spec.host_memory;
-  fields.cpus = Unless(spec.cpus, 0);
+  fields.cpus = spec.cpus;
   fields.time_limit = spec.time_limit;
   fields.begin = spec.begin;
   fields.depends = DependenciesView(spec.depends);
@@ -85,16 +80,16 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job) {
     fields.array_task = static_cast<int>(job.array.task);
   }
   fields.attempts = job.runs;
-  fields.retries = {spec.retries.count, spec.retries.delay, spec.retries.on_exit_codes};
+  fields.retries = spec.retries;
   if (spec.group.limit > 0) {
     fields.group = spec.group.name;
     fields.max_concurrent = spec.group.limit;
   }
   fields.preemptible = spec.preemptible;
-  fields.conda_env = Unless<std::string>(spec.conda_env, "");
-  fields.stdin_file = Unless<std::string>(spec.standard_input, "");
-  fields.stdout_file = Unless<std::string>(spec.standard_output, "");
-  fields.stderr_file = Unless<std::string>(spec.standard_error, "");
+  fields.conda_env = spec.conda_env;
+  fields.stdin_file = spec.stdin_file;
+  fields.stdout_file = spec.stdout_file;
+  fields.stderr_file = spec.stderr_file;
   if (job.redo_of.value != 0) fields.redo_of = job.redo_of.value;
   if (job.suspended.count() > 0) fields.suspended_total = job.suspended;
   return fields;
@@ -118,8 +113,7 @@ void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& exp
 void ShowAdvantage(const Dispatcher::View& queue_view, queue::Index row, api::JobView& view) {
   if (row == queue::kNone || !view.queue) return;
   const auto& job = queue_view.snapshot.waiting[row];
-  const auto parts =
-      queue::Ranks(queue_view.snapshot, queue_view.now).Of(job.member, job.need, job.priority);
+  const auto parts = queue::Ranks(queue_view.snapshot, queue_view.now).Of(job.member, job.need, job.priority);
   const auto seconds = [](base::Millis time) { return static_cast<double>(time.count()) / 1000; };
   view.queue->advantage =
       api::Advantage{seconds(parts.priority), seconds(parts.fair_share), seconds(parts.short_job)};

@@ -35,6 +35,4 @@ void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::S
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
                       const jobs::JobManager& jobs, const InfoContext& context);
 
-api::DependencyKind KindOf(spec::DependencyKind kind);
-
 }  // namespace gpuman::daemon
