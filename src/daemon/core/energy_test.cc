@@ -25,7 +25,7 @@ TEST(Energy, IsWhatTheGpusOfTheRunUsedFromItsStartToItsEnd) {
 
 TEST(Energy, IsNotToldOfGpusThatAreSharedOrDoNotTell) {
   auto shared = Exclusive({kA});
-  shared.share = true;
+  shared.spec.Change([](auto& spec) { spec.share = true; });
   BeginEnergy(shared, {{kA, 1}});
   EXPECT_FALSE(EnergyOf(shared, {{kA, 9}}));
   auto none = Exclusive({});
