@@ -46,7 +46,7 @@ Values Wanted(const SettingsRecord& record);
 std::string ReasonOf(const SettingsRecord& record, Setting setting);
 
 std::string SerializeRecord(const SettingsRecord& record);
-// kCorrupt: SerializeRecord of this version did not write `text`.
+// kNotSupported: `text` is of another version. kCorrupt: SerializeRecord did not write it.
 base::Result<SettingsRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::device

@@ -33,14 +33,14 @@ TEST(DeviceRecordTest, WhatThisVersionDidNotWriteIsCorrupt) {
     changed.replace(changed.find(what), what.size(), instead);
     return changed;
   };
-  for (const auto& wrong :
-       {std::string(), std::string("[]"), std::string("{}"), with("\"v\":1", "\"v\":2"),
-        with("250.5W", "250.5kW"), with("\"power\"", "\"colour\""), with("\"job\":7", "\"job\":\"7\""),
-        with("\"owed\":{", "\"owed\":[{"), with("\"name\"", "\"mane\"")}) {
+  for (const auto& wrong : {std::string(), std::string("[]"), std::string("{}"), with("250.5W", "250.5kW"),
+                            with("\"power\"", "\"colour\""), with("\"job\":7", "\"job\":\"7\""),
+                            with("\"owed\":{", "\"owed\":[{"), with("\"name\"", "\"mane\"")}) {
     const auto read = ParseRecord(wrong);
     ASSERT_FALSE(read) << wrong;
     EXPECT_EQ(read.error().code, base::ErrorCode::kCorrupt);
   }
+  EXPECT_EQ(ParseRecord(with("\"v\":1", "\"v\":2")).error().code, base::ErrorCode::kNotSupported);
 }
 
 TEST(DeviceRecordTest, ALayerCountsAboveWhatWasAskedForAndAJobsAboveAProfile) {

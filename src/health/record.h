@@ -22,7 +22,7 @@ struct HealthRecord {
 
 std::string SerializeRecord(const HealthRecord& record);
 
-// kCorrupt: SerializeRecord of this version did not write `text`.
+// kNotSupported: `text` is of another version. kCorrupt: SerializeRecord did not write it.
 base::Result<HealthRecord> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::health

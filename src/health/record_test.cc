@@ -25,12 +25,13 @@ TEST(HealthRecord, WhatCannotBeReadIsSaidToBeCorrupt) {
   for (std::size_t length = 0; length < whole.size(); ++length)
     EXPECT_FALSE(ParseRecord(whole.substr(0, length)));
   for (const char* text :
-       {"null", "[]", "{}", R"({"v":2,"boot":"","faults":[]})", R"({"v":1,"boot":7,"faults":[]})",
-        R"({"v":1,"boot":"","faults":{}, "more":1})", R"({"v":1,"boot":"","faults":[{}]})"}) {
+       {"null", "[]", "{}", R"({"v":1,"boot":7,"faults":[]})", R"({"v":1,"boot":"","faults":{}, "more":1})",
+        R"({"v":1,"boot":"","faults":[{}]})"}) {
     const auto record = ParseRecord(text);
     ASSERT_FALSE(record) << text;
     EXPECT_EQ(record.error().code, base::ErrorCode::kCorrupt) << text;
   }
+  EXPECT_EQ(ParseRecord(R"({"v":2,"boot":"","faults":[]})").error().code, base::ErrorCode::kNotSupported);
 }
 
 RC_GTEST_PROP(HealthRecord, ReadsWhateverStandsThere, (const std::string& noise)) {

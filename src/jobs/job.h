@@ -84,21 +84,9 @@ struct Owner {
   friend bool operator==(const Owner&, const Owner&) = default;
 };
 
-// Only as good as it must be: most jobs of one user have one of a few specs.
+// Of all that differs between the jobs of one script: names of files, times, what it waits for.
 struct JobSpecHash {
-  std::size_t operator()(const spec::JobSpec& spec) const {
-    const auto memory = spec.memory_on_each ? spec.memory_on_each->count : 0;
-    const auto time = spec.time_limit ? static_cast<std::size_t>(spec.time_limit->count()) : 0;
-    const auto depends =
-        spec.depends.list.empty() ? 0 : static_cast<std::size_t>(spec.depends.list[0].job.value);
-    std::size_t hash =
-        std::hash<std::string>()(spec.script) ^ std::hash<std::string>()(spec.project.value_or(""));
-    for (const std::size_t part :
-         {static_cast<std::size_t>(spec.priority), static_cast<std::size_t>(spec.gpus.count),
-          static_cast<std::size_t>(memory), time, depends})
-      hash = hash * 1'000'003 ^ part;
-    return hash;
-  }
+  std::size_t operator()(const spec::JobSpec& spec) const;
 };
 
 struct OwnerHash {

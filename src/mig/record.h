@@ -15,7 +15,7 @@ namespace gpuman::mig {
 
 std::string SerializeRecord(const Wanted& wanted);
 
-// kCorrupt: SerializeRecord of this version did not write `text`.
+// kNotSupported: `text` is of another version. kCorrupt: SerializeRecord did not write it.
 base::Result<Wanted> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::mig

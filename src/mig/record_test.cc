@@ -13,10 +13,11 @@ TEST(MigRecord, IsReadAsItWasWritten) {
 
 TEST(MigRecord, IsRefusedWhereNobodyWroteIt) {
   for (const char* text :
-       {"", "{}", "[]", "null", R"({"v":2,"enabled":true,"instances":[]})",
-        R"({"v":1,"enabled":1,"instances":[]})", R"({"v":1,"enabled":true,"instances":["x"]})",
-        R"({"v":1,"enabled":true,"instances":[],"more":1})"})
+       {"", "{}", "[]", "null", R"({"v":1,"enabled":1,"instances":[]})",
+        R"({"v":1,"enabled":true,"instances":["x"]})", R"({"v":1,"enabled":true,"instances":[],"more":1})"})
     EXPECT_EQ(ParseRecord(text).error().code, base::ErrorCode::kCorrupt) << text;
+  EXPECT_EQ(ParseRecord(R"({"v":2,"enabled":true,"instances":[]})").error().code,
+            base::ErrorCode::kNotSupported);
 }
 
 }  // namespace
