@@ -22,7 +22,7 @@ base::Result<T> FromJson(const Json& json) {
   base::json::Reading reading{.format = kFormat};
   reading.format.strict = IsRequest(static_cast<const T*>(nullptr));
   T value;
-  base::json::Read(reading, "", json, value);
+  base::json::Read(reading, {}, json, value);
   if (!reading.failed()) Check(reading, value);
   if (reading.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(reading.error));
   return value;

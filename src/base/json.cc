@@ -74,7 +74,14 @@ Json Write(const Format&, const SizeSpec& value) {
   return std::string(text.data(), end) + "%";
 }
 
-void Reading::WrongType(const std::string& path, std::string_view expected, const Json& found) {
+std::string Path::Text() const {
+  std::string text = outer_ ? outer_->Text() : std::string();
+  if (index_) return text + fmt::format("[{}]", *index_);
+  if (!text.empty() && !name_.empty()) text += '.';
+  return text.append(name_);
+}
+
+void Reading::WrongType(const Path& path, std::string_view expected, const Json& found) {
   const std::string_view kind = found.is_number_float()     ? "a fraction"
                                 : found.is_number_integer() ? "an integer"
                                 : found.is_string()         ? "a string"
@@ -85,18 +92,18 @@ void Reading::WrongType(const std::string& path, std::string_view expected, cons
   Fail(path, fmt::format("{} was expected, not {}", expected, kind));
 }
 
-void Read(Reading& r, const std::string& path, const Json& json, bool& out) {
+void Read(Reading& r, const Path& path, const Json& json, bool& out) {
   if (!json.is_boolean()) return r.WrongType(path, "a boolean", json);
   out = json.get<bool>();
 }
 
-void Read(Reading& r, const std::string& path, const Json& json, double& out) {
+void Read(Reading& r, const Path& path, const Json& json, double& out) {
   if (!json.is_number()) return r.WrongType(path, "a number", json);
   out = json.get<double>();
 }
 
 // An argument, a path or a variable ends at a NUL, so a request must not hide one.
-void Read(Reading& r, const std::string& path, const Json& json, std::string& out) {
+void Read(Reading& r, const Path& path, const Json& json, std::string& out) {
   if (json.is_string()) {
     out = json.get_ref<const std::string&>();
   } else {
@@ -107,13 +114,13 @@ void Read(Reading& r, const std::string& path, const Json& json, std::string& ou
   if (r.format.strict && out.find('\0') != std::string::npos) r.Fail(path, "a string holds a NUL character");
 }
 
-void Read(Reading& r, const std::string& path, const Json& json, std::filesystem::path& out) {
+void Read(Reading& r, const Path& path, const Json& json, std::filesystem::path& out) {
   std::string text;
   Read(r, path, json, text);
   out = std::move(text);
 }
 
-void Read(Reading& r, const std::string& path, const Json& json, Bytes& out) {
+void Read(Reading& r, const Path& path, const Json& json, Bytes& out) {
   if (r.format.strict && json.is_string()) {
     const auto parsed = ParseBytes(json.get_ref<const std::string&>());
     if (!parsed) return r.Fail(path, parsed.error().message);
@@ -125,11 +132,9 @@ void Read(Reading& r, const std::string& path, const Json& json, Bytes& out) {
   out.count = *count;
 }
 
-void Read(Reading& r, const std::string& path, const Json& json, JobId& out) {
-  Read(r, path, json, out.value);
-}
+void Read(Reading& r, const Path& path, const Json& json, JobId& out) { Read(r, path, json, out.value); }
 
-void Read(Reading& r, const std::string& path, const Json& json, WallTime& out) {
+void Read(Reading& r, const Path& path, const Json& json, WallTime& out) {
   if (r.format.times == TimeForm::kMillis) {
     std::int64_t count = 0;
     Read(r, path, json, count);
@@ -142,7 +147,7 @@ void Read(Reading& r, const std::string& path, const Json& json, WallTime& out) 
   out = *time;
 }
 
-void Read(Reading& r, const std::string& path, const Json& json, Millis& out) {
+void Read(Reading& r, const Path& path, const Json& json, Millis& out) {
   if (r.format.durations == DurationForm::kMillis) {
     std::int64_t count = 0;
     Read(r, path, json, count);
@@ -164,7 +169,7 @@ void Read(Reading& r, const std::string& path, const Json& json, Millis& out) {
   }
 }
 
-void Read(Reading& r, const std::string& path, const Json& json, SizeSpec& out) {
+void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out) {
   std::string text;
   if (json.is_object() && !r.format.strict) {
     // As records have it that an older gpuman wrote: {"bytes":…} or {"percent":…}.
@@ -185,8 +190,8 @@ void Read(Reading& r, const std::string& path, const Json& json, SizeSpec& out) 
   out = *parsed;
 }
 
-Reader::Reader(Reading& reading, std::string path, const Json& json)
-    : reading_(reading), path_(std::move(path)), json_(json) {
+Reader::Reader(Reading& reading, const Path& path, const Json& json)
+    : reading_(reading), path_(path), json_(json) {
   if (!json_.is_object()) {
     reading_.WrongType(path_, "an object", json_);
     return;

@@ -14,7 +14,7 @@
 //   GPUMAN_ASSIGN(const auto retries, base::json::FromText<Retries>(text, kFormat, "the stored retries"));
 //
 // An enum is a word; its table is WordsOf(Enum) in the namespace of the enum. A type that is no object has
-// its own Json Write(const Format&, const T&) and void Read(Reading&, const std::string& path, const Json&,
+// its own Json Write(const Format&, const T&) and void Read(Reading&, const Path& path, const Json&,
 // T&) there.
 //
 // Pure functions; thread-safe; they let no exception out. Text that is not UTF-8 is replaced by U+FFFD, or
@@ -118,7 +118,9 @@ class Writer {
  public:
   static constexpr bool kReads = false;
 
-  explicit Writer(const Format& format) : format_(format) {}
+  explicit Writer(const Format& format) : format_(format) {
+    json_.get_ref<Json::object_t&>().reserve(kUsualFields);
+  }
 
   template <typename T>
   void operator()(const char* name, const T& value) {
@@ -177,6 +179,9 @@ class Writer {
     json_.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
   }
 
+  // Growing copies all that is there: the keys are constant.
+  static constexpr std::size_t kUsualFields = 16;
+
   const Format& format_;
   Json json_ = Json::object();
 };
@@ -212,6 +217,22 @@ requires std::is_class_v<T> Json Write(const Format& format, const T& value) {
 
 // --- reading
 
+// Where a value is in what is read. It becomes text only for an error: "jobs[0].memory".
+class Path {
+ public:
+  Path() = default;  // the whole
+  // `outer` and `name` must outlive this object.
+  Path(const Path& outer, std::string_view name) : outer_(&outer), name_(name) {}
+  Path(const Path& outer, std::size_t index) : outer_(&outer), index_(index) {}
+
+  std::string Text() const;
+
+ private:
+  const Path* outer_ = nullptr;
+  std::string_view name_;
+  std::optional<std::size_t> index_;
+};
+
 // The state of reading: its format, and the first error.
 struct Reading {
   Format format;
@@ -219,26 +240,29 @@ struct Reading {
   ErrorCode code =
       ErrorCode::kCorrupt;  // kNotSupported: a version, or an alternative, that is not known here
 
-  void Fail(const std::string& path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt) {
+  void Fail(std::string_view path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt) {
     if (failed()) return;
     error = path.empty() ? std::string(what) : fmt::format("{}: {}", path, what);
     code = why;
   }
-  void WrongType(const std::string& path, std::string_view expected, const Json& found);
+  void Fail(const Path& path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt) {
+    if (!failed()) Fail(path.Text(), what, why);
+  }
+  void WrongType(const Path& path, std::string_view expected, const Json& found);
   bool failed() const { return !error.empty(); }
 };
 
-void Read(Reading& r, const std::string& path, const Json& json, bool& out);
-void Read(Reading& r, const std::string& path, const Json& json, double& out);
-void Read(Reading& r, const std::string& path, const Json& json, std::string& out);
-void Read(Reading& r, const std::string& path, const Json& json, std::filesystem::path& out);
-void Read(Reading& r, const std::string& path, const Json& json, Bytes& out);
-void Read(Reading& r, const std::string& path, const Json& json, JobId& out);
-void Read(Reading& r, const std::string& path, const Json& json, WallTime& out);
-void Read(Reading& r, const std::string& path, const Json& json, Millis& out);
-void Read(Reading& r, const std::string& path, const Json& json, SizeSpec& out);
+void Read(Reading& r, const Path& path, const Json& json, bool& out);
+void Read(Reading& r, const Path& path, const Json& json, double& out);
+void Read(Reading& r, const Path& path, const Json& json, std::string& out);
+void Read(Reading& r, const Path& path, const Json& json, std::filesystem::path& out);
+void Read(Reading& r, const Path& path, const Json& json, Bytes& out);
+void Read(Reading& r, const Path& path, const Json& json, JobId& out);
+void Read(Reading& r, const Path& path, const Json& json, WallTime& out);
+void Read(Reading& r, const Path& path, const Json& json, Millis& out);
+void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out);
 template <std::integral T>
-void Read(Reading& r, const std::string& path, const Json& json, T& out) {
+void Read(Reading& r, const Path& path, const Json& json, T& out) {
   if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
   const auto number = WholeNumber<T>(json);
   if (!number)
@@ -247,14 +271,13 @@ void Read(Reading& r, const std::string& path, const Json& json, T& out) {
   out = *number;
 }
 template <typename Period>
-void Read(Reading& r, const std::string& path, const Json& json,
-          std::chrono::duration<std::int64_t, Period>& out) {
+void Read(Reading& r, const Path& path, const Json& json, std::chrono::duration<std::int64_t, Period>& out) {
   std::int64_t count = 0;
   Read(r, path, json, count);
   out = std::chrono::duration<std::int64_t, Period>(count);
 }
 template <Word T>
-void Read(Reading& r, const std::string& path, const Json& json, T& out) {
+void Read(Reading& r, const Path& path, const Json& json, T& out) {
   if (!json.is_string()) return r.WrongType(path, "a word", json);
   const auto& word = json.get_ref<const std::string&>();
   if (const auto value = ValueOf(WordsOf(T{}), word)) {
@@ -266,32 +289,32 @@ void Read(Reading& r, const std::string& path, const Json& json, T& out) {
   r.Fail(path, fmt::format("'{}' is none of {}", word, words));
 }
 template <typename T>
-void Read(Reading& r, const std::string& path, const Json& json, std::optional<T>& out);
+void Read(Reading& r, const Path& path, const Json& json, std::optional<T>& out);
 template <typename T>
-void Read(Reading& r, const std::string& path, const Json& json, std::vector<T>& out);
+void Read(Reading& r, const Path& path, const Json& json, std::vector<T>& out);
 template <typename T>
-void Read(Reading& r, const std::string& path, const Json& json, std::set<T>& out);
+void Read(Reading& r, const Path& path, const Json& json, std::set<T>& out);
 template <typename T>
-void Read(Reading& r, const std::string& path, const Json& json, std::map<std::string, T>& out);
+void Read(Reading& r, const Path& path, const Json& json, std::map<std::string, T>& out);
 template <typename T>
 requires std::is_class_v<T>
-void Read(Reading& r, const std::string& path, const Json& json, T& out);
+void Read(Reading& r, const Path& path, const Json& json, T& out);
 
 class Reader {
  public:
   static constexpr bool kReads = true;
 
   // `json` outlives the reader; if it is no object, the reading fails.
-  Reader(Reading& reading, std::string path, const Json& json);
+  Reader(Reading& reading, const Path& path, const Json& json);
 
   template <typename T>
   void operator()(const char* name, T& value) {
-    if (const Json* found = Find(name)) Read(reading_, Path(name), *found, value);
+    if (const Json* found = Find(name)) Read(reading_, At(name), *found, value);
   }
   template <typename T>
   void Required(const char* name, T& value) {
     if (const Json* found = Find(name))
-      Read(reading_, Path(name), *found, value);
+      Read(reading_, At(name), *found, value);
     else
       reading_.Fail(path_, fmt::format("'{}' is missing", name));
   }
@@ -310,13 +333,13 @@ class Reader {
     if (found->is_null())
       clear = true;
     else
-      Read(reading_, Path(name), *found, value);
+      Read(reading_, At(name), *found, value);
   }
   template <typename F>
   void Group(const char* name, F&& list) {
     const Json* found = Find(name);
     if (found == nullptr || found->is_null()) return;
-    Reader inner(reading_, Path(name), *found);
+    Reader inner(reading_, At(name), *found);
     list(inner);
     inner.Finish();
   }
@@ -324,7 +347,7 @@ class Reader {
     int found = 0;
     Required(name, found);
     if (found != version)
-      reading_.Fail(Path(name), fmt::format("{} is not known here, only {}", found, version),
+      reading_.Fail(At(name), fmt::format("{} is not known here, only {}", found, version),
                     ErrorCode::kNotSupported);
   }
   template <typename... Alternatives>
@@ -333,10 +356,10 @@ class Reader {
     Required(name, word);
     if (reading_.failed()) return;
     if (!(Try<Alternatives>(word, value) || ...))
-      reading_.Fail(Path(name), fmt::format("'{}' is not known here", word), ErrorCode::kNotSupported);
+      reading_.Fail(At(name), fmt::format("'{}' is not known here", word), ErrorCode::kNotSupported);
   }
   void Check(bool holds, const char* name, std::string_view what) {
-    if (!holds) reading_.Fail(Path(name), what);
+    if (!holds) reading_.Fail(At(name), what);
   }
   void Valid(const Result<>& valid) {
     if (!valid) reading_.Fail(path_, valid.error().message);
@@ -349,7 +372,7 @@ class Reader {
 
  private:
   const Json* Find(const char* name);
-  std::string Path(const char* name) const { return path_.empty() ? name : path_ + "." + name; }
+  Path At(const char* name) const { return {path_, std::string_view(name)}; }
   template <typename Alternative, typename Value>
   bool Try(std::string_view word, Value& value) {
     Alternative alternative{};
@@ -360,42 +383,42 @@ class Reader {
   }
 
   Reading& reading_;
-  std::string path_;
+  const Path path_;
   const Json& json_;
   std::uint64_t marks_ = 0;             // of all members: most names that are asked for are missing
   std::vector<std::string_view> seen_;  // names of fields live until the program ends
 };
 
 template <typename T>
-void Read(Reading& r, const std::string& path, const Json& json, std::optional<T>& out) {
+void Read(Reading& r, const Path& path, const Json& json, std::optional<T>& out) {
   if (json.is_null()) return out.reset();
   Read(r, path, json, out.emplace());
 }
 template <typename T>
-void Read(Reading& r, const std::string& path, const Json& json, std::vector<T>& out) {
+void Read(Reading& r, const Path& path, const Json& json, std::vector<T>& out) {
   if (!json.is_array()) return r.WrongType(path, "an array", json);
   out.clear();
   for (std::size_t i = 0; i < json.size() && !r.failed(); ++i)
-    Read(r, fmt::format("{}[{}]", path, i), json[i], out.emplace_back());
+    Read(r, Path(path, i), json[i], out.emplace_back());
 }
 template <typename T>
-void Read(Reading& r, const std::string& path, const Json& json, std::set<T>& out) {
+void Read(Reading& r, const Path& path, const Json& json, std::set<T>& out) {
   std::vector<T> elements;
   Read(r, path, json, elements);
   out = {elements.begin(), elements.end()};
 }
 template <typename T>
-void Read(Reading& r, const std::string& path, const Json& json, std::map<std::string, T>& out) {
+void Read(Reading& r, const Path& path, const Json& json, std::map<std::string, T>& out) {
   if (!json.is_object()) return r.WrongType(path, "an object", json);
   out.clear();
   for (const auto& [key, value] : json.items()) {
     if (r.failed()) return;
-    Read(r, fmt::format("{}.{}", path, key), value, out[key]);
+    Read(r, Path(path, std::string_view(key)), value, out[key]);
   }
 }
 template <typename T>
 requires std::is_class_v<T>
-void Read(Reading& r, const std::string& path, const Json& json, T& out) {
+void Read(Reading& r, const Path& path, const Json& json, T& out) {
   Reader reader(r, path, json);
   Fields(reader, out);
   reader.Finish();
@@ -429,7 +452,7 @@ template <typename T>
 Result<T> FromJson(const Json& json, const Format& format, std::string_view what) {
   Reading reading{.format = format};
   T value{};
-  Read(reading, "", json, value);
+  Read(reading, {}, json, value);
   if (reading.failed())
     return base::Fail(reading.code, fmt::format("{} cannot be read: {}", what, reading.error));
   return value;

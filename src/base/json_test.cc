@@ -163,7 +163,8 @@ TEST(Json, ReadsSizesAsPeopleAndAsOlderRecordsHaveThem) {
   const auto read = [](const char* text) {
     Reading reading{kPeople};
     SizeSpec size;
-    Read(reading, "size", *Parse(text), size);
+    const Path whole;
+    Read(reading, Path(whole, "size"), *Parse(text), size);
     return std::pair(size, reading.error);
   };
   EXPECT_EQ(read("1024").first, (SizeSpec{{1024}, 0}));

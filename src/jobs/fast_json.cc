@@ -13,8 +13,9 @@ Json Value(const simdjson::dom::element& element) {
     case element_type::OBJECT: {
       Json object = Json::object();
       auto& members = object.get_ref<Json::object_t&>();
-      for (const auto& [name, value] : simdjson::dom::object(element))
-        members.emplace_back(std::string(name), Value(value));
+      const simdjson::dom::object read(element);
+      members.reserve(read.size());  // growing copies all that is there: the keys are constant
+      for (const auto& [name, value] : read) members.emplace_back(std::string(name), Value(value));
       return object;
     }
     case element_type::ARRAY: {

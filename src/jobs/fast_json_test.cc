@@ -23,7 +23,7 @@ TEST(ParseFast, KeepsBothOfTwoWithOneNameAndTheLastCounts) {
   const auto json = ParseFast(R"({"a":1,"a":3})");
   ASSERT_TRUE(json);
   base::json::Reading reading{{}};
-  base::json::Reader(reading, "", *json)("a", two.a);
+  base::json::Reader(reading, {}, *json)("a", two.a);
   EXPECT_EQ(two.a, 3);
 }
 

@@ -370,7 +370,8 @@ TEST_F(OrdersWaitForTheirAnswer, SettingsThatAreChangedBackReachTheKeeperToo) {
   Update(id, [](Job& job) { job.spec.Change([](auto& spec) { spec.grace = base::Millis(1500); }); });
   ASSERT_TRUE(Until([&] { return manager->Find(id)->journal_seq >= 3; }));
   Signal(id, SIGSTOP);
-  Update(id, [](Job& job) { job.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; }); });
+  Update(id,
+         [](Job& job) { job.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; }); });
   Update(id, [](Job& job) { job.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kNo; }); });
   Signal(id, SIGCONT);
   ASSERT_TRUE(Until([&] { return manager->Find(id)->journal_seq >= 5; }));

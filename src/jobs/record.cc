@@ -23,7 +23,7 @@ struct LimitRow {
 Json Write(const base::json::Format&, const LimitRow& row) {
   return Json::array({row.resource, row.soft, row.hard});
 }
-void Read(base::json::Reading& r, const std::string& path, const Json& json, LimitRow& row) {
+void Read(base::json::Reading& r, const base::json::Path& path, const Json& json, LimitRow& row) {
   if (!json.is_array() || json.size() != 3) return r.Fail(path, "it is no limit and its two values");
   using base::json::Read;
   Read(r, path, json[0], row.resource);
@@ -44,7 +44,7 @@ Json Write(const base::json::Format& format, const Shared<T>& value) {
   return Write(format, *value);
 }
 template <typename T>
-void Read(base::json::Reading& r, const std::string& path, const Json& json, Shared<T>& out) {
+void Read(base::json::Reading& r, const base::json::Path& path, const Json& json, Shared<T>& out) {
   T value;
   Read(r, path, json, value);
   out = std::move(value);
@@ -197,7 +197,7 @@ base::Result<Job> ParseJob(std::string_view text, Shared<spec::JobSpec> spec) {
   base::json::Reading reading{.format = kFormat};
   Job job;
   job.spec = std::move(spec);
-  base::json::Read(reading, "", json, job);
+  base::json::Read(reading, {}, json, job);
   if (reading.failed())
     return base::Fail(base::ErrorCode::kCorrupt, "a job's record cannot be read: " + reading.error);
   return job;
@@ -214,7 +214,7 @@ base::Result<ResourceLimits> ParseLimits(std::string_view text) {
 static base::Result<spec::JobSpec> OlderSpec(const Json& json) {
   std::string request, script;
   base::json::Reading reading{.format = kFormat};
-  base::json::Reader older(reading, "", json);
+  base::json::Reader older(reading, {}, json);
   older("request", request);
   older("script", script);
   if (reading.failed())
