@@ -177,6 +177,7 @@ void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out) {
     older("bytes", out.bytes);
     older("percent", out.percent);
     older.Check(out.percent >= 0 && out.percent <= 100, "percent", "it is no percentage");
+    older.Check(out.bytes.count > 0 || out.percent > 0, "bytes", "it is zero");
     return;
   }
   if (json.is_string())
