@@ -177,8 +177,13 @@ void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out) {
     older("bytes", out.bytes);
     older("percent", out.percent);
     older.Check(out.percent >= 0 && out.percent <= 100, "percent", "it is no percentage");
-    older.Check(out.bytes.count > 0 || out.percent > 0, "bytes", "it is zero");
+
     return;
+  }
+  // A record is read as it was written, whatever was written.
+  if (!r.format.strict && json.is_number_integer()) {
+    out = {};
+    return Read(r, path, json, out.bytes);
   }
   if (json.is_string())
     text = json.get<std::string>();

@@ -57,6 +57,14 @@ std::size_t JobSpecHash::operator()(const spec::JobSpec& spec) const {
   hasher.Add(spec.group.name);
   hasher.Add(spec.notify.webhooks);
   hasher.Add(spec.notify.mails);
+  hasher.Add(spec.soft);
+  hasher.Add(spec.warn_signal);
+  hasher.Add(spec.warn_before);
+  hasher.Add(spec.gpus.model);
+  hasher.Add(spec.gpus.free_memory);
+  hasher.Add(spec.retries.on_exit_codes);
+  hasher.Add(spec.mps_threads);
+  hasher.Add(spec.group.limit);
   for (const auto& each : spec.depends.list) hasher.Add(static_cast<std::size_t>(each.job.value));
   return hasher.hash();
 }

@@ -220,7 +220,7 @@ static base::Result<spec::JobSpec> OlderSpec(const Json& json) {
   if (reading.failed())
     return base::Fail(base::ErrorCode::kCorrupt, "a job's spec cannot be read: " + reading.error);
   if (request.empty()) return spec::JobSpec{};
-  GPUMAN_ASSIGN(auto spec, spec::ParseJobSpec(request));
+  auto spec = spec::ParseJobSpec(request).value_or(spec::JobSpec{});
   spec.script = std::move(script);
   // It was a number there; and these are in the job's record, if they are not as usual.
   if (spec.memory) spec.memory_on_each = spec.memory->bytes;
@@ -235,7 +235,10 @@ static base::Result<spec::JobSpec> OlderSpec(const Json& json) {
 base::Result<spec::JobSpec> ParseSpec(std::string_view text) {
   GPUMAN_ASSIGN(const auto json, ParseFast(text));
   if (json.is_object() && !json.contains("v")) return OlderSpec(json);
-  return spec::JobSpecOf(json);
+  GPUMAN_ASSIGN(auto spec, spec::JobSpecOf(json));
+  // One that cannot be used asks for nothing: the job is shown, and can be cancelled.
+  if (!spec::Validate(spec)) spec = spec::JobSpec{};
+  return spec;
 }
 
 }  // namespace gpuman::jobs

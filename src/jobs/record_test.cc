@@ -135,6 +135,9 @@ TEST(JobRecord, ReadsASpecThatAnOlderVersionWroteInParts) {
   EXPECT_EQ(plain->spec->priority, 128);
   EXPECT_FALSE(plain->spec->share);
   EXPECT_EQ(*ParseSpec("{}"), spec::JobSpec{});
+  // One job that asks for what cannot be does not keep the daemon from starting.
+  EXPECT_EQ(*ParseSpec(R"({"v":1,"priority":256})"), spec::JobSpec{});
+  EXPECT_EQ(ParseSpec(R"({"request":"{\"v\":1,\"cpus\":-1}","script":"x"})")->script, "x");
 }
 
 TEST(JobRecord, ReadsEnvironmentAndLimitsWhereAnOlderVersionWroteThem) {

@@ -67,6 +67,7 @@ void ParseAll(std::vector<JobRow>& rows) {
     // Equal values exist once, so that no duplicates are freed later and leave holes in the heap.
     Pool<Owner, OwnerHash> owners;
     Pool<std::string, std::hash<std::string>> directories;
+    Pool<spec::JobSpec, JobSpecHash> specs;
     for (std::size_t i = from; i < to; ++i) {
       JobRow& row = rows[i];
       if (!row.job) continue;
@@ -74,6 +75,7 @@ void ParseAll(std::vector<JobRow>& rows) {
       if (!row.job) continue;
       row.job->owner = owners.Share(row.job->owner);
       row.job->directory = directories.Share(row.job->directory);
+      row.job->spec = specs.Share(row.job->spec);
       if (row.environment) row.job->environment = std::move(*row.environment);
       if (row.limits) row.job->resource_limits = std::move(*row.limits);
     }

@@ -69,16 +69,16 @@ void Fields(V& v, T& x) {
 std::string Serialize(const JobSpec& spec) { return base::json::ToText(spec, kFormat); }
 
 base::Result<JobSpec> JobSpecOf(const Json& json) {
-  GPUMAN_ASSIGN(auto spec, base::json::FromJson<JobSpec>(json, kFormat, "a job's spec"));
-  if (auto valid = Validate(spec); !valid)
-    return base::Fail(base::ErrorCode::kCorrupt, "a job's spec cannot be used: " + valid.error().message);
-  return spec;
+  return base::json::FromJson<JobSpec>(json, kFormat, "a job's spec");
 }
 
 base::Result<JobSpec> ParseJobSpec(std::string_view text) {
   const auto json = base::json::Parse(text);
   if (!json) return base::Fail(base::ErrorCode::kCorrupt, "a job's spec cannot be read: it is no JSON");
-  return JobSpecOf(*json);
+  GPUMAN_ASSIGN(auto spec, JobSpecOf(*json));
+  if (auto valid = Validate(spec); !valid)
+    return base::Fail(base::ErrorCode::kCorrupt, "a job's spec cannot be used: " + valid.error().message);
+  return spec;
 }
 
 }  // namespace gpuman::spec

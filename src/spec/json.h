@@ -21,6 +21,7 @@ std::string Serialize(const JobSpec& spec);
 // kCorrupt for text that Serialize of this version or an older one did not write: wrong types, values that
 // Validate() refuses; kNotSupported for another version. Unknown fields are ignored.
 base::Result<JobSpec> ParseJobSpec(std::string_view text);
+// Without Validate().
 base::Result<JobSpec> JobSpecOf(const base::json::Json& json);
 
 }  // namespace gpuman::spec

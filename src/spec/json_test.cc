@@ -71,7 +71,7 @@ TEST(JobSpecJson, WhatWasNotWrittenHereIsRefusedWithTheField) {
       {R"({"v":1,"gpus":{"count":"1"}})", "gpus.count: an integer was expected"},
       {R"({"v":1,"gpus":{"count":1.5}})", "gpus.count: an integer was expected"},
       {R"({"v":1,"gpus":{"count":99999999999}})", "gpus.count: 99999999999 lies outside"},
-      {R"({"v":1,"memory":-1,"gpus":{"count":1}})", "memory: '-1' is not a size: it is negative"},
+      {R"({"v":1,"memory":-1,"gpus":{"count":1}})", "memory: a number of bytes was expected"},
       {R"({"v":1,"share":"yes"})", "share: a boolean was expected"},
       {R"({"v":1,"depends":{"list":[["afterok"]]}})", "depends.list[0]: it is no kind and job"},
       {R"({"v":1,"depends":{"list":[["sometimes",1]]}})", "depends.list[0]: 'sometimes' is none of afterok"},

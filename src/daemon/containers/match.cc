@@ -76,7 +76,8 @@ base::Result<jobs::Job> JobOfContainer(const api::GivenContainer& given,
   if (command.empty()) command = {given.container};
   GPUMAN_ASSIGN(auto job, JobFromAttachRequest(request, root, {0, std::move(command)}, inventory));
   job.spec.Change([&](spec::JobSpec& spec) {
-    spec.priority = given.priority.value_or(PriorityOf(container.group.pod_class));
+    spec.priority = std::clamp(given.priority.value_or(PriorityOf(container.group.pod_class)),
+                               spec::kLowestPriority, spec::kHighestPriority);
   });
   job.cgroup = container.directory.string();
   job.container = std::make_shared<const jobs::Container>(

@@ -178,6 +178,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   GPUMAN_TRY(CheckMps(request));
   spec::JobSpec spec;
   static_cast<spec::RunOptions&>(spec) = request;
+  if (spec.device_profile && spec.device_profile->empty()) spec.device_profile.reset();
   spec.restart = request.restart;
   spec.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
