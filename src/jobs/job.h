@@ -84,7 +84,7 @@ struct Owner {
   friend bool operator==(const Owner&, const Owner&) = default;
 };
 
-// Of all that differs between the jobs of one script: names of files, times, what it waits for.
+// Hashes the text of the spec, so that a field that is added counts as well.
 struct JobSpecHash {
   std::size_t operator()(const spec::JobSpec& spec) const;
 };
