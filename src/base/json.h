@@ -3,10 +3,11 @@
 //
 //   struct Retries { int count = 0; base::Millis delay{0}; std::vector<int> on_exit_codes; };
 //
-//   template <typename V, base::json::Of<Retries> T>  // found in the namespace of the type; T is const when
-//   writing void Fields(V& v, T& x) {
-//     v.Required("count", x.count);           // reading fails where it is missing
-//     v("delay_ms", x.delay);                 // reading keeps the default where it is missing
+//   // In the namespace of the type. T is const when this writes.
+//   template <typename V, base::json::Of<Retries> T>
+//   void Fields(V& v, T& x) {
+//     v.Required("count", x.count);                 // reading fails where it is missing
+//     v("delay_ms", x.delay);                       // reading keeps the default where it is missing
 //     v.Changed("on_exit_codes", x.on_exit_codes);  // not written where it is the default
 //   }
 //
@@ -18,8 +19,7 @@
 // T&) there.
 //
 // Pure functions; thread-safe; they let no exception out. Text that is not UTF-8 is replaced by U+FFFD, or
-// kept as
-// {"hex":"…"} where the format says so.
+// kept as {"hex":"…"} where the format says so.
 #pragma once
 
 #include <fmt/format.h>
@@ -205,7 +205,10 @@ Json Write(const Format& format, const std::set<T>& value) {
 template <typename T>
 Json Write(const Format& format, const std::map<std::string, T>& value) {
   Json object = Json::object();
-  for (const auto& [key, element] : value) object[key] = Write(format, element);
+  // Without the search of operator[]: no key is there twice.
+  auto& members = object.get_ref<Json::object_t&>();
+  members.reserve(value.size());
+  for (const auto& [key, element] : value) members.emplace_back(key, Write(format, element));
   return object;
 }
 template <typename T>

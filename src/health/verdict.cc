@@ -3,10 +3,6 @@
 namespace gpuman::health {
 std::string_view ToString(State state) { return base::WordOf(WordsOf(state), state); }
 std::string_view ToString(Action action) { return base::WordOf(WordsOf(action), action); }
-std::optional<State> StateFromString(std::string_view word) { return base::ValueOf(WordsOf(State{}), word); }
-std::optional<Action> ActionFromString(std::string_view word) {
-  return base::ValueOf(WordsOf(Action{}), word);
-}
 
 std::string_view AdviceOf(Action action) {
   switch (action) {

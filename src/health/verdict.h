@@ -56,8 +56,6 @@ constexpr auto WordsOf(Action) {
 }
 std::string_view ToString(State state);
 std::string_view ToString(Action action);
-std::optional<State> StateFromString(std::string_view word);
-std::optional<Action> ActionFromString(std::string_view word);
 
 // A sentence for people: "reset the GPU when no job uses it: gpuman gpu drain 0, then nvidia-smi
 // --gpu-reset".

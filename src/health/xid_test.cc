@@ -47,14 +47,12 @@ TEST(Verdict, WordsReadBack) {
   std::set<std::string_view> words;
   for (int i = 0; i <= static_cast<int>(Action::kFieldDiagnostics); ++i) {
     const auto action = static_cast<Action>(i);
-    EXPECT_EQ(ActionFromString(ToString(action)), action);
+    EXPECT_EQ(base::ValueOf(WordsOf(Action{}), ToString(action)), action);
     EXPECT_TRUE(words.insert(ToString(action)).second);
     EXPECT_EQ(AdviceOf(action).empty(), action == Action::kNone);
   }
   for (const State state : {State::kHealthy, State::kDegraded, State::kUnhealthy})
-    EXPECT_EQ(StateFromString(ToString(state)), state);
-  EXPECT_EQ(StateFromString("ill"), std::nullopt);
-  EXPECT_EQ(ActionFromString(""), std::nullopt);
+    EXPECT_EQ(base::ValueOf(WordsOf(State{}), ToString(state)), state);
 }
 
 }  // namespace

@@ -107,14 +107,6 @@ struct ResourceLimitsHash {
   }
 };
 
-// The array and the task that a job is. An array has the id of its first task.
-struct ArrayTask {
-  JobId array;  // 0: the job is in no array
-  std::int64_t task = 0;
-  int limit = 0;  // at most so many tasks run at a time; 0: any number
-  friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
-};
-
 // A container of Kubernetes. Its cgroup is Job::cgroup.
 struct Container {
   std::string name_space, pod, name;  // as Kubernetes has them
@@ -154,7 +146,7 @@ struct Job {
   // The job is what runs in this container: attached, without a process in place of a keeper (`keeper` is {0,
   // 0}, which no process has).
   std::shared_ptr<const Container> container;  // copies share it; null: none, as most jobs
-  ArrayTask array;
+  spec::ArrayTask array;
   JobId redo_of;  // the job that this one repeats; 0: none
 
   // The progress.

@@ -13,6 +13,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <filesystem>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -277,6 +278,12 @@ class JobManager {
     std::function<void()> act;
   };
 
+  // Of a job's request, on its way to the disk.
+  struct RequestChange {
+    Job before;
+    Job changed;
+  };
+
   static base::Error NoSuchJob(std::string_view ref);
   static keeper::UpdateSettings SettingsOf(const Job& job);
   base::Result<Entry*> Existing(JobId id);
@@ -300,9 +307,12 @@ class JobManager {
   void EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done);
   void StoreArrival(const std::shared_ptr<Arrival>& arrival);
   static void LeaveRun(Entry& entry);
-  // Changes the job's request and stores it; undoes the change if it cannot be stored.
+  // Changes the job's request and stores it; undoes the change if it cannot be stored. Only the request is
+  // undone: the job's state and progress stay as they are, written or not.
   void ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
                     std::function<void(const base::Result<>&)> done);
+  using OnTheirWay = std::list<RequestChange>;  // of one job, the oldest first
+  void OnChangeStored(JobId id, OnTheirWay::iterator change, bool stored);
   // Stores the change that `event` makes to a waiting job, and answers with the job; kConflict: it changes
   // nothing.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
@@ -369,7 +379,8 @@ class JobManager {
   std::uint64_t last_waiter_ = 0;
   std::vector<Rerun> reruns_;
   std::vector<Later> later_;
-  std::map<JobId, Enclosed> dirty_;  // records that the disk refused
+  std::map<JobId, Enclosed> dirty_;      // records that the disk refused
+  std::map<JobId, OnTheirWay> changes_;  // of jobs that have some
   boost::asio::steady_timer retry_;
   base::SlicedWork slices_;
   TreeSignals signals_;

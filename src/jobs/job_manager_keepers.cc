@@ -91,6 +91,16 @@ void JobManager::PickUp(Entry& entry) {
   entry.link->Start();
 }
 
+namespace {
+
+// Settings as this version writes them: an older keeper wrote the same fields in another order.
+std::string AsWrittenHere(const std::string& settings) {
+  const auto parsed = keeper::ParseSettings(settings);
+  return parsed ? keeper::SerializeSettings(*parsed) : settings;
+}
+
+}  // namespace
+
 void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {
   auto it = entries_.find(id);
   if (it == entries_.end()) return;
@@ -103,7 +113,7 @@ void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {
   if (std::holds_alternative<keeper::RunEnded>(record.body)) signals_.RunIsOver(id);
   if (std::holds_alternative<keeper::StopOrdered>(record.body)) entry.stop_in_journal = true;
   if (const auto* changed = std::get_if<keeper::SettingsChanged>(&record.body))
-    entry.settings_in_journal = changed->settings;
+    entry.settings_in_journal = AsWrittenHere(changed->settings);
   ApplyEvent(id, Recorded{record});
 }
 

@@ -124,6 +124,34 @@ TEST_F(QueuedJobs, AChangeThatTheDiskDoesNotTakeTakesNothingNewerAlong) {
   EXPECT_EQ(manager->Find(id)->command.front(), "/bin/sh");
 }
 
+TEST_F(QueuedJobs, ChangesThatTheDiskDoesNotTakeAreAllUndone) {
+  const JobId id = Taken("true");
+  const auto before = manager->Find(id)->spec;
+  full_switch->SetFull(true);
+  std::optional<base::Result<Job>> first, second, third;
+  const auto change = [&](auto& answer, const std::function<void(spec::JobSpec&)>& set) {
+    manager->Change(
+        id,
+        [&](Job& job) {
+          job.spec.Change(set);
+          job.command = {std::string(1'000'000, 'x')};
+        },
+        [&](auto job) { answer = std::move(job); });
+  };
+  change(first, [](spec::JobSpec& spec) { spec.priority = 7; });
+  change(second, [](spec::JobSpec& spec) { spec.project = "other"; });
+  change(third, [](spec::JobSpec& spec) { spec.priority = 9; });
+  ASSERT_TRUE(Until([&] { return first && second && third; }));
+  EXPECT_FALSE(*first);
+  EXPECT_FALSE(*second);
+  EXPECT_FALSE(*third);
+  EXPECT_EQ(*manager->Find(id)->spec, *before);
+  full_switch->SetFull(false);
+  change(first, [](spec::JobSpec& spec) { spec.priority = 5; });
+  ASSERT_TRUE(Until([&] { return first->has_value(); }));
+  EXPECT_EQ(manager->Find(id)->spec->priority, 5);
+}
+
 TEST_F(QueuedJobs, AHoldOrAReleaseThatTheDiskDoesNotTakeDoesNotHappen) {
   const JobId id = Taken("true");
   std::optional<base::Result<Job>> answer;
@@ -207,6 +235,8 @@ TEST_F(QueuedJobs, KeepTheJournalOfARunUntilItsEndIsOnTheDisk) {
   EXPECT_TRUE(std::filesystem::exists(job_dir / "journal"))
       << "a daemon that is killed now knows nothing else of the run";
   gate.set_value();
+  // A daemon does not delete what a keeper still uses.
+  ASSERT_TRUE(Until([&] { return !keeper::KeeperLives(job_dir); }));
   RestartDaemon();
   EXPECT_EQ(StateOf(id), JobState::kQueued);
   EXPECT_FALSE(std::filesystem::exists(job_dir));

@@ -1,9 +1,11 @@
 // What people request of jobs.
 #include <fmt/format.h>
 
+#include <iterator>
 #include <utility>
 
 #include "jobs/job_manager.h"
+#include "spec/json.h"
 
 namespace gpuman::jobs {
 
@@ -79,31 +81,52 @@ void JobManager::Update(JobId id, const std::function<void(Job&)>& change, Done<
 
 namespace {
 
-// Undoes the change of each member that nobody has changed since.
-template <typename... Member>
-void TakeBack(Job& now, const Job& before, const Job& changed, Member... members) {
-  (((now.*members == changed.*members) ? void(now.*members = before.*members) : void()), ...);
+// Undoes the change of each member, and of each field of the spec, that nobody has changed since.
+void TakeBack(Job& now, const Job& before, const Job& changed) {
+  const auto undo = [&](auto member) {
+    if (now.*member == changed.*member) now.*member = before.*member;
+  };
+  undo(&Job::tag);
+  undo(&Job::command);
+  undo(&Job::array);
+  if (changed.spec != before.spec) now.spec = spec::WithoutChange(*now.spec, *before.spec, *changed.spec);
 }
 
 }  // namespace
 
-// Only the request is undone: the job's state and progress stay as they are, written or not.
 void JobManager::ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
                               std::function<void(const Result<>&)> done) {
   const JobId id = entry.job.id;
-  const Job before = entry.job;
+  Job before = entry.job;
   change(entry.job);
   ShareParts(entry.job);
   Index(entry);
-  Save(id, [self = self_, id, before, changed = entry.job, done = std::move(done)](const Result<>& stored) {
+  auto& on_their_way = changes_[id];
+  const auto it = on_their_way.insert(on_their_way.end(), {std::move(before), entry.job});
+  Save(id, [self = self_, id, it, done = std::move(done)](const Result<>& stored) {
     if (!*self) return;
-    const auto it = (*self)->entries_.find(id);
-    if (!stored && it != (*self)->entries_.end()) {
-      TakeBack(it->second.job, before, changed, &Job::tag, &Job::command, &Job::spec, &Job::array);
-      (*self)->Index(it->second);
-    }
+    (*self)->OnChangeStored(id, it, stored.has_value());
     done(stored);
   });
+}
+
+// Later changes were made on top of it: they learn what was there without it.
+void JobManager::OnChangeStored(JobId id, OnTheirWay::iterator change, bool stored) {
+  const auto all = changes_.find(id);
+  const auto entry = entries_.find(id);
+  if (!stored) {
+    for (auto later = std::next(change); later != all->second.end(); ++later) {
+      TakeBack(later->before, change->before, change->changed);
+      TakeBack(later->changed, change->before, change->changed);
+    }
+    if (entry != entries_.end()) {
+      TakeBack(entry->second.job, change->before, change->changed);
+      ShareParts(entry->second.job);
+      Index(entry->second);
+    }
+  }
+  all->second.erase(change);
+  if (all->second.empty()) changes_.erase(all);
 }
 
 void JobManager::SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
@@ -227,7 +250,7 @@ void JobManager::Release(JobId id, Done<Job> done) {
               fmt::format("job {} was not let go: {}", id.value, outcome.error().message), "try again"));
   };
   entry.settings_told = keeper::SerializeSettings(settings);
-  if (auto sent = entry.link->Send(std::move(settings), answer); !sent) {
+  if (auto sent = entry.link->Send(settings, answer); !sent) {
     entry.forgotten_soon = false;
     done(Fail(sent.error()));
   }

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <fstream>
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "jobs/job_manager_fixture.h"
 
@@ -363,6 +364,40 @@ TEST_F(OrdersWaitForTheirAnswer, AJobWhoseReleaseWasNotStoredKeepsItsRestartPoli
   ASSERT_TRUE(Until([&] { return changes() == 2; })) << "it is told what holds";
   const auto settings = keeper::Summarize(keeper::ReadJournal(dir.path() / "jobs" / "1")->records).settings;
   EXPECT_EQ(keeper::ParseSettings(settings.back())->restart->mode, spec::RestartMode::kAlways);
+}
+
+TEST_F(OrdersWaitForTheirAnswer, SettingsThatAnOlderKeeperWroteInAnotherOrderAreNotSentAgain) {
+  const JobId id = Running("exec sleep 1000");
+  const auto journal_dir = dir.path() / "jobs" / "1";
+  const auto settings = [&] { return keeper::Summarize(keeper::ReadJournal(journal_dir)->records).settings; };
+  const auto change_grace = [&](int millis) {
+    Update(id, [millis](Job& job) {
+      job.spec.Change([millis](auto& spec) { spec.grace = base::Millis(millis); });
+    });
+  };
+  change_grace(1500);
+  ASSERT_TRUE(Until([&] { return settings().size() == 1 && manager->Find(id)->journal_seq >= 3; }));
+  StopDaemon();
+  std::string lines;
+  keeper::JournalContent content = keeper::ReadJournal(journal_dir).value();
+  for (keeper::JournalRecord& record : content.records) {
+    if (auto* const changed = std::get_if<keeper::SettingsChanged>(&record.body)) {
+      const auto by_name = nlohmann::json::parse(changed->settings);  // sorted
+      ASSERT_NE(by_name.dump(), changed->settings);
+      changed->settings = by_name.dump();
+    }
+    lines += keeper::EncodeLine(record);
+  }
+  {
+    std::fstream file(journal_dir / "journal", std::ios::in | std::ios::out);
+    ASSERT_TRUE(file.is_open());
+    file << lines;
+  }
+  RestartDaemon();
+  change_grace(2500);
+  ASSERT_TRUE(
+      Until([&] { return keeper::ParseSettings(settings().back())->stop_grace == base::Millis(2500); }));
+  EXPECT_EQ(settings().size(), 2U) << "what held was not sent once more";
 }
 
 TEST_F(OrdersWaitForTheirAnswer, SettingsThatAreChangedBackReachTheKeeperToo) {

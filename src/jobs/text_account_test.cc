@@ -23,6 +23,13 @@ TEST(TextAccount, CountsTheTextOfAJob) {
   EXPECT_LE(account.bytes(), base::Bytes{2300}) << "a word has some bytes around it";
 }
 
+TEST(TextAccount, CountsTheExitCodesOfRetries) {
+  spec::JobSpec asked;
+  const base::Bytes without = SizeOf(asked);
+  asked.retries.on_exit_codes.resize(1000);
+  EXPECT_EQ(SizeOf(asked), (base::Bytes{without.count + 1000 * sizeof(int)}));
+}
+
 TEST(TextAccount, CountsOnceWhatJobsShare) {
   const Environment environment = Variables{{"A", std::string(1'000'000, 'y')}};
   TextAccount account;

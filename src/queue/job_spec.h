@@ -8,22 +8,14 @@ namespace gpuman::queue {
 using base::JobId;
 using base::Millis;
 using base::WallTime;
+using spec::ArrayTask;
 using spec::Dependencies;
 using spec::Dependency;
 using spec::DependencyKind;
 using spec::DependencyKindFromString;
 using spec::DependencyMode;
-using spec::DependencyModeFromString;
 using spec::GpuRequest;
 using spec::JobSpec;
 using spec::kUsualPriority;
-
-// Which task of which array a job is. The array's id is that of its first task.
-struct ArrayTask {
-  JobId array;
-  std::int64_t task = 0;
-  int limit = 0;  // at most so many tasks run at a time; 0: any number
-  friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
-};
 
 }  // namespace gpuman::queue

@@ -113,11 +113,5 @@ std::string_view ToString(NotifyOn event) { return base::WordOf(WordsOf(event), 
 std::optional<DependencyKind> DependencyKindFromString(std::string_view word) {
   return base::ValueOf(WordsOf(DependencyKind{}), word);
 }
-std::optional<DependencyMode> DependencyModeFromString(std::string_view word) {
-  return base::ValueOf(WordsOf(DependencyMode{}), word);
-}
-std::optional<NotifyOn> NotifyOnFromString(std::string_view word) {
-  return base::ValueOf(WordsOf(NotifyOn{}), word);
-}
 
 }  // namespace gpuman::spec

@@ -106,6 +106,14 @@ struct Notify {
   friend bool operator==(const Notify&, const Notify&) = default;
 };
 
+// Which task of which array a job is. An array has the id of its first task.
+struct ArrayTask {
+  base::JobId array{};  // 0: the job is in no array
+  std::int64_t task = 0;
+  int limit = 0;  // at most so many tasks run at a time; 0: any number
+  friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
+};
+
 struct JobSpec : JobOptions {
   std::string script{};  // its text, if the command runs one
   // Of a job of `gpuman run` the GPUs are in its record.
@@ -132,7 +140,5 @@ std::string_view ToString(DependencyKind kind);
 std::string_view ToString(DependencyMode mode);
 std::string_view ToString(NotifyOn event);
 std::optional<DependencyKind> DependencyKindFromString(std::string_view word);
-std::optional<DependencyMode> DependencyModeFromString(std::string_view word);
-std::optional<NotifyOn> NotifyOnFromString(std::string_view word);
 
 }  // namespace gpuman::spec

@@ -1,5 +1,8 @@
 #include "spec/json.h"
 
+#include <optional>
+#include <string>
+
 #include "base/json.h"
 #include "spec/fields.h"
 
@@ -70,6 +73,30 @@ std::string Serialize(const JobSpec& spec) { return base::json::ToText(spec, kFo
 
 base::Result<JobSpec> JobSpecOf(const Json& json) {
   return base::json::FromJson<JobSpec>(json, kFormat, "a job's spec");
+}
+
+JobSpec WithoutChange(const JobSpec& now, const JobSpec& before, const JobSpec& changed) {
+  using base::json::Write;
+  Json fields = Write(kFormat, now);
+  const Json old_fields = Write(kFormat, before);
+  const Json new_fields = Write(kFormat, changed);
+  // A field that has its default is not written.
+  const auto field_of = [](const Json& all, const std::string& name) {
+    const auto it = all.find(name);
+    return it == all.end() ? std::nullopt : std::optional(*it);
+  };
+  const auto take_back = [&](const std::string& name) {
+    const auto was = field_of(old_fields, name);
+    const auto set_to = field_of(new_fields, name);
+    if (was == set_to || field_of(fields, name) != set_to) return;
+    if (was)
+      fields[name] = *was;
+    else
+      fields.erase(name);
+  };
+  for (const auto& [name, value] : old_fields.items()) take_back(name);
+  for (const auto& [name, value] : new_fields.items()) take_back(name);
+  return JobSpecOf(fields).value_or(before);
 }
 
 base::Result<JobSpec> ParseJobSpec(std::string_view text) {

@@ -24,4 +24,8 @@ base::Result<JobSpec> ParseJobSpec(std::string_view text);
 // Without Validate().
 base::Result<JobSpec> JobSpecOf(const base::json::Json& json);
 
+// `now` without the change from `before` to `changed`: each field that the change set is as before, unless
+// somebody has set it again since.
+JobSpec WithoutChange(const JobSpec& now, const JobSpec& before, const JobSpec& changed);
+
 }  // namespace gpuman::spec

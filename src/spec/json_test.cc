@@ -86,6 +86,22 @@ TEST(JobSpecJson, WhatWasNotWrittenHereIsRefusedWithTheField) {
   }
 }
 
+TEST(JobSpecJson, AChangeIsTakenOutFieldByField) {
+  const JobSpec before = Full();
+  JobSpec changed = before;
+  changed.priority = before.priority + 1;
+  changed.time_limit.reset();
+  changed.project = "mine";
+  JobSpec now = changed;
+  now.project = "somebody's since";
+  now.share = !before.share;
+  JobSpec expected = before;
+  expected.project = now.project;
+  expected.share = now.share;
+  EXPECT_EQ(WithoutChange(now, before, changed), expected);
+  EXPECT_EQ(WithoutChange(now, before, before), now);
+}
+
 TEST(JobSpecJson, FieldsOfALaterVersionAreIgnored) {
   EXPECT_EQ(ParseJobSpec(R"({"v":1,"from_the_future":1,"cpus":3})")->cpus, 3);
 }

@@ -52,8 +52,8 @@ Result<spec::JobSpec> SpecFrom(const api::Submission& asked, const SubmissionCon
   static_cast<spec::JobOptions&>(spec) = asked;
   spec.script = asked.script.value_or("");
   GPUMAN_ASSIGN(spec.gpus, GpusOf(asked.gpus, context.inventory));
-  GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu(asked.memory, spec.gpus, context.inventory));
-  GPUMAN_ASSIGN(const auto soft, OnEachGpu(asked.soft, spec.gpus, context.inventory));
+  GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu("memory", asked.memory, spec.gpus, context.inventory));
+  GPUMAN_ASSIGN(const auto soft, OnEachGpu("soft", asked.soft, spec.gpus, context.inventory));
   if (soft && spec.memory_on_each && *soft > *spec.memory_on_each)
     return Fail(ErrorCode::kInvalidArgument, "soft: the soft limit is above the hard one",
                 "the soft limit warns before the hard one ends the job");
@@ -104,7 +104,8 @@ std::vector<std::string> InConda(const std::string& name, std::vector<std::strin
   return wrapped;
 }
 
-Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
+Result<std::optional<base::Bytes>> OnEachGpu(std::string_view field,
+                                             const std::optional<base::SizeSpec>& size,
                                              const spec::GpuRequest& gpus, const gpu::Inventory& inventory) {
   if (!size) return std::optional<base::Bytes>{};
   if (!size->IsRelative()) return std::optional(size->bytes);
@@ -115,7 +116,8 @@ Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>
     if (gpus.devices.empty() || named) least = least ? std::min(*least, gpu.memory) : gpu.memory;
   }
   if (!least)
-    return Fail(ErrorCode::kUnsatisfiable, "memory: a percentage of a GPU, and there is no GPU here");
+    return Fail(ErrorCode::kUnsatisfiable,
+                fmt::format("{}: a percentage of a GPU, and there is no GPU here", field));
   return std::optional(size->Of(*least));
 }
 
@@ -137,7 +139,7 @@ Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Invento
   } else if (gpus.count == 0 && (!gpus.model.empty() || asked.free_memory)) {
     gpus.count = 1;
   }
-  GPUMAN_ASSIGN(gpus.free_memory, OnEachGpu(asked.free_memory, gpus, inventory));
+  GPUMAN_ASSIGN(gpus.free_memory, OnEachGpu("gpus.free_memory", asked.free_memory, gpus, inventory));
   return gpus;
 }
 
@@ -167,9 +169,9 @@ std::vector<std::string> CommandOfScript(const std::string& script,
   return command;
 }
 
-std::optional<queue::ArrayTask> ArrayOf(const jobs::Job& job) {
+std::optional<spec::ArrayTask> ArrayOf(const jobs::Job& job) {
   if (job.array.array.value == 0) return std::nullopt;
-  return queue::ArrayTask{job.array.array, job.array.task, job.array.limit};
+  return job.array;
 }
 
 std::size_t CountJobs(const api::SubmitRequest& submitted) {

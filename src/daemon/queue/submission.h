@@ -41,7 +41,7 @@ struct Prepared {
 base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context);
 
 // The place in an array, as the queue sees it.
-std::optional<queue::ArrayTask> ArrayOf(const jobs::Job& job);
+std::optional<spec::ArrayTask> ArrayOf(const jobs::Job& job);
 
 // Jobs, each task of an array counted.
 std::size_t CountJobs(const api::SubmitRequest& submitted);
@@ -91,8 +91,9 @@ base::Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventor
 base::Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
 base::Result<spec::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
                                                 const queue::ReferenceLookup& lookup);
-// Of a size on each GPU: the smallest of those that would do counts.
-base::Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
+// Of a size on each GPU: the smallest of those that would do counts. An error names `field`.
+base::Result<std::optional<base::Bytes>> OnEachGpu(std::string_view field,
+                                                   const std::optional<base::SizeSpec>& size,
                                                    const spec::GpuRequest& gpus,
                                                    const gpu::Inventory& inventory);
 // The command in the conda environment of that name: kCondaWords in front of it.

@@ -86,6 +86,21 @@ TEST_F(SubmissionTest, ASoftLimitAboveTheHardOneIsRefused) {
   EXPECT_NE(refused.error().message.find("soft"), std::string::npos) << refused.error().message;
 }
 
+TEST_F(SubmissionTest, APercentageWhereNoGpuIsKnownIsRefusedByItsField) {
+  inventory.gpus.clear();
+  const auto names = [&](auto& size, const std::string& field) {
+    size = base::SizeSpec{{}, 10};
+    const auto refused = Read();
+    size.reset();
+    return !refused && refused.error().message.starts_with(field + ": ");
+  };
+  auto& asked = Add();
+  asked.gpus.count = 1;
+  EXPECT_TRUE(names(asked.memory, "memory"));
+  EXPECT_TRUE(names(asked.soft, "soft"));
+  EXPECT_TRUE(names(asked.gpus.free_memory, "gpus.free_memory"));
+}
+
 TEST_F(SubmissionTest, WhoIsToldOfWhatIsKept) {
   using On = spec::NotifyOn;
   Add().notify = {{"https://x/"}, {"a@b"}, {"killed", "suspended"}};
@@ -107,7 +122,7 @@ TEST_F(SubmissionTest, TasksOfAnArrayHaveConsecutiveIdsAndOneText) {
   const std::vector<std::int64_t> indices{0, 2, 4, 9};
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto& job = prepared.jobs[i + 1];
-    EXPECT_EQ(job.array, (jobs::ArrayTask{{12}, indices[i], 2}));
+    EXPECT_EQ(job.array, (spec::ArrayTask{{12}, indices[i], 2}));
     EXPECT_EQ(job.spec.pointer(), prepared.jobs[1].spec.pointer());
   }
 }

@@ -116,7 +116,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
   GPUMAN_TRY(ApplyUpdate(update.job, inventory, changed));
   spec::JobSpec spec = *changed.spec;
   if (update.job.memory || update.job.clear_memory) {
-    GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu(spec.memory, spec.gpus, inventory));
+    GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu("memory", spec.memory, spec.gpus, inventory));
   }
   if (update.queue) {
     GPUMAN_TRY(ApplyQueue(*update.queue, inventory, lookup, changed, spec));
