@@ -242,6 +242,13 @@ bool Ledgers::IsMoving(JobId job, base::ProcessId process, std::string_view uuid
   return stage == wire::MemoryStage::kEvicting || stage == wire::MemoryStage::kRestoring;
 }
 
+std::uint64_t Ledgers::OrdersOf(JobId job, base::ProcessId process, std::string_view uuid) const {
+  const auto at = AccountOf(job, process, uuid);
+  if (!at) return 0;
+  const wire::Slot& slot = at->ledger->slot[at->slot];
+  return std::uint64_t{wire::Load(slot.order)} << 32 | wire::Load(slot.answered);
+}
+
 unsigned Ledgers::Reclaim(JobId job) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return 0;

@@ -136,6 +136,8 @@ class Ledgers {
   // Whether memory of the process leaves the GPU or comes back now: what it counts is told at the end of
   // that.
   bool IsMoving(base::JobId job, base::ProcessId process, std::string_view uuid) const;
+  // Changes with each order to the process, and with each answer.
+  std::uint64_t OrdersOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // Gives back what ended processes held, and returns their number. A process of the job that is refused
   // memory does the same, so nothing waits for this.
   unsigned Reclaim(base::JobId job);

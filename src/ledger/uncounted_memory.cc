@@ -1,6 +1,7 @@
 #include "ledger/uncounted_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpuman::ledger {
 namespace {
@@ -16,26 +17,37 @@ std::int64_t MedianOf(std::deque<std::int64_t> values) {
 
 }  // namespace
 
+// A process whose memory moves between all samples is taken with those, until there are better ones.
+void UncountedMemory::Add(Process& process, const ProcessSample& sample) {
+  const bool steady = std::exchange(process.orders, sample.orders) == sample.orders;
+  if (sample.moving || (process.steady && !steady)) return;
+  auto& last = process.differences;
+  if (steady && !process.steady) last.clear();
+  process.steady = process.steady || steady;
+  last.push_back(static_cast<std::int64_t>(sample.shown.count) -
+                 static_cast<std::int64_t>(sample.counted->count));
+  if (last.size() > kSamples) last.pop_front();
+}
+
 base::Bytes UncountedMemory::Observe(const std::vector<ProcessSample>& samples) {
-  std::erase_if(differences_, [&](const auto& entry) {
+  std::erase_if(processes_, [&](const auto& entry) {
     return std::none_of(samples.begin(), samples.end(),
                         [&](const ProcessSample& l) { return l.process == entry.first; });
   });
   std::int64_t uncounted = 0;
   for (const ProcessSample& sample : samples) {
-    const auto shown = static_cast<std::int64_t>(sample.shown.count);
     if (!sample.counted) {
-      differences_.erase(sample.process);
-      uncounted += shown;
+      processes_.erase(sample.process);
+      uncounted += static_cast<std::int64_t>(sample.shown.count);
       continue;
     }
-    auto& last = differences_[sample.process];
-    if (!sample.moving) last.push_back(shown - static_cast<std::int64_t>(sample.counted->count));
+    Process& process = processes_[sample.process];
+    Add(process, sample);
+    const auto& last = process.differences;
     if (last.empty()) continue;  // it moves, and nothing is known of before
-    if (last.size() > kSamples) last.pop_front();
     const std::int64_t median = MedianOf(last);
     uncounted += std::max<std::int64_t>(median, 0);
-    if (last.size() == kSamples && median >= kMinContext)
+    if (process.steady && last.size() == kSamples && median >= kMinContext)
       context_ = std::min(context_.value_or(base::Bytes{UINT64_MAX}),
                           base::Bytes{static_cast<std::uint64_t>(median)});
   }

@@ -5,7 +5,8 @@
 // between: one difference may be too large (memory was freed meanwhile, and the program would be refused what
 // it may have) or too small. Contexts and code change slowly, so a process that counts is taken with the
 // median of its last samples. While memory of a process moves, the two differ by what has moved so far, so
-// the samples from before hold. Pure; not thread-safe.
+// the samples from before hold. They hold as well where memory left or came back between two samples: the
+// driver's figure may be of before, and the ledger's of afterwards. Pure; not thread-safe.
 #pragma once
 
 #include <deque>
@@ -24,6 +25,7 @@ struct ProcessSample {
   base::Bytes shown;                   // by the driver
   std::optional<base::Bytes> counted;  // in its slot; nullopt: it does not count
   bool moving = false;                 // memory leaves or comes back, and is counted at the end of that
+  std::uint64_t orders = 0;            // another number: memory may have left or come back meanwhile
 };
 
 // The uncounted memory of one job on one GPU.
@@ -33,12 +35,20 @@ class UncountedMemory {
   base::Bytes Observe(const std::vector<ProcessSample>& samples);
 
   // What a context seems to cost: the least that a process showed beyond its count, over all processes with
-  // enough samples; nullopt: not known yet. Of use only while contexts are not counted themselves.
+  // enough samples between which no memory moved; nullopt: not known yet. Of use only while contexts are not
+  // counted themselves.
   std::optional<base::Bytes> context() const { return context_; }
 
  private:
   static constexpr std::size_t kSamples = 5;
-  std::map<base::ProcessId, std::deque<std::int64_t>> differences_;
+  struct Process {
+    std::deque<std::int64_t> differences;
+    std::optional<std::uint64_t> orders;  // of the last sample
+    bool steady = false;                  // no memory moved between the samples
+  };
+  static void Add(Process& process, const ProcessSample& sample);
+
+  std::map<base::ProcessId, Process> processes_;
   std::optional<base::Bytes> context_;
 };
 

@@ -39,7 +39,7 @@ TEST(UncountedMemory, StaysAsItWasWhileMemoryMoves) {
     sample.moving = true;
     return sample;
   };
-  for (int i = 0; i < 5; ++i) uncounted.Observe({Of(1, 618, 100)});
+  for (int i = 0; i < 6; ++i) uncounted.Observe({Of(1, 618, 100)});
   for (int i = 0; i < 9; ++i) EXPECT_EQ(uncounted.Observe({moving(530, 100)}), MiB(518)) << "on its way out";
   EXPECT_EQ(uncounted.Observe({Of(1, 518, 0)}), MiB(518)) << "out";
   for (int i = 0; i < 9; ++i) EXPECT_EQ(uncounted.Observe({moving(616, 0)}), MiB(518)) << "on its way back";
@@ -49,6 +49,27 @@ TEST(UncountedMemory, StaysAsItWasWhileMemoryMoves) {
   EXPECT_EQ(fresh.Observe({Of(1, 618, 100)}), MiB(518));
 }
 
+TEST(UncountedMemory, StaysAsItWasWhereMemoryMovedBetweenTheDriversFigureAndTheLedgers) {
+  std::uint64_t orders = 0;
+  const auto after_an_order = [&](std::uint64_t shown, std::uint64_t counted) {
+    auto sample = Of(1, shown, counted);
+    sample.orders = ++orders;
+    return sample;
+  };
+  UncountedMemory uncounted;
+  for (int i = 0; i < 5; ++i) uncounted.Observe({Of(1, 618, 100)});
+  for (int i = 0; i < 9; ++i)
+    EXPECT_EQ(uncounted.Observe({after_an_order(618, 0)}), MiB(518)) << "it was still there, and is away now";
+  UncountedMemory fresh;
+  for (int i = 0; i < 9; ++i)
+    EXPECT_EQ(fresh.Observe({after_an_order(618, 0)}), MiB(618)) << "nothing better";
+  EXPECT_FALSE(fresh.context()) << "it would be too large by what moves";
+  auto steady = Of(1, 518, 0);
+  steady.orders = orders;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(fresh.Observe({steady}), MiB(518));
+  EXPECT_EQ(fresh.context(), MiB(518));
+}
+
 TEST(UncountedMemory, IsNeverLessThanNothing) {
   UncountedMemory uncounted;
   EXPECT_EQ(uncounted.Observe({Of(1, 10, 600)}), MiB(0)) << "managed memory that the driver does not show";
@@ -56,13 +77,13 @@ TEST(UncountedMemory, IsNeverLessThanNothing) {
 
 TEST(UncountedMemory, LearnsWhatAContextCostsFromTheLeastOfAll) {
   UncountedMemory uncounted;
-  for (int i = 0; i < 4; ++i) uncounted.Observe({Of(1, 618, 100)});
+  for (int i = 0; i < 5; ++i) uncounted.Observe({Of(1, 618, 100)});
   EXPECT_FALSE(uncounted.context()) << "not often enough";
   uncounted.Observe({Of(1, 618, 100)});
   EXPECT_EQ(uncounted.context(), MiB(518));
-  for (int i = 0; i < 5; ++i) uncounted.Observe({Of(1, 700, 100), Of(2, 610, 100)});
+  for (int i = 0; i < 6; ++i) uncounted.Observe({Of(1, 700, 100), Of(2, 610, 100)});
   EXPECT_EQ(uncounted.context(), MiB(510));
-  for (int i = 0; i < 5; ++i) uncounted.Observe({Of(3, 100, 100)});
+  for (int i = 0; i < 6; ++i) uncounted.Observe({Of(3, 100, 100)});
   EXPECT_EQ(uncounted.context(), MiB(510)) << "no context at all";
 }
 

@@ -179,7 +179,8 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
     if (!process.job || !jobs_.contains(*process.job) || !process.memory) continue;
     samples[*process.job].push_back({process.id, *process.memory,
                                      ledgers_.OnGpuOf(*process.job, process.id, uuid),
-                                     ledgers_.IsMoving(*process.job, process.id, uuid)});
+                                     ledgers_.IsMoving(*process.job, process.id, uuid),
+                                     ledgers_.OrdersOf(*process.job, process.id, uuid)});
   }
   for (const auto& [id, seen] : samples) {
     Job& job = jobs_.at(id);
