@@ -18,7 +18,7 @@ constexpr int kLooksForNothing = 20;
 }  // namespace
 
 SuspensionStateMachine SuspensionStateMachine::Rebuild(SuspensionSettings settings, SuspensionRecord record) {
-  SuspensionStateMachine machine(std::move(settings));
+  SuspensionStateMachine machine(settings);
   machine.record_ = std::move(record);
   machine.rebuilt_ = true;
   if (machine.phase() == SuspensionPhase::kUndoing) machine.turned_reason_ = "suspend_failed";
@@ -154,6 +154,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     if (member.order == Order::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
     if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
     member.seen = view;
+    CorrectPlace(member, now);
     if (known == members_.end()) Meet(member, now);
     member.outdated = false;
     if (!IsAway(member)) {
@@ -260,10 +261,10 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
   if (answer.outcome == Outcome::kDone && !done) answer.outcome = Outcome::kFailed;
   if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
   if (done) {
-    if (verb == Verb::kRestore) Moved(process, pending_moves_);
+    if (verb == Verb::kRestore) Moved(member, pending_moves_, now);
     // Locked: the driver has restored it and has not unlocked it yet.
     if (verb == Verb::kState && (answer.state == Saved::kRunning || answer.state == Saved::kLocked))
-      FindWhere(member);
+      FindWhere(member, now);
     member.lost_moves.clear();
     member.recheck_at = now + settings_.retry;  // samples from before still show it
     return;

@@ -266,6 +266,8 @@ class SuspensionStateMachine {
     std::optional<base::MonoTime> left_until{};
     bool told = false;
     base::MonoTime recheck_at{};  // from then on it is checked whether a checkpointed process is on the GPU
+    std::optional<GpuMove> arrived;  // its last move, while samples may still show it where it was
+    base::MonoTime arrived_at{};
     Location location = Location::kUnknown;
     std::optional<Verb> moving;  // kSecure or kLoad, not answered yet
     // The mover found nothing of it in host memory, although its slot showed some: the shim had just taken
@@ -339,9 +341,10 @@ class SuspensionStateMachine {
   void ArriveBack(base::MonoTime now);
   void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
-  void Moved(const base::ProcessId& process, const std::vector<GpuMove>& moves);
+  void Moved(Member& member, const std::vector<GpuMove>& moves, base::MonoTime now);
+  void CorrectPlace(Member& member, base::MonoTime now) const;
   // The driver says that the process is not checkpointed: a restore that was not answered may have moved it.
-  void FindWhere(Member& member);
+  void FindWhere(Member& member, base::MonoTime now);
   // A part of the job has moved already: the rest follows.
   bool IsPartlyMoved() const;
 

@@ -68,8 +68,8 @@ std::vector<GpuMove> SuspensionStateMachine::MovesFor(const base::ProcessId& pro
   return moves;
 }
 
-void SuspensionStateMachine::Moved(const base::ProcessId& process, const std::vector<GpuMove>& moves) {
-  const auto held = record_.held.find(process);
+void SuspensionStateMachine::Moved(Member& member, const std::vector<GpuMove>& moves, MonoTime now) {
+  const auto held = record_.held.find(member.seen.id);
   if (held == record_.held.end() || moves.empty()) return;
   BytesByGpu there;
   for (const auto& [gpu, bytes] : held->second) {
@@ -77,11 +77,32 @@ void SuspensionStateMachine::Moved(const base::ProcessId& process, const std::ve
                                    [&from = gpu](const GpuMove& one) { return one.from == from; });
     there[move == moves.end() ? gpu : move->to] += bytes;
   }
+  const auto from = held->second.begin()->first;
   held->second = std::move(there);
-  if (held->second.size() == 1) out_.push_back(action::Moved{held->second.begin()->first});
+  if (held->second.size() != 1) return;
+  const auto to = held->second.begin()->first;
+  member.arrived = GpuMove{from, to};
+  member.arrived_at = now;
+  CorrectPlace(member, now);
+  out_.push_back(action::Moved{to});
 }
 
-void SuspensionStateMachine::FindWhere(Member& member) {
+// A sample of before its arrival shows a process where it was: the next move would start there.
+void SuspensionStateMachine::CorrectPlace(Member& member, MonoTime now) const {
+  if (!member.arrived) return;
+  const auto stale = member.seen.gpus.find(member.arrived->from);
+  if (stale == member.seen.gpus.end() || now >= member.arrived_at + settings_.retry)
+    return member.arrived.reset();
+  const GpuShare was = stale->second;
+  member.seen.gpus.erase(stale);
+  GpuShare& there = member.seen.gpus[member.arrived->to];
+  there.used = std::max(there.used, was.used);
+  there.evictable = std::max(there.evictable, was.evictable);
+  there.evicted = std::max(there.evicted, was.evicted);
+  there.context = std::max(there.context, was.context);
+}
+
+void SuspensionStateMachine::FindWhere(Member& member, MonoTime now) {
   auto moves = std::exchange(member.lost_moves, {});
   const auto is_on = [&](const std::string& gpu) {
     const auto share = member.seen.gpus.find(gpu);
@@ -93,7 +114,7 @@ void SuspensionStateMachine::FindWhere(Member& member) {
     if (moves.empty() || !is_on(*record_.target) || is_on(record_.held.at(member.seen.id).begin()->first))
       return;
   }
-  Moved(member.seen.id, moves);
+  Moved(member, moves, now);
 }
 
 bool SuspensionStateMachine::IsPartlyMoved() const {

@@ -290,6 +290,22 @@ TEST(SuspendMove, WhoseMoverDiedBeforeItUnlockedTheProcessCountsWhereItIs) {
   EXPECT_THAT(s.Restored(11), ElementsAre("= running", "! job_moved"));
 }
 
+TEST(SuspendMove, ThatFollowsAnotherAtOnceStartsWhereTheJobIs) {
+  Story s;
+  s.Process(11, GiB(10));
+  s.Look();
+  s.Can(true);
+  s.Move("b");
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "= running", "! job_moved"));
+  s.Look();  // the sample is of before: it shows the process on a
+  s.Move("a");
+  s.Checkpointed(11);
+  EXPECT_THAT(s.Room(GiB(10), true, "a"), ElementsAre("= resuming moving", "restore 11 a>b b>a c>c"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved a", "= running", "! job_moved"));
+}
+
 TEST(SuspendMove, WhoseRestoreWasNotDoneIsMadeAgain) {
   Story s;
   s.Process(11, GiB(10));
