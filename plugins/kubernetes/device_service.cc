@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "plugins/kubernetes/grant.h"
 #include "plugins/kubernetes/messages.h"
 #include "plugins/kubernetes/packing.h"
@@ -31,6 +33,10 @@ void DeviceService::Set(const Config& config, Pool pool, const std::optional<api
   if (devices == devices_) return;
   devices_ = std::move(devices);
   for (const auto& call : watchers_) call->Send(devices_);
+}
+
+bool DeviceService::IsWatched() const {
+  return std::any_of(watchers_.begin(), watchers_.end(), [](const auto& call) { return !call->over(); });
 }
 
 void DeviceService::Handle(std::shared_ptr<ServerCall> call) {

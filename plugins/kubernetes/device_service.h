@@ -29,6 +29,8 @@ class DeviceService {
   void Set(const Config& config, Pool pool, const std::optional<api::ContainerFiles>& files, bool away);
   const Pool& pool() const { return pool_; }
   void Handle(std::shared_ptr<ServerCall> call);
+  // Whether a call that watches the devices is open.
+  bool IsWatched() const;
 
  private:
   void Watch(std::shared_ptr<ServerCall> call);

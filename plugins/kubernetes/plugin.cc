@@ -17,6 +17,7 @@ constexpr milliseconds kRegistrationPatience{5000};   // for kubelet's answer
 constexpr milliseconds kFirstRegistrationPause{100};  // between attempts while kubelet refuses connections
 constexpr milliseconds kLongestRegistrationPause{5000};
 constexpr milliseconds kRefusedPause{30'000};  // after kubelet has refused the registration
+constexpr milliseconds kWatchPause{10'000};    // between looks whether kubelet watches the devices
 constexpr milliseconds kDirectoryPause{2000};
 
 std::string FileOf(std::string resource) {
@@ -231,6 +232,7 @@ void Plugin::OnRegistered(const std::string& resource, const base::Result<RpcAns
   if (result && result->status.code == RpcCode::kOk) {
     endpoint.tries = 0;
     spdlog::info("{} is registered with kubelet", resource);
+    KeepWatched(resource, endpoint);
     return Report();
   }
   milliseconds pause = kRefusedPause;
@@ -245,6 +247,20 @@ void Plugin::OnRegistered(const std::string& resource, const base::Result<RpcAns
   endpoint.again.expires_after(pause);
   endpoint.again.async_wait([this, resource](boost::system::error_code error) {
     if (!error) Register(resource);
+  });
+}
+
+// A kubelet whose call that watches the devices has ended does not make it again: it waits for another
+// registration, and offers nothing meanwhile.
+void Plugin::KeepWatched(const std::string& resource, Endpoint& endpoint) {
+  endpoint.again.expires_after(kWatchPause);
+  endpoint.again.async_wait([this, resource](boost::system::error_code error) {
+    if (error) return;
+    const auto found = endpoints_.find(resource);
+    if (found == endpoints_.end()) return;  // no longer in the configuration
+    if (found->second.service.IsWatched()) return KeepWatched(resource, found->second);
+    if (KubeletIsThere()) spdlog::warn("kubelet does not watch {}; registering it again", resource);
+    Register(resource);
   });
 }
 

@@ -59,6 +59,7 @@ class Plugin {
   void RegisterAll();
   void Register(const std::string& resource);
   void OnRegistered(const std::string& resource, const base::Result<RpcAnswer>& result);
+  void KeepWatched(const std::string& resource, Endpoint& endpoint);
   std::filesystem::path KubeletSocket() const { return config_.kubelet / "kubelet.sock"; }
   bool KubeletIsThere() const;
 

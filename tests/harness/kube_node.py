@@ -43,11 +43,15 @@ class Kubelet:
     def devices(self, resource, what, since=0):
         return self.await_line(lambda line: line["event"] == "devices" and line["resource"] == resource and what(line), since)
 
+    def tell(self, *words):
+        """Sends a command that has no answer."""
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
     def ask(self, *words):
         """Sends a command; returns the answer."""
         since = len(self.lines)
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
+        self.tell(*words)
         return self.await_line(lambda line: line["event"] not in ("serving", "devices", "registered", "ended"), since)
 
     def end(self, kill=False):

@@ -65,6 +65,7 @@ class Resource {
     if (command == "allocate") return Allocate(Rest(words));
     if (command == "options") return Options();
     if (command == "start") return Start(Rest(words));
+    if (command == "unwatch") return context_.TryCancel();
     unsigned size = 0, count = 0;
     words >> size;
     if (command == "prefer") return Say({{"event", "preferred"}, {"ids", Prefer(size, Rest(words))}});

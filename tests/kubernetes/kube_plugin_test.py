@@ -233,6 +233,15 @@ class KubePluginTest(unittest.TestCase):
         node.start_plugin()
         until("gpumand is told", lambda: "more" in self.table())
 
+    def test_a_kubelet_that_does_not_watch_the_devices_any_more_gets_them_again(self):
+        node = self.running()
+        self.is_whole(node)
+        since = len(node.kubelet.lines)
+        node.kubelet.tell("unwatch", "gpuman.io/gpu")
+        node.kubelet.await_line(lambda line: line["event"] == "ended", since)
+        node.kubelet.devices("gpuman.io/gpu", lambda line: line["healthy"] == [self.uuids[2]], since)
+        self.until_said(node, "kubelet does not watch gpuman.io/gpu; registering it again")
+
     def test_without_gpumand_or_pod_resources_a_container_starts_unless_limits_are_required(self):
         node = self.running()
         self.is_whole(node)
