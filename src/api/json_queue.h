@@ -82,18 +82,11 @@ void Fields(V& v, T& x) {
   v.Option("command", x.command);
   v.Option("script", x.script);
   v.Option("gpus", x.gpus);
-  v.Option("share", x.share);
-  v.Clearable("host_memory", x.host_memory, x.clear_host_memory);
-  v.Option("cpus", x.cpus);
-  v.Clearable("time_limit_s", x.time_limit, x.clear_time_limit);
-  v.Clearable("begin", x.begin, x.clear_begin);
   v.Option("depends", x.depends);
   v.Option("auto_cancel", x.auto_cancel);
   v.Clearable("max_concurrent", x.max_concurrent, x.clear_max_concurrent);
   v.Clearable("array_limit", x.array_limit, x.clear_array_limit);
-  v.Option("retries", x.retries);
-  v.Option("preemptible", x.preemptible);
-  v.Clearable("conda_env", x.conda_env, x.clear_conda_env);
+  v.Patched(x.options, [](auto& list, auto& options) { spec::OptionFields(list, options); });
 }
 
 template <typename V, base::json::Of<JobUpdate> T>

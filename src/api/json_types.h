@@ -5,7 +5,7 @@
 
 #include "api/types.h"
 #include "base/json.h"
-#include "spec/fields.h"
+#include "spec/job_options.h"
 
 namespace gpuman::api {
 
@@ -76,25 +76,28 @@ void Fields(V& v, T& x) {
 
 template <typename V, base::json::Of<QueueFields> T>
 void Fields(V& v, T& x) {
-  v("project", x.project);
+  // Under the names that they had before `asked`, and null where they are absent.
+  auto& asked = x.asked;
+  v("project", asked.project);
   v("gpus", x.gpus);
-  v("host_memory", x.host_memory);
-  v("cpus", x.cpus);
-  v("time_limit_s", x.time_limit);
-  v("begin", x.begin);
+  v("host_memory", asked.host_memory);
+  v("cpus", asked.cpus);
+  v("time_limit_s", asked.time_limit);
+  v("begin", asked.begin);
   v("depends", x.depends);
   v("auto_cancel", x.auto_cancel);
   v("array_id", x.array_id);
   v("array_task", x.array_task);
   v("attempts", x.attempts);
-  v("retries", x.retries);
+  v("retries", asked.retries);
   v("group", x.group);
   v("max_concurrent", x.max_concurrent);
-  v("preemptible", x.preemptible);
-  v("conda_env", x.conda_env);
-  v("stdin_file", x.stdin_file);
-  v("stdout_file", x.stdout_file);
-  v("stderr_file", x.stderr_file);
+  v("preemptible", asked.preemptible);
+  v("conda_env", asked.conda_env);
+  v("stdin_file", asked.stdin_file);
+  v("stdout_file", asked.stdout_file);
+  v("stderr_file", asked.stderr_file);
+  v.Group("asked", [&](auto& list) { spec::OptionFields(list, asked); });
   v("estimated_start", x.estimated_start);
   v("estimate_presumed", x.estimate_presumed);
   v("position", x.position);

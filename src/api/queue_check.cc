@@ -142,11 +142,9 @@ void CheckMemory(Checker& c, const Submission& job) {
       c.Require(job.soft->bytes <= job.memory->bytes && job.soft->percent <= job.memory->percent, "soft",
                 "it lies above memory");
   }
-  if (job.host_memory) c.Require(job.host_memory->count > 0, "host_memory", "it is zero");
 }
 
 void CheckTimes(Checker& c, const Submission& job) {
-  if (job.time_limit) c.Require(job.time_limit->count() > 0, "time_limit_s", "it is zero");
   if (job.warn_signal)
     c.Require(SignalName(*job.warn_signal).has_value(), "warn_signal",
               fmt::format("'{}' is no signal that a program can be warned with", *job.warn_signal));
@@ -186,6 +184,22 @@ void CheckDepends(Checker& c, std::string_view field, const Dependencies& depend
 void CheckRetries(Checker& c, std::string_view field, const spec::Retries& retries) {
   c.Range(fmt::format("{}.count", field), retries.count, 0, kMaxRetries);
   for (const int code : retries.on_exit_codes) c.Range(fmt::format("{}.on_exit_codes", field), code, 1, 255);
+}
+
+// Each by itself, for a submission and for an update.
+void CheckOptions(Checker& c, const spec::JobOptions& options) {
+  CheckProject(c, options.project);
+  c.NotEmpty("stdin", options.stdin_file);
+  c.NotEmpty("stdout", options.stdout_file);
+  c.NotEmpty("stderr", options.stderr_file);
+  if (options.host_memory) c.Require(options.host_memory->count > 0, "host_memory", "it is zero");
+  c.Range("cpus", options.cpus, 1, kMaxCpus);
+  if (options.time_limit) c.Require(options.time_limit->count() > 0, "time_limit_s", "it is zero");
+  c.Range("priority", options.priority, 0, 255);
+  CheckRetries(c, "retries", options.retries);
+  c.NotEmpty("device_profile", options.device_profile);
+  c.NotEmpty("conda_env", options.conda_env);
+  c.Range("weight", options.weight, 0.001, 1000.0);
 }
 
 void CheckNotify(Checker& c, const NotifyRequest& notify) {
@@ -232,30 +246,21 @@ std::optional<std::string> SignalName(std::string_view text) {
 void CheckSubmission(base::json::Reading& r, const std::string& path, const Submission& job) {
   Checker c(r, path);
   CheckName(c, job.name);
-  CheckProject(c, job.project);
   CheckCommand(c, job);
   CheckDirectory(c, job.directory);
   if (job.environment) CheckEnvironment(c, "environment", *job.environment);
   c.Range<std::uint32_t>("umask", job.umask, 0, 0777);
-  c.NotEmpty("stdin", job.stdin_file);
-  c.NotEmpty("stdout", job.stdout_file);
-  c.NotEmpty("stderr", job.stderr_file);
   CheckGpus(c, job.gpus);
   CheckMemory(c, job);
-  c.Range("cpus", job.cpus, 1, kMaxCpus);
+  CheckOptions(c, job);
   CheckTimes(c, job);
-  c.Range("priority", job.priority, 0, 255);
   CheckDepends(c, "depends", job.depends);
   if (job.array) CheckArray(c, *job.array);
   c.NotEmpty("group", job.group);
   c.Range("max_concurrent", job.max_concurrent, 1, static_cast<int>(kMaxJobs));
   if (job.max_concurrent)
     c.Require(job.group.has_value(), "max_concurrent", "it is for the jobs of a group; give group a name");
-  CheckRetries(c, "retries", job.retries);
   CheckNotify(c, job.notify);
-  c.NotEmpty("device_profile", job.device_profile);
-  c.NotEmpty("conda_env", job.conda_env);
-  c.Range("weight", job.weight, 0.001, 1000.0);
 }
 
 void Check(base::json::Reading& r, const SubmitRequest& request) {
@@ -273,6 +278,20 @@ void Check(base::json::Reading& r, const SubmitRequest& request) {
 
 namespace {
 
+constexpr const char* kBeside = "it is changed beside `queue`, not in it";
+constexpr const char* kOnlyFirst = "a job becomes a client of MPS when it is submitted";
+// Options that `queue` of an update does not change, and what is said to who tries.
+constexpr std::array<std::pair<const char*, const char*>, 8> kNotInQueue{{
+    {"hold", "`gpuman job hold` and `job release` change it"},
+    {"memory", kBeside},
+    {"soft", kBeside},
+    {"priority", kBeside},
+    {"weight", kBeside},
+    {"grace", kBeside},
+    {"mps", kOnlyFirst},
+    {"mps_threads", kOnlyFirst},
+}};
+
 void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdate& update) {
   Checker job(r, path);
   job.Range("priority", update.job.priority, 0, 255);
@@ -287,14 +306,16 @@ void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdat
   c.NotEmpty("script", queue.script);
   c.Require(!queue.command || !queue.script, "script", "there is a command as well; give one of them");
   if (queue.gpus) CheckGpus(c, *queue.gpus);
-  if (queue.host_memory) c.Require(queue.host_memory->count > 0, "host_memory", "it is zero");
-  c.Range("cpus", queue.cpus, 1, kMaxCpus);
-  if (queue.time_limit) c.Require(queue.time_limit->count() > 0, "time_limit_s", "it is zero");
   if (queue.depends) CheckDepends(c, "depends", *queue.depends);
   c.Range("max_concurrent", queue.max_concurrent, 1, static_cast<int>(kMaxJobs));
   c.Range("array_limit", queue.array_limit, 1, kMaxArrayTasks);
-  if (queue.retries) CheckRetries(c, "retries", *queue.retries);
-  c.NotEmpty("conda_env", queue.conda_env);
+  for (const auto& [option, what] : kNotInQueue)
+    c.Require(queue.options.Find(option) == nullptr, option, what);
+  spec::JobOptions options;
+  if (const auto set = SetOptions(queue.options, options); !set)
+    c.Fail("", set.error().message);
+  else
+    CheckOptions(c, options);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "spec/job_options.h"
 #include "spec/job_spec.h"
 
 namespace gpuman::api {
@@ -59,24 +60,15 @@ struct NotificationView {
 
 // `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
 struct QueueFields {
-  std::optional<std::string> project;
+  spec::JobOptions asked;
   GpuRequest gpus;
-  std::optional<base::Bytes> host_memory;
-  std::optional<int> cpus;
-  std::optional<base::Millis> time_limit;
-  std::optional<base::WallTime> begin;
   Dependencies depends;
   bool auto_cancel = true;
   std::optional<std::int64_t> array_id;
   std::optional<int> array_task;
   int attempts = 0;  // runs so far, including the current one
-  spec::Retries retries;
   std::optional<std::string> group;
   std::optional<int> max_concurrent;
-  bool preemptible = false;
-  std::optional<std::string> conda_env;
-  std::optional<std::string> stdin_file, stdout_file,
-      stderr_file;  // as asked for; null: no input, and the log
   // For a job that waits; null if it is not known.
   std::optional<base::WallTime> estimated_start;
   bool estimate_presumed = false;               // it rests on queue.presumed_time: a job has no time limit

@@ -38,6 +38,25 @@ GPUMAN_QUEUE_CODEC(IgnoredProcessList);
 GPUMAN_QUEUE_CODEC(StatsView);
 #undef GPUMAN_QUEUE_CODEC
 
+base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options) {
+  base::json::Format format = kFormat;
+  format.strict = true;
+  auto set = base::json::Apply(patch, format, options,
+                               [](auto& list, auto& fields) { spec::OptionFields(list, fields); });
+  if (!set) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(set.error().message));
+  return {};
+}
+
+Json OptionOf(const spec::JobOptions& options, const std::string& name) {
+  base::json::Format format = kFormat;
+  format.defaults = true;
+  base::json::Writer writer(format);
+  spec::OptionFields(writer, options);
+  const Json all = std::move(writer).Take();
+  const auto it = all.find(name);
+  return it == all.end() ? Json(nullptr) : *it;
+}
+
 base::Result<> Check(const Submission& job) {
   base::json::Reading reading{.format = kFormat};
   CheckSubmission(reading, "", job);

@@ -29,6 +29,12 @@ Json ToJson(const StatsView& value);
 
 // FromJson, Decode and Encode of json.h work for all of the above.
 
+// Sets the options of the patch, and leaves the others; null takes one away that need not be there.
+// kInvalidArgument names the field.
+base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options);
+// The value of an option, by its name in the API, for a patch; null: there is none.
+Json OptionOf(const spec::JobOptions& options, const std::string& name);
+
 // Checks a submission as far as that needs no knowledge of GPUs and jobs; FromJson<SubmitRequest> calls it
 // for each job. kInvalidArgument with the field, its value and what to do.
 base::Result<> Check(const Submission& job);

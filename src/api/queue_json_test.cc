@@ -178,7 +178,7 @@ TEST(JobUpdate, HasTheFieldsOfAJobAndThoseOfTheQueue) {
   JobUpdate in;
   in.job.priority = 9;
   in.queue.emplace();
-  in.queue->clear_time_limit = true;
+  in.queue->options.fields["time_limit_s"] = nullptr;
   in.queue->gpus = GpuRequest{2, {}, {}, {}};
   const std::string text = Encode(in);
   EXPECT_EQ(text, R"({"priority":9,"queue":{"gpus":{"count":2},"time_limit_s":null}})");
@@ -189,6 +189,72 @@ TEST(JobUpdate, HasTheFieldsOfAJobAndThoseOfTheQueue) {
   EXPECT_THAT(Decode<JobUpdate>(R"({"queue":{"cpus":0}})").error().message, HasSubstr("queue.cpus: 0"));
   EXPECT_THAT(Decode<RedoRequest>(R"({"changes":{"queue":{"name":"1"}}})").error().message,
               HasSubstr("changes.queue.name: '1'"));
+}
+
+TEST(JobUpdate, SetsTheOptionsThatItNamesAndNoOthers) {
+  const auto update = Decode<JobUpdate>(
+      R"({"queue":{"time_limit_s":90,"host_memory":"2GiB","project":null,"preemptible":false,"retries":{"count":3}}})");
+  ASSERT_TRUE(update) << update.error().message;
+  spec::JobOptions options;
+  options.project = "p";
+  options.preemptible = true;
+  options.cpus = 4;
+  options.retries = {1, base::Millis(500), {75}};
+  ASSERT_TRUE(SetOptions(update->queue->options, options));
+  EXPECT_EQ(options.time_limit, base::Millis(90'000));
+  EXPECT_EQ(options.host_memory, base::GiB(2));
+  EXPECT_FALSE(options.project);
+  EXPECT_FALSE(options.preemptible);
+  EXPECT_EQ(options.retries, (spec::Retries{3})) << "they are replaced as a whole";
+  EXPECT_EQ(options.cpus, 4) << "it was not named";
+  EXPECT_EQ(Decode<JobUpdate>(Encode(*update))->queue, update->queue);
+}
+
+TEST(JobUpdate, MakesOptionsUsualAgainWithNull) {
+  const auto update = Decode<JobUpdate>(R"({"queue":{"preemptible":null,"preload":null,"retries":null}})");
+  ASSERT_TRUE(update) << update.error().message;
+  spec::JobOptions options;
+  options.preemptible = true;
+  options.preload = false;
+  options.retries.count = 3;
+  ASSERT_TRUE(SetOptions(update->queue->options, options));
+  EXPECT_EQ(options, spec::JobOptions{});
+  EXPECT_EQ(Decode<JobUpdate>(Encode(*update))->queue, update->queue);
+  const auto submitted = Decode<SubmitRequest>(R"({"jobs":[{"command":["x"],"preemptible":null}]})");
+  ASSERT_FALSE(submitted);
+  EXPECT_THAT(submitted.error().message, HasSubstr("preemptible: a boolean was expected, not null"));
+}
+
+TEST(JobUpdate, RefusesOptionsThatAreNoneOrMakeNoSense) {
+  const std::pair<const char*, const char*> rows[] = {
+      {R"({"queue":{"cpu":1}})", "queue: unknown field 'cpu'"},
+      {R"({"queue":{"preemptible":1}})", "queue.preemptible: a boolean was expected, not an integer"},
+      {R"({"queue":{"time_limit_s":0}})", "queue.time_limit_s: it is zero"},
+      {R"({"queue":{"stdout":""}})", "queue.stdout: it is empty"},
+      {R"({"queue":{"stdout":"a\u0000b"}})", "queue.stdout: a string holds a NUL"},
+      {R"({"queue":{"retries":{"count":-1}}})", "queue.retries.count: -1"},
+      {R"({"queue":{"hold":true}})", "queue.hold: `gpuman job hold`"},
+      {R"({"queue":{"memory":"8G"}})", "queue.memory: it is changed beside `queue`, not in it"},
+      {R"({"queue":{"soft":null}})", "queue.soft: it is changed beside"},
+      {R"({"queue":{"priority":9}})", "queue.priority: it is changed beside"},
+      {R"({"queue":{"weight":2}})", "queue.weight: it is changed beside"},
+      {R"({"queue":{"grace":5}})", "queue.grace: it is changed beside"},
+      {R"({"queue":{"mps":true}})", "queue.mps: a job becomes a client of MPS when it is submitted"},
+      {R"({"queue":{"mps_threads":25}})", "queue.mps_threads: a job becomes a client"},
+  };
+  for (const auto& [text, said] : rows) {
+    const auto update = Decode<JobUpdate>(text);
+    ASSERT_FALSE(update) << text;
+    EXPECT_THAT(update.error().message, HasSubstr(said));
+  }
+}
+
+TEST(OptionOf, TellsTheUsualValueToo) {
+  spec::JobOptions options;
+  options.time_limit = base::Millis(1500);
+  EXPECT_EQ(OptionOf(options, "time_limit_s"), 1.5);
+  EXPECT_EQ(OptionOf(options, "preemptible"), false);
+  EXPECT_EQ(OptionOf(options, "cpus"), nullptr);
 }
 
 TEST(QueueRequests, RefuseWhatMakesNoSense) {
@@ -239,11 +305,13 @@ TEST(JobView, HasTheQueuesFieldsOrNull) {
   EXPECT_THAT(Encode(job), HasSubstr(R"("queue":null)"));
   job.queue.emplace();
   job.queue->depends = {spec::DependencyMode::kAll, {{spec::DependencyKind::kAfterOk, "3"}}};
-  job.queue->time_limit = base::Millis(90'000);
+  job.queue->asked.time_limit = base::Millis(90'000);
   const auto out = Decode<JobView>(Encode(job));
   ASSERT_TRUE(out) << out.error().message;
   EXPECT_EQ(out->queue->depends, job.queue->depends);
-  EXPECT_EQ(out->queue->time_limit, base::Millis(90'000));
+  EXPECT_EQ(out->queue->asked.time_limit, base::Millis(90'000));
+  EXPECT_THAT(Encode(job), HasSubstr(R"("time_limit_s":90,"begin":null)"));
+  EXPECT_THAT(Encode(job), HasSubstr(R"("asked":{"time_limit_s":90})"));
 }
 
 }  // namespace

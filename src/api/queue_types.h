@@ -12,6 +12,7 @@
 
 #include "api/queue_fields.h"
 #include "api/types.h"
+#include "base/json.h"
 
 namespace gpuman::api {
 
@@ -95,31 +96,22 @@ struct SubmissionAnswer {
   std::vector<std::string> notes;  // what the submitter should know, in sentences
 };
 
+using OptionsPatch = base::json::Patch<spec::JobOptions>;
+
 // `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null removes what can be removed. For jobs
-// that wait; time_limit, max_concurrent and retries also while the job runs.
+// that wait; time_limit, max_concurrent, array_limit and retries also while the job runs.
 struct QueueUpdate {
   std::optional<std::string> name;
   std::optional<std::vector<std::string>> command;
   std::optional<std::string> script;
   std::optional<GpuRequest> gpus;
-  std::optional<bool> share;
-  std::optional<base::Bytes> host_memory;
-  bool clear_host_memory = false;
-  std::optional<int> cpus;
-  std::optional<base::Millis> time_limit;
-  bool clear_time_limit = false;
-  std::optional<base::WallTime> begin;
-  bool clear_begin = false;
   std::optional<Dependencies> depends;  // replaces all dependencies
   std::optional<bool> auto_cancel;
   std::optional<int> max_concurrent;
   bool clear_max_concurrent = false;
   std::optional<int> array_limit;
   bool clear_array_limit = false;
-  std::optional<spec::Retries> retries;
-  std::optional<bool> preemptible;
-  std::optional<std::string> conda_env;
-  bool clear_conda_env = false;
+  OptionsPatch options;  // their fields stand beside the others: "cpus", "time_limit_s", …
 
   friend bool operator==(const QueueUpdate&, const QueueUpdate&) = default;
 };

@@ -83,6 +83,8 @@ struct UpdateRequest {
   std::optional<double> weight;
   std::optional<spec::RestartMode> restart;
   std::optional<base::Millis> grace;
+
+  friend bool operator==(const UpdateRequest&, const UpdateRequest&) = default;
 };
 
 // POST /v1/jobs/ID/resume and /move: the GPU to go on with; absent (only for resume): where it was.

@@ -214,7 +214,9 @@ const Json* Reader::Find(const char* name) {
   const auto& members = json_.get_ref<const Json::object_t&>();
   const auto found = std::find_if(members.rbegin(), members.rend(),
                                   [&](const auto& member) { return member.first == text; });
-  return found == members.rend() ? nullptr : &found->second;
+  if (found == members.rend()) return nullptr;
+  if (taken_ != nullptr) (*taken_)[name] = found->second;
+  return &found->second;
 }
 
 void Reader::Finish() {

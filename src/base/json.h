@@ -8,7 +8,7 @@
 //   void Fields(V& v, T& x) {
 //     v.Required("count", x.count);                 // reading fails where it is missing
 //     v("delay_ms", x.delay);                       // reading keeps the default where it is missing
-//     v.Changed("on_exit_codes", x.on_exit_codes);  // not written where it is the default
+//     v.Changed("on_exit_codes", x.on_exit_codes);  // not written where it is the default; read as a whole
 //   }
 //
 //   const std::string text = base::json::ToText(retries, kFormat);
@@ -65,9 +65,24 @@ struct Format {
   TimeForm times = TimeForm::kIso8601;
   DurationForm durations = DurationForm::kMillis;
   bool any_bytes = false;  // a string that is not UTF-8 is {"hex":"…"}, not changed
+  bool defaults = false;   // when writing: also what Changed() leaves out
   // When reading: an unknown field is refused, and so is a NUL in a string. A misspelt limit that is ignored
   // is no limit.
   bool strict = false;
+};
+
+// New values of some fields of a T, each as a whole; null takes a value away, or makes it the usual one. Its
+// list of fields says which there are.
+template <typename T>
+struct Patch {
+  Json fields = Json::object();
+
+  bool empty() const { return fields.empty(); }
+  const Json* Find(const char* name) const {
+    const auto it = fields.find(name);
+    return it == fields.end() ? nullptr : &*it;
+  }
+  friend bool operator==(const Patch&, const Patch&) = default;
 };
 
 // T is U, or const U.
@@ -132,7 +147,7 @@ class Writer {
   }
   template <typename T>
   void Changed(const char* name, const T& value, const std::type_identity_t<T>& usual = {}) {
-    if (!(value == usual)) Add(name, Write(format_, value));
+    if (format_.defaults || !(value == usual)) Add(name, Write(format_, value));
   }
   // An absent option is left out; with operator() it is null.
   template <typename T>
@@ -146,6 +161,11 @@ class Writer {
       Add(name, nullptr);
     else
       Option(name, value);
+  }
+  // Fields beside the others of this object; `list` names all that there may be.
+  template <typename T, typename F>
+  void Patched(const Patch<T>& patch, F&&) {
+    for (const auto& [name, value] : patch.fields.items()) Add(name, value);
   }
   // An object for which there is no type.
   template <typename F>
@@ -175,7 +195,7 @@ class Writer {
 
  private:
   // Without the search of operator[]: no list has a name twice.
-  void Add(const char* name, Json value) {
+  void Add(const std::string& name, Json value) {
     json_.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
   }
 
@@ -322,8 +342,11 @@ class Reader {
       reading_.Fail(path_, fmt::format("'{}' is missing", name));
   }
   template <typename T>
-  void Changed(const char* name, T& value, const std::type_identity_t<T>& = {}) {
-    (*this)(name, value);
+  void Changed(const char* name, T& value, const std::type_identity_t<T>& usual = {}) {
+    const Json* found = Find(name);
+    if (found == nullptr) return;
+    value = usual;
+    if (!in_patch_ || !found->is_null()) Read(reading_, At(name), *found, value);
   }
   template <typename T>
   void Option(const char* name, std::optional<T>& value) {
@@ -337,6 +360,21 @@ class Reader {
       clear = true;
     else
       Read(reading_, At(name), *found, value);
+  }
+  // Those of its fields that are there. They are read, so that an error has its place here.
+  template <typename T, typename F>
+  void Patched(Patch<T>& patch, F&& list) {
+    T value{};
+    taken_ = &patch.fields;
+    Change(value, std::forward<F>(list));
+    taken_ = nullptr;
+  }
+  // Sets those fields of the value that are there; null is the usual value.
+  template <typename T, typename F>
+  void Change(T& value, F&& list) {
+    in_patch_ = true;
+    list(*this, value);
+    in_patch_ = false;
   }
   template <typename F>
   void Group(const char* name, F&& list) {
@@ -390,6 +428,8 @@ class Reader {
   const Json& json_;
   std::uint64_t marks_ = 0;             // of all members: most names that are asked for are missing
   std::vector<std::string_view> seen_;  // names of fields live until the program ends
+  Json* taken_ = nullptr;               // the fields that Patched() finds
+  bool in_patch_ = false;
 };
 
 template <typename T>
@@ -459,6 +499,16 @@ Result<T> FromJson(const Json& json, const Format& format, std::string_view what
   if (reading.failed())
     return base::Fail(reading.code, fmt::format("{} cannot be read: {}", what, reading.error));
   return value;
+}
+
+// Sets the fields of the patch in `value`, and leaves the others. `list` is that of Patched().
+template <typename T, typename F>
+Result<> Apply(const Patch<T>& patch, const Format& format, T& value, F&& list) {
+  Reading reading{.format = format};
+  Reader reader(reading, {}, patch.fields);
+  reader.Change(value, std::forward<F>(list));
+  if (reading.failed()) return base::Fail(reading.code, reading.error);
+  return {};
 }
 
 // kCorrupt, or kNotSupported for a version that is not known here: "WHAT cannot be read: jobs[0].memory: …".

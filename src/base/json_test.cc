@@ -137,6 +137,69 @@ TEST(Json, TakesTheLastOfTwoWithOneName) {
   EXPECT_EQ(FromText<Thing>(R"({"v":1,"name":"a","name":"b"})", kPeople, "")->name, "b");
 }
 
+struct Span {
+  int from = 0, to = 0;
+  friend bool operator==(const Span&, const Span&) = default;
+};
+template <typename V, Of<Span> T>
+void Fields(V& v, T& x) {
+  v("from", x.from);
+  v("to", x.to);
+}
+
+// Of which a patch may set some fields, beside one of its own.
+struct Settings {
+  int weight = 7;
+  Span span;
+  std::vector<int> codes;
+  std::optional<int> count;
+  friend bool operator==(const Settings&, const Settings&) = default;
+};
+template <typename V>
+void SettingFields(V& v, auto& x) {
+  v.Changed("weight", x.weight, 7);
+  v.Changed("span", x.span);
+  v.Changed("codes", x.codes);
+  v.Option("count", x.count);
+}
+template <typename V, Of<Settings> T>
+void Fields(V& v, T& x) {
+  SettingFields(v, x);
+}
+struct SettingsUpdate {
+  bool force = false;
+  Patch<Settings> settings;
+};
+template <typename V, Of<SettingsUpdate> T>
+void Fields(V& v, T& x) {
+  v.Changed("force", x.force);
+  v.Patched(x.settings, [](auto& list, auto& fields) { SettingFields(list, fields); });
+}
+
+Result<Settings> Patched(const char* text, Settings settings) {
+  GPUMAN_ASSIGN(const auto update, FromText<SettingsUpdate>(text, kMachine, "the update"));
+  const auto list = [](auto& fields, auto& x) { SettingFields(fields, x); };
+  GPUMAN_TRY(Apply(update.settings, kMachine, settings, list));
+  return settings;
+}
+
+TEST(JsonPatch, SetsWhatItNamesAndNullIsTheUsualValue) {
+  const Settings before{3, {5, 6}, {1, 2}, 4};
+  EXPECT_EQ(Patched("{}", before), before);
+  EXPECT_EQ(Patched(R"({"codes":[8],"force":true})", before), (Settings{3, {5, 6}, {8}, 4}));
+  EXPECT_EQ(Patched(R"({"span":{"to":9}})", before), (Settings{3, {0, 9}, {1, 2}, 4})) << "as a whole";
+  EXPECT_EQ(Patched(R"({"weight":null,"span":null,"codes":null,"count":null})", before), Settings{});
+  EXPECT_THAT(Patched(R"({"weight":"x"})", before).error().message, HasSubstr("weight: an integer"));
+}
+
+TEST(JsonPatch, HasNullOnlyForItsOwnFields) {
+  EXPECT_THAT(Patched(R"({"force":null})", {}).error().message, HasSubstr("force: a boolean was expected"));
+  EXPECT_THAT(Patched(R"({"span":{"to":null}})", {}).error().message,
+              HasSubstr("span.to: an integer was expected, not null"));
+  EXPECT_THAT(FromText<Settings>(R"({"weight":null})", kPeople, "").error().message,
+              HasSubstr("weight: an integer was expected, not null"));
+}
+
 constexpr std::string_view NameOf(const Part&) { return "part"; }
 constexpr std::string_view NameOf(const Thing&) { return "thing"; }
 struct Message {

@@ -1,12 +1,15 @@
 // The options of a job that are the same in a request, in the store and on their way to the keeper. An option
-// that is added here, and to OptionFields() in spec/fields.h, is taken by the API, kept and handed on.
+// that is added here, to a struct and to its list of fields (base/json.h), is taken by the API, kept, handed
+// on, changed by an update and shown as it was asked for.
 //
 // Plain values; thread-compatible. An absent optional: not asked for.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/clock.h"
@@ -40,6 +43,15 @@ struct Retries {
   friend bool operator==(const Retries&, const Retries&) = default;
 };
 
+// Where durations are seconds, the names say so.
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Retries>
+void Fields(V& v, T& x) {
+  v("count", x.count);
+  v(v.in_seconds() ? "delay_s" : "delay_ms", x.delay);
+  v("on_exit_codes", x.on_exit_codes);
+}
+
 // Of a job that starts at once, and of one that waits for its turn.
 struct RunOptions {
   std::optional<base::SizeSpec> memory{};  // hard limit on each of its GPUs
@@ -55,6 +67,22 @@ struct RunOptions {
   std::optional<double> mps_threads{};          // percent of the GPU's threads, for each of them
   friend bool operator==(const RunOptions&, const RunOptions&) = default;
 };
+
+// `x`: RunOptions, or what has them.
+template <typename V, typename T>
+void RunOptionFields(V& v, T& x) {
+  v.Option("memory", x.memory);
+  v.Option("soft", x.soft);
+  v.Changed("priority", x.priority, kUsualPriority);
+  v.Option(v.in_seconds() ? "grace" : "grace_ms", x.grace);
+  v.Changed("preload", x.preload, true);
+  v.Changed("share", x.share);
+  v.Changed("weight", x.weight, 1);
+  v.Changed("oversubscribe", x.oversubscribe);
+  v.Option("device_profile", x.device_profile);
+  v.Changed("mps", x.mps);
+  v.Option("mps_threads", x.mps_threads);
+}
 
 // Of a job of the queue.
 struct JobOptions : RunOptions {
@@ -72,5 +100,23 @@ struct JobOptions : RunOptions {
   Retries retries{};
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
 };
+
+// `x`: JobOptions, or what has them.
+template <typename V, typename T>
+void OptionFields(V& v, T& x) {
+  RunOptionFields(v, x);
+  v.Option("project", x.project);
+  v.Option("conda_env", x.conda_env);
+  v.Option("stdin", x.stdin_file);
+  v.Option("stdout", x.stdout_file);
+  v.Option("stderr", x.stderr_file);
+  v.Option("host_memory", x.host_memory);
+  v.Option("cpus", x.cpus);
+  v.Option(v.in_seconds() ? "time_limit_s" : "time_limit_ms", x.time_limit);
+  v.Option("begin", x.begin);
+  v.Changed("hold", x.hold);
+  v.Changed("preemptible", x.preemptible);
+  v.Changed("retries", x.retries);
+}
 
 }  // namespace gpuman::spec

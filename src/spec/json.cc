@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/json.h"
-#include "spec/fields.h"
 
 namespace gpuman::spec {
 namespace {

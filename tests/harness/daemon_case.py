@@ -52,6 +52,16 @@ class Schema:
             schema = node
         return schema
 
+    def merged(self, schema):
+        """The schema with the parts of its allOf in it."""
+        schema = self.resolve(schema)
+        whole = {}
+        for part in [self.merged(part) for part in schema.get("allOf", [])] + [schema]:
+            whole = {**whole, **part,
+                     "properties": {**whole.get("properties", {}), **part.get("properties", {})},
+                     "required": whole.get("required", []) + part.get("required", [])}
+        return whole
+
     def find(self, method, path):
         """The path's item and its operation."""
         for pattern, item in self.document["paths"].items():
@@ -60,12 +70,10 @@ class Schema:
         return {}, None
 
     def check(self, schema, value, where="answer"):
-        schema = self.resolve(schema)
+        schema = self.merged(schema)
         if value is None:
             assert schema.get("nullable"), f"{where} is null"
             return
-        for part in schema.get("allOf", []):
-            self.check(part, value, where)
         if "oneOf" in schema:
             assert sum(self.fits(part, value) for part in schema["oneOf"]) == 1, f"{where}: {value!r} is not one of them"
         kind = schema.get("type")
@@ -186,6 +194,20 @@ class DaemonTest(unittest.TestCase):
 
     def events(self):
         return self.request("GET", "/v1/events").json()["events"]
+
+    def what_stands(self):
+        """For a failure: how the jobs share, what became of them, what was told of them and what they said."""
+        def said(job):
+            try:
+                return self.log(job)[-300:]
+            except (AssertionError, OSError) as error:
+                return str(error)
+        jobs = self.request("GET", "/v1/jobs").json()["jobs"]
+        return json.dumps({
+            "share": self.request("GET", "/v1/share").json(),
+            "jobs": [[job["id"], job["state"], job["reason_detail"], job["memory"]] for job in jobs],
+            "events": [[event["kind"], event["job"], event["message"]] for event in self.events()][-20:],
+            "logs": {job["id"]: said(job["id"]) for job in jobs[-4:]}})
 
     def load(self, size, *more):
         return " ".join([program("gpuman-load"), "--alloc", str(size), *more])

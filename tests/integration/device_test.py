@@ -337,6 +337,19 @@ class JobProfileTest(DeviceCase):
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("there is no device profile 'quiet'", done.stderr)
 
+    def test_nor_does_a_job_of_the_queue_become_one_that_has_it(self):
+        done = self.m.run("submit", "--gpus", "1", "--hold", "--json", "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = str(json.loads(done.stdout)["id"])
+        for words in (["update", job], ["redo", job]):
+            done = self.m.run("job", *words, "--device-profile", "quiet")
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("there is no device profile 'quiet'", done.stderr)
+        for profile in ("efficiency", "none"):
+            done = self.m.run("job", "update", job, "--device-profile", profile)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.request("DELETE", f"/v1/jobs/{job}")
+
     def test_one_that_the_gpu_refuses_is_told_to_the_job(self):
         self.inject("refuse", "--function", "nvmlDeviceSetPowerManagementLimit_v2", "--gpu", "0")
         self.hold("bench", gpus=["0"], device_profile="efficiency")

@@ -219,6 +219,7 @@ class QueueTest(QueueCase):
         job = self.submit("true", hold=True)
         self.assertEqual((self.state(job), self.job(job)["reason"]), ("held", "held_by_user"))
         self.assertEqual(self.act(job, "release").status, 200)
+        self.assertNotIn("hold", self.job(job)["queue"]["asked"], "its state tells it")
         self.assertEqual(self.wait(job)["state"], "finished")
         self.assertEqual(self.act(job, "hold").code(), "conflict")
 

@@ -6,7 +6,6 @@
 #include "cli/hints.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/submit.h"
-#include "cli/queue/submit_groups.h"
 
 namespace gpuman::cli {
 namespace {
@@ -36,7 +35,7 @@ void BindOptions(CLI::App* app, const queue::Options& table, ParsedOptions& give
   given.values.resize(table.size());
   given.flags.resize(table.size());
   for (std::size_t i = 0; i < table.size(); ++i) {
-    const auto& [names, value, help, take, group] = table[i];
+    const auto& [names, value, help, take, group, sets] = table[i];
     CLI::Option* option = value.empty() ? app->add_flag(names, given.flags[i], help)
                                         : app->add_option(names, given.values[i], help)
                                               ->type_name(value)
@@ -124,7 +123,6 @@ void AddSubmit(const Registry& registry) {
   };
   const auto bound = std::make_shared<Bound>();  // shared by the parser's bindings and the action
   bound->table = queue::SubmitOptions(bound->settings, Flavour::kGpuman, base::SystemClock().Wall());
-  queue::GroupForHelp(bound->table);
   bound->app = registry.Add(
       "submit", "Queue a command or a script; it starts when GPUs are free",
       "gpuman submit --gpus 1 --time 2h --name train -- python train.py\n"

@@ -14,7 +14,6 @@
 #include "cli/completion_scripts.h"
 #include "cli/queue/gflow_commands.h"
 #include "cli/queue/submit.h"
-#include "cli/queue/submit_groups.h"
 
 namespace gpuman::cli {
 namespace queue {
@@ -53,7 +52,6 @@ Command BatchCommand() {
   command.word = "COMMAND";
   command.most_words = kAnyNumber;
   command.options = SubmitOptions(*settings, Flavour::kGflow, base::SystemClock().Wall());
-  GroupForHelp(command.options);
   command.run = [settings](Session& session, const Words& words) {
     ParsedCommandLine typed;
     typed.flavour = Flavour::kGflow;

@@ -54,9 +54,10 @@ std::string Details(const api::JobView& job) {
   section.Add("Priority", std::to_string(job.priority));
   section.Add("SubmittedBy", job.user);
   if (job.queue) {
-    section.Add("Project", job.queue->project);
+    section.Add("Project", job.queue->asked.project);
     section.Add("GroupID", job.queue->group);
-    if (job.queue->retries.count > 0) section.Add("MaxRetries", std::to_string(job.queue->retries.count));
+    if (job.queue->asked.retries.count > 0)
+      section.Add("MaxRetries", std::to_string(job.queue->asked.retries.count));
   }
   section.Add("Command", CommandText(job.command));
   return section.Text().substr(1);
@@ -73,8 +74,9 @@ std::string Resources(const api::JobView& job, const std::vector<api::GpuView>& 
   if (job.memory.limit) section.Add("GPUMemoryLimit", base::FormatBytes(*job.memory.limit));
   if (job.started_at) section.Add("GPUIDs", RowOf(job, gpus).gpus);
   if (job.queue) {
-    if (job.queue->host_memory) section.Add("MemoryLimit", base::FormatBytes(*job.queue->host_memory));
-    section.Add("CondaEnv", job.queue->conda_env);
+    if (job.queue->asked.host_memory)
+      section.Add("MemoryLimit", base::FormatBytes(*job.queue->asked.host_memory));
+    section.Add("CondaEnv", job.queue->asked.conda_env);
   }
   return section.Text();
 }
@@ -107,8 +109,8 @@ std::string DependenciesOf(const api::JobView& job) {
 
 std::string Timing(const api::JobView& job, base::WallTime now) {
   Section section("Timing");
-  if (job.queue && job.queue->time_limit) section.Add("TimeLimit", Clock(*job.queue->time_limit));
-  if (job.queue && job.queue->begin) section.Add("Begin", Moment(*job.queue->begin));
+  if (job.queue && job.queue->asked.time_limit) section.Add("TimeLimit", Clock(*job.queue->asked.time_limit));
+  if (job.queue && job.queue->asked.begin) section.Add("Begin", Moment(*job.queue->asked.begin));
   const auto span = [](base::WallTime from, base::WallTime to) {
     return Clock(std::max(base::Millis(0), std::chrono::duration_cast<base::Millis>(to - from)));
   };

@@ -41,11 +41,11 @@ std::vector<api::GpuView> Gpus() {
 
 TEST(GflowJob, HasTheKeysOfGflow) {
   auto job = Running();
-  job.queue->time_limit = base::Millis(600'000);
-  job.queue->host_memory = base::GiB(2);
-  job.queue->conda_env = "base";
+  job.queue->asked.time_limit = base::Millis(600'000);
+  job.queue->asked.host_memory = base::GiB(2);
+  job.queue->asked.conda_env = "base";
   job.queue->group = "g";
-  job.queue->retries.count = 2;
+  job.queue->asked.retries.count = 2;
   job.queue->depends.list = {{spec::DependencyKind::kAfterOk, "3"}};
   job.queue->array_task = 1;
   const auto text = RenderGflowJob(job, Gpus(), kNow);

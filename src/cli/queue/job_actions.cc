@@ -144,11 +144,12 @@ void TellWhereElse(Session& session, const api::Client& daemon, const std::strin
   const auto job = daemon.Job(ref);
   if (!job || !job->queue) return;
   const auto& queue = *job->queue;
-  if (queue.stdout_file || queue.stderr_file)
-    session.Note(fmt::format("job {} writes to {}", job->id,
-                             queue.stdout_file && queue.stderr_file
-                                 ? fmt::format("{} and {}", *queue.stdout_file, *queue.stderr_file)
-                                 : queue.stdout_file.value_or(queue.stderr_file.value_or(""))));
+  if (queue.asked.stdout_file || queue.asked.stderr_file)
+    session.Note(
+        fmt::format("job {} writes to {}", job->id,
+                    queue.asked.stdout_file && queue.asked.stderr_file
+                        ? fmt::format("{} and {}", *queue.asked.stdout_file, *queue.asked.stderr_file)
+                        : queue.asked.stdout_file.value_or(queue.asked.stderr_file.value_or(""))));
   if (queue.array_id && queue.array_id == job->id && ref.find('_') == std::string::npos)
     session.Note(fmt::format("this is task {0}_{1}; the others have logs of their own: {0}_INDEX",
                              *queue.array_id, queue.array_task.value_or(0)));
@@ -213,8 +214,10 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
   };
   const auto release = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     if (at) {
+      spec::JobOptions options;
+      options.begin = at;
       api::JobUpdate update;
-      update.queue.emplace().begin = at;
+      update.queue.emplace().options.fields["begin"] = api::OptionOf(options, "begin");
       GPUMAN_TRY(api::UpdateJob(daemon, ref, update));
     }
     return PrintJob(session, "", api::ReleaseJob(daemon, ref));

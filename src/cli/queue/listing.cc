@@ -213,9 +213,9 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
       queue.gpus.devices.empty() ? queue.gpus.count : static_cast<int>(queue.gpus.devices.size());
   row.array_id = queue.array_id;
   row.array_task = queue.array_task;
-  row.project = queue.project.value_or("");
-  row.host_memory = queue.host_memory;
-  row.time_limit = queue.time_limit;
+  row.project = queue.asked.project.value_or("");
+  row.host_memory = queue.asked.host_memory;
+  row.time_limit = queue.asked.time_limit;
   row.estimated_start = queue.estimated_start;
   row.position = queue.position;
   row.estimate_presumed = queue.estimate_presumed ? 1 : 0;

@@ -7,16 +7,6 @@
 namespace gpuman::cli::queue {
 namespace {
 
-std::vector<std::string> NamesOf(const Option& option) {
-  std::vector<std::string> names;
-  for (std::size_t at = 0; at <= option.names.size();) {
-    const auto end = std::min(option.names.find(',', at), option.names.size());
-    names.push_back(option.names.substr(at, end - at));
-    at = end + 1;
-  }
-  return names;
-}
-
 const Option* Find(const Options& options, std::string_view name) {
   for (const auto& option : options)
     for (const auto& known : NamesOf(option))
@@ -110,6 +100,16 @@ class Parser {
 };
 
 }  // namespace
+
+std::vector<std::string> NamesOf(const Option& option) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= option.names.size();) {
+    const auto end = std::min(option.names.find(',', at), option.names.size());
+    names.push_back(option.names.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
 
 std::string NameOf(const Option& option) {
   for (const auto& name : NamesOf(option))

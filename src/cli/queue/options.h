@@ -18,10 +18,13 @@ struct Option {
   std::string help;   // empty: the option is not shown, and not completed
   // Takes the value (empty for an option without one). Its error does not need the option's name in front.
   std::function<base::Result<>(const std::string& value)> take;
-  std::string group{};  // its heading in the help of gpuman; empty: the usual heading
+  std::string group{};              // its heading in the help of gpuman; empty: the usual heading
+  std::vector<std::string> sets{};  // the options of a job that it sets, by their names in the API
 };
 using Options = std::vector<Option>;
 
+// "-g", "--gpus", "--gres".
+std::vector<std::string> NamesOf(const Option& option);
 // The long name, or the only one: "--gpus".
 std::string NameOf(const Option& option);
 

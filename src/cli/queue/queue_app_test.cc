@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
 
 #include "api/queue_json.h"
@@ -10,6 +11,7 @@
 #include "cli/app.h"
 #include "cli/queue/gflow.h"
 #include "cli/queue/listing.h"
+#include "cli/queue/update.h"
 
 namespace gpuman::cli {
 namespace {
@@ -258,6 +260,66 @@ TEST(JobUpdate, ChangesPartsAndKeepsTheRest) {
   EXPECT_EQ(Gpuman(server, {"job", "update", "7", "--cpus", "0"}).status, 2);
 }
 
+TEST(JobUpdate, TakesTheOptionsOfSubmit) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  const auto outcome = Gpuman(server, {"job", "update", "7", "--cpus", "8", "--conda-env", "none", "--output",
+                                       "%j.log", "--no-preemptible", "--preload", "--device-profile", "p"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(BodyOf(server.requests().at(1)),
+            R"({"queue":{"stdout":"%j.log","device_profile":"p","preload":true,"preemptible":false,)"
+            R"("cpus":8,"conda_env":null}})");
+  EXPECT_EQ(Gpuman(server, {"job", "update", "7", "--mps"}).status, 2) << "that is for `submit` alone";
+}
+
+TEST(JobUpdate, ChangesWhatIsNotOfTheQueueToo) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  ASSERT_EQ(Gpuman(server, {"job", "update", "7", "--soft", "1GiB", "--weight", "2", "--grace", "5s"}).status,
+            0);
+  EXPECT_EQ(BodyOf(server.requests().at(1)), R"({"soft":1073741824,"weight":2.0,"grace":5})");
+  ASSERT_EQ(Gpuman(server, {"job", "update", "7", "--soft", "none"}).status, 0);
+  EXPECT_EQ(BodyOf(server.requests().back()), R"({"soft":null})");
+  EXPECT_EQ(Gpuman(server, {"job", "update", "7", "--weight", "0"}).status, 2);
+}
+
+TEST(JobUpdate, ReplacesTheExitCodesThatARetryIsFor) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  const auto sent = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"job", "update", "7"});
+    EXPECT_EQ(Gpuman(server, options).status, 0);
+    return BodyOf(server.requests().back());
+  };
+  EXPECT_EQ(sent({"--retry-on", "1,75", "--retry-on", "9"}),
+            R"({"queue":{"retries":{"count":3,"delay_s":5,"on_exit_codes":[1,75,9]}}})");
+  EXPECT_EQ(sent({"--retry-on", "none"}),
+            R"({"queue":{"retries":{"count":3,"delay_s":5,"on_exit_codes":[]}}})");
+  EXPECT_EQ(Gpuman(server, {"job", "update", "7", "--retry-on", "256"}).status, 2);
+}
+
+TEST(JobUpdate, HasEachNameOfAnOptionOnce) {
+  for (const auto flavour : {queue::Flavour::kGpuman, queue::Flavour::kGflow})
+    for (const auto what : {queue::ForWhat::kUpdate, queue::ForWhat::kRedo}) {
+      queue::UpdateSettings settings;
+      std::set<std::string> names;
+      for (const auto& option : queue::UpdateOptions(settings, flavour, what, {}))
+        for (const auto& name : queue::NamesOf(option)) EXPECT_TRUE(names.insert(name).second) << name;
+    }
+}
+
+TEST(JobShow, HasWhatItWasAskedWith) {
+  const TestServer server(
+      {TestServer::Answer(200, R"({"id":7,"tag":"t","state":"queued","queue":{"time_limit_s":90,
+           "asked":{"time_limit_s":90,"cpus":4,"host_memory":1073741824,"soft":"50%","preemptible":true,
+                    "stdout":"a.log","device_profile":"quiet","mps_threads":25,
+                    "begin":"2099-01-01T00:00:00Z"}}})"),
+       TestServer::Answer(200, R"({"gpus":[]})")});
+  const auto shown = Gpuman(server, {"job", "show", "7"});
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  for (const char* const line : {"Time limit      1m30s\n", "CPUs            4\n", "Host memory     1GiB\n",
+                                 "Soft            50%\n", "Preemptible     yes\n", "Output          a.log\n",
+                                 "Device profile  quiet\n", "MPS threads (%) 25\n", "Begin           2"})
+    EXPECT_THAT(shown.out, HasSubstr(line));
+}
+
 TEST(JobShow, HasWhatTheQueueKnows) {
   const TestServer server({TestServer::Answer(200, kJob), TestServer::Answer(200, R"({"gpus":[]})")});
   EXPECT_THAT(Gpuman(server, {"job", "show", "7"}).out,
@@ -382,6 +444,17 @@ TEST(Gbatch, SubmitsAndSaysItAsGflowDoes) {
   const auto request = api::Decode<api::SubmitRequest>(BodyOf(server.requests().at(0)));
   EXPECT_THAT(request->jobs.at(0).command, ElementsAre("true", "--lr", "1"));
   EXPECT_EQ(request->jobs.at(0).memory->bytes, base::GiB(20));
+}
+
+// As gflow, where an environment may be called so.
+TEST(Gjob, TakesNoneAsAnyOtherValue) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  ASSERT_EQ(Gflow(&server, "gjob", {"update", "7", "-e", "none"}).status, 0);
+  EXPECT_EQ(BodyOf(server.requests().back()), R"({"queue":{"conda_env":"none"}})");
+  EXPECT_EQ(Gflow(&server, "gjob", {"update", "7", "-t", "none"}).status, 2);
+  EXPECT_EQ(Gflow(&server, "gjob", {"update", "7", "-m", "none"}).status, 2);
+  ASSERT_EQ(Gflow(&server, "gjob", {"update", "7", "--clear-conda-env"}).status, 0);
+  EXPECT_EQ(BodyOf(server.requests().back()), R"({"queue":{"conda_env":null}})");
 }
 
 TEST(Gctl, ShowsAndRestrictsGpus) {

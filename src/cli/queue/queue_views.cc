@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <type_traits>
+#include <utility>
 
 #include "cli/queue/listing.h"
 #include "cli/queue/when.h"
@@ -176,6 +180,74 @@ std::string NotificationText(const api::NotificationView& message) {
 
 }  // namespace
 
+namespace {
+
+// What RenderJob says elsewhere, or in its own words.
+constexpr std::array<std::string_view, 5> kSaidElsewhere{"memory", "priority", "share", "hold", "retries"};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOwnLabels{{
+    {"cpus", "CPUs"},
+    {"conda_env", "Conda"},
+    {"stdin", "Input"},
+    {"stdout", "Output"},
+    {"stderr", "Errors"},
+    {"mps", "MPS"},
+    {"mps_threads", "MPS threads (%)"},
+}};
+
+// "time_limit_s" -> "Time limit"
+std::string LabelOf(std::string_view name) {
+  for (const auto& [option, label] : kOwnLabels)
+    if (option == name) return std::string(label);
+  if (name.ends_with("_s")) name.remove_suffix(2);
+  std::string label(name);
+  std::replace(label.begin(), label.end(), '_', ' ');
+  label.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(label.front())));
+  return label;
+}
+
+// Reads a job's list of options (base/json.h), and makes a text of each that it was given.
+class OptionTexts {
+ public:
+  template <typename T>
+  void Option(std::string_view name, const std::optional<T>& value) {
+    if (value) Add(name, TextOf(*value));
+  }
+  template <typename T>
+  void Changed(std::string_view name, const T& value, const std::type_identity_t<T>& usual = {}) {
+    if (!(value == usual)) Add(name, TextOf(value));
+  }
+  static bool in_seconds() { return true; }
+  std::vector<std::pair<std::string, std::string>> Take() && { return std::move(texts_); }
+
+ private:
+  static std::string TextOf(bool value) { return value ? "yes" : "no"; }
+  static std::string TextOf(int value) { return std::to_string(value); }
+  static std::string TextOf(double value) { return fmt::format("{}", value); }
+  static std::string TextOf(const std::string& value) { return value; }
+  static std::string TextOf(base::Bytes value) { return base::FormatBytes(value); }
+  static std::string TextOf(const base::SizeSpec& value) {
+    return value.IsRelative() ? fmt::format("{}%", value.percent) : base::FormatBytes(value.bytes);
+  }
+  static std::string TextOf(base::Millis value) { return base::FormatDuration(value); }
+  static std::string TextOf(base::WallTime value) { return FormatLocal(value); }
+  static std::string TextOf(const spec::Retries& value) { return std::to_string(value.count); }
+
+  void Add(std::string_view name, std::string text) {
+    if (std::find(kSaidElsewhere.begin(), kSaidElsewhere.end(), name) == kSaidElsewhere.end())
+      texts_.emplace_back(LabelOf(name), std::move(text));
+  }
+
+  std::vector<std::pair<std::string, std::string>> texts_;
+};
+
+std::vector<std::pair<std::string, std::string>> OptionTextsOf(const spec::JobOptions& options) {
+  OptionTexts texts;
+  spec::OptionFields(texts, options);
+  return std::move(texts).Take();
+}
+
+}  // namespace
+
 std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
                       const TerminalStyle& style, base::WallTime now) {
   const api::QueueRow row = RowOf(job, gpus);
@@ -205,21 +277,12 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   if (job.queue) {
     const auto& queue = *job.queue;
     line("GPUs asked", GpuRequestText(queue.gpus) + (job.share ? ", shared" : ""));
-    line("Project", queue.project.value_or(""));
-    if (queue.host_memory) line("Host memory", base::FormatBytes(*queue.host_memory));
-    if (queue.cpus) line("CPUs", std::to_string(*queue.cpus));
-    if (queue.time_limit) line("Time limit", base::FormatDuration(*queue.time_limit));
-    when("Begin", queue.begin);
+    for (const auto& [name, value] : OptionTextsOf(queue.asked)) line(name, value);
     line("After", DependencyText(queue.depends));
     line("Group", queue.group.value_or(""));
     if (queue.max_concurrent) line("At once", std::to_string(*queue.max_concurrent));
-    if (queue.retries.count > 0 || queue.attempts > 1)
-      line("Runs", fmt::format("{} of {}", queue.attempts, queue.retries.count + 1));
-    line("Conda", queue.conda_env.value_or(""));
-    line("Input", queue.stdin_file.value_or(""));
-    line("Output", queue.stdout_file.value_or(""));
-    line("Errors", queue.stderr_file.value_or(""));
-    if (queue.preemptible) line("Preemptible", "yes");
+    const int runs = queue.asked.retries.count + 1;
+    if (runs > 1 || queue.attempts > 1) line("Runs", fmt::format("{} of {}", queue.attempts, runs));
     if (queue.position) line("Position", std::to_string(*queue.position));
     if (queue.advantage) line("In front", AdvantageText(*queue.advantage));
     if (queue.estimated_start && queue.estimate_presumed)

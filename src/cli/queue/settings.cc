@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "cli/percentage.h"
 #include "cli/queue/values.h"
@@ -132,12 +131,10 @@ Take VisibleDevices(SubmitSettings& s) {
 
 Take ExitCodes(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
-    GPUMAN_ASSIGN(const auto parts, SplitList(text));
-    if (s.touched.insert("retry-on").second) s.job.retries.on_exit_codes.clear();
-    for (const auto& part : parts) {
-      GPUMAN_ASSIGN(const int code, ParseInteger(part, 1, 255));
-      s.job.retries.on_exit_codes.push_back(code);
-    }
+    GPUMAN_ASSIGN(const auto more, ParseExitCodes(text));
+    auto& codes = s.job.retries.on_exit_codes;
+    if (s.touched.insert("retry-on").second) codes.clear();
+    codes.insert(codes.end(), more.begin(), more.end());
     return {};
   };
 }
@@ -179,121 +176,12 @@ Take MebibytesOnGpu(std::optional<base::SizeSpec>& target) {
   };
 }
 
-// Adds the options that both flavours have under the same names.
-void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
-  auto& job = s.job;
-  table.insert(
-      table.end(),
-      {{"-g,--gpus,--gres", "N", "Number of GPUs (default: 0)", Count(s)},
-       {"-P,--project", "NAME", "Project that its GPU time is counted for", Text(job.project)},
-       {"-p,--priority,--nice", "N", "0 to 255 (default: 128); a higher one starts sooner",
-        Number(job.priority, 0, 255)},
-       {"-b,--begin", "TIME", "Start no earlier than this: 22:00, 2026-02-01T08:00, now+2h, tomorrow",
-        Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); })},
-       {"-d,--depends,--depends-on,--dependency", "JOBS",
-        "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {})},
-       {"--depends-on-all", "JOBS", "", Depends(s, spec::DependencyMode::kAll)},
-       {"--depends-any,--depends-on-any", "JOBS", "As --depends, but one of these jobs is enough",
-        Depends(s, spec::DependencyMode::kAny)},
-       {"--no-auto-cancel", "", "Stay in the queue when a dependency can no longer be met",
-        Flag(job.auto_cancel, false)},
-       {"-a,--array", "INDICES",
-        "One task for each index: 0-99, 0-99:2 or 1,3,5; 0-99%4 runs at most four at once",
-        Into(job.array, [](const std::string& text) { return ParseArray(text); })},
-       {"--param", "NAME=VALUES",
-        "One job for each value, which replaces {NAME} in the command: lr=0.1,0.01 or seed=1:10",
-        Parameters(s)},
-       {"--param-file", "FILE", "One job for each line of a CSV file; its first line has the names",
-        Text(s.parameter_file)},
-       {"--name-template", "TEXT", "Name of each job of --param: run-{lr}-{seed}", Text(s.name_template)},
-       {"--max-concurrent", "N", "Run at most N of these jobs, or of the jobs of --group, at once",
-        Number(job.max_concurrent, 1, kMax)},
-       {"--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group)},
-       {"--retries,--max-retries", "N", "Run it again up to N times when it fails",
-        Number(job.retries.count, 0, 1000)},
-       {"--retry-delay", "TIME", "Time between a failure and the next run",
-        Into(job.retries.delay, [](const std::string& text) { return base::ParseDuration(text); })},
-       {"--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s)},
-       {"--conda-env", "NAME", "Run it in this conda environment", Text(job.conda_env)},
-       {"--notify-mail,--notify-email", "ADDRESS", "Send a mail to this address; repeat for more",
-        List(s, "notify-mail", job.notify.mails)},
-       {"--notify-url", "URL", "Send a POST request to this URL; repeat for more",
-        Whole(s, "notify-url", job.notify.webhooks)},
-       {"--notify-on", "WORDS",
-        "When to send it: started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
-        NotifyOn(s)},
-       {"--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", VisibleDevices(s)},
-       {"--to", "here|slurm", "Queue it on this machine (default) or hand it to Slurm", Destination(s)},
-       {"--slurm-option", "OPTION",
-        "With --to slurm: an option of sbatch, such as partition=gpu; repeat for more",
-        Whole(s, "slurm-option", s.slurm_options)},
-       {"--dry-run", "", "Show what would happen, and when; queue nothing", Flag(s.dry_run)}});
-}
-
-Result<double> ParseWeight(const std::string& text) {
-  double weight = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
-  if (error != std::errc{} || end != text.data() + text.size() || !(weight >= 0.001 && weight <= 1000))
-    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a weight", text),
-                      "write a number from 0.001 to 1000");
-  return weight;
-}
-
 Take MpsThreads(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(s.job.mps_threads, ParsePercentage(text));
     s.job.mps = true;
     return {};
   };
-}
-
-void AddGpuman(Options& table, SubmitSettings& s) {
-  auto& job = s.job;
-  table.insert(
-      table.end(),
-      {{"-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name)},
-       {"--gpu", "GPU", "Exactly this GPU, by index or UUID, or a MIG instance (0:1); repeat for more",
-        Devices(s)},
-       {"--gpu-model", "TEXT", "Only GPUs whose name contains this text: h200", Text(job.gpus.model)},
-       {"--gpu-free", "SIZE", "Only GPUs with at least this much free memory", Size(job.gpus.free_memory)},
-       {"--share", "", "Share its GPUs with other jobs that use --share; needs --memory", Flag(job.share)},
-       {"-m,--memory,--gpu-memory", "SIZE", "Memory limit on each of its GPUs: 512MiB, 8G, 50%",
-        Size(job.memory)},
-       {"--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft)},
-       {"--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
-        Into(job.host_memory, [](const std::string& text) { return base::ParseBytes(text); })},
-       {"--cpus", "N", "Number of CPUs", Number(job.cpus, 1, kMax)},
-       {"--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
-        Into(job.time_limit, [](const std::string& text) { return base::ParseDuration(text); })},
-       {"--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s)},
-       {"-H,--hold", "", "Do not start it before gpuman job release", Flag(job.hold)},
-       {"--preemptible", "", "Jobs with a higher priority may take its GPUs; it continues later",
-        Flag(job.preemptible)},
-       {"-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory)},
-       {"--export", "LIST", "Environment variables: all (default), none, NAMES, NAME=VALUE",
-        List(s, "export", s.export_parts)},
-       {"-i,--input", "FILE", "File for its standard input (default: none)", Text(job.stdin_file)},
-       {"-o,--output", "FILE", "File for its output instead of its log; %j id, %A array, %a task, %x name",
-        Text(job.stdout_file)},
-       {"-e,--error", "FILE", "File for its error output (default: as --output)", Text(job.stderr_file)},
-       {"--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped",
-        Into(job.grace, [](const std::string& text) { return base::ParseDuration(text); })},
-       {"--no-preload", "", "Do not load libgpuman.so into it; the daemon alone enforces its limit",
-        Flag(job.preload, false)},
-       {"--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
-        Into(job.weight, ParseWeight)},
-       {"--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
-        Flag(job.oversubscribe)},
-       {"--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
-        Text(job.device_profile)},
-       {"--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps)},
-       {"--mps-threads", "PERCENT", "As --mps, and limit each process to this part of the GPU's threads: 25%",
-        MpsThreads(s)},
-       {"-c,--command", "STRING", "The command as one string, which /bin/sh would understand",
-        Text(s.command)},
-       {"--jobs", "FILE", "Queue many jobs, all or none: a file with OPTIONS -- COMMAND or JSON on each line",
-        Text(s.jobs_file)},
-       {"-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait)}});
 }
 
 // gflow accepts any name; a name that is not a valid tag becomes one.
@@ -304,22 +192,174 @@ Take GflowName(SubmitSettings& s) {
   };
 }
 
-void AddGflow(Options& table, SubmitSettings& s) {
+Take Duration(std::optional<base::Millis>& target) {
+  return Into(target, [](const std::string& text) { return base::ParseDuration(text); });
+}
+Take Minutes(std::optional<base::Millis>& target) {
+  return Into(target, [](const std::string& text) { return ParseMinutes(text); });
+}
+
+// Adds options under one heading of the help. `sets`: the options of a job that it sets, by their names in
+// the API; `update` and `redo` take those too.
+auto Under(Options& table, std::string heading) {
+  return [&table, heading](std::string names, std::string value, std::string help, Take take,
+                           std::vector<std::string> sets = {}) {
+    table.push_back(
+        {std::move(names), std::move(value), std::move(help), std::move(take), heading, std::move(sets)});
+  };
+}
+
+void AddMain(Options& table, SubmitSettings& s, bool gflow) {
   auto& job = s.job;
+  const auto add = Under(table, "Options");
+  add("-g,--gpus,--gres", "N", "Number of GPUs (default: 0)", Count(s));
+  if (gflow) {
+    add("--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY",
+        "Memory limit on each of its GPUs: 24G, 8192 (MiB)", MebibytesOnGpu(job.memory));
+    add("-t,--time,--time-limit,--timelimit", "TIME", "Time limit: 30 (minutes), 5:30, 2:00:00",
+        Minutes(job.time_limit));
+    add("-n,--name,--job-name,-J", "NAME", "Its name", GflowName(s));
+  } else {
+    add("-m,--memory,--gpu-memory", "SIZE", "Memory limit on each of its GPUs: 512MiB, 8G, 50%",
+        Size(job.memory));
+    add("--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
+        Duration(job.time_limit), {"time_limit_s"});
+    add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name));
+    add("-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait));
+  }
+  add("-d,--depends,--depends-on,--dependency", "JOBS",
+      "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {}));
+  add("--depends-on-all", "JOBS", "", Depends(s, spec::DependencyMode::kAll));
+  add("-a,--array", "INDICES",
+      "One task for each index: 0-99, 0-99:2 or 1,3,5; 0-99%4 runs at most four at once",
+      Into(job.array, [](const std::string& text) { return ParseArray(text); }));
+  if (!gflow) {
+    add("-o,--output", "FILE", "File for its output instead of its log; %j id, %A array, %a task, %x name",
+        Text(job.stdout_file), {"stdout"});
+    add("-c,--command", "STRING", "The command as one string, which /bin/sh would understand",
+        Text(s.command));
+  }
+  add("--dry-run", "", "Show what would happen, and when; queue nothing", Flag(s.dry_run));
+}
+
+void AddGpus(Options& table, SubmitSettings& s, bool gflow) {
+  auto& job = s.job;
+  const auto add = Under(table, "GPUs");
+  if (gflow) {
+    add("--shared", "", "Share its GPUs with other shared jobs; needs --gpu-memory", Flag(job.share));
+  } else {
+    add("--gpu", "GPU", "Exactly this GPU, by index or UUID, or a MIG instance (0:1); repeat for more",
+        Devices(s));
+    add("--gpu-model", "TEXT", "Only GPUs whose name contains this text: h200", Text(job.gpus.model));
+    add("--gpu-free", "SIZE", "Only GPUs with at least this much free memory", Size(job.gpus.free_memory));
+    add("--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft));
+    add("--share", "", "Share its GPUs with other jobs that use --share; needs --memory", Flag(job.share),
+        {"share"});
+    add("--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
+        Into(job.weight, [](const std::string& text) { return ParseWeight(text); }));
+    add("--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
+        Flag(job.oversubscribe), {"oversubscribe"});
+    add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps));
+    add("--mps-threads", "PERCENT", "As --mps, and limit each process to this part of the GPU's threads: 25%",
+        MpsThreads(s));
+    add("--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
+        Text(job.device_profile), {"device_profile"});
+  }
+  add("--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", VisibleDevices(s));
+  if (!gflow)
+    add("--no-preload", "", "Do not load libgpuman.so into it; the daemon alone enforces its limit",
+        Flag(job.preload, false), {"preload"});
+}
+
+void AddWhen(Options& table, SubmitSettings& s, bool gflow, base::WallTime now) {
+  auto& job = s.job;
+  const auto add = Under(table, "When it starts");
+  add("-p,--priority,--nice", "N", "0 to 255 (default: 128); a higher one starts sooner",
+      Number(job.priority, 0, 255));
+  add("-b,--begin", "TIME", "Start no earlier than this: 22:00, 2026-02-01T08:00, now+2h, tomorrow",
+      Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); }), {"begin"});
+  add("--depends-any,--depends-on-any", "JOBS", "As --depends, but one of these jobs is enough",
+      Depends(s, spec::DependencyMode::kAny));
+  add("--no-auto-cancel", "", "Stay in the queue when a dependency can no longer be met",
+      Flag(job.auto_cancel, false));
+  if (gflow) return;
+  add("-H,--hold", "", "Do not start it before gpuman job release", Flag(job.hold));
+  add("--preemptible", "", "Jobs with a higher priority may take its GPUs; it continues later",
+      Flag(job.preemptible), {"preemptible"});
+}
+
+void AddMany(Options& table, SubmitSettings& s, bool gflow) {
+  auto& job = s.job;
+  const auto add = Under(table, "Many jobs");
+  add("--param", "NAME=VALUES",
+      "One job for each value, which replaces {NAME} in the command: lr=0.1,0.01 or seed=1:10",
+      Parameters(s));
+  add("--param-file", "FILE", "One job for each line of a CSV file; its first line has the names",
+      Text(s.parameter_file));
+  add("--name-template", "TEXT", "Name of each job of --param: run-{lr}-{seed}", Text(s.name_template));
+  add("--max-concurrent", "N", "Run at most N of these jobs, or of the jobs of --group, at once",
+      Number(job.max_concurrent, 1, kMax));
+  add("--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group));
+  if (!gflow)
+    add("--jobs", "FILE", "Queue many jobs, all or none: a file with OPTIONS -- COMMAND or JSON on each line",
+        Text(s.jobs_file));
+}
+
+void AddHost(Options& table, SubmitSettings& s, bool gflow) {
+  auto& job = s.job;
+  const auto add = Under(table, "Machine, files and environment");
+  if (gflow) {
+    add("-m,--memory,--max-mem,--max-memory", "MEMORY", "Limit on the machine's memory: 8G, 512 (MiB)",
+        Into(job.host_memory, [](const std::string& text) { return ParseMebibytes(text); }));
+    add("-c", "NAME", "", Text(job.conda_env));
+  } else {
+    add("--cpus", "N", "Number of CPUs", Number(job.cpus, 1, kMax), {"cpus"});
+    add("--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
+        Into(job.host_memory, [](const std::string& text) { return base::ParseBytes(text); }),
+        {"host_memory"});
+    add("-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory));
+    add("--export", "LIST", "Environment variables: all (default), none, NAMES, NAME=VALUE",
+        List(s, "export", s.export_parts));
+  }
+  add("--conda-env", "NAME", "Run it in this conda environment", Text(job.conda_env), {"conda_env"});
+  if (gflow) return;
+  add("-i,--input", "FILE", "File for its standard input (default: none)", Text(job.stdin_file), {"stdin"});
+  add("-e,--error", "FILE", "File for its error output (default: as --output)", Text(job.stderr_file),
+      {"stderr"});
+}
+
+void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
+  auto& job = s.job;
+  const auto add = Under(table, "When it ends");
+  add("--retries,--max-retries", "N", "Run it again up to N times when it fails",
+      Number(job.retries.count, 0, 1000));
+  add("--retry-delay", "TIME", "Time between a failure and the next run",
+      Into(job.retries.delay, [](const std::string& text) { return base::ParseDuration(text); }));
+  add("--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s));
+  if (!gflow) {
+    add("--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s));
+    add("--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped", Duration(job.grace));
+  }
+  add("--notify-mail,--notify-email", "ADDRESS", "Send a mail to this address; repeat for more",
+      List(s, "notify-mail", job.notify.mails));
+  add("--notify-url", "URL", "Send a POST request to this URL; repeat for more",
+      Whole(s, "notify-url", job.notify.webhooks));
+  add("--notify-on", "WORDS",
+      "When to send it: started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
+      NotifyOn(s));
+}
+
+void AddOther(Options& table, SubmitSettings& s, bool gflow) {
+  const auto add = Under(table, "Slurm and accounting");
+  add("-P,--project", "NAME", "Project that its GPU time is counted for", Text(s.job.project), {"project"});
+  add("--to", "here|slurm", "Queue it on this machine (default) or hand it to Slurm", Destination(s));
+  add("--slurm-option", "OPTION",
+      "With --to slurm: an option of sbatch, such as partition=gpu; repeat for more",
+      Whole(s, "slurm-option", s.slurm_options));
+  if (!gflow) return;
   const auto ignored = [](const std::string&) -> Result<> { return {}; };
-  table.insert(
-      table.end(),
-      {{"-n,--name,--job-name,-J", "NAME", "Its name", GflowName(s)},
-       {"--shared", "", "Share its GPUs with other shared jobs; needs --gpu-memory", Flag(job.share)},
-       {"--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY",
-        "Memory limit on each of its GPUs: 24G, 8192 (MiB)", MebibytesOnGpu(job.memory)},
-       {"-m,--memory,--max-mem,--max-memory", "MEMORY", "Limit on the machine's memory: 8G, 512 (MiB)",
-        Into(job.host_memory, [](const std::string& text) { return ParseMebibytes(text); })},
-       {"-t,--time,--time-limit,--timelimit", "TIME", "Time limit: 30 (minutes), 5:30, 2:00:00",
-        Into(job.time_limit, [](const std::string& text) { return ParseMinutes(text); })},
-       {"-c", "NAME", "", Text(job.conda_env)},
-       {"--auto-close", "", "", ignored},
-       {"--config", "FILE", "", ignored}});
+  add("--auto-close", "", "", ignored);
+  add("--config", "FILE", "", ignored);
 }
 
 // gpuman's name for an option of gflow, where the two differ.
@@ -345,11 +385,14 @@ std::string TagFrom(std::string_view name) {
 
 Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now) {
   Options table;
-  if (flavour == Flavour::kGpuman)
-    AddGpuman(table, settings);
-  else
-    AddGflow(table, settings);
-  AddCommon(table, settings, now);
+  const bool gflow = flavour == Flavour::kGflow;
+  AddMain(table, settings, gflow);
+  AddGpus(table, settings, gflow);
+  AddWhen(table, settings, gflow, now);
+  AddMany(table, settings, gflow);
+  AddHost(table, settings, gflow);
+  AddEnd(table, settings, gflow);
+  AddOther(table, settings, gflow);
   for (auto& option : table)
     option.take = [take = std::move(option.take), name = GeneralName(NameOf(option), flavour),
                    &settings](const std::string& value) -> Result<> {

@@ -12,6 +12,7 @@ namespace gpuman::cli::queue {
 
 struct UpdateSettings {
   api::JobUpdate update;
+  SubmitSettings submission;  // what options of `submit` set; `update` has it as well
   // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
   // values.
   std::vector<std::function<void(api::GpuRequest&)>> gpus;

@@ -150,6 +150,23 @@ base::Result<int> ParseInteger(std::string_view text, int least, int most) {
   return *value;
 }
 
+base::Result<double> ParseWeight(std::string_view text) {
+  const auto weight = Number<double>(text);
+  if (!weight || !(*weight >= 0.001 && *weight <= 1000))
+    return Bad(text, "is not a weight", "a number from 0.001 to 1000");
+  return *weight;
+}
+
+base::Result<std::vector<int>> ParseExitCodes(std::string_view text) {
+  GPUMAN_ASSIGN(const auto parts, SplitList(text));
+  std::vector<int> codes;
+  for (const auto& part : parts) {
+    GPUMAN_ASSIGN(const int code, ParseInteger(part, 1, 255));
+    codes.push_back(code);
+  }
+  return codes;
+}
+
 base::Result<GpuCount> ParseGpuCount(std::string_view text) {
   constexpr int kMaxGpus = 1024;
   constexpr std::string_view kWrite =

@@ -18,6 +18,10 @@ namespace gpuman::cli::queue {
 base::Result<std::vector<std::string>> SplitList(std::string_view text, char separator = ',');
 
 base::Result<int> ParseInteger(std::string_view text, int least, int most);
+// "0.5": a part of the turns on a shared GPU.
+base::Result<double> ParseWeight(std::string_view text);
+// "1,75"
+base::Result<std::vector<int>> ParseExitCodes(std::string_view text);
 
 // "2", and Slurm's forms: "gpu:2", "gpu:h100:2", "h100:2".
 struct GpuCount {

@@ -89,6 +89,18 @@ base::Error NotOfTheQueue(const jobs::Job& job) {
   return {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}};
 }
 
+void ChangeWaiting(JobsModule& jobs, const jobs::Job& changed, const std::function<void(jobs::Job&)>& take,
+                   jobs::JobManager::Done<jobs::Job> done) {
+  auto claim = jobs.queue().dispatcher().MayBecome(changed);
+  if (!claim) return done(base::Fail(claim.error()));
+  jobs.core().jobs().Change(
+      changed.id, take,
+      [done = std::move(done), claim = std::move(*claim)](base::Result<jobs::Job> job) mutable {
+        claim.reset();
+        done(std::move(job));
+      });
+}
+
 void Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job, const api::JobUpdate& update,
             jobs::JobManager::Done<jobs::Job> done) {
   if (auto may = MayRewrite(update, peer.uid, job); !may) return done(base::Fail(may.error()));
@@ -97,17 +109,17 @@ void Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job, cons
   jobs::Job changed = job;
   const auto lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
   auto fine = ApplyQueueUpdate(update, jobs.core().inventory(), lookup, changed);
-  if (fine && jobs::IsWaiting(job)) fine = jobs.queue().dispatcher().MayBecome(changed);
+  if (fine) fine = CheckProfile(jobs, update, changed);
   if (fine) fine = jobs.core().jobs().MayChangeText(job.id, changed);
   if (!fine) return done(base::Fail(fine.error()));
   // What it asks for; how far it got is its own.
-  const auto take = [changed = std::move(changed)](jobs::Job& stored) {
+  const auto take = [&changed](jobs::Job& stored) {
     stored.tag = changed.tag;
     stored.command = changed.command;
     stored.spec = changed.spec;
     stored.array = changed.array;
   };
-  if (jobs::IsWaiting(job)) return jobs.core().jobs().Change(job.id, take, std::move(done));
+  if (jobs::IsWaiting(job)) return ChangeWaiting(jobs, changed, take, std::move(done));
   jobs.core().jobs().Update(job.id, take, std::move(done));
   jobs.core().LookNow();
 }
@@ -196,6 +208,12 @@ void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old) {
     one.reason_detail = job->reason_detail;
     call.Send({{std::move(one)}, {}});
   });
+}
+
+base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed) {
+  const auto& profile = changed.spec->device_profile;
+  const bool gives = profile && update.queue && update.queue->options.Find("device_profile") != nullptr;
+  return gives ? jobs.device().devices().CheckProfile(*profile) : base::Result<>{};
 }
 
 jobs::Job AskingAsMuch(const jobs::Job& old) {

@@ -32,6 +32,9 @@ void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, 
            });
 }
 
+// As at the submission: whether there is the device profile that the update gave the job.
+base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed);
+
 using RedoCall = Call<api::RedoRequest, api::SubmissionAnswer>;
 // A new job that asks for what the old one asked for; not for its GPUs.
 jobs::Job AskingAsMuch(const jobs::Job& old);

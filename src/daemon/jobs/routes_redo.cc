@@ -99,6 +99,7 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
     again.spec.Change([](spec::JobSpec& spec) { spec.depends.list.clear(); });
     GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
                                 jobs.queue().dispatcher().LookupFor(peer.uid), again));
+    GPUMAN_TRY(CheckProfile(jobs, all.asked.changes, again));
   }
   again.spec.Change([&](spec::JobSpec& spec) {
     for (auto& depends : spec.depends.list)

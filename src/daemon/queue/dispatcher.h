@@ -58,6 +58,7 @@ class DispatcherHost {
   virtual void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
   virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
   // Off the loop, when it is the user's turn.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep the task
   virtual void Aside(uid_t /*user*/, base::FairQueue::Task task) {
     if (task.begin) task.begin();
     task.work();
@@ -149,8 +150,9 @@ class Dispatcher {
   base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
   // What the job asked for; of `gpuman run` what it takes, as the queue sees it. Never null.
   std::shared_ptr<const spec::JobSpec> SpecFor(const jobs::Job& job) const;
-  // Whether the job could wait as it is now: not in a circle, and not for what can never be.
-  base::Result<> MayBecome(const jobs::Job& changed);
+  // Whether the job could wait as it is now: not in a circle, and not for what can never be. Counts it in a
+  // project that it comes into until the claim is let go of.
+  base::Result<Claim> MayBecome(const jobs::Job& changed);
   // Whether the job was cancelled because it waited for one of `jobs`.
   bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
   // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
@@ -198,6 +200,8 @@ class Dispatcher {
   base::Result<bool> CheckSome(Admission& admission, const base::Turn* turn);
   static Counts CountOf(const std::vector<jobs::Job>& prepared);
   base::Result<> MayQueue(const Counts& counts);
+  // Only what is new: it counts for its user already.
+  base::Result<Claim> ClaimProject(const jobs::Job& changed);
   Claim Count(Counts counts);
   void PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& prepared, base::JobId id,
                   queue::WallTime now);

@@ -22,14 +22,14 @@ constexpr std::size_t kRecent = 1000;  // of a user
 
 }  // namespace
 
-Result<> Dispatcher::MayBecome(const jobs::Job& changed) {
+Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
   const auto& project = changed.spec->project.value_or("");
   const auto account = book_.AccountOf(AccountKind::kUser, changed.owner->user);
   const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
   GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(*changed.spec), account, its_project));
   const auto circle = queue::FindCircle(changed.id, changed.spec->depends,
                                         [this](JobId other) { return dependents_.DependenciesOf(other); });
-  if (circle.empty()) return {};
+  if (circle.empty()) return ClaimProject(changed);
   std::string way;
   for (const JobId id : circle) way += fmt::format("{}{}", way.empty() ? "" : " -> ", id.value);
   return Fail(ErrorCode::kInvalidArgument, "depends: jobs would wait for each other: " + way);

@@ -106,6 +106,16 @@ Result<Dispatcher::Claim> Dispatcher::ClaimMore(const jobs::Owner& owner, std::s
   return Count(std::move(counts));
 }
 
+Result<Dispatcher::Claim> Dispatcher::ClaimProject(const jobs::Job& changed) {
+  const auto* const stored = jobs_.Find(changed.id);
+  const auto& project = changed.spec->project;
+  if (!project || !stored || stored->spec->project == project) return Claim{};
+  Counts counts;
+  counts.jobs[{AccountKind::kProject, *project}] = 1;
+  GPUMAN_TRY(MayQueue(counts));
+  return Count(std::move(counts));
+}
+
 Dispatcher::Claim Dispatcher::Count(Counts counts) {
   for (const auto& [account, count] : counts.jobs) claimed_[account] += count;
   for (const auto& [user, text] : counts.text) claimed_text_[user] += text.second;

@@ -242,6 +242,28 @@ TEST_F(DispatcherTest, JobsOnTheirWayCountAmongThoseThatWait) {
   }
 }
 
+TEST_F(DispatcherTest, AProjectThatIsChangedCountsWhatComesIntoIt) {
+  jobs::StoreContents contents;
+  for (const std::int64_t id : {1, 2, 3}) contents.jobs.push_back(Waiting(id));
+  contents.jobs[0].spec.Change([](spec::JobSpec& spec) { spec.project = "full"; });
+  jobs_.Adopt(std::move(contents));
+  auto& book = dispatcher_.book();
+  book.SetQuota(queue::AccountKind::kProject, "full", {.queued = 2});
+  book.SetQuota(queue::AccountKind::kUser, "ann", {.queued = 3});
+  const auto become = [&](std::int64_t id, const char* project) {
+    jobs::Job changed = *jobs_.Find({id});
+    changed.spec.Change([&](spec::JobSpec& spec) { spec.project = project; });
+    return dispatcher_.MayBecome(changed);
+  };
+  auto second = become(2, "full");
+  ASSERT_TRUE(second) << second.error().message << ": the job counts for its user already";
+  EXPECT_FALSE(become(3, "full")) << "one is on its way into it";
+  EXPECT_TRUE(become(1, "full")) << "it is there";
+  EXPECT_TRUE(become(3, "other"));
+  second->reset();
+  EXPECT_TRUE(become(3, "full"));
+}
+
 TEST_F(DispatcherTest, ASnapshotHasWhatWasChangedBeforeItWasAskedFor) {
   std::vector<std::size_t> seen;
   const auto ask = [&] {

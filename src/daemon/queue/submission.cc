@@ -46,17 +46,31 @@ spec::Notify NotifyOf(const api::NotifyRequest& asked) {
   return notify;
 }
 
+// Of a size on each GPU: the smallest of those that would do counts.
+Result<std::optional<base::Bytes>> OnEachGpu(std::string_view field,
+                                             const std::optional<base::SizeSpec>& size,
+                                             const spec::GpuRequest& gpus, const gpu::Inventory& inventory) {
+  if (!size) return std::optional<base::Bytes>{};
+  if (!size->IsRelative()) return std::optional(size->bytes);
+  std::optional<base::Bytes> least;
+  for (const auto& gpu : inventory.gpus) {
+    if (gpu.split) continue;
+    const bool named = std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
+    if (gpus.devices.empty() || named) least = least ? std::min(*least, gpu.memory) : gpu.memory;
+  }
+  if (!least)
+    return Fail(ErrorCode::kUnsatisfiable,
+                fmt::format("{}: a percentage of a GPU, and there is no GPU here", field));
+  return std::optional(size->Of(*least));
+}
+
 Result<spec::JobSpec> SpecFrom(const api::Submission& asked, const SubmissionContext& context,
                                const queue::ReferenceLookup& lookup) {
   spec::JobSpec spec;
   static_cast<spec::JobOptions&>(spec) = asked;
   spec.script = asked.script.value_or("");
   GPUMAN_ASSIGN(spec.gpus, GpusOf(asked.gpus, context.inventory));
-  GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu("memory", asked.memory, spec.gpus, context.inventory));
-  GPUMAN_ASSIGN(const auto soft, OnEachGpu("soft", asked.soft, spec.gpus, context.inventory));
-  if (soft && spec.memory_on_each && *soft > *spec.memory_on_each)
-    return Fail(ErrorCode::kInvalidArgument, "soft: the soft limit is above the hard one",
-                "the soft limit warns before the hard one ends the job");
+  GPUMAN_TRY(CountMemory(spec, context.inventory));
   GPUMAN_TRY(CheckQueuedSharing(spec, context.inventory));
   GPUMAN_TRY(CheckMps(spec));
   if (asked.time_limit && (asked.warn_signal || asked.warn_before)) {
@@ -104,21 +118,13 @@ std::vector<std::string> InConda(const std::string& name, std::vector<std::strin
   return wrapped;
 }
 
-Result<std::optional<base::Bytes>> OnEachGpu(std::string_view field,
-                                             const std::optional<base::SizeSpec>& size,
-                                             const spec::GpuRequest& gpus, const gpu::Inventory& inventory) {
-  if (!size) return std::optional<base::Bytes>{};
-  if (!size->IsRelative()) return std::optional(size->bytes);
-  std::optional<base::Bytes> least;
-  for (const auto& gpu : inventory.gpus) {
-    if (gpu.split) continue;
-    const bool named = std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
-    if (gpus.devices.empty() || named) least = least ? std::min(*least, gpu.memory) : gpu.memory;
-  }
-  if (!least)
-    return Fail(ErrorCode::kUnsatisfiable,
-                fmt::format("{}: a percentage of a GPU, and there is no GPU here", field));
-  return std::optional(size->Of(*least));
+Result<> CountMemory(spec::JobSpec& spec, const gpu::Inventory& inventory) {
+  GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu("memory", spec.memory, spec.gpus, inventory));
+  GPUMAN_ASSIGN(const auto soft, OnEachGpu("soft", spec.soft, spec.gpus, inventory));
+  if (soft && spec.memory_on_each && *soft > *spec.memory_on_each)
+    return Fail(ErrorCode::kInvalidArgument, "soft: the soft limit is above the hard one",
+                "the soft limit warns before the hard one ends the job");
+  return {};
 }
 
 Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventory& inventory) {

@@ -91,11 +91,8 @@ base::Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventor
 base::Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
 base::Result<spec::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
                                                 const queue::ReferenceLookup& lookup);
-// Of a size on each GPU: the smallest of those that would do counts. An error names `field`.
-base::Result<std::optional<base::Bytes>> OnEachGpu(std::string_view field,
-                                                   const std::optional<base::SizeSpec>& size,
-                                                   const spec::GpuRequest& gpus,
-                                                   const gpu::Inventory& inventory);
+// Sets memory_on_each by the GPUs that would do; kInvalidArgument: the soft limit is above the hard one.
+base::Result<> CountMemory(spec::JobSpec& spec, const gpu::Inventory& inventory);
 // The command in the conda environment of that name: kCondaWords in front of it.
 inline constexpr int kCondaWords = 5;
 std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command);

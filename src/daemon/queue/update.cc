@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/queue_json.h"
 #include "daemon/core/job_request.h"
 #include "jobs/bounds.h"
 
@@ -16,17 +17,13 @@ using base::Result;
 
 bool OnlyForRunning(const api::QueueUpdate& update) {
   api::QueueUpdate rest = update;
-  rest.time_limit.reset();
-  rest.clear_time_limit = false;
+  rest.options.fields.erase("time_limit_s");
+  rest.options.fields.erase("retries");
   rest.max_concurrent.reset();
   rest.clear_max_concurrent = false;
-  rest.retries.reset();
+  rest.array_limit.reset();
+  rest.clear_array_limit = false;
   return rest == api::QueueUpdate{};
-}
-
-template <typename T>
-void Set(std::optional<T>& field, const std::optional<T>& to, bool clear) {
-  if (to || clear) field = to;
 }
 
 // What runs, without the environment around it.
@@ -47,7 +44,6 @@ void ApplyCommand(const api::QueueUpdate& update, jobs::Job& job, spec::JobSpec&
     command = CommandOfScript(*update.script, {});
     spec.script = *update.script;
   }
-  if (update.conda_env || update.clear_conda_env) spec.conda_env = update.conda_env;
   if (spec.conda_env) command = InConda(*spec.conda_env, std::move(command));
   job.command = std::move(command);
 }
@@ -65,16 +61,12 @@ Result<> ApplyDependencies(const api::QueueUpdate& update, const queue::Referenc
 Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& inventory,
                     const queue::ReferenceLookup& lookup, jobs::Job& job, spec::JobSpec& spec) {
   if (update.name) job.tag = *update.name;
+  GPUMAN_TRY(api::SetOptions(update.options, spec));
   ApplyCommand(update, job, spec);
   if (update.gpus) {
     GPUMAN_ASSIGN(spec.gpus, GpusOf(*update.gpus, inventory));
   }
-  if (update.share) spec.share = *update.share;
-  Set(spec.host_memory, update.host_memory, update.clear_host_memory);
-  if (update.cpus) spec.cpus = update.cpus;
-  Set(spec.time_limit, update.time_limit, update.clear_time_limit);
   if (!spec.time_limit) spec.warn_signal = 0;
-  Set(spec.begin, update.begin, update.clear_begin);
   GPUMAN_TRY(ApplyDependencies(update, lookup, spec));
   if (update.clear_max_concurrent) spec.group = {};
   if (update.max_concurrent) {
@@ -83,8 +75,6 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
   }
   if (job.array.array.value != 0 && (update.array_limit || update.clear_array_limit))
     job.array.limit = update.array_limit.value_or(0);
-  if (update.retries) spec.retries = *update.retries;
-  if (update.preemptible) spec.preemptible = *update.preemptible;
   return {};
 }
 
@@ -92,8 +82,9 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
 
 Result<> MayRewrite(const api::JobUpdate& update, uid_t caller, const jobs::Job& job) {
   const auto& queue = update.queue;
-  const bool rewrites =
-      queue && (queue->command || queue->script || queue->conda_env || queue->clear_conda_env);
+  const auto sets = [&](const char* option) { return queue->options.Find(option) != nullptr; };
+  const bool rewrites = queue && (queue->command || queue->script || sets("conda_env") || sets("stdin") ||
+                                  sets("stdout") || sets("stderr"));
   if (!rewrites || caller == 0 || caller == job.owner->uid) return {};
   return Fail(ErrorCode::kPermissionDenied,
               fmt::format("what job {} runs may only be changed by its owner and root", job.id.value),
@@ -106,7 +97,8 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
     return Fail(
         ErrorCode::kConflict,
         fmt::format("job {} does not wait any more: it is {}", job.id.value, jobs::ToString(job.state)),
-        "time limit, max_concurrent and retries can still be changed; `gpuman job redo` queues it again");
+        "time limit, max_concurrent, array_limit and retries can still be changed; `gpuman job redo` queues "
+        "it again");
   if (update.job.restart)
     return Fail(
         ErrorCode::kInvalidArgument,
@@ -115,14 +107,15 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
   jobs::Job changed = job;
   GPUMAN_TRY(ApplyUpdate(update.job, inventory, changed));
   spec::JobSpec spec = *changed.spec;
-  if (update.job.memory || update.job.clear_memory) {
-    GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu("memory", spec.memory, spec.gpus, inventory));
-  }
   if (update.queue) {
     GPUMAN_TRY(ApplyQueue(*update.queue, inventory, lookup, changed, spec));
     GPUMAN_TRY(jobs::CheckExecutable(changed.command, *changed.environment));
   }
+  if (spec.memory != job.spec->memory || spec.soft != job.spec->soft || spec.gpus != job.spec->gpus) {
+    GPUMAN_TRY(CountMemory(spec, inventory));
+  }
   GPUMAN_TRY(CheckQueuedSharing(spec, inventory));
+  GPUMAN_TRY(CheckMps(spec));
   GPUMAN_TRY(spec::ValidateForQueue(spec));
   changed.spec = std::move(spec);
   job = std::move(changed);

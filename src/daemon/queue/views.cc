@@ -64,15 +64,12 @@ std::vector<std::string> LinksOf(const std::vector<gpu::Link>& links, std::size_
 api::QueueFields QueueFieldsOf(const jobs::Job& job) {
   const spec::JobSpec& spec = *job.spec;
   api::QueueFields fields;
-  fields.project = spec.project;
+  fields.asked = spec;
+  fields.asked.hold = false;  // the job's state tells it
   fields.gpus.count = spec.gpus.count;
   fields.gpus.devices = spec.gpus.devices;
   fields.gpus.model = Unless<std::string>(spec.gpus.model, "");
   if (spec.gpus.free_memory) fields.gpus.free_memory = base::SizeSpec{*spec.gpus.free_memory, 0};
-  fields.host_memory = spec.host_memory;
-  fields.cpus = spec.cpus;
-  fields.time_limit = spec.time_limit;
-  fields.begin = spec.begin;
   fields.depends = DependenciesView(spec.depends);
   fields.auto_cancel = spec.depends.auto_cancel;
   if (job.array.array.value != 0) {
@@ -80,16 +77,10 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job) {
     fields.array_task = static_cast<int>(job.array.task);
   }
   fields.attempts = job.runs;
-  fields.retries = spec.retries;
   if (spec.group.limit > 0) {
     fields.group = spec.group.name;
     fields.max_concurrent = spec.group.limit;
   }
-  fields.preemptible = spec.preemptible;
-  fields.conda_env = spec.conda_env;
-  fields.stdin_file = spec.stdin_file;
-  fields.stdout_file = spec.stdout_file;
-  fields.stderr_file = spec.stderr_file;
   if (job.redo_of.value != 0) fields.redo_of = job.redo_of.value;
   if (job.suspended.count() > 0) fields.suspended_total = job.suspended;
   return fields;

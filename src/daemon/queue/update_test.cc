@@ -1,0 +1,163 @@
+#include "daemon/queue/update.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <functional>
+
+#include "api/queue_json.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::JobId;
+
+constexpr uid_t kAnn = 1000, kAdministrator = 1001;
+
+class UpdateTest : public ::testing::Test {
+ protected:
+  UpdateTest() {
+    inventory.gpus = {{0, "GPU-aaaa", "NVIDIA H200", "", base::GiB(100)},
+                      {1, "GPU-bbbb", "NVIDIA A100", "", base::GiB(40)}};
+    job.id = {7};
+    job.tag = "train";
+    job.owner = jobs::Owner{kAnn, 1000, {}, "ann"};
+    job.command = {"python", "train.py"};
+    job.queued = true;
+    job.state = jobs::JobState::kQueued;
+  }
+
+  void Has(const std::function<void(spec::JobSpec&)>& set) { job.spec.Change(set); }
+  void Runs() {
+    job.state = jobs::JobState::kRunning;
+    job.gpus = {"GPU-aaaa"};
+  }
+  base::Result<> Update(const char* text) {
+    GPUMAN_ASSIGN(const auto update, api::Decode<api::JobUpdate>(text));
+    return ApplyQueueUpdate(update, inventory, lookup, job);
+  }
+  // Empty: it went well.
+  std::string Trouble(const char* text) {
+    const auto updated = Update(text);
+    return updated ? "" : updated.error().message;
+  }
+  bool May(uid_t caller, const char* text) const {
+    const auto update = api::Decode<api::JobUpdate>(text);
+    EXPECT_TRUE(update) << update.error().message;
+    const auto may = MayRewrite(*update, caller, job);
+    EXPECT_TRUE(may || may.error().code == ErrorCode::kPermissionDenied);
+    return may.has_value();
+  }
+
+  jobs::Job job;
+  gpu::Inventory inventory;
+  // There are the jobs up to 10.
+  queue::ReferenceLookup lookup = [](const queue::Reference& reference) -> std::vector<JobId> {
+    if (reference.kind == queue::Reference::Kind::kId && reference.id.value <= 10) return {reference.id};
+    return {};
+  };
+};
+
+TEST_F(UpdateTest, OptionsOfThePatchArriveInTheSpec) {
+  Has([](spec::JobSpec& spec) {
+    spec.project = "vision";
+    spec.stderr_file = "err.log";
+    spec.retries = {1, base::Millis(500), {75}};
+  });
+  EXPECT_EQ(Trouble(R"({"priority":9,"queue":{"name":"other","cpus":8,"host_memory":"2GiB","project":null,
+                        "preemptible":true,"stdout":"%j.log","retries":{"count":2}}})"),
+            "");
+  EXPECT_EQ(job.tag, "other");
+  EXPECT_EQ(job.spec->priority, 9);
+  EXPECT_EQ(job.spec->cpus, 8);
+  EXPECT_EQ(job.spec->host_memory, base::GiB(2));
+  EXPECT_FALSE(job.spec->project);
+  EXPECT_TRUE(job.spec->preemptible);
+  EXPECT_EQ(job.spec->stdout_file, "%j.log");
+  EXPECT_EQ(job.spec->retries, spec::Retries{2}) << "they are replaced as a whole";
+  EXPECT_EQ(job.spec->stderr_file, "err.log") << "it was not named";
+}
+
+TEST_F(UpdateTest, ACondaEnvironmentIsPutAroundTheCommandAndTakenAway) {
+  const auto bare = job.command;
+  EXPECT_EQ(Trouble(R"({"queue":{"conda_env":"torch"}})"), "");
+  EXPECT_EQ(job.command, InConda("torch", bare));
+  EXPECT_EQ(Trouble(R"({"queue":{"cpus":2}})"), "");
+  EXPECT_EQ(job.command, InConda("torch", bare));
+  EXPECT_EQ(Trouble(R"({"queue":{"conda_env":null}})"), "");
+  EXPECT_EQ(job.command, bare);
+}
+
+TEST_F(UpdateTest, AShareOfMemoryIsCountedAgainForOtherGpus) {
+  Has([](spec::JobSpec& spec) {
+    spec.gpus.count = 1;
+    spec.memory = base::SizeSpec{{}, 50};
+    spec.memory_on_each = base::GiB(20);
+  });
+  EXPECT_EQ(Trouble(R"({"queue":{"gpus":{"devices":["0"]}}})"), "");
+  EXPECT_EQ(job.spec->memory_on_each, base::GiB(50));
+  EXPECT_EQ(Trouble(R"({"memory":"25%"})"), "");
+  EXPECT_EQ(job.spec->memory_on_each, base::GiB(25));
+  EXPECT_NE(Trouble(R"({"soft":"30%"})"), "");
+  EXPECT_FALSE(job.spec->soft) << "what is refused changes nothing";
+}
+
+TEST_F(UpdateTest, LimitsAndRetriesChangeAlsoWhileTheJobRuns) {
+  Runs();
+  job.array = {{7}, 0, 4};
+  EXPECT_EQ(
+      Trouble(R"({"queue":{"time_limit_s":90,"retries":{"count":3},"max_concurrent":5,"array_limit":2}})"),
+      "");
+  EXPECT_EQ(job.spec->time_limit, base::Millis(90'000));
+  EXPECT_EQ(job.spec->retries.count, 3);
+  EXPECT_EQ(job.spec->group.limit, 5);
+  EXPECT_EQ(job.array.limit, 2);
+  EXPECT_EQ(Trouble(R"({"queue":{"array_limit":null}})"), "");
+  EXPECT_EQ(job.array.limit, 0);
+}
+
+TEST_F(UpdateTest, NothingElseChangesWhileTheJobRuns) {
+  Runs();
+  job.array = {{7}, 0, 4};
+  for (const char* const text :
+       {R"({"queue":{"cpus":8}})", R"({"queue":{"time_limit_s":90,"cpus":8}})",
+        R"({"queue":{"project":null}})", R"({"queue":{"array_limit":2,"name":"other"}})"}) {
+    const auto updated = Update(text);
+    ASSERT_FALSE(updated) << text;
+    EXPECT_EQ(updated.error().code, ErrorCode::kConflict) << updated.error().message;
+  }
+  EXPECT_EQ(*job.spec, spec::JobSpec{});
+  EXPECT_EQ(job.array.limit, 4);
+  EXPECT_EQ(job.tag, "train");
+}
+
+TEST_F(UpdateTest, WithoutATimeLimitThereIsNothingToWarnOf) {
+  Has([](spec::JobSpec& spec) {
+    spec.time_limit = base::Millis(3'600'000);
+    spec.warn_signal = SIGUSR1;
+    spec.warn_before = base::Millis(60'000);
+  });
+  Runs();
+  EXPECT_EQ(Trouble(R"({"queue":{"time_limit_s":7200}})"), "");
+  EXPECT_EQ(job.spec->warn_signal, SIGUSR1);
+  EXPECT_EQ(Trouble(R"({"queue":{"time_limit_s":null}})"), "");
+  EXPECT_FALSE(job.spec->time_limit);
+  EXPECT_EQ(job.spec->warn_signal, 0);
+}
+
+TEST_F(UpdateTest, WhatAJobExecutesIsItsOwnersAndRootsToChange) {
+  for (const char* const text :
+       {R"({"queue":{"stdout":"a.log"}})", R"({"queue":{"stdin":null}})", R"({"queue":{"stderr":"a.log"}})",
+        R"({"queue":{"conda_env":"torch"}})", R"({"queue":{"conda_env":null}})",
+        R"({"queue":{"command":["true"]}})", R"({"queue":{"script":"true"}})"}) {
+    EXPECT_FALSE(May(kAdministrator, text)) << text;
+    EXPECT_TRUE(May(0, text)) << text;
+    EXPECT_TRUE(May(kAnn, text)) << text;
+  }
+  EXPECT_TRUE(May(kAdministrator, R"({"priority":9,"queue":{"cpus":1,"time_limit_s":null}})"));
+  EXPECT_TRUE(May(kAdministrator, R"({"priority":9})"));
+}
+
+}  // namespace
+}  // namespace gpuman::daemon
