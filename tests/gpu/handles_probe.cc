@@ -354,6 +354,7 @@ struct Arena {
     const double begin = Now();
     std::atomic<std::size_t> next{0};
     std::vector<std::thread> threads;
+    threads.reserve(8);
     for (int i = 0; i < 8; ++i)
       threads.emplace_back([&] {
         for (std::size_t from; (from = next.fetch_add(kGiB)) < bytes;)

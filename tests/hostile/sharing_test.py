@@ -135,7 +135,7 @@ patience = "1s"
             seen = told()  # what an attempt before caused may be told late
             stop()
             until("it stands", self.stands)
-            if until("it is seen where it stands", lambda: outcome(seen)) == "at work":
+            if until("it is seen where it stands", lambda: outcome(seen), self.what_stands) == "at work":
                 return True
             (undo or (lambda: None))()
             self.signal(self.pid(), signal.SIGCONT)

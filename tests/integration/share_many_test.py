@@ -121,7 +121,7 @@ class ThirtyTwo(ManyCase):
             self.keeps_within_the_devices_capacity()
         # Their contexts come one by one: until they no longer fit, all have their turns at once.
         until("they take turns on each GPU", lambda: all(
-            gpu["demand"] > gpu["capacity"] and gpu["hand_overs"] > 8 for gpu in self.share()["gpus"]), self.share)
+            gpu["demand"] > gpu["capacity"] and gpu["hand_overs"] > 8 for gpu in self.share()["gpus"]), self.what_stands)
         self.keeps_within_the_devices_capacity()
         self.ends_right(jobs)
         self.assertFalse([event for event in self.events() if event["kind"] == "share_move_failed"])

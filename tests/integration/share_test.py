@@ -71,7 +71,7 @@ idle = "20ms"
     def takes_turns(self, more=3):
         """Waits for this many more hand-overs."""
         before = self.hand_overs()
-        until(f"{more} hand-overs after {before}", lambda: self.hand_overs() >= before + more)
+        until(f"{more} hand-overs after {before}", lambda: self.hand_overs() >= before + more, self.what_stands)
 
     def keeps_within_capacity(self):
         """The pinned memory is the driver's figure minus the job's own: two figures of different moments, while memory

@@ -320,7 +320,8 @@ class StraightTest(SuspendCase):
         self.assertGreater(moved, 4)
         until("it is back", lambda: self.resumed("kept")["state"] == "running")
         here = self.request("GET", "/v1/jobs/kept").json()["gpus"][0]
-        until("it is where it counts", lambda: self.job("kept")["pid"] in self.processes_on(here))
+        until("it is where it counts", lambda: self.job("kept")["pid"] in self.processes_on(here),
+              lambda: (here, self.request("GET", "/v1/gpus").json(), self.what_stands()))
         other = next(gpu["index"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"] if gpu["uuid"] != here)
         until("nothing of it is kept on the other GPU, a mover's context aside", lambda: self.used(other) < 560 * MIB)
         self.finishes_with_its_data("kept")

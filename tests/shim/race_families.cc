@@ -42,6 +42,7 @@ abi::CUmemAllocationProp OnDevice() {
 
 std::vector<Family> AllFamilies() {
   std::vector<Family> all;
+  all.reserve(kNames.size());
   for (const auto& entry : kNames) all.push_back(entry.second);
   return all;
 }

@@ -76,6 +76,7 @@ HeldProcess::HeldProcess(int device, unsigned mebibytes) {
   std::vector<std::string> words{"/proc/self/exe", "--held", std::to_string(device),
                                  std::to_string(mebibytes)};
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t pid = 0;

@@ -83,6 +83,7 @@ TEST_F(HostileMoverTest, OneThatIsStoppedKeepsNobodyElseWaiting) {
 TEST_F(HostileMoverTest, ManyRequestsOfOneDelayAnotherByOneAtMost) {
   OfAda(std::string(kHello) + "\nexec sleep 1000");
   std::vector<std::shared_ptr<Asked>> asked;
+  asked.reserve(100);
   for (int i = 0; i < 100; ++i) asked.push_back(AskOf(ada));
   OthersAreAnswered(asked.front());
 }
@@ -168,6 +169,7 @@ TEST_F(HostileTransferTest, AProcessThatConnectsAgainAndAgainIsSentAway) {
   options.most_of_process = 3;
   OfAda("exec sleep 1000");
   std::vector<std::shared_ptr<Taken>> taken;
+  taken.reserve(50);
   for (int i = 0; i < 50; ++i) taken.push_back(Take());
   for (std::size_t i = 3; i < taken.size(); ++i)
     EXPECT_THAT(Wait(taken[i]->asked).message, HasSubstr("too many transfers"));
