@@ -76,7 +76,7 @@ TEST_F(AttachedJobs, RunUntilTheirRootHasEnded) {
 // that is killed then would not keep it.
 TEST_F(AttachedJobs, AreNobodysAnswerBeforeTheyAreOnDisk) {
   const auto root = Root("exec sleep 1000");
-  const auto ask = [&](std::string command = "") {
+  const auto ask = [&](const std::string& command = "") {
     auto answer = std::make_shared<std::optional<base::Result<Job>>>();
     manager->Attach(Asked("step", command), root, [answer](base::Result<Job> given) { *answer = given; });
     return answer;

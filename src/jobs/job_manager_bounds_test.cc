@@ -107,6 +107,7 @@ TEST_F(UserBounds, WhoEndsJobsInALoopPushesOutNobodyElses) {
   RestartDaemon();
   const JobId neighbours = Ended(kAnn);
   std::vector<JobId> own;
+  own.reserve(12);
   for (int i = 0; i < 12; ++i) own.push_back(Ended(kEve));
   ASSERT_TRUE(Until([&] { return manager->All().size() <= 4; }));
   EXPECT_TRUE(manager->Find(neighbours));

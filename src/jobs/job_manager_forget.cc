@@ -9,7 +9,6 @@
 
 namespace gpuman::jobs {
 
-using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
@@ -44,7 +43,7 @@ void JobManager::Forget(JobId id) {
     const std::filesystem::path log = me.LogPathOf(id);
     files.push_back(log);
     for (std::uint32_t i = 1; i <= me.options_.launch.log_files; ++i)
-      files.push_back(log.string() + "." + std::to_string(i));
+      files.emplace_back(log.string() + "." + std::to_string(i));
     me.Vanish(id);
     me.DeleteFiles(job.owner->uid, std::move(files));
     for (const auto& done : removals) done(job);

@@ -193,12 +193,11 @@ void JobManager::SendSettings(Entry& entry) {
   settings.restart->mode = mode;
   auto text = keeper::SerializeSettings(settings);
   if (text == entry.settings_told.value_or(entry.settings_in_journal)) return;
-  const auto sent =
-      Order(entry, std::move(settings), [](JobManager& me, Entry& told, const Result<>& outcome) {
-        if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;  // OnConnected tells again
-        told.settings_told.reset();
-        me.Trouble(told.job.id, "its keeper did not take its settings: " + outcome.error().message);
-      });
+  const auto sent = Order(entry, settings, [](JobManager& me, Entry& told, const Result<>& outcome) {
+    if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;  // OnConnected tells again
+    told.settings_told.reset();
+    me.Trouble(told.job.id, "its keeper did not take its settings: " + outcome.error().message);
+  });
   if (sent) entry.settings_told = std::move(text);
 }
 

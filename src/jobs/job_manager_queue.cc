@@ -19,7 +19,7 @@ constexpr std::size_t kSome = 16;  // between two looks at the clock
 std::string Refusal(const Job& job, const JobEvent& event) {
   const std::string who = fmt::format("job {} '{}'", job.id.value, job.tag);
   if (IsEnded(job)) return fmt::format("{} has ended: it is {}", who, ToString(job.state));
-  const std::string now = fmt::format("{} is {}", who, ToString(job.state));
+  std::string now = fmt::format("{} is {}", who, ToString(job.state));
   if (std::holds_alternative<HoldAsked>(event))
     return now + (IsWaiting(job) ? " already" : ", and only a job that waits can be held");
   if (std::holds_alternative<ReleaseAsked>(event)) return now + ", not held";

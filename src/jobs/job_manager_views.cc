@@ -12,7 +12,6 @@
 
 namespace gpuman::jobs {
 
-using base::ErrorCode;
 using base::Fail;
 using base::Result;
 

@@ -524,10 +524,10 @@ TEST(StoreWorker, WritesManyJobsInPartsAndWhatComesMeanwhileBetweenThem) {
     worker.Submit(std::move(first), {});
     Batch many;
     many.add = Many(10, 5000);
-    worker.Submit(std::move(many), [&](const auto&) { answers.push_back("many"); });
+    worker.Submit(std::move(many), [&](const auto&) { answers.emplace_back("many"); });
     Batch other;
     other.put = {Named(2, "other")};
-    worker.Submit(std::move(other), [&](const auto&) { answers.push_back("other"); });
+    worker.Submit(std::move(other), [&](const auto&) { answers.emplace_back("other"); });
     go.set_value();
   }
   EXPECT_EQ(answers, (std::vector<std::string>{"other", "many"}));

@@ -112,6 +112,7 @@ struct TreeSignals::Thread {
   void Round(std::vector<WalkPtr>& walks, bool last) {
     const auto listing = table.List();
     std::vector<std::pair<WalkPtr, std::vector<ProcessInfo>>> looks;
+    looks.reserve(walks.size());
     for (const auto& walk : walks) looks.emplace_back(walk, MembersOf(*walk, listing));
     std::stable_sort(looks.begin(), looks.end(),
                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });

@@ -122,6 +122,7 @@ base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
 
   std::vector<std::string> words{options.program.string(), "--job-dir", options.job_dir.string()};
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 

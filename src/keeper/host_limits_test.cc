@@ -24,7 +24,7 @@ class Tree {
 
   // `controllers`: those that the cgroup has.
   Path Add(const std::string& name, const std::string& controllers, const std::string& handed_down) {
-    const Path cgroup = root_ / name;
+    Path cgroup = root_ / name;
     std::filesystem::create_directories(cgroup);
     Write(cgroup / "cgroup.controllers", controllers);
     Write(cgroup / "cgroup.subtree_control", handed_down);

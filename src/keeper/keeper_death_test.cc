@@ -9,8 +9,6 @@
 namespace gpuman::keeper {
 namespace {
 
-using ::testing::HasSubstr;
-
 class KeeperDeathTest : public KeeperTest {
  protected:
   void KillKeeper() {

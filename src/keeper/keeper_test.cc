@@ -51,7 +51,7 @@ TEST_F(KeeperTest, GivesTheCommandItsSurroundings) {
   ASSERT_EQ(::mkdir((dir_.path() / "here").c_str(), 0755), 0);
   spec_.cwd = dir_.path() / "here";
   spec_.umask = 027;
-  spec_.environment.push_back("COLOUR=blue");
+  spec_.environment.emplace_back("COLOUR=blue");
   spec_.extra_environment = {"COLOUR=red"};
   spec_.limits = {{RLIMIT_CORE, 0, 0}, {RLIMIT_NOFILE, 99, 100}};
   spec_.nice = 3;
@@ -288,6 +288,7 @@ TEST_F(KeeperTest, ManyKeepersAtOnceRunTheCommandOnce) {
   Shell("echo x >> " + (dir_.path() / "count").string());
   ASSERT_NO_FATAL_FAILURE(Prepare());
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::atomic<int> started = 0;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&] {

@@ -26,6 +26,7 @@ namespace {
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
   for (auto& text : strings) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;
@@ -79,7 +80,10 @@ class Child {
     if (request_.processors.empty()) return;
     const auto room = static_cast<std::size_t>(request_.processors.back()) + 1;
     cpu_set_t* const set = CPU_ALLOC(room);
-    if (set == nullptr) return notes_.push_back("its processors are not limited: no memory");
+    if (set == nullptr) {
+      notes_.emplace_back("its processors are not limited: no memory");
+      return;
+    }
     CPU_ZERO_S(CPU_ALLOC_SIZE(room), set);
     for (const int processor : request_.processors)
       CPU_SET_S(static_cast<std::size_t>(processor), CPU_ALLOC_SIZE(room), set);

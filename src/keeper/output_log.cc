@@ -118,10 +118,7 @@ void OutputLog::Rotate() {
   for (std::uint32_t number = settings_.rotations; number > 0; --number)
     if (::rename(Part(number - 1).c_str(), Part(number).c_str()) != 0 && errno != ENOENT) moved = false;
   // The old part cannot be kept; the limit holds all the same.
-  if (moved)
-    fd_.Close();
-  else if (::ftruncate(fd_.get(), 0) != 0)
-    fd_.Close();
+  if (moved || ::ftruncate(fd_.get(), 0) != 0) fd_.Close();
   size_ = 0;
 }
 

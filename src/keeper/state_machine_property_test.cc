@@ -207,7 +207,7 @@ class World {
     RC_ASSERT(!no_more_);
   }
 
-  void Perform(Actions actions) {
+  void Perform(const Actions& actions) {
     for (const auto& one : actions) {
       if (const auto* launch = std::get_if<action::Launch>(&one)) {
         to_launch_ = launch->run;
@@ -299,7 +299,7 @@ class World {
       final_ = reason->final && !announced_.empty();
     }
     if (std::holds_alternative<RestartJob>(command)) final_ = no_more_ = false;
-    Perform(std::move(*actions));
+    Perform(*actions);
   }
 
   // Checks, after each step, a run that the keeper knows to have started.

@@ -139,6 +139,7 @@ std::vector<Item> ItemsOf(const Geometry& geometry, std::span<const GpuInstance>
     return geometry[a.first.first].slices > geometry[b.first.first].slices;
   });
   std::vector<Item> items;
+  items.reserve(rows.size());
   for (const auto& [what, count] : rows) items.push_back({geometry[what.first].name, what.second, count});
   return items;
 }

@@ -71,6 +71,7 @@ base::Result<std::vector<Placement>> ReadPlacements(const driver::Nvml& nvml, dr
       GPUMAN_MIG_CALL(nvml, nvmlDeviceGetGpuInstancePossiblePlacements_v2, device, id, raw.data(), &count));
   raw.resize(std::min<std::size_t>(count, raw.size()));
   std::vector<Placement> placements;
+  placements.reserve(raw.size());
   for (const auto& each : raw) placements.push_back({each.start, each.size});
   std::sort(placements.begin(), placements.end());
   return placements;

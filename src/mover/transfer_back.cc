@@ -193,7 +193,7 @@ Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tel
 // The process will make its own memory there, and ask the mover to fill it.
 Answer Transfer::MakeReadyFor(int gpu, const ProgressCallbacks& tell) {
   elsewhere_ = gpu;
-  const Answer secured = SecureAll(tell, gpu);
+  Answer secured = SecureAll(tell, gpu);
   if (secured.outcome != Outcome::kDone || secured.straight) return secured;
   if (auto ready = gpus_.Use(gpu); !ready) return AnswerOf(ready.error());
   return {.outcome = Outcome::kDone};
@@ -201,7 +201,7 @@ Answer Transfer::MakeReadyFor(int gpu, const ProgressCallbacks& tell) {
 
 Answer Transfer::Load(const std::string& gpu, const ProgressCallbacks& tell) {
   const std::lock_guard lock(mutex_);
-  const Answer answer = LoadAll(gpu, tell, [](std::span<const PieceRef>) { return Result<>(); });
+  Answer answer = LoadAll(gpu, tell, [](std::span<const PieceRef>) { return Result<>(); });
   credit_.End();
   return answer;
 }

@@ -90,7 +90,7 @@ int Book::Queued(AccountKind kind, std::string_view name) const {
 
 std::vector<Index> Book::Keep(AccountKind kind, const std::vector<bool>& kept) {
   Accounts& accounts = AccountsOf(kind);
-  const auto places = Compact(Table(kind), kept);
+  auto places = Compact(Table(kind), kept);
   std::vector<int> queued(Table(kind).size());
   std::vector<bool> limited(Table(kind).size());
   for (std::size_t row = 0; row < places.size(); ++row) {

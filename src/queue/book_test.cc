@@ -367,7 +367,7 @@ TEST(QueueForecast, NobodyIsExpectedToStartOnWhatIsReservedForOthers) {
 }
 
 TEST(QueueExplain, AJobSaysForWhichOnesItWaits) {
-  const auto text = [](Dependencies depends) { return Explain(Reason::kDependency, depends); };
+  const auto text = [](const Dependencies& depends) { return Explain(Reason::kDependency, depends); };
   Dependencies two{.mode = DependencyMode::kAll,
                    .list = {{DependencyKind::kAfterOk, {7}}, {DependencyKind::kAfter, {8}}}};
   EXPECT_EQ(text(two), "waits for job 7 to finish and job 8 to start");

@@ -19,7 +19,7 @@ struct Request : JobSpec {
 };
 
 struct Lab {
-  explicit Lab(std::size_t gpus, std::string model = "NVIDIA A100") {
+  explicit Lab(std::size_t gpus, const std::string& model = "NVIDIA A100") {
     for (std::size_t i = 0; i < gpus; ++i)
       machine.push_back(
           {.index = static_cast<unsigned>(i), .uuid = Uuid(i), .model = model, .memory = base::GiB(80)});

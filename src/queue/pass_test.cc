@@ -49,6 +49,7 @@ TEST(QueuePass, WhatKeepsAJobBackIsSaid) {
       {Lab::Gpus(5), Reason::kResources, "wants 5 GPUs; 4 of 4 GPUs can be used now"},
   };
   std::vector<JobId> ids;
+  ids.reserve(rows.size());
   for (const Row& row : rows) ids.push_back(lab.Waits(row.request, row.user));
   const Plan plan = lab.Decide();
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -47,6 +47,7 @@ GpuSet SetOf(const std::vector<std::size_t>& gpus) {
 
 GpuSet ChooseLinked(const Snapshot& snapshot, const std::vector<Candidate>& candidates, std::size_t count) {
   std::vector<std::size_t> gpus;
+  gpus.reserve(candidates.size());
   for (const Candidate& each : candidates) gpus.push_back(each.gpu);
   if (count == 1) {
     const auto worse = [&](std::size_t a, std::size_t b) {

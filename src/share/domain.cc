@@ -31,6 +31,7 @@ std::vector<Domain> DomainsOf(std::map<TenantId, Tenant>& tenants) {
   for (auto& [id, tenant] : tenants)
     groups[tenant.parts.empty() ? "" : Root(parents, tenant.parts.begin()->first)].push_back(&tenant);
   std::vector<Domain> domains;
+  domains.reserve(groups.size());
   for (auto& [name, group] : groups) domains.push_back({name, std::move(group)});
   return domains;
 }

@@ -77,7 +77,8 @@ void Checkpointer::Start(const MoverUser& user, Mover& mover) {
 }
 
 void Checkpointer::OnGone(const MoverUser& given, const base::Error& error) {
-  const MoverUser user = given;  // `given` may belong to what ends here
+  // `given` may belong to what ends here.
+  const MoverUser user = given;  // NOLINT(performance-unnecessary-copy-initialization): see above
   const auto it = movers_.find(user);
   if (it == movers_.end()) return;
   const bool was_ready = it->second.ready;

@@ -49,7 +49,7 @@ void MoverLink::Start(const MoverProgram& program, const MoverUser& user) {
 }
 
 void MoverLink::OnSpawned(base::Result<SpawnedMover> spawned) {
-  if (!spawned) return Gone(std::move(spawned.error()));
+  if (!spawned) return Gone(spawned.error());
   pid_ = spawned->pid;
   process_.assign(spawned->process.Release());
   ReapWhenEnded();
@@ -141,7 +141,7 @@ void MoverLink::Kill() {
   Stop();
 }
 
-void MoverLink::Gone(base::Error error) {
+void MoverLink::Gone(const base::Error& error) {
   if (stopped_) return;
   const auto on_gone = std::move(callbacks_.on_gone);
   Kill();

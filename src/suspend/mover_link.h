@@ -79,7 +79,7 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
   void Read();
   // Returns what it cost of the allowance; 0: nothing more is to be read now.
   std::int64_t ReadOne();
-  void Gone(base::Error error);
+  void Gone(const base::Error& error);
 
   boost::asio::io_context& loop_;
   boost::asio::thread_pool& workers_;

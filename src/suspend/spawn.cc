@@ -39,7 +39,7 @@ std::vector<std::string> Words(const MoverProgram& program, const MoverUser& use
       words.back() += std::to_string(group);
     }
   }
-  if (!program.locks.empty()) words.push_back("--lock");
+  if (!program.locks.empty()) words.emplace_back("--lock");
   return words;
 }
 
@@ -53,6 +53,7 @@ Result<base::Fd> Lifted(base::Fd fd) {
 
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   return pointers;

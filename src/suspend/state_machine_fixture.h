@@ -62,7 +62,7 @@ inline std::string WordOf(const Action& action) {
 
 class Story {
  public:
-  explicit Story(SuspensionSettings settings = {}) : machine(std::move(settings)) {}
+  explicit Story(SuspensionSettings settings = {}) : machine(settings) {}
 
   // A process started later has a bigger number. `evictable` of `used` is what its shim could evict.
   ProcessView& Process(pid_t pid, base::Bytes used, std::optional<base::Bytes> evictable = std::nullopt,

@@ -279,7 +279,7 @@ class World {
 
   void Ask(base::ProcessId process, Verb verb) {
     for (const auto& [other, pending] : asked_) RC_ASSERT(pending == Verb::kCan);
-    asked_.push_back({process, verb});
+    asked_.emplace_back(process, verb);
   }
 
   void Tell(base::ProcessId process, Target::Told told) {

@@ -58,7 +58,8 @@ void ListAnswers::End(const ListPtr& list) {
   list->begin = nullptr;
   const auto of = users_.find(list->exchange->request().peer.uid);
   User& user = of->second;
-  const ListPtr kept = list;  // `list` may be one of those that are erased
+  // `list` may be one of those that are erased.
+  const ListPtr kept = list;  // NOLINT(performance-unnecessary-copy-initialization): see above
   std::erase(user.waiting, kept);
   std::erase(user.under_way, kept);
   if (user.under_way.size() < kOfUser && !user.waiting.empty()) {

@@ -41,7 +41,7 @@ base::Result<> MayRun(DeviceModule& device, const http::Peer& peer, bool dry_run
 }
 
 template <typename Body>
-void Run(DeviceModule& device, const Call<Body, api::DeviceReport>& call, DeviceTask task) {
+void Run(DeviceModule& device, const Call<Body, api::DeviceReport>& call, DeviceTask&& task) {
   const bool dry_run = task.dry_run;
   device.devices().Run(std::move(task), [&device, call, dry_run](const base::Result<DeviceReport>& done) {
     if (!done) return call.Refuse(done.error());

@@ -111,19 +111,18 @@ class DevicesTest : public ::testing::Test {
     return gpus;
   }
   std::shared_ptr<Answer> Set(const std::string& setting, const std::string& value,
-                              std::vector<unsigned> gpus = {0}, bool dry_run = false) {
+                              const std::vector<unsigned>& gpus = {0}, bool dry_run = false) {
     api::DeviceChange change;
     change.set[setting] = value;
     change.dry_run = dry_run;
-    auto task = TaskOf(change, Some(std::move(gpus)), clock_.Wall());
+    auto task = TaskOf(change, Some(gpus), clock_.Wall());
     EXPECT_TRUE(task);
     return Ask(std::move(*task));
   }
   std::shared_ptr<Answer> Apply(const char* profile, std::optional<int> seconds = {},
-                                std::vector<unsigned> gpus = {0}) {
+                                const std::vector<unsigned>& gpus = {0}) {
     const auto until = seconds ? std::optional(clock_.Wall() + std::chrono::seconds(*seconds)) : std::nullopt;
-    return Ask(
-        TaskOf(profile ? devices_->FindProfile(profile) : nullptr, until, Some(std::move(gpus)), false));
+    return Ask(TaskOf(profile ? devices_->FindProfile(profile) : nullptr, until, Some(gpus), false));
   }
   void Refuse(const char* function, std::uint32_t status, unsigned gpu) {
     auto& refusal = machine_->shared().faults.refusals[0];

@@ -40,7 +40,7 @@ class ServerTest : public testing::Test {
     const auto address = Address(path());
     ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     ASSERT_EQ(::listen(listener.get(), 128), 0);
-    server_ = std::make_unique<Server>(loop_, std::move(listener), limits, std::move(handler));
+    server_ = std::make_unique<Server>(loop_, std::move(listener), std::move(limits), std::move(handler));
     thread_ = std::thread([this] { loop_.run(); });
   }
   ~ServerTest() override {

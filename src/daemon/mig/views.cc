@@ -9,6 +9,7 @@ namespace {
 
 std::vector<std::string> Words(const std::vector<mig::Item>& items) {
   std::vector<std::string> words;
+  words.reserve(items.size());
   for (const auto& item : items) words.push_back(mig::FormatItem(item));
   return words;
 }

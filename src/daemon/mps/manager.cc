@@ -99,6 +99,7 @@ std::string MpsManager::DescribeProcess(pid_t pid) const {
 
 std::string MpsManager::DescribeClients(const std::vector<mps::Client>& clients) const {
   std::vector<std::string> all;
+  all.reserve(clients.size());
   for (const auto& client : clients)
     all.push_back(fmt::format("pid {} ({}, user {}{})", client.pid,
                               client.name.empty() ? "unknown" : client.name,

@@ -63,7 +63,7 @@ void NotifierLink::Start(const std::filesystem::path& program) {
 }
 
 void NotifierLink::OnSpawned(Result<Spawned> spawned) {
-  if (!spawned) return Gone(std::move(spawned.error()));
+  if (!spawned) return Gone(spawned.error());
   // Whatever becomes of this object: its end is waited for.
   auto process = std::make_shared<boost::asio::posix::stream_descriptor>(loop_, spawned->process.Release());
   process_ = process->native_handle();

@@ -204,7 +204,7 @@ void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::
   row.phase = queue::RunningPhase::kMoving;
   row.gpus = from;
   row.gpus.insert(row.gpus.end(), to.begin(), to.end());
-  row.leaving = from;
+  row.leaving = std::move(from);
   Refresh(it->second);
   host_.MoveTo(id, to.front(), [self = self_, id, before, to, done = std::move(done)](const Result<>& there) {
     if (*self) (*self)->Moved(id, there ? to : before, there.has_value());

@@ -30,7 +30,7 @@ void QueueModule::AddUp(StatsBy by, base::WallTime since, base::WallTime until, 
   // What a client that has gone asked for goes no further: it is let go of on the loop.
   const auto read_runs = std::make_shared<std::function<void()>>();
   *read_runs = [this, adding, weak = std::weak_ptr(read_runs)] {
-    core_.store().Read([this, adding, again = weak.lock()](jobs::Store& store) mutable {
+    core_.store().Read([this, adding = adding, again = weak.lock()](jobs::Store& store) mutable {
       auto read = store.SomeRuns(adding->runs_from, adding->until, kRunsAtOnce,
                                  [&](const jobs::RunAccount& run) { adding->stats.Add(run); });
       boost::asio::post(

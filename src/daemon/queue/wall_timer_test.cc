@@ -12,9 +12,7 @@
 namespace gpuman::daemon {
 namespace {
 
-using std::chrono_literals::operator""h;
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
+using namespace std::chrono_literals;
 
 class WallTimerTest : public ::testing::Test {
  protected:

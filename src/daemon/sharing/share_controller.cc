@@ -92,12 +92,10 @@ void ShareController::Reconcile() {
       Join(std::move(job));
       continue;
     }
-    const bool weighs =
-        known->job.weight != job.weight || known->job.priority != job.priority;
+    const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority;
     const bool was_lent = known->job.lent, lent = job.lent;
     known->job = std::move(job);
-    if (weighs)
-      Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority});
+    if (weighs) Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority});
     if (lent && !was_lent) Lend(*known);
     if (!lent && was_lent) TakeBack(*known);
   }

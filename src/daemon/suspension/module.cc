@@ -105,10 +105,11 @@ void SuspensionModule::Suspend(base::JobId id, suspend::event::SuspendAsked aske
 void SuspensionModule::Resume(base::JobId id, std::optional<std::string> gpu, Done done) {
   const auto controller = ControllerFor(id);
   if (!controller) return done(Fail(controller.error()));
-  (*controller)->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+  auto back = [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there || !gpu) return done(std::move(there));
     core_.ChangeGpu(id, *gpu, done);
-  });
+  };
+  (*controller)->Resume(id, std::move(gpu), std::move(back));
 }
 
 void SuspensionModule::MoveTo(base::JobId id, const std::string& gpu, Done done) {

@@ -74,7 +74,7 @@ void SuspendController::Suspend(base::JobId job, suspend::event::SuspendAsked as
   Entry& entry = EntryFor(job);
   const auto room = HostRoomFor(job);
   if (auto may = room ? entry.machine.CanSuspend(*room) : base::Result<>(base::Fail(room.error())); !may) {
-    return Refuse(job, "suspend_refused", std::move(may).error(), room, std::move(done));
+    return Refuse(job, "suspend_refused", std::move(may).error(), room, done);
   }
   entry.back_since = core_.clock().Mono();
   entry.waiters.push_back({Goal::kOut, std::move(done)});
@@ -98,7 +98,7 @@ void SuspendController::Move(base::JobId job, const std::string& gpu, Done done)
   Entry& entry = EntryFor(job);
   const auto room = HostRoomFor(job);
   if (auto may = room ? entry.machine.CanMove(gpu, *room) : base::Result<>(base::Fail(room.error())); !may) {
-    return Refuse(job, "move_refused", std::move(may).error(), room, std::move(done));
+    return Refuse(job, "move_refused", std::move(may).error(), room, done);
   }
   entry.back_since = core_.clock().Mono();
   entry.waiters.push_back({Goal::kElsewhere, std::move(done), true});

@@ -122,7 +122,7 @@ class SuspendController {
   void Look(base::JobId job);
   void TellPhase(base::JobId job);
   void Refuse(base::JobId job, const char* kind, base::Error error,
-              const base::Result<suspend::HostRoom>& room, Done done);
+              const base::Result<suspend::HostRoom>& room, const Done& done);
   void Pump(base::JobId job);
   base::Result<suspend::HostRoom> HostRoomFor(base::JobId job);
   void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);

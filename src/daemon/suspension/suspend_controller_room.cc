@@ -42,7 +42,7 @@ base::Result<suspend::HostRoom> SuspendController::HostRoomFor(base::JobId job) 
 }
 
 void SuspendController::Refuse(base::JobId job, const char* kind, base::Error error,
-                               const base::Result<suspend::HostRoom>& room, Done done) {
+                               const base::Result<suspend::HostRoom>& room, const Done& done) {
   suspend::action::Emit told{kind, error.message};
   const auto need = entries_.at(job).machine.NeedOfHost();
   if (room && !suspend::Holds(*room, need)) {

@@ -118,6 +118,7 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.settled = share.used >= slot.evictable || share.context.count > 0;
   }
   std::vector<suspend::ProcessView> list;
+  list.reserve(views.size());
   for (auto& [process, view] : views) list.push_back(std::move(view));
   return list;
 }
