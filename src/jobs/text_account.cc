@@ -29,9 +29,7 @@ base::Bytes SizeOf(const Variables& variables) {
 base::Bytes SizeOf(const spec::JobSpec& spec) {
   std::uint64_t size = spec.depends.list.size() * sizeof(spec::Dependency);
   size += Count(spec.script) + spec.retries.on_exit_codes.size() * sizeof(int);
-  for (const auto* const text : {&spec.project, &spec.conda_env, &spec.stdin_file, &spec.stdout_file,
-                                 &spec.stderr_file, &spec.device_profile})
-    if (*text) size += Count(**text);
+  spec::ForEachText(spec, [&](const std::string& text) { size += Count(text); });
   for (const auto* const list : {&spec.gpus.devices, &spec.notify.webhooks, &spec.notify.mails})
     for (const auto& text : *list) size += Count(text);
   return {size};

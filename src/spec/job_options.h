@@ -119,4 +119,28 @@ void OptionFields(V& v, T& x) {
   v.Changed("retries", x.retries);
 }
 
+// Reads a list of fields for the texts in it.
+template <typename F>
+struct TextVisitor {
+  static bool in_seconds() { return false; }
+  void Option(const char*, std::optional<std::string>& text) const {
+    if (text) each(*text);
+  }
+  void Option(const char*, const std::optional<std::string>& text) const {
+    if (text) each(*text);
+  }
+  template <typename T>
+  void Option(const char*, T&) const {}
+  template <typename T, typename... Usual>
+  void Changed(const char*, T&, const Usual&...) const {}
+  F& each;
+};
+
+// Calls each(std::string&) for each text among the options that was given; `options` may be const.
+template <typename Options, typename F>
+void ForEachText(Options& options, F each) {
+  TextVisitor<F> texts{each};
+  OptionFields(texts, options);
+}
+
 }  // namespace gpuman::spec

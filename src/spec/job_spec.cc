@@ -51,9 +51,9 @@ base::Result<> CheckGpus(const GpuRequest& gpus) {
 base::Result<> CheckTexts(const JobSpec& spec) {
   GPUMAN_TRY(CheckName("project", spec.project.value_or("")));
   GPUMAN_TRY(CheckName("group.name", spec.group.name));
-  for (const auto* path :
-       {&spec.stdin_file, &spec.stdout_file, &spec.stderr_file, &spec.conda_env, &spec.device_profile})
-    if (path->value_or("").find('\0') != std::string::npos) return Refuse("a file", "has a NUL byte in it");
+  bool nul = false;
+  ForEachText(spec, [&](const std::string& text) { nul = nul || text.find('\0') != std::string::npos; });
+  if (nul) return Refuse("a file or a name", "has a NUL byte in it");
   if (spec.script.find('\0') != std::string::npos) return Refuse("the script", "has a NUL byte in it");
   return {};
 }

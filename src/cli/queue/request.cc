@@ -149,10 +149,9 @@ Result<> RequireUtf8(const api::Submission& job) {
       if (!base::IsUtf8(word))
         return base::Fail(ErrorCode::kInvalidArgument, "an argument of the command is not UTF-8",
                           "put it into a script and run the script");
-  for (const auto* text : {&job.name, &job.project, &job.group, &job.conda_env, &job.stdin_file,
-                           &job.stdout_file, &job.stderr_file})
-    if (*text && !base::IsUtf8(**text))
-      return base::Fail(ErrorCode::kInvalidArgument, "the value of an option is not UTF-8");
+  bool utf8 = base::IsUtf8(job.name.value_or("")) && base::IsUtf8(job.group.value_or(""));
+  spec::ForEachText(job, [&](const std::string& text) { utf8 = utf8 && base::IsUtf8(text); });
+  if (!utf8) return base::Fail(ErrorCode::kInvalidArgument, "the value of an option is not UTF-8");
   return {};
 }
 
