@@ -22,6 +22,7 @@
 #include "base/units.h"
 #include "base/words.h"
 #include "jobs/environment.h"
+#include "jobs/rare.h"
 #include "jobs/shared.h"
 #include "keeper/spec.h"
 #include "spec/job_spec.h"
@@ -161,8 +162,8 @@ struct Job {
   std::optional<int> signal;
   std::optional<JobState> verdict;  // the job's state after the last end, unless it runs again
   std::optional<base::Bytes> peak;
-  std::vector<std::string> notes;            // of the current or last run: what it did not get
-  std::optional<RefusedAllocation> refusal;  // of the last run, once it has ended
+  std::vector<std::string> notes;   // of the current or last run: what it did not get
+  Rare<RefusedAllocation> refusal;  // of the last run, once it has ended
   // The energy that each GPU had used since the driver was loaded, in millijoules by UUID, when the job came
   // on it; empty: it is on none. And the energy that the run used before that; absent: not measured.
   std::map<std::string, std::uint64_t> energy_before;

@@ -162,7 +162,7 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
 void JobManager::LeaveRun(Entry& entry) {
   entry.runtime = {};
   entry.stop_in_journal = false;
-  entry.settings_in_journal.clear();
+  entry.settings_in_journal.reset();
   entry.settings_told.reset();
 }
 

@@ -233,10 +233,10 @@ class JobManager {
     bool stop_in_journal = false;
     bool end_unwritten = false;   // it has ended, and its stored record will say so soon
     bool forgotten_soon = false;  // its stored record is being deleted
-    std::string settings_in_journal;
-    std::optional<std::string> settings_told;  // over this connection; they will be in the journal soon
-    std::vector<Done<Job>> removals;           // called when the job is gone
-    std::size_t tag_hash = 0;                  // its key in the index
+    Rare<std::string> settings_in_journal;
+    Rare<std::string> settings_told;  // over this connection; they will be in the journal soon
+    std::vector<Done<Job>> removals;  // called when the job is gone
+    std::size_t tag_hash = 0;         // its key in the index
     uid_t tag_user = 0;
     bool tag_indexed = false;
     Counted counted{};

@@ -125,7 +125,7 @@ void JobManager::OnConnected(JobId id) {
   // What an earlier connection was told is in the journal by now, or never will be. And the change may have
   // been undone since.
   entry.settings_told.reset();
-  if (entry.job.updated || !entry.settings_in_journal.empty()) SendSettings(entry);
+  if (entry.job.updated || entry.settings_in_journal) SendSettings(entry);
   // The job left its GPU, or came back, while daemon or keeper was away.
   if (const bool off = host_.IsOffGpu(id); off != entry.job.off_since.has_value()) SetOffGpu(id, off);
   if (entry.job.stop_wanted && !entry.stop_in_journal) {
@@ -192,7 +192,8 @@ void JobManager::SendSettings(Entry& entry) {
   settings.restart = options_.launch.restart;
   settings.restart->mode = mode;
   auto text = keeper::SerializeSettings(settings);
-  if (text == entry.settings_told.value_or(entry.settings_in_journal)) return;
+  const auto& known = entry.settings_told ? entry.settings_told : entry.settings_in_journal;
+  if (known && *known == text) return;
   const auto sent = Order(entry, settings, [](JobManager& me, Entry& told, const Result<>& outcome) {
     if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;  // OnConnected tells again
     told.settings_told.reset();

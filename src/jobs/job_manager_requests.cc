@@ -185,7 +185,7 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
   entry.job = std::move(t.job);
   Index(entry);
   entry.stop_in_journal = false;
-  entry.settings_in_journal.clear();
+  entry.settings_in_journal.reset();
   entry.settings_told.reset();
   Launch(entry);
   Batch batch;

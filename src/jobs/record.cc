@@ -148,7 +148,9 @@ static void ProgressFields(V& v, T& x) {
   v.Option("ended_at", x.ended_at);
   v.Changed("suspension", x.suspension);
   v.Changed("notes", x.notes);
-  v.Option("refusal", x.refusal);
+  auto refusal = x.refusal.Optional();
+  v.Option("refusal", refusal);
+  if constexpr (V::kReads) x.refusal = std::move(refusal);
   v.Changed("energy_before", x.energy_before);
   v.Option("energy_used", x.energy_used);
   v.Changed("runs", x.runs);

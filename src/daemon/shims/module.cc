@@ -187,10 +187,10 @@ void ShimsModule::TellOtherVersion(base::JobId id, base::ProcessId process, std:
 }
 
 std::optional<jobs::RefusedAllocation> ShimsModule::RefusalOf(const jobs::Job& job) const {
-  if (jobs::IsEnded(job) || !channel_) return job.refusal;
+  if (jobs::IsEnded(job) || !channel_) return job.refusal.Optional();
   const auto seen = channel_->RefusalOf(job.id);
   return seen ? std::optional(daemon::RefusalOf(*seen, core_.clock().Mono(), core_.clock().Wall()))
-              : job.refusal;
+              : job.refusal.Optional();
 }
 
 void ShimsModule::TellRefusals() {
