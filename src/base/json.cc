@@ -74,11 +74,38 @@ Json Write(const Format&, const SizeSpec& value) {
   return std::string(text.data(), end) + "%";
 }
 
+Writer::Writer(const Format& format) : format_(format) {
+  json_.get_ref<Json::object_t&>().reserve(kUsualFields);
+}
+
+// Without the search of operator[]: no list has a name twice.
+void Writer::Add(const char* name, Json&& value) {
+  json_.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
+}
+void Writer::AddNull(const char* name) { Add(name, nullptr); }
+void Writer::AddBool(const char* name, bool value) { Add(name, value); }
+void Writer::AddSigned(const char* name, std::int64_t value) { Add(name, value); }
+void Writer::AddUnsigned(const char* name, std::uint64_t value) { Add(name, value); }
+void Writer::AddText(const char* name, std::string_view value) { Add(name, std::string(value)); }
+void Writer::AddAll(const Json& fields) {
+  for (const auto& [name, value] : fields.items()) json_.get_ref<Json::object_t&>().emplace_back(name, value);
+}
+
 std::string Path::Text() const {
   std::string text = outer_ ? outer_->Text() : std::string();
   if (index_) return text + fmt::format("[{}]", *index_);
   if (!text.empty() && !name_.empty()) text += '.';
   return text.append(name_);
+}
+
+void Reading::Fail(std::string_view path, std::string_view what, ErrorCode why) {
+  if (failed()) return;
+  error = path.empty() ? std::string(what) : fmt::format("{}: {}", path, what);
+  code = why;
+}
+
+void Reading::Fail(const Path& path, std::string_view what, ErrorCode why) {
+  if (!failed()) Fail(path.Text(), what, why);
 }
 
 void Reading::WrongType(const Path& path, std::string_view expected, const Json& found) {
@@ -90,6 +117,41 @@ void Reading::WrongType(const Path& path, std::string_view expected, const Json&
                                 : found.is_boolean()        ? "a boolean"
                                                             : "null";
   Fail(path, fmt::format("{} was expected, not {}", expected, kind));
+}
+
+namespace {
+
+template <typename T>
+void ReadBetween(Reading& r, const Path& path, const Json& json, T least, T most, T& out) {
+  if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
+  const auto number = WholeNumber<T>(json);
+  if (!number || *number < least || *number > most)
+    return r.Fail(path, fmt::format("{} lies outside {} to {}", json.dump(), least, most));
+  out = *number;
+}
+
+}  // namespace
+
+void ReadWithin(Reading& r, const Path& path, const Json& json, std::int64_t least, std::int64_t most,
+                std::int64_t& out) {
+  ReadBetween(r, path, json, least, most, out);
+}
+void ReadWithin(Reading& r, const Path& path, const Json& json, std::uint64_t least, std::uint64_t most,
+                std::uint64_t& out) {
+  ReadBetween(r, path, json, least, most, out);
+}
+
+std::optional<std::size_t> ReadWord(Reading& r, const Path& path, const Json& json,
+                                    std::span<const std::string_view> words) {
+  if (!json.is_string()) {
+    r.WrongType(path, "a word", json);
+    return std::nullopt;
+  }
+  const auto& word = json.get_ref<const std::string&>();
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
+  r.Fail(path, fmt::format("'{}' is none of {}", word, fmt::join(words, ", ")));
+  return std::nullopt;
 }
 
 void Read(Reading& r, const Path& path, const Json& json, bool& out) {
@@ -217,6 +279,28 @@ const Json* Reader::Find(const char* name) {
   if (found == members.rend()) return nullptr;
   if (taken_ != nullptr) (*taken_)[name] = found->second;
   return &found->second;
+}
+
+void Reader::Missing(const char* name) { reading_.Fail(path_, fmt::format("'{}' is missing", name)); }
+
+void Reader::NotKnown(const char* name, std::string_view alternative) {
+  reading_.Fail(At(name), fmt::format("'{}' is not known here", alternative), ErrorCode::kNotSupported);
+}
+
+void Reader::Version(const char* name, int version) {
+  int found = 0;
+  Required(name, found);
+  if (found != version)
+    reading_.Fail(At(name), fmt::format("{} is not known here, only {}", found, version),
+                  ErrorCode::kNotSupported);
+}
+
+void Reader::Check(bool holds, const char* name, std::string_view what) {
+  if (!holds) reading_.Fail(At(name), what);
+}
+
+void Reader::Valid(const Result<>& valid) {
+  if (!valid) reading_.Fail(path_, valid.error().message);
 }
 
 void Reader::Finish() {

@@ -25,6 +25,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
@@ -35,6 +36,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -133,55 +135,53 @@ class Writer {
  public:
   static constexpr bool kReads = false;
 
-  explicit Writer(const Format& format) : format_(format) {
-    json_.get_ref<Json::object_t&>().reserve(kUsualFields);
-  }
+  explicit Writer(const Format& format);
 
   template <typename T>
   void operator()(const char* name, const T& value) {
-    Add(name, Write(format_, value));
+    Put(name, value);
   }
   template <typename T>
   void Required(const char* name, const T& value) {
-    Add(name, Write(format_, value));
+    Put(name, value);
   }
   template <typename T>
   void Changed(const char* name, const T& value, const std::type_identity_t<T>& usual = {}) {
-    if (format_.defaults || !(value == usual)) Add(name, Write(format_, value));
+    if (format_.defaults || !(value == usual)) Put(name, value);
   }
   // An absent option is left out; with operator() it is null.
   template <typename T>
   void Option(const char* name, const std::optional<T>& value) {
-    if (value) Add(name, Write(format_, *value));
+    if (value) Put(name, *value);
   }
   // `clear` is null.
   template <typename T>
   void Clearable(const char* name, const std::optional<T>& value, const bool& clear) {
     if (clear)
-      Add(name, nullptr);
+      AddNull(name);
     else
       Option(name, value);
   }
   // Fields beside the others of this object; `list` names all that there may be.
   template <typename T, typename F>
   void Patched(const Patch<T>& patch, F&&) {
-    for (const auto& [name, value] : patch.fields.items()) Add(name, value);
+    AddAll(patch.fields);
   }
   // An object for which there is no type.
   template <typename F>
   void Group(const char* name, F&& list) {
     Writer inner(format_);
     list(inner);
-    Add(name, std::move(inner).Take());
+    Add(name, std::move(inner.json_));
   }
   // Only this version is read.
-  void Version(const char* name, int version) { Add(name, version); }
+  void Version(const char* name, int version) { AddSigned(name, version); }
   // The fields of the alternative in this object, and its word, which NameOf(const Alternative&) tells.
   template <typename... Alternatives>
   void Variant(const char* name, const std::variant<Alternatives...>& value) {
     std::visit(
         [&](const auto& alternative) {
-          Add(name, std::string(NameOf(alternative)));
+          AddText(name, NameOf(alternative));
           Fields(*this, alternative);
         },
         value);
@@ -194,10 +194,27 @@ class Writer {
   Json Take() && { return std::move(json_); }
 
  private:
-  // Without the search of operator[]: no list has a name twice.
-  void Add(const std::string& name, Json value) {
-    json_.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
+  // The usual kinds go by functions that are compiled once: there are some 2,000 fields.
+  template <typename T>
+  void Put(const char* name, const T& value) {
+    if constexpr (std::same_as<T, bool>)
+      AddBool(name, value);
+    else if constexpr (std::signed_integral<T>)
+      AddSigned(name, value);
+    else if constexpr (std::unsigned_integral<T>)
+      AddUnsigned(name, value);
+    else if constexpr (Word<T>)
+      AddText(name, WordOf(WordsOf(value), value));
+    else
+      Add(name, Write(format_, value));
   }
+  void Add(const char* name, Json&& value);
+  void AddNull(const char* name);
+  void AddBool(const char* name, bool value);
+  void AddSigned(const char* name, std::int64_t value);
+  void AddUnsigned(const char* name, std::uint64_t value);
+  void AddText(const char* name, std::string_view value);
+  void AddAll(const Json& fields);
 
   // Growing copies all that is there: the keys are constant.
   static constexpr std::size_t kUsualFields = 16;
@@ -263,14 +280,8 @@ struct Reading {
   ErrorCode code =
       ErrorCode::kCorrupt;  // kNotSupported: a version, or an alternative, that is not known here
 
-  void Fail(std::string_view path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt) {
-    if (failed()) return;
-    error = path.empty() ? std::string(what) : fmt::format("{}: {}", path, what);
-    code = why;
-  }
-  void Fail(const Path& path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt) {
-    if (!failed()) Fail(path.Text(), what, why);
-  }
+  void Fail(std::string_view path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt);
+  void Fail(const Path& path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt);
   void WrongType(const Path& path, std::string_view expected, const Json& found);
   bool failed() const { return !error.empty(); }
 };
@@ -284,14 +295,16 @@ void Read(Reading& r, const Path& path, const Json& json, JobId& out);
 void Read(Reading& r, const Path& path, const Json& json, WallTime& out);
 void Read(Reading& r, const Path& path, const Json& json, Millis& out);
 void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out);
+void ReadWithin(Reading& r, const Path& path, const Json& json, std::int64_t least, std::int64_t most,
+                std::int64_t& out);
+void ReadWithin(Reading& r, const Path& path, const Json& json, std::uint64_t least, std::uint64_t most,
+                std::uint64_t& out);
 template <std::integral T>
 void Read(Reading& r, const Path& path, const Json& json, T& out) {
-  if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
-  const auto number = WholeNumber<T>(json);
-  if (!number)
-    return r.Fail(path, fmt::format("{} lies outside {} to {}", json.dump(), std::numeric_limits<T>::min(),
-                                    std::numeric_limits<T>::max()));
-  out = *number;
+  using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+  Wide number = out;
+  ReadWithin(r, path, json, Wide{std::numeric_limits<T>::min()}, Wide{std::numeric_limits<T>::max()}, number);
+  out = static_cast<T>(number);
 }
 template <typename Period>
 void Read(Reading& r, const Path& path, const Json& json, std::chrono::duration<std::int64_t, Period>& out) {
@@ -299,17 +312,18 @@ void Read(Reading& r, const Path& path, const Json& json, std::chrono::duration<
   Read(r, path, json, count);
   out = std::chrono::duration<std::int64_t, Period>(count);
 }
+// The place of the word among `words`; nullopt, and the reading failed: it is none of them.
+std::optional<std::size_t> ReadWord(Reading& r, const Path& path, const Json& json,
+                                    std::span<const std::string_view> words);
 template <Word T>
 void Read(Reading& r, const Path& path, const Json& json, T& out) {
-  if (!json.is_string()) return r.WrongType(path, "a word", json);
-  const auto& word = json.get_ref<const std::string&>();
-  if (const auto value = ValueOf(WordsOf(T{}), word)) {
-    out = *value;
-    return;
-  }
-  std::string words;
-  for (const auto& [each, known] : WordsOf(T{})) words += (words.empty() ? "" : ", ") + std::string(known);
-  r.Fail(path, fmt::format("'{}' is none of {}", word, words));
+  static constexpr auto kWords = WordsOf(T{});
+  static constexpr auto kNames = [] {
+    std::array<std::string_view, kWords.size()> names{};
+    std::transform(kWords.begin(), kWords.end(), names.begin(), [](const auto& each) { return each.second; });
+    return names;
+  }();
+  if (const auto place = ReadWord(r, path, json, kNames)) out = kWords[*place].first;
 }
 template <typename T>
 void Read(Reading& r, const Path& path, const Json& json, std::optional<T>& out);
@@ -339,7 +353,7 @@ class Reader {
     if (const Json* found = Find(name))
       Read(reading_, At(name), *found, value);
     else
-      reading_.Fail(path_, fmt::format("'{}' is missing", name));
+      Missing(name);
   }
   template <typename T>
   void Changed(const char* name, T& value, const std::type_identity_t<T>& usual = {}) {
@@ -384,27 +398,16 @@ class Reader {
     list(inner);
     inner.Finish();
   }
-  void Version(const char* name, int version) {
-    int found = 0;
-    Required(name, found);
-    if (found != version)
-      reading_.Fail(At(name), fmt::format("{} is not known here, only {}", found, version),
-                    ErrorCode::kNotSupported);
-  }
+  void Version(const char* name, int version);
   template <typename... Alternatives>
   void Variant(const char* name, std::variant<Alternatives...>& value) {
     std::string word;
     Required(name, word);
     if (reading_.failed()) return;
-    if (!(Try<Alternatives>(word, value) || ...))
-      reading_.Fail(At(name), fmt::format("'{}' is not known here", word), ErrorCode::kNotSupported);
+    if (!(Try<Alternatives>(word, value) || ...)) NotKnown(name, word);
   }
-  void Check(bool holds, const char* name, std::string_view what) {
-    if (!holds) reading_.Fail(At(name), what);
-  }
-  void Valid(const Result<>& valid) {
-    if (!valid) reading_.Fail(path_, valid.error().message);
-  }
+  void Check(bool holds, const char* name, std::string_view what);
+  void Valid(const Result<>& valid);
   bool Has(const char* name) { return Find(name) != nullptr; }
   bool failed() const { return reading_.failed(); }
   bool in_seconds() const { return reading_.format.durations == DurationForm::kSeconds; }
@@ -413,6 +416,8 @@ class Reader {
 
  private:
   const Json* Find(const char* name);
+  void Missing(const char* name);
+  void NotKnown(const char* name, std::string_view alternative);
   Path At(const char* name) const { return {path_, std::string_view(name)}; }
   template <typename Alternative, typename Value>
   bool Try(std::string_view word, Value& value) {
