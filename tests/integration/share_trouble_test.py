@@ -103,15 +103,18 @@ class DoesNotYield(TroubleCase):
 
 
 class DoesNotAnswer(TroubleCase):
+    def gate(self, job):
+        return (self.tenant(job) or {}).get("gate")
+
     def stop_where(self, jobs, gate):
         """Stops a job whose gate is in this state; returns the job."""
         def stopped():
-            job = next((job for job in jobs if self.tenant(job)["gate"] == gate), None)
+            job = next((job for job in jobs if self.gate(job) == gate), None)
             if not job:
                 return None
             os.kill(pid := self.pid(job), signal.SIGSTOP)
             until("it stands", lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T")
-            if self.tenant(job)["gate"] == gate:
+            if self.gate(job) == gate:
                 return job
             os.kill(pid, signal.SIGCONT)  # the gate changed first
         return until(f"one whose gate is {gate}", stopped)
@@ -122,11 +125,16 @@ class DoesNotAnswer(TroubleCase):
         def stopped():
             seen = self.kinds().count("share_not_yielded")
             job = self.stop_where(jobs, "open")
-            if until("it is told of, or behind its gate", lambda: (self.kinds().count("share_not_yielded") > seen and "told") or
-                     ((self.tenant(job) or {}).get("gate") == "closed" and "behind its gate")) == "told":
+
+            def told():
+                return self.job(job)["state"] != "running" or self.kinds().count("share_not_yielded") > seen
+            if until("it is told of, or behind its gate", lambda: (told() and "told") or
+                     (self.gate(job) == "closed" and "behind its gate")) == "told":
                 return job
             os.kill(self.pid(job), signal.SIGCONT)
-            return None
+            # What this attempt caused may be told, or done, a moment later.
+            until("it goes on, or is told of", lambda: told() or self.gate(job) == "open")
+            return job if told() and self.job(job)["state"] != "running" else None
         return until("one is stopped at work", stopped)
 
     def test_a_stopped_program_is_told_of_and_goes_on_when_it_is_let(self):
