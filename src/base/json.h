@@ -79,7 +79,6 @@ template <typename T>
 struct Patch {
   Json fields = Json::object();
 
-  bool empty() const { return fields.empty(); }
   const Json* Find(const char* name) const {
     const auto it = fields.find(name);
     return it == fields.end() ? nullptr : &*it;

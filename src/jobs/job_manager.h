@@ -283,6 +283,7 @@ class JobManager {
     Job before;
     Job changed;
   };
+  using OnTheirWay = std::list<RequestChange>;  // of one job, the oldest first
 
   static base::Error NoSuchJob(std::string_view ref);
   static keeper::UpdateSettings SettingsOf(const Job& job);
@@ -311,7 +312,6 @@ class JobManager {
   // undone: the job's state and progress stay as they are, written or not.
   void ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
                     std::function<void(const base::Result<>&)> done);
-  using OnTheirWay = std::list<RequestChange>;  // of one job, the oldest first
   void OnChangeStored(JobId id, OnTheirWay::iterator change, bool stored);
   // Stores the change that `event` makes to a waiting job, and answers with the job; kConflict: it changes
   // nothing.

@@ -277,7 +277,8 @@ TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
   EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
 }
 
-TEST(SuspendMove, WhoseMoverDiedBeforeItUnlockedTheProcessCountsWhereItIs) {
+// A job that has left a, and is being restored on b.
+Story OnItsWayToB() {
   Story s;
   s.Process(11, GiB(10));
   s.Look();
@@ -285,19 +286,18 @@ TEST(SuspendMove, WhoseMoverDiedBeforeItUnlockedTheProcessCountsWhereItIs) {
   s.Move("b");
   s.Checkpointed(11);
   s.Room(GiB(10), true, "b");
+  return s;
+}
+
+TEST(SuspendMove, WhoseMoverDiedBeforeItUnlockedTheProcessCountsWhereItIs) {
+  Story s = OnItsWayToB();
   s.Says(11, Outcome::kLost, Saved::kUnknown);
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kLocked), ElementsAre("moved b", "restore 11"));
   EXPECT_THAT(s.Restored(11), ElementsAre("= running", "! job_moved"));
 }
 
 TEST(SuspendMove, ThatFollowsAnotherAtOnceStartsWhereTheJobIs) {
-  Story s;
-  s.Process(11, GiB(10));
-  s.Look();
-  s.Can(true);
-  s.Move("b");
-  s.Checkpointed(11);
-  s.Room(GiB(10), true, "b");
+  Story s = OnItsWayToB();
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "= running", "! job_moved"));
   s.Look();  // the sample is of before: it shows the process on a
   s.Move("a");
@@ -307,13 +307,7 @@ TEST(SuspendMove, ThatFollowsAnotherAtOnceStartsWhereTheJobIs) {
 }
 
 TEST(SuspendMove, WhoseRestoreWasNotDoneIsMadeAgain) {
-  Story s;
-  s.Process(11, GiB(10));
-  s.Look();
-  s.Can(true);
-  s.Move("b");
-  s.Checkpointed(11);
-  s.Room(GiB(10), true, "b");
+  Story s = OnItsWayToB();
   EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kCheckpointed), ElementsAre("restore 11 a>b b>a c>c"));
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "= running", "! job_moved"));
