@@ -7,6 +7,7 @@ Usage: sharing_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names 
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 
@@ -66,8 +67,9 @@ patience = "1s"
 
     def sharing(self, user, tag):
         directory = self.scratch(user)
+        shutil.copy(PROGRAM, directory)  # the checkout may lie below a home that is closed to the user
         self.stops = {**getattr(self, "stops", {}), tag: directory / "stop"}
-        return self.start_as(user, tag, f"exec {PYTHON} {PROGRAM} {directory / 'stop'} --rest 0.005", gpus=["0"], share=True)
+        return self.start_as(user, tag, f"exec {PYTHON} {directory / PROGRAM.name} {directory / 'stop'} --rest 0.005", gpus=["0"], share=True)
 
     def share(self, **settings):
         return self.request("PUT", "/v1/share", settings).json()
