@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "cli/app.h"
-#include "cli/nvsharectl.h"
-#include "cli/queue/gflow.h"
+#include "cli/compat/nvshare/nvsharectl.h"
+#include "cli/compat/gflow/programs.h"
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
@@ -17,8 +17,7 @@ int main(int argc, char** argv) {
                                  TerminalStyleOf(STDERR_FILENO)};
     const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    if (IsGflowName(name)) return RunGflow(name, arguments, context);
-    return (name == kNvsharectl ? RunNvsharectl : RunCli)(arguments, context);
+    return RunCli(name, arguments, context);
   } catch (const std::exception& error) {
     std::cerr << "gpuman: " << error.what() << '\n';
     return gpuman::cli::kExitFailed;

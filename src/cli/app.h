@@ -1,14 +1,16 @@
-// The whole command line program, independent of the process that runs it.
+// The programs of the command line, independent of the process that runs them.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/session.h"
 
 namespace gpuman::cli {
 
-// Reads the arguments (without the program's name), does what they say and returns the exit status.
-int RunCli(const std::vector<std::string>& arguments, const SessionContext& context);
+// Runs `gpuman`, or the program of gflow or nvshare with this name, with its arguments; returns the exit
+// status.
+int RunCli(std::string_view name, const std::vector<std::string>& arguments, const SessionContext& context);
 
 }  // namespace gpuman::cli

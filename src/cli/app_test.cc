@@ -8,7 +8,7 @@
 
 #include "api/json.h"
 #include "api/test_server.h"
-#include "cli/run_request.h"
+#include "cli/queue/find_program.h"
 
 namespace gpuman::cli {
 namespace {
@@ -31,7 +31,7 @@ Outcome Gpuman(const std::vector<std::string>& arguments) {
   std::ostringstream err;
   const SessionContext context{out, err, {}, {}};
   Outcome outcome;
-  outcome.status = RunCli(arguments, context);
+  outcome.status = RunCli("gpuman", arguments, context);
   outcome.out = out.str();
   outcome.err = err.str();
   return outcome;
@@ -62,13 +62,13 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"config"}, "config: a command is required: check"},
            {{"status", "--jsno"}, "did you mean --json?"},
            {{"status", "extra"}, "unexpected argument 'extra'"},
-           {{"status", "--", "x"}, "only run and submit take a command after --"},
+           {{"status", "--", "x"}, "status: it takes no command after --"},
            {{"run"}, "--tag is required"},
            {{"run", "--tag"}, "--tag"},
            {{"run", "--tag", "t"}, "there is no command to run"},
            {{"run", "--tag", "t", "--"}, "there is no command to run"},
            {{"run", "--tag", "", "--", "x"}, "the tag is empty"},
-           {{"run", "--tag", "t", "python", "x.py"}, "gpuman run --tag NAME -- python"},
+           {{"run", "--tag", "t", "python", "x.py"}, "gpuman run --tag t -- python"},
            {{"run", "--tag", "t", "--command", "a", "--", "b"}, "given twice"},
            {{"run", "--tag", "t", "--command", "a 'b"}, "never closed"},
            {{"run", "--tag", "t", "--memory", "-5G", "--", "x"},
@@ -91,7 +91,7 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"gpu"}, "gpuman gpu --help"},
            {{"share", "set", "--policy", "best"}, "--policy: 'best' is not one of fair, priority, fcfs"},
            {{"events", "--since", "x"}, "--since: 'x' is not a number"},
-           {{"run", "--gpus", "1", "nvidia-smi"}, "gpuman run --gpus N -- nvidia-smi"},
+           {{"run", "--gpus", "1", "nvidia-smi"}, "gpuman run --gpus 1 -- nvidia-smi"},
            {{"share"}, "share: a command is required, one of status, set"},
            {{"logs"}, "logs: JOB is required\n  for example: gpuman logs train -f"},
            {{"status", "extra"}, "gpuman: status: unexpected argument 'extra'"},
@@ -314,11 +314,7 @@ TEST(Run, SaysWhichFileIsNotThere) {
   std::ofstream(directory.path() / "tool") << "x";
   std::filesystem::permissions(directory.path() / "tool", std::filesystem::perms::all);
   const auto hint_of = [&](const char* program) {
-    api::RunRequest request;
-    request.command = {program};
-    request.directory = directory.path().string();
-    request.environment = {{"PATH", "/nonexistent"}};
-    const auto checked = CheckProgram(request);
+    const auto checked = queue::CheckProgram(program, directory.path().string(), {{"PATH", "/nonexistent"}});
     return checked ? std::string("found") : checked.error().hint;
   };
   EXPECT_THAT(hint_of("trian.sh"),

@@ -1,69 +1,24 @@
-// How a command of `gpuman` registers: a function adds its subcommand to the parser.
+// A command of the command line as data: what it is called, the options and arguments that it takes, and what
+// it does. The parser (parser.h) reads a command line by it, and shows its help; the shells' completion
+// (complete.h) proposes its words. Lines of scripts and of job files take options of the same tables.
 //
-// Parsing a command line only chooses an action; the action runs afterwards. app.cc has the table of all
-// commands.
+// Values, not thread-safe: the functions of a command share its settings, so that a command runs once.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/session.h"
 
 namespace gpuman::cli {
 
-// Does what the command says; the value is the exit status.
-using Action = std::function<base::Result<int>(Session&)>;
-
-struct Registry {
-  CLI::App& root;
-  Session& session;
-  Action& chosen;  // the parser sets it when it recognises a command
-
-  // Adds a subcommand of `parent` (of the root when null) with the options that every command has and an
-  // example in its help. The variables that the options write to must live as long as `action`: capture them
-  // in it.
-  CLI::App* Add(const std::string& name, const std::string& summary, const std::string& example,
-                Action action, CLI::App* parent = nullptr) const;
-};
-
-void AddRun(const Registry& registry);
-void AddStatus(const Registry& registry);
-void AddProclist(const Registry& registry);
-void AddUpdate(const Registry& registry);
-void AddRestart(const Registry& registry);
-void AddRemove(const Registry& registry);
-void AddSuspend(const Registry& registry);
-void AddResume(const Registry& registry);
-void AddMove(const Registry& registry);
-void AddLogs(const Registry& registry);
-void AddEvents(const Registry& registry);
-void AddShare(const Registry& registry);
-void AddDevice(const Registry& registry);
-void AddHealth(const Registry& registry);
-void AddTop(const Registry& registry);
-void AddMetrics(const Registry& registry);
-void AddMig(const Registry& registry);
-void AddMps(const Registry& registry);
-void AddDoctor(const Registry& registry);
-void AddGpu(const Registry& registry);
-void AddConfig(const Registry& registry);
-void AddCompletion(const Registry& registry);
-void AddSubmit(const Registry& registry);
-void AddQueue(const Registry& registry);
-void AddJob(const Registry& registry);
-void AddCancel(const Registry& registry);
-void AddInfo(const Registry& registry);
-void AddStats(const Registry& registry);
-void AddReserve(const Registry& registry);
-void AddQuota(const Registry& registry);
-// allow, restrict, ignore-process, choice: below `gpu`.
-void AddQueueOfGpus(const Registry& registry, CLI::App* gpu);
-// drain, undrain: below `gpu`.
-void AddDrain(const Registry& registry, CLI::App* gpu);
-
-// What the value of an option is, for help and completion. Alternatives are written "no|yes".
+// What the value of an option or an argument is, for help and completion. Alternatives are written "no|yes";
+// other words are refused.
 inline constexpr const char* kJobValue = "JOB";
 inline constexpr const char* kGpuValue = "GPU";
 inline constexpr const char* kFileValue = "FILE";
@@ -71,7 +26,75 @@ inline constexpr const char* kSizeValue = "SIZE";
 inline constexpr const char* kTimeValue = "TIME";
 inline constexpr const char* kRestartValue = "no|on-failure|always";
 
-// The job that a command is about: an argument, or --tag as in the first tool of this kind.
-CLI::Option* AddJobArgument(CLI::App* command, std::string& job);
+// Takes the value of an option; empty for an option without one. Its error does not need the option's name in
+// front.
+using Take = std::function<base::Result<>(const std::string& value)>;
+
+struct Option {
+  std::string names;  // "-g,--gpus,--gres"
+  std::string value;  // what the help calls its value; empty: the option takes none
+  std::string help;   // empty: the option is not shown, and not completed
+  Take take;
+  std::string heading{};            // of the help; empty: the usual one
+  std::vector<std::string> sets{};  // the options of a job that it sets, by their names in the API
+  bool required = false;
+};
+using Options = std::vector<Option>;
+
+// "-g", "--gpus", "--gres".
+std::vector<std::string> NamesOf(const Option& option);
+// The long name, or the only one: "--gpus".
+std::string NameOf(const Option& option);
+
+// "no", "on-failure", "always" of "no|on-failure|always"; empty where the value is no choice of words.
+std::vector<std::string> ChoicesOf(std::string_view value);
+// kInvalidArgument: the value is a choice, and the word is none of it.
+base::Result<> RequireChoice(std::string_view value, const std::string& word);
+
+inline constexpr std::size_t kAnyNumber = 1'000'000;
+
+// Words of a command line that belong to no option.
+struct Argument {
+  std::string value;  // what the help calls each: "JOB", "bash|zsh|fish"
+  std::size_t least = 1;
+  std::size_t most = 1;
+  std::string help{};   // empty: what such a value is in every command
+  std::string names{};  // options that give one as well: "-t,--tag"
+};
+using Arguments = std::vector<Argument>;
+
+// An option as it was typed.
+struct TypedOption {
+  std::string name;   // as NameOf has it
+  std::string value;  // empty for an option without one
+};
+
+// What was typed for a command.
+struct CommandLine {
+  std::vector<TypedOption> options;                  // in order
+  std::vector<std::string> words;                    // the arguments, or the beginning of a user's command
+  std::optional<std::vector<std::string>> trailing;  // the words behind "--"
+};
+
+// Calls `take` of the options in order. The error has the option's name in front.
+base::Result<> TakeOptions(const Options& options, const std::vector<TypedOption>& typed);
+
+struct Command {
+  std::string name;
+  std::string summary;  // the list of commands shows the first paragraph
+  std::string example;
+  Arguments arguments;
+  Options options;
+  // Does what the command says, after all options were taken; the value is the exit status.
+  std::function<base::Result<int>(Session&, const CommandLine&)> run;
+  std::vector<Command> commands{};  // below it; one of them is required where `run` is empty
+  std::vector<std::string> aliases{};
+  // How the command of a user follows, for the usage: "-- COMMAND...". Only then are words behind "--" taken.
+  std::string user_command{};
+  // The first word that is no option begins the user's command; what is behind it is not read.
+  bool ends_at_word = false;
+  std::string heading{};  // in the list of commands
+  std::string footer{};   // of the help, below the example
+};
 
 }  // namespace gpuman::cli

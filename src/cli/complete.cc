@@ -2,106 +2,124 @@
 
 #include <fmt/format.h>
 
-#include "cli/command.h"
-#include "cli/slurm/record.h"
+#include <algorithm>
+
+#include "cli/compat/slurm/record.h"
 
 namespace gpuman::cli {
 namespace {
 
 // The state of the reader after the words before the cursor.
 struct Position {
-  const CLI::App* command = nullptr;
-  const CLI::Option* awaited = nullptr;  // an option whose value comes next
-  std::size_t positionals = 0;
-  std::optional<std::size_t> after_dashes;  // words behind "--"
+  const Command* command = nullptr;
+  const Options* common = nullptr;
+  std::optional<std::string> awaited{};  // the value of an option, which comes next: "JOB"
+  std::size_t arguments = 0;
+  std::optional<std::size_t> behind{};  // words of the user's command
 };
 
-bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
-
-const CLI::Option* FindOption(const CLI::App& command, std::string_view word) {
-  const std::string name(word.substr(0, word.starts_with("--") ? word.find('=') : 2));
-  for (const auto* option : command.get_options())
-    if (option->nonpositional() && option->check_name(name)) return option;
+const Option* FindIn(const Options& options, std::string_view name) {
+  for (const auto& option : options)
+    for (const auto& known : NamesOf(option))
+      if (known == name) return &option;
   return nullptr;
 }
 
-const CLI::App* FindCommand(const CLI::App& command, const std::string& word) {
-  for (const auto* sub : command.get_subcommands(nullptr))
-    if (sub->get_name() == word) return sub;
+// What the value of the option is; empty: it takes none, or there is no such option.
+std::string ValueOf(const Position& at, std::string_view word) {
+  const auto name = word.substr(0, word.starts_with("--") ? word.find('=') : 2);
+  for (const auto& argument : at.command->arguments)
+    if (FindIn({{argument.names, argument.value, {}, {}}}, name) != nullptr) return argument.value;
+  for (const auto* options : {&at.command->options, at.common})
+    if (const auto* option = FindIn(*options, name)) return option->value;
+  return {};
+}
+
+const Command* FindCommand(const Command& command, const std::string& word) {
+  for (const auto& below : command.commands)
+    if (below.name == word ||
+        std::find(below.aliases.begin(), below.aliases.end(), word) != below.aliases.end())
+      return &below;
   return nullptr;
 }
 
 void Advance(Position& at, const std::string& word) {
-  if (at.after_dashes) {
-    ++*at.after_dashes;
-  } else if (at.awaited != nullptr) {
-    at.awaited = nullptr;
+  if (at.behind) {
+    ++*at.behind;
+  } else if (at.awaited) {
+    at.awaited.reset();
   } else if (word == "--") {
-    at.after_dashes = 0;
+    at.behind = 0;
   } else if (word.starts_with('-') && word.size() > 1) {
-    const auto* option = FindOption(*at.command, word);
     const bool has_value = word.starts_with("--") ? word.find('=') != std::string::npos : word.size() > 2;
-    if (option != nullptr && TakesValue(*option) && !has_value) at.awaited = option;
-  } else if (const auto* sub = FindCommand(*at.command, word)) {
-    at.command = sub;
+    if (auto value = ValueOf(at, word); !value.empty() && !has_value) at.awaited = std::move(value);
+  } else if (const auto* below = FindCommand(*at.command, word)) {
+    at.command = below;
+  } else if (at.command->ends_at_word) {
+    at.behind = 1;
   } else {
-    ++at.positionals;
+    ++at.arguments;
   }
 }
 
-std::vector<Candidate> Values(const std::string& type, const Names& names) {
-  if (type == kJobValue) return names.jobs();
-  if (type == kGpuValue) return names.gpus();
-  if (type == kFileValue) return {{":files", ""}};
-  std::vector<Candidate> alternatives;
-  for (std::size_t from = 0; type.find('|') != std::string::npos && from <= type.size();) {
-    const auto end = std::min(type.find('|', from), type.size());
-    alternatives.push_back({type.substr(from, end - from), ""});
-    from = end + 1;
-  }
-  return alternatives;
+std::vector<Candidate> Values(const std::string& value, const Names& names) {
+  if (value == kJobValue) return names.jobs();
+  if (value == kGpuValue) return names.gpus();
+  if (value == kFileValue) return {{":files", ""}};
+  std::vector<Candidate> choices;
+  for (auto& choice : ChoicesOf(value)) choices.push_back({std::move(choice), ""});
+  return choices;
 }
 
-std::vector<Candidate> OptionNames(const CLI::App& command) {
+std::vector<Candidate> OptionNames(const Position& at) {
   std::vector<Candidate> found;
-  for (const auto* option : command.get_options())
-    for (const auto& name : option->get_lnames()) found.push_back({"--" + name, option->get_description()});
+  const auto add = [&](std::string_view names, const std::string& help) {
+    for (auto& name : NamesOf({std::string(names), {}, {}, {}}))
+      if (name.starts_with("--")) found.push_back({std::move(name), help});
+  };
+  for (const auto* options : {&at.command->options, at.common})
+    for (const auto& option : *options)
+      if (!option.help.empty()) add(option.names, option.help);
+  for (const auto& argument : at.command->arguments) add(argument.names, argument.help);
+  add("--help", "Print this help and exit");
   return found;
 }
 
-std::vector<Candidate> Positional(const Position& at, const Names& names) {
+std::vector<Candidate> WordsThatMayStand(const Position& at, const Names& names) {
   std::vector<Candidate> found;
-  if (at.positionals == 0)
-    for (const auto* sub : at.command->get_subcommands(nullptr))
-      found.push_back({sub->get_name(), sub->get_description()});
-  std::size_t position = 0;
-  for (const auto* option : at.command->get_options()) {
-    if (!option->get_positional() || position++ != at.positionals) continue;
-    for (auto& value : Values(option->get_type_name(), names)) found.push_back(std::move(value));
+  if (at.arguments == 0)
+    for (const auto& below : at.command->commands)
+      found.push_back({below.name, below.summary.substr(0, below.summary.find("\n\n"))});
+  std::size_t end = 0;
+  for (const auto& argument : at.command->arguments) {
+    end += argument.most;
+    if (at.arguments >= end) continue;
+    auto values = Values(argument.value, names);
+    std::move(values.begin(), values.end(), std::back_inserter(found));
+    break;
   }
+  if (at.command->ends_at_word) found.push_back({":command", ""});
   return found;
 }
 
 std::vector<Candidate> Candidates(const Position& at, const std::string& word, const Names& names) {
-  if (at.after_dashes) return {{*at.after_dashes == 0 ? ":command" : ":files", ""}};
-  if (at.awaited != nullptr) return Values(at.awaited->get_type_name(), names);
+  if (at.behind) return {{*at.behind == 0 ? ":command" : ":files", ""}};
+  if (at.awaited) return Values(*at.awaited, names);
   if (const auto equals = word.find('='); word.starts_with("--") && equals != std::string::npos) {
-    const auto* option = FindOption(*at.command, word);
-    auto values = option != nullptr ? Values(option->get_type_name(), names) : std::vector<Candidate>{};
+    auto values = Values(ValueOf(at, word), names);
     for (auto& value : values)
       if (!value.text.starts_with(':')) value.text.insert(0, word.substr(0, equals + 1));
     return values;
   }
-  return word.starts_with('-') ? OptionNames(*at.command) : Positional(at, names);
+  return word.starts_with('-') ? OptionNames(at) : WordsThatMayStand(at, names);
 }
 
 }  // namespace
 
-std::vector<Candidate> Complete(const CLI::App& root, const std::vector<std::string>& words,
-                                const Names& names) {
+std::vector<Candidate> Complete(const Command& program, const Options& common,
+                                const std::vector<std::string>& words, const Names& names) {
   const std::string word = words.empty() ? std::string() : words.back();
-  Position at;
-  at.command = &root;
+  Position at{.command = &program, .common = &common};
   for (std::size_t i = 0; i + 1 < words.size(); ++i) Advance(at, words[i]);
   auto found = Candidates(at, word, names);
   std::erase_if(found,
@@ -109,7 +127,8 @@ std::vector<Candidate> Complete(const CLI::App& root, const std::vector<std::str
   return found;
 }
 
-int PrintCandidates(const CLI::App& root, Session& session, const std::vector<std::string>& words) {
+int PrintCandidates(const Command& program, const Options& common, Session& session,
+                    const std::vector<std::string>& words) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i)
     if (words[i] == "--socket") session.socket = words[i + 1];
   const auto ask = [&](auto&& question) {
@@ -135,7 +154,7 @@ int PrintCandidates(const CLI::App& root, Session& session, const std::vector<st
           if (gpu.number || gpu.index) found.push_back({api::NumberOf(gpu), gpu.name});
     });
   };
-  for (const auto& [text, description] : Complete(root, words, names))
+  for (const auto& [text, description] : Complete(program, common, words, names))
     session.Print(fmt::format("{}\t{}\n", text, Printable(description)));
   return kExitDone;
 }

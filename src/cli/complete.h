@@ -5,12 +5,11 @@
 // ':' asks the shell to complete by itself: ":files", ":command".
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "cli/session.h"
+#include "cli/command.h"
 
 namespace gpuman::cli {
 
@@ -28,12 +27,14 @@ struct Names {
   std::function<std::vector<Candidate>()> gpus;
 };
 
-// Candidates for the last of `words`; `words` does not have the program's name.
-std::vector<Candidate> Complete(const CLI::App& root, const std::vector<std::string>& words,
-                                const Names& names);
+// Candidates for the last of `words`; `words` does not have the program's name. `common`: the options that
+// each command has.
+std::vector<Candidate> Complete(const Command& program, const Options& common,
+                                const std::vector<std::string>& words, const Names& names);
 
 // The hidden command itself. It asks a daemon only if one runs, waits for it no longer than a key press may
 // take, and prints nothing when it fails.
-int PrintCandidates(const CLI::App& root, Session& session, const std::vector<std::string>& words);
+int PrintCandidates(const Command& program, const Options& common, Session& session,
+                    const std::vector<std::string>& words);
 
 }  // namespace gpuman::cli

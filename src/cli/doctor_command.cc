@@ -15,8 +15,9 @@
 #include "api/json.h"
 #include "api/queue_client.h"
 #include "cli/check_config.h"
-#include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/doctor_views.h"
+#include "cli/take.h"
 #include "doctor/gather.h"
 #include "doctor/measure.h"
 
@@ -163,15 +164,18 @@ base::Result<int> Examine(Session& session, const DoctorOptions& o) {
 
 }  // namespace
 
-void AddDoctor(const Registry& registry) {
-  const auto o = std::make_shared<DoctorOptions>();  // shared by the parser's bindings and the action
-  auto* doctor = registry.Add("doctor", "Check this machine, and show how to fix what is wrong",
-                              "gpuman doctor --strict || echo not healthy",
-                              [o](Session& session) { return Examine(session, *o); });
-  doctor->add_flag("--strict", o->strict, "Exit with status 1 if there is a warning or an error");
-  doctor->add_flag("--measure", o->measure,
-                   "Measure the first CUDA call on the first GPU, and what persistence would save; two "
-                   "programs create a context there for a moment");
+Command DoctorCommand() {
+  const auto o = std::make_shared<DoctorOptions>();  // shared by the options and the action
+  return {"doctor",
+          "Check this machine, and show how to fix what is wrong",
+          "gpuman doctor --strict || echo not healthy",
+          {},
+          {{"--strict", "", "Exit with status 1 if there is a warning or an error", take::Flag(o->strict)},
+           {"--measure", "",
+            "Measure the first CUDA call on the first GPU, and what persistence would save; two "
+            "programs create a context there for a moment",
+            take::Flag(o->measure)}},
+          [o](Session& session, const CommandLine&) { return Examine(session, *o); }};
 }
 
 }  // namespace gpuman::cli

@@ -2,22 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/json_lines.h"
+#include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
 
 namespace gpuman::cli {
 namespace {
 
-struct LogsOptions {
-  std::string job;
-  api::LogOptions log;
-};
-
-base::Result<int> Logs(Session& session, const LogsOptions& options) {
+base::Result<int> Logs(Session& session, const std::string& job, const api::LogOptions& options) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   JsonLines lines(session);
   const auto show = [&](std::string_view piece) {
@@ -28,8 +25,8 @@ base::Result<int> Logs(Session& session, const LogsOptions& options) {
     session.Flush();
     return true;
   };
-  const auto shown = ShowLog(session, daemon, options.job, options.log, show);
-  if (!shown) return base::Fail(WithNearestTag(daemon, options.job, shown.error()));
+  const auto shown = ShowLog(session, daemon, job, options, show);
+  if (!shown) return base::Fail(WithNearestTag(daemon, job, shown.error()));
   lines.Finish();
   return kExitDone;
 }
@@ -97,29 +94,31 @@ base::Result<int> Events(Session& session, const EventsOptions& options) {
 
 }  // namespace
 
-void AddLogs(const Registry& registry) {
-  const auto o = std::make_shared<LogsOptions>();  // shared by the parser's bindings and the action
-  auto* logs = registry.Add("logs", "Print the output of a job", "gpuman logs train -f",
-                            [o](Session& session) { return Logs(session, *o); });
-  AddJobArgument(logs, o->job);
-  logs->add_flag("-f,--follow", o->log.follow, "Follow the output until the job ends");
-  logs->add_option("-n,--tail", o->log.tail, "Print only the last N lines")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT64_MAX}).description(""));
+Command LogsCommand() {
+  const auto o = std::make_shared<api::LogOptions>();  // shared by the options and the action
+  return {"logs",
+          "Print the output of a job",
+          "gpuman logs train -f",
+          {JobArgument()},
+          {{"-f,--follow", "", "Follow the output until the job ends", take::Flag(o->follow)},
+           {"-n,--tail", "N", "Print only the last N lines", take::Integer(o->tail, 0, INT64_MAX)}},
+          [o](Session& session, const CommandLine& line) { return Logs(session, line.words.front(), *o); }};
 }
 
-void AddEvents(const Registry& registry) {
-  const auto o = std::make_shared<EventsOptions>();  // shared by the parser's bindings and the action
-  auto* events = registry.Add(
-      "events", "Print events: jobs that start and end, limits that are exceeded, GPUs that fail",
-      "gpuman events -f", [o](Session& session) { return Events(session, *o); });
-  events->add_flag("-f,--follow", o->follow,
-                   "Print the last 10 events, then new ones as they happen (with --json only new ones)");
-  events->add_option("-s,--since", o->events.since, "Print only events after the one with this id")
-      ->type_name("ID");
-  events->add_option("-n,--limit", o->events.limit, "Print at most the last N events")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000000).description(""));
+Command EventsCommand() {
+  const auto o = std::make_shared<EventsOptions>();  // shared by the options and the action
+  return {
+      "events",
+      "Print events: jobs that start and end, limits that are exceeded, GPUs that fail",
+      "gpuman events -f",
+      {},
+      {{"-f,--follow", "",
+        "Print the last 10 events, then new ones as they happen (with --json only new ones)",
+        take::Flag(o->follow)},
+       {"-s,--since", "ID", "Print only events after the one with this id",
+        take::Integer(o->events.since, 0, INT64_MAX)},
+       {"-n,--limit", "N", "Print at most the last N events", take::Integer(o->events.limit, 0, 1'000'000)}},
+      [o](Session& session, const CommandLine&) { return Events(session, *o); }};
 }
 
 }  // namespace gpuman::cli

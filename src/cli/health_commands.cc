@@ -7,18 +7,13 @@
 #include "api/json.h"
 #include "api/queue_client.h"
 #include "api/queue_json.h"
-#include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/health_views.h"
 #include "cli/queue/queue_views.h"
+#include "cli/take.h"
 
 namespace gpuman::cli {
 namespace {
-
-struct HealthOptions {
-  bool strict = false;
-  std::string gpu;
-  std::optional<std::string> code;
-};
 
 int StatusOf(const api::HealthReport& report, bool strict) {
   const bool bad = std::any_of(report.gpus.begin(), report.gpus.end(), [&](const api::GpuHealth& gpu) {
@@ -35,16 +30,16 @@ void Show(Session& session, const api::HealthReport& report) {
     session.Print(RenderHealth(report, session.style()));
 }
 
-base::Result<int> Acknowledge(Session& session, const HealthOptions& o) {
+base::Result<int> Acknowledge(Session& session, const CommandLine& line) {
+  api::HealthAcknowledgement what{line.words.front(), std::nullopt};
+  if (line.words.size() > 1) what.code = line.words[1];
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto report, daemon.AcknowledgeHealth({o.gpu, o.code}));
+  GPUMAN_ASSIGN(const auto report, daemon.AcknowledgeHealth(what));
   Show(session, report);
   return kExitDone;
 }
 
-// The parser calls the callback of a command after that of its subcommand.
-base::Result<int> Health(Session& session, const HealthOptions& o) {
-  if (!o.gpu.empty()) return Acknowledge(session, o);
+base::Result<int> Health(Session& session, bool strict) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, daemon.Health());
   Show(session, report);
@@ -54,7 +49,7 @@ base::Result<int> Health(Session& session, const HealthOptions& o) {
     GPUMAN_ASSIGN(const auto status, daemon.Status(false));
     if (status.driver_error) session.Note(*status.driver_error);
   }
-  return StatusOf(report, o.strict);
+  return StatusOf(report, strict);
 }
 
 base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, bool drain) {
@@ -73,38 +68,40 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
   return kExitDone;
 }
 
+constexpr const char* kGpuHelp = "Index, UUID, or the beginning of a UUID";
+
 }  // namespace
 
-void AddHealth(const Registry& registry) {
-  const auto o = std::make_shared<HealthOptions>();  // shared by the parser's bindings and the action
-  auto* health =
-      registry.Add("health", "Show which GPUs have a fault, and what to do about it",
-                   "gpuman health || echo broken", [o](Session& session) { return Health(session, *o); });
-  health->add_flag("--strict", o->strict,
-                   "Exit with status 1 also for degraded and unknown GPUs, and if there is no GPU");
-  auto* acknowledge = registry.Add(
-      "acknowledge", "Mark a fault as known: it stays in the list, and its GPU gets jobs again",
-      "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Health(session, *o); }, health);
-  acknowledge->add_option("gpu", o->gpu, "Index, UUID, or the beginning of a UUID")
-      ->type_name(kGpuValue)
-      ->required();
-  acknowledge->add_option("code", o->code, "Code of the fault (default: all faults of the GPU)")
-      ->type_name("CODE");
+Command HealthCommand() {
+  const auto strict = std::make_shared<bool>(false);  // shared by the options and the action
+  return {
+      "health",
+      "Show which GPUs have a fault, and what to do about it",
+      "gpuman health || echo broken",
+      {},
+      {{"--strict", "", "Exit with status 1 also for degraded and unknown GPUs, and if there is no GPU",
+        take::Flag(*strict)}},
+      [strict](Session& session, const CommandLine&) { return Health(session, *strict); },
+      {{"acknowledge",
+        "Mark a fault as known: it stays in the list, and its GPU gets jobs again",
+        "gpuman health acknowledge 0 xid_74",
+        {{kGpuValue, 1, 1, kGpuHelp}, {"CODE", 0, 1, "Code of the fault (default: all faults of the GPU)"}},
+        {},
+        Acknowledge}}};
 }
 
-void AddDrain(const Registry& registry, CLI::App* gpu) {
-  for (const bool drain : {true, false}) {
-    const auto gpus =
-        std::make_shared<std::vector<std::string>>();  // shared by the parser's bindings and the action
-    auto* command = registry.Add(
-        drain ? "drain" : "undrain",
-        drain ? "Start no new jobs on a GPU; running jobs continue" : "Start jobs on a drained GPU again",
-        drain ? "gpuman gpu drain 2" : "gpuman gpu undrain 2",
-        [gpus, drain](Session& session) { return Drain(session, *gpus, drain); }, gpu);
-    command->add_option("gpus", *gpus, "Index, UUID, or the beginning of a UUID")
-        ->type_name(kGpuValue)
-        ->required();
-  }
+std::vector<Command> DrainCommands() {
+  const Arguments gpus{{kGpuValue, 1, kAnyNumber, kGpuHelp}};
+  const auto run = [](bool drain) {
+    return [drain](Session& session, const CommandLine& line) { return Drain(session, line.words, drain); };
+  };
+  return {{"drain",
+           "Start no new jobs on a GPU; running jobs continue",
+           "gpuman gpu drain 2",
+           gpus,
+           {},
+           run(true)},
+          {"undrain", "Start jobs on a drained GPU again", "gpuman gpu undrain 2", gpus, {}, run(false)}};
 }
 
 }  // namespace gpuman::cli

@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 std::string ErrorOf(const std::vector<std::string>& arguments) {
   std::ostringstream out;
   std::ostringstream err;
-  EXPECT_EQ(RunCli(arguments, {out, err, {}, {}}), 2) << ::testing::PrintToString(arguments);
+  EXPECT_EQ(RunCli("gpuman", arguments, {out, err, {}, {}}), 2) << ::testing::PrintToString(arguments);
   return err.str();
 }
 
@@ -85,7 +85,7 @@ TEST(Hints, MeanCommandsAndOptionsThatThereAre) {
       const auto command = hint.substr(at, hint.find_first_of(" ,:;", at) - at);
       std::ostringstream out;
       std::ostringstream err;
-      EXPECT_EQ(RunCli({command, "--help"}, {out, err, {}, {}}), 0) << word << ": " << command;
+      EXPECT_EQ(RunCli("gpuman", {command, "--help"}, {out, err, {}, {}}), 0) << word << ": " << command;
       EXPECT_THAT(out.str(), HasSubstr("gpuman " + command)) << word;
     }
   }
@@ -94,10 +94,10 @@ TEST(Hints, MeanCommandsAndOptionsThatThereAre) {
 TEST(Help, IsACommandToo) {
   std::ostringstream out;
   std::ostringstream err;
-  EXPECT_EQ(RunCli({"help", "run"}, {out, err, {}, {}}), 0);
+  EXPECT_EQ(RunCli("gpuman", {"help", "run"}, {out, err, {}, {}}), 0);
   EXPECT_THAT(out.str(), HasSubstr("gpuman run --tag train"));
-  EXPECT_EQ(RunCli({"help"}, {out, err, {}, {}}), 0);
-  EXPECT_EQ(RunCli({"version"}, {out, err, {}, {}}), 0);
+  EXPECT_EQ(RunCli("gpuman", {"help"}, {out, err, {}, {}}), 0);
+  EXPECT_EQ(RunCli("gpuman", {"version"}, {out, err, {}, {}}), 0);
 }
 
 }  // namespace

@@ -3,49 +3,19 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "cli/run_request.h"
+#include "cli/commands.h"
+#include "cli/take.h"
 #include "cli/views.h"
 
 namespace gpuman::cli {
 namespace {
 
-struct UpdateOptions {
-  std::string job;
-  std::optional<std::string> memory, soft, restart, grace;
-  std::optional<int> priority;
-  std::optional<double> weight;
-};
-
-// "none" removes the limit.
-base::Result<> TakeSize(std::string_view name, const std::optional<std::string>& text,
-                        std::optional<base::SizeSpec>& size, bool& clear) {
-  clear = text == "none";
-  if (clear) return {};
-  GPUMAN_ASSIGN(size, SizeOption(name, text));
-  return {};
-}
-
-base::Result<api::UpdateRequest> MakeUpdate(const UpdateOptions& options) {
-  api::UpdateRequest request;
-  GPUMAN_TRY(TakeSize("--memory", options.memory, request.memory, request.clear_memory));
-  GPUMAN_TRY(TakeSize("--soft", options.soft, request.soft, request.clear_soft));
-  GPUMAN_ASSIGN(request.grace, TimeOption("--grace", options.grace));
-  request.priority = options.priority;
-  request.weight = options.weight;
-  if (options.restart) request.restart = base::ValueOf(WordsOf(spec::RestartMode{}), *options.restart);
-  if (!options.memory && !options.soft && !options.grace && !options.priority && !options.weight &&
-      !options.restart)
-    return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",
-                      fmt::format("gpuman update {} --memory 8GiB", options.job));
-  return request;
-}
-
-// Sends a request about a job to the daemon and prints the job's new state.
+// Asks the daemon for something about the job of the command line, and prints the job's new state.
 template <typename Ask>
-base::Result<int> WithJob(Session& session, const std::string& job, std::string_view done, Ask ask) {
+base::Result<int> WithJob(Session& session, const CommandLine& line, std::string_view done, Ask ask) {
+  const std::string& job = line.words.front();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  const base::Result<api::JobView> view = ask(daemon);
+  const base::Result<api::JobView> view = ask(daemon, job);
   if (!view) return base::Fail(WithNearestTag(daemon, job, view.error()));
   if (session.json)
     session.PrintJson(api::ToJson(*view));
@@ -56,112 +26,119 @@ base::Result<int> WithJob(Session& session, const std::string& job, std::string_
   return kExitDone;
 }
 
-struct RemoveOptions {
-  std::string job;
-  bool keep_running = false;
-};
+// "none" removes the limit.
+Take SizeOrNone(std::optional<base::SizeSpec>& size, bool& clear) {
+  return take::IntoOrNone(size, clear, base::ParseSize);
+}
+
+Take RestartWord(std::optional<spec::RestartMode>& mode) {
+  return [&mode](const std::string& word) -> base::Result<> {
+    mode = base::ValueOf(WordsOf(spec::RestartMode{}), word);
+    return {};
+  };
+}
 
 }  // namespace
 
-void AddUpdate(const Registry& registry) {
-  const auto o = std::make_shared<UpdateOptions>();  // shared by the parser's bindings and the action
-  auto* update = registry.Add(
-      "update", "Change the limits of a job, also while it runs", "gpuman update train --memory 12GiB",
-      [o](Session& session) -> base::Result<int> {
-        GPUMAN_ASSIGN(const auto request, MakeUpdate(*o));
-        return WithJob(session, o->job,
-                       "updated: ", [&](const auto& daemon) { return daemon.Update(o->job, request); });
-      });
-  AddJobArgument(update, o->job);
-  update->add_option("-m,--memory", o->memory, "New memory limit on each of its GPUs, or none")
-      ->type_name(kSizeValue);
-  update->add_option("--soft", o->soft, "New soft memory limit, or none")->type_name(kSizeValue);
-  update->add_option("-p,--priority", o->priority, "0 to 255")
-      ->type_name("N")
-      ->check(CLI::Range(0, 255).description(""));
-  update
-      ->add_option("--weight", o->weight, "Its part of the turns on a shared GPU; 2 gets twice as much as 1")
-      ->type_name("N")
-      ->check(CLI::Range(0.001, 1000.0).description(""));
-  update->add_option("--restart", o->restart, "Whether to start it again when it ends")
-      ->type_name(kRestartValue)
-      ->check(CLI::IsMember(std::vector<std::string>{"no", "on-failure", "always"}).description(""));
-  update->add_option("--grace", o->grace, "Time between SIGTERM and SIGKILL when it is stopped")
-      ->type_name(kTimeValue);
+Argument JobArgument() { return {.value = kJobValue, .help = "Tag or id of the job", .names = "-t,--tag"}; }
+
+Command UpdateCommand() {
+  const auto o = std::make_shared<api::UpdateRequest>();  // shared by the options and the action
+  return {"update",
+          "Change the limits of a job, also while it runs",
+          "gpuman update train --memory 12GiB",
+          {JobArgument()},
+          {{"-m,--memory", kSizeValue, "New memory limit on each of its GPUs, or none",
+            SizeOrNone(o->memory, o->clear_memory)},
+           {"--soft", kSizeValue, "New soft memory limit, or none", SizeOrNone(o->soft, o->clear_soft)},
+           {"-p,--priority", "N", "0 to 255", take::Integer(o->priority, 0, 255)},
+           {"--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
+            take::Into(o->weight, ParseWeight)},
+           {"--restart", kRestartValue, "Whether to start it again when it ends", RestartWord(o->restart)},
+           {"--grace", kTimeValue, "Time between SIGTERM and SIGKILL when it is stopped",
+            take::Duration(o->grace)}},
+          [o](Session& session, const CommandLine& line) -> base::Result<int> {
+            if (*o == api::UpdateRequest{})
+              return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",
+                                fmt::format("gpuman update {} --memory 8GiB", line.words.front()));
+            return WithJob(session, line, "updated: ", [&](const auto& daemon, const auto& job) {
+              return daemon.Update(job, *o);
+            });
+          }};
 }
 
-void AddRestart(const Registry& registry) {
-  const auto o = std::make_shared<UpdateOptions>();  // shared by the parser's bindings and the action
-  auto* restart = registry.Add(
-      "restart", "Stop a job and start it again", "gpuman restart train --memory 12GiB",
-      [o](Session& session) -> base::Result<int> {
-        api::UpdateRequest changes;
-        if (o->memory || o->soft) {
-          GPUMAN_ASSIGN(changes, MakeUpdate(*o));
-        }
-        return WithJob(session, o->job,
-                       "restarted: ", [&](const auto& daemon) { return daemon.Restart(o->job, changes); });
-      });
-  AddJobArgument(restart, o->job);
-  restart->add_option("-m,--memory", o->memory, "New limit on each of its GPUs, or none")
-      ->type_name(kSizeValue);
-  restart->add_option("--soft", o->soft, "New soft limit, or none")->type_name(kSizeValue);
+Command RestartCommand() {
+  const auto o = std::make_shared<api::UpdateRequest>();  // shared by the options and the action
+  return {"restart",
+          "Stop a job and start it again",
+          "gpuman restart train --memory 12GiB",
+          {JobArgument()},
+          {{"-m,--memory", kSizeValue, "New limit on each of its GPUs, or none",
+            SizeOrNone(o->memory, o->clear_memory)},
+           {"--soft", kSizeValue, "New soft limit, or none", SizeOrNone(o->soft, o->clear_soft)}},
+          [o](Session& session, const CommandLine& line) {
+            return WithJob(session, line, "restarted: ", [&](const auto& daemon, const auto& job) {
+              return daemon.Restart(job, *o);
+            });
+          }};
 }
 
-void AddRemove(const Registry& registry) {
-  const auto o = std::make_shared<RemoveOptions>();  // shared by the parser's bindings and the action
-  auto* remove = registry.Add(
-      "remove", "Stop a job and remove it from the list", "gpuman remove train", [o](Session& session) {
-        return WithJob(session, o->job, o->keep_running ? "no longer managed: " : "removed: ",
-                       [&](const auto& daemon) { return daemon.Remove(o->job, o->keep_running); });
-      });
-  AddJobArgument(remove, o->job);
-  remove->add_flag("-k,--keep-running", o->keep_running, "Let its processes continue without limits");
+Command RemoveCommand() {
+  const auto keep_running = std::make_shared<bool>(false);  // shared by the options and the action
+  return {"remove",
+          "Stop a job and remove it from the list",
+          "gpuman remove train",
+          {JobArgument()},
+          {{"-k,--keep-running", "", "Let its processes continue without limits", take::Flag(*keep_running)}},
+          [keep_running](Session& session, const CommandLine& line) {
+            return WithJob(
+                session, line, *keep_running ? "no longer managed: " : "removed: ",
+                [&](const auto& daemon, const auto& job) { return daemon.Remove(job, *keep_running); });
+          }};
 }
 
-void AddSuspend(const Registry& registry) {
-  const auto job = std::make_shared<std::string>();  // shared by the parser's bindings and the action
-  auto* suspend = registry.Add("suspend", "Take a job off its GPUs; its data is kept in the machine's memory",
-                               "gpuman suspend train", [job](Session& session) {
-                                 return WithJob(session, *job, "off its GPUs: ", [&](const auto& daemon) {
-                                   return daemon.Suspend(*job);
-                                 });
-                               });
-  AddJobArgument(suspend, *job);
+Command SuspendCommand() {
+  return {"suspend",
+          "Take a job off its GPUs; its data is kept in the machine's memory",
+          "gpuman suspend train",
+          {JobArgument()},
+          {},
+          [](Session& session, const CommandLine& line) {
+            return WithJob(session, line, "off its GPUs: ", [](const auto& daemon, const auto& job) {
+              return daemon.Suspend(job);
+            });
+          }};
 }
 
-namespace {
-
-struct PlaceOptions {
-  std::string job;
-  std::optional<std::string> gpu;
-};
-
-}  // namespace
-
-void AddResume(const Registry& registry) {
-  const auto o = std::make_shared<PlaceOptions>();  // shared by the parser's bindings and the action
-  auto* resume = registry.Add("resume", "Bring a suspended job back to a GPU as soon as there is room",
-                              "gpuman resume train --gpu 1", [o](Session& session) {
-                                return WithJob(session, o->job, "", [&](const auto& daemon) {
-                                  return daemon.Resume(o->job, {o->gpu});
-                                });
-                              });
-  AddJobArgument(resume, o->job);
-  resume->add_option("-g,--gpu", o->gpu, "Another GPU of the same model (default: the one it was on)")
-      ->type_name(kGpuValue);
+Command ResumeCommand() {
+  const auto o = std::make_shared<api::PlaceRequest>();  // shared by the options and the action
+  return {"resume",
+          "Bring a suspended job back to a GPU as soon as there is room",
+          "gpuman resume train --gpu 1",
+          {JobArgument()},
+          {{"-g,--gpu", kGpuValue, "Another GPU of the same model (default: the one it was on)",
+            take::Text(o->gpu)}},
+          [o](Session& session, const CommandLine& line) {
+            return WithJob(session, line, "",
+                           [&](const auto& daemon, const auto& job) { return daemon.Resume(job, *o); });
+          }};
 }
 
-void AddMove(const Registry& registry) {
-  const auto o = std::make_shared<PlaceOptions>();  // shared by the parser's bindings and the action
-  auto* move = registry.Add("move", "Move a job to another GPU of the same model; it continues there",
-                            "gpuman move train --to 1", [o](Session& session) {
-                              return WithJob(session, o->job, "", [&](const auto& daemon) {
-                                return daemon.Move(o->job, {o->gpu});
-                              });
-                            });
-  AddJobArgument(move, o->job);
-  move->add_option("--to", o->gpu, "The GPU, by index or UUID")->type_name(kGpuValue)->required();
+Command MoveCommand() {
+  const auto o = std::make_shared<api::PlaceRequest>();  // shared by the options and the action
+  return {"move",
+          "Move a job to another GPU of the same model; it continues there",
+          "gpuman move train --to 1",
+          {JobArgument()},
+          {{.names = "--to",
+            .value = kGpuValue,
+            .help = "The GPU, by index or UUID",
+            .take = take::Text(o->gpu),
+            .required = true}},
+          [o](Session& session, const CommandLine& line) {
+            return WithJob(session, line, "",
+                           [&](const auto& daemon, const auto& job) { return daemon.Move(job, *o); });
+          }};
 }
 
 }  // namespace gpuman::cli

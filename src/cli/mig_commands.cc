@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/mig_layouts.h"
 #include "cli/mig_views.h"
+#include "cli/take.h"
 
 namespace gpuman::cli {
 namespace {
@@ -18,7 +20,6 @@ constexpr std::size_t kMaxOfAFile = 1 << 20;
 
 struct MigOptions {
   std::vector<std::string> gpus;
-  std::vector<std::string> instances;
   std::string file, layout;
   bool dry_run = false;
   bool disable = false;
@@ -26,22 +27,20 @@ struct MigOptions {
   std::string name = "current";
 };
 
-using MigOptionsPtr = std::shared_ptr<MigOptions>;  // shared by the parser's bindings and the action
-
-base::Result<api::MigReport> AskMig(Session& session, const MigOptions& o) {
+base::Result<api::MigReport> AskMig(Session& session, const std::vector<std::string>& gpus) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  if (o.gpus.empty()) return daemon.Mig("");
+  if (gpus.empty()) return daemon.Mig("");
   api::MigReport report;
-  for (const auto& gpu : o.gpus) {
+  for (const auto& gpu : gpus) {
     GPUMAN_ASSIGN(auto one, daemon.Mig(gpu));
     report.gpus.insert(report.gpus.end(), one.gpus.begin(), one.gpus.end());
   }
   return report;
 }
 
-base::Result<int> Show(Session& session, const MigOptions& o,
+base::Result<int> Show(Session& session, const std::vector<std::string>& gpus,
                        std::string (*render)(const api::MigReport&, const TerminalStyle&)) {
-  GPUMAN_ASSIGN(const auto report, AskMig(session, o));
+  GPUMAN_ASSIGN(const auto report, AskMig(session, gpus));
   if (session.json)
     session.PrintJson(api::ToJson(report));
   else
@@ -65,10 +64,10 @@ base::Result<std::vector<api::MigDevices>> FromFile(const MigOptions& o) {
   return std::move(found->second);
 }
 
-base::Result<api::MigRequest> RequestOf(const MigOptions& o) {
+base::Result<api::MigRequest> RequestOf(const MigOptions& o, const std::vector<std::string>& instances) {
   api::MigRequest request;
   if (!o.file.empty()) {
-    if (!o.instances.empty())
+    if (!instances.empty())
       return base::Fail(ErrorCode::kInvalidArgument, "give either instances or a file with --file, not both");
     GPUMAN_ASSIGN(request.devices, FromFile(o));
     for (auto& devices : request.devices)
@@ -78,13 +77,13 @@ base::Result<api::MigRequest> RequestOf(const MigOptions& o) {
   if (!o.layout.empty())
     return base::Fail(ErrorCode::kInvalidArgument,
                       "--layout names a layout of a file, and --file is missing");
-  if (o.instances.empty())
+  if (instances.empty())
     return base::Fail(
         ErrorCode::kInvalidArgument, "no instances are given",
         "gpuman mig plan --gpu 0 3g.71gb 2x1g.18gb, or --file FILE; gpuman mig clear removes them");
   api::MigDevices devices;
   devices.gpus = o.gpus;
-  devices.instances = o.instances;
+  devices.instances = instances;
   request.devices.push_back(std::move(devices));
   return request;
 }
@@ -102,8 +101,9 @@ base::Result<int> Change(Session& session, const api::MigRequest& request, bool 
   return failed ? kExitFailed : kExitDone;
 }
 
-base::Result<int> Apply(Session& session, const MigOptions& o, bool is_plan) {
-  GPUMAN_ASSIGN(const auto request, RequestOf(o));
+base::Result<int> Apply(Session& session, const MigOptions& o, const std::vector<std::string>& instances,
+                        bool is_plan) {
+  GPUMAN_ASSIGN(const auto request, RequestOf(o, instances));
   return Change(session, request, is_plan || o.dry_run);
 }
 
@@ -120,7 +120,7 @@ base::Result<int> Clear(Session& session, const MigOptions& o) {
 }
 
 base::Result<int> Export(Session& session, const MigOptions& o) {
-  GPUMAN_ASSIGN(const auto report, AskMig(session, o));
+  GPUMAN_ASSIGN(const auto report, AskMig(session, o.gpus));
   std::vector<api::MigDevices> layout;
   for (const auto& gpu : report.gpus) {
     if (!gpu.supported) continue;
@@ -148,79 +148,85 @@ base::Result<int> Export(Session& session, const MigOptions& o) {
   return kExitDone;
 }
 
-void AddGpus(CLI::App* command, const MigOptionsPtr& o) {
-  command->add_option("-g,--gpu", o->gpus, "Only this GPU, by index or UUID; repeat for more (default: all)")
-      ->type_name(kGpuValue)
-      ->delimiter(',')
-      ->allow_extra_args(false)  // the words behind the option are instances
-      ->take_all();
+// `gpus` must live as long as the option.
+Option GpuOption(std::vector<std::string>& gpus) {
+  return {"-g,--gpu", kGpuValue, "Only this GPU, by index or UUID; repeat for more (default: all)",
+          take::List(gpus)};
 }
 
-void AddChange(const Registry& registry, CLI::App* mig, bool is_plan) {
-  const auto o = std::make_shared<MigOptions>();
-  auto* command = registry.Add(
-      is_plan ? "plan" : "apply",
-      is_plan ? "Show what splitting GPUs would change, and which programs prevent it"
-              : "Split GPUs into instances, and restore them after a reset; existing instances that fit "
-                "stay. Undone by:\ngpuman mig clear",
-      is_plan ? "gpuman mig plan --gpu 0 3g.71gb 2x1g.18gb"
-              : "gpuman mig apply --file layouts.toml --layout balanced",
-      [o, is_plan](Session& session) { return Apply(session, *o, is_plan); }, mig);
-  command->add_option("instances", o->instances, "[COUNTx][SLICESc.]PROFILE, such as 3g.71gb or 2x1g.18gb")
-      ->type_name("INSTANCE");
-  AddGpus(command, o);
-  command
-      ->add_option("--file", o->file,
-                   "File with named layouts, in TOML or in the format of NVIDIA's mig-parted")
-      ->type_name(kFileValue);
-  command->add_option("--layout", o->layout, "Name of the layout in the file (default: the only one)")
-      ->type_name("NAME");
-  if (!is_plan) command->add_flag("--dry-run", o->dry_run, "Only show the steps");
+Command ChangeCommand(bool is_plan) {
+  const auto o = std::make_shared<MigOptions>();  // shared by the options and the action
+  Options options = {
+      GpuOption(o->gpus),
+      {"--file", kFileValue, "File with named layouts, in TOML or in the format of NVIDIA's mig-parted",
+       take::Text(o->file)},
+      {"--layout", "NAME", "Name of the layout in the file (default: the only one)", take::Text(o->layout)}};
+  if (!is_plan) options.push_back({"--dry-run", "", "Only show the steps", take::Flag(o->dry_run)});
+  return {is_plan ? "plan" : "apply",
+          is_plan ? "Show what splitting GPUs would change, and which programs prevent it"
+                  : "Split GPUs into instances, and restore them after a reset; existing instances that fit "
+                    "stay. Undone by:\ngpuman mig clear",
+          is_plan ? "gpuman mig plan --gpu 0 3g.71gb 2x1g.18gb"
+                  : "gpuman mig apply --file layouts.toml --layout balanced",
+          {{"INSTANCE", 0, kAnyNumber, "[COUNTx][SLICESc.]PROFILE, such as 3g.71gb or 2x1g.18gb"}},
+          std::move(options),
+          [o, is_plan](Session& session, const CommandLine& line) {
+            return Apply(session, *o, line.words, is_plan);
+          }};
 }
 
-void AddLook(const Registry& registry, CLI::App* mig, const char* name, const char* summary,
-             std::string (*render)(const api::MigReport&, const TerminalStyle&)) {
-  const auto o = std::make_shared<MigOptions>();
-  auto* command = registry.Add(
-      name, summary, fmt::format("gpuman mig {} --gpu 0", name),
-      [o, render](Session& session) { return Show(session, *o, render); }, mig);
-  AddGpus(command, o);
-  command->add_option("gpus", o->gpus, "Only these GPUs, without --gpu")->type_name(kGpuValue);
+Command LookCommand(const char* name, const char* summary,
+                    std::string (*render)(const api::MigReport&, const TerminalStyle&)) {
+  const auto gpus = std::make_shared<std::vector<std::string>>();  // shared by the option and the action
+  return {name,
+          summary,
+          fmt::format("gpuman mig {} --gpu 0", name),
+          {{kGpuValue, 0, kAnyNumber, "Only these GPUs, without --gpu"}},
+          {GpuOption(*gpus)},
+          [gpus, render](Session& session, const CommandLine& line) {
+            gpus->insert(gpus->end(), line.words.begin(), line.words.end());
+            return Show(session, *gpus, render);
+          }};
+}
+
+Command ClearCommand() {
+  const auto o = std::make_shared<MigOptions>();  // shared by the options and the action
+  return {"clear",
+          "Remove all instances, and do not restore them. Without --disable nothing runs on the GPU until it "
+          "has\ninstances again",
+          "gpuman mig clear --gpu 0 --disable",
+          {},
+          {GpuOption(o->gpus),
+           {"--disable", "", "Also turn MIG mode off, so that the GPU can be used as a whole again",
+            take::Flag(o->disable)},
+           {"--dry-run", "", "Only show the steps", take::Flag(o->dry_run)}},
+          [o](Session& session, const CommandLine&) { return Clear(session, *o); }};
+}
+
+Command ExportCommand() {
+  const auto o = std::make_shared<MigOptions>();  // shared by the options and the action
+  return {"export",
+          "Print the current layout of the GPUs as a file for mig apply",
+          "gpuman mig export --format mig-parted",
+          {},
+          {GpuOption(o->gpus),
+           {"--format", "toml|mig-parted", "Format of the file", take::Text(o->format)},
+           {"--name", "NAME", "Name of the layout in the file (default: current)", take::Text(o->name)}},
+          [o](Session& session, const CommandLine&) { return Export(session, *o); }};
 }
 
 }  // namespace
 
-void AddMig(const Registry& registry) {
-  auto* mig = registry.Add("mig", "Split GPUs into instances (MIG)",
-                           "gpuman mig apply --gpu 0 3g.71gb 2x1g.18gb", nullptr);
-  mig->require_subcommand(1);
-  AddLook(registry, mig, "profiles", "Show what GPUs can be split into", RenderMigProfiles);
-  AddLook(registry, mig, "show", "Show what GPUs are split into", RenderMig);
-  AddChange(registry, mig, true);
-  AddChange(registry, mig, false);
-  const auto clear = std::make_shared<MigOptions>();
-  auto* clearing = registry.Add(
-      "clear",
-      "Remove all instances, and do not restore them. Without --disable nothing runs on the GPU until it "
-      "has\ninstances again",
-      "gpuman mig clear --gpu 0 --disable", [clear](Session& session) { return Clear(session, *clear); },
-      mig);
-  AddGpus(clearing, clear);
-  clearing->add_flag("--disable", clear->disable,
-                     "Also turn MIG mode off, so that the GPU can be used as a whole again");
-  clearing->add_flag("--dry-run", clear->dry_run, "Only show the steps");
-  const auto out = std::make_shared<MigOptions>();
-  auto* exporting = registry.Add(
-      "export", "Print the current layout of the GPUs as a file for mig apply",
-      "gpuman mig export --format mig-parted", [out](Session& session) { return Export(session, *out); },
-      mig);
-  AddGpus(exporting, out);
-  exporting->add_option("--format", out->format, "Format of the file")
-      ->type_name("toml|mig-parted")
-      ->check(CLI::IsMember(std::vector<std::string>{"toml", "mig-parted"}).description(""));
-  exporting->add_option("--name", out->name, "Name of the layout in the file")
-      ->type_name("NAME")
-      ->capture_default_str();
+Command MigCommand() {
+  return {"mig",
+          "Split GPUs into instances (MIG)",
+          "gpuman mig apply --gpu 0 3g.71gb 2x1g.18gb",
+          {},
+          {},
+          {},
+          {LookCommand("profiles", "Show what GPUs can be split into", RenderMigProfiles),
+           LookCommand("show", "Show what GPUs are split into", RenderMig), ChangeCommand(true),
+           ChangeCommand(false), ClearCommand(), ExportCommand()}};
 }
 
 }  // namespace gpuman::cli

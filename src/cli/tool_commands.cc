@@ -6,18 +6,20 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/check_config.h"
-#include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/completion_scripts.h"
 
 namespace gpuman::cli {
 namespace {
 
-base::Result<int> PrintCompletion(Session& session, const std::string& shell) {
+base::Result<int> PrintCompletion(Session& session, const CommandLine& line) {
+  const std::string& shell = line.words.front();
   session.PrintOutput(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
   return kExitDone;
 }
 
-base::Result<int> CheckConfig(Session& session, const std::optional<std::string>& file) {
+base::Result<int> CheckConfig(Session& session, const CommandLine& line) {
+  const auto file = line.words.empty() ? std::nullopt : std::optional(line.words.front());
   const auto meant = ConfigFileOf(session.environment(), file);
   const bool readable = ::access(meant.path.c_str(), R_OK) == 0;
   const int why_not = readable ? 0 : errno;
@@ -40,29 +42,30 @@ base::Result<int> CheckConfig(Session& session, const std::optional<std::string>
 
 }  // namespace
 
-void AddCompletion(const Registry& registry) {
-  const auto shell = std::make_shared<std::string>();  // shared by the parser's bindings and the action
-  auto* completion = registry.Add("completion", "Print the completion script for a shell",
-                                  "source <(gpuman completion bash)        in ~/.bashrc\n"
-                                  "  source <(gpuman completion zsh)         in ~/.zshrc, after compinit\n"
-                                  "  gpuman completion fish | source         in ~/.config/fish/config.fish",
-                                  [shell](Session& session) { return PrintCompletion(session, *shell); });
-  completion->add_option("shell", *shell, "The shell")
-      ->type_name("bash|zsh|fish")
-      ->required()
-      ->check(CLI::IsMember(std::vector<std::string>{"bash", "zsh", "fish"}).description(""));
+Command CompletionCommand() {
+  return {"completion",
+          "Print the completion script for a shell",
+          "source <(gpuman completion bash)        in ~/.bashrc\n"
+          "  source <(gpuman completion zsh)         in ~/.zshrc, after compinit\n"
+          "  gpuman completion fish | source         in ~/.config/fish/config.fish",
+          {{"bash|zsh|fish", 1, 1, "The shell"}},
+          {},
+          PrintCompletion};
 }
 
-void AddConfig(const Registry& registry) {
-  auto* config = registry.Add("config", "Check the daemon's configuration", "gpuman config check", nullptr);
-  config->require_subcommand(1);
-  const auto file =
-      std::make_shared<std::optional<std::string>>();  // shared by the parser's bindings and the action
-  auto* check = registry.Add(
-      "check", "Check a configuration file, and show the lines that are wrong",
-      "gpuman config check /etc/gpuman/gpumand.toml",
-      [file](Session& session) { return CheckConfig(session, *file); }, config);
-  check->add_option("file", *file, "The file (default: the one that gpumand reads)")->type_name(kFileValue);
+Command ConfigCommand() {
+  return {"config",
+          "Check the daemon's configuration",
+          "gpuman config check",
+          {},
+          {},
+          nullptr,
+          {{"check",
+            "Check a configuration file, and show the lines that are wrong",
+            "gpuman config check /etc/gpuman/gpumand.toml",
+            {{kFileValue, 0, 1, "The file (default: the one that gpumand reads)"}},
+            {},
+            CheckConfig}}};
 }
 
 }  // namespace gpuman::cli

@@ -1,12 +1,13 @@
 // top, metrics: the state of the machine, for people who watch and for Prometheus.
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "api/ask.h"
 #include "base/clock.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/take.h"
 #include "cli/top_frame.h"
 #include "cli/top_screen.h"
 
@@ -18,9 +19,14 @@ constexpr std::size_t kPage = 10;
 
 struct TopOptions {
   bool once = false;
-  std::string sort = "memory";
-  std::string interval = "1s";
+  TopOrder order = TopOrder::kMemory;
+  base::Millis interval = std::chrono::seconds(1);
 };
+
+// The caller of `take` has checked the word.
+base::Result<TopOrder> ParseOrder(const std::string& word) {
+  return TopOrderFromString(word).value_or(TopOrder::kMemory);
+}
 
 // Changes the view for a key; false: close the view.
 bool Obey(TopKey key, TopView& view) {
@@ -92,14 +98,9 @@ base::Result<int> Watch(Session& session, const api::Client& daemon, TopView vie
 }
 
 base::Result<int> Top(Session& session, const TopOptions& o) {
-  const auto order = TopOrderFromString(o.sort);
-  if (!order)
-    return base::Fail(base::ErrorCode::kInvalidArgument,
-                      fmt::format("--sort: '{}' is none of memory, user, job, pid", o.sort));
-  GPUMAN_ASSIGN(const auto interval, base::ParseDuration(o.interval));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   TopView view;
-  view.order = *order;
+  view.order = o.order;
   GPUMAN_ASSIGN(view.status, daemon.Status(false));
   view.now = base::SystemClock().Wall();
   if (session.json) {
@@ -108,7 +109,7 @@ base::Result<int> Top(Session& session, const TopOptions& o) {
   }
   constexpr std::size_t kWide = 160;  // for files and pipes
   if (!o.once && session.style().terminal)
-    return Watch(session, daemon, std::move(view), std::max(interval, kShortestInterval));
+    return Watch(session, daemon, std::move(view), std::max(o.interval, kShortestInterval));
   for (const auto& line : TopLines(view, {session.style().width.value_or(kWide), {}}))
     session.Print(Paint(session.style(), line.color, line.text) + "\n");
   return kExitDone;
@@ -128,27 +129,30 @@ base::Result<int> Metrics(Session& session, bool own) {
 
 }  // namespace
 
-void AddTop(const Registry& registry) {
-  const auto o = std::make_shared<TopOptions>();  // shared by the parser's bindings and the action
-  auto* top =
-      registry.Add("top",
-                   "Watch GPUs, processes and jobs\n\n"
-                   "Keys: q quits; m, u, j and p sort by memory, user, job and pid; space refreshes at once; "
-                   "arrow and page keys scroll; h or ? shows the keys.",
-                   "gpuman top --sort user", [o](Session& session) { return Top(session, *o); });
-  top->add_flag("--once", o->once, "Print one picture and exit, as without a terminal");
-  top->add_option("--sort", o->sort, "Sort processes by memory, user, job or pid (default: memory)")
-      ->type_name(kTopOrderValue);
-  top->add_option("--interval", o->interval, "Time between two pictures (default 1s, at least 100ms)")
-      ->type_name(kTimeValue);
+Command TopCommand() {
+  const auto o = std::make_shared<TopOptions>();  // shared by the options and the action
+  return {"top",
+          "Watch GPUs, processes and jobs\n\n"
+          "Keys: q quits; m, u, j and p sort by memory, user, job and pid; space refreshes at once; "
+          "arrow and page keys scroll; h or ? shows the keys.",
+          "gpuman top --sort user",
+          {},
+          {{"--once", "", "Print one picture and exit, as without a terminal", take::Flag(o->once)},
+           {"--sort", kTopOrderValue, "Sort processes by memory, user, job or pid (default: memory)",
+            take::Into(o->order, ParseOrder)},
+           {"--interval", kTimeValue, "Time between two pictures (default 1s, at least 100ms)",
+            take::Duration(o->interval)}},
+          [o](Session& session, const CommandLine&) { return Top(session, *o); }};
 }
 
-void AddMetrics(const Registry& registry) {
-  const auto own = std::make_shared<bool>(false);  // shared by the parser's bindings and the action
-  auto* metrics = registry.Add("metrics", "Print the metrics of the daemon, in the format of Prometheus",
-                               "gpuman metrics | grep gpuman_gpu_memory",
-                               [own](Session& session) { return Metrics(session, *own); });
-  metrics->add_flag("--own", *own, "Leave out the metrics that have the names of dcgm-exporter");
+Command MetricsCommand() {
+  const auto own = std::make_shared<bool>(false);  // shared by the options and the action
+  return {"metrics",
+          "Print the metrics of the daemon, in the format of Prometheus",
+          "gpuman metrics | grep gpuman_gpu_memory",
+          {},
+          {{"--own", "", "Leave out the metrics that have the names of dcgm-exporter", take::Flag(*own)}},
+          [own](Session& session, const CommandLine&) { return Metrics(session, *own); }};
 }
 
 }  // namespace gpuman::cli

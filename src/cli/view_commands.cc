@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/queue/commands.h"
+#include "cli/take.h"
 #include "cli/views.h"
 
 namespace gpuman::cli {
@@ -34,7 +36,7 @@ api::Json ProcessesJson(const std::vector<api::GpuView>& gpus) {
   return {{"processes", std::move(list)}};
 }
 
-base::Result<int> Proclist(Session& session) {
+base::Result<int> Proclist(Session& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::GpuList list, daemon.Gpus());
   if (session.json)
@@ -44,7 +46,7 @@ base::Result<int> Proclist(Session& session) {
   return kExitDone;
 }
 
-base::Result<int> ListGpus(Session& session) {
+base::Result<int> ListGpus(Session& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::GpuList list, daemon.Gpus());
   if (session.json)
@@ -54,9 +56,9 @@ base::Result<int> ListGpus(Session& session) {
   return kExitDone;
 }
 
-base::Result<int> ShowGpu(Session& session, const std::string& name) {
+base::Result<int> ShowGpu(Session& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const api::GpuView gpu, daemon.Gpu(name));
+  GPUMAN_ASSIGN(const api::GpuView gpu, daemon.Gpu(line.words.front()));
   if (session.json)
     session.PrintJson(api::ToJson(gpu));
   else
@@ -66,30 +68,42 @@ base::Result<int> ShowGpu(Session& session, const std::string& name) {
 
 }  // namespace
 
-void AddStatus(const Registry& registry) {
-  const auto all = std::make_shared<bool>(false);  // shared by the parser's bindings and the action
-  auto* status = registry.Add("status", "Show GPUs, their memory, and jobs", "gpuman status",
-                              [all](Session& session) { return Status(session, *all); });
-  status->add_flag("-a,--all", *all, "Also show ended jobs, of any age");
+Command StatusCommand() {
+  const auto all = std::make_shared<bool>(false);  // shared by the options and the action
+  return {"status",
+          "Show GPUs, their memory, and jobs",
+          "gpuman status",
+          {},
+          {{"-a,--all", "", "Also show ended jobs, of any age", take::Flag(*all)}},
+          [all](Session& session, const CommandLine&) { return Status(session, *all); }};
 }
 
-void AddProclist(const Registry& registry) {
-  registry.Add("proclist", "Show all processes that use GPU memory, also those outside gpuman",
-               "gpuman proclist", Proclist);
+Command ProclistCommand() {
+  return {"proclist",
+          "Show all processes that use GPU memory, also those outside gpuman",
+          "gpuman proclist",
+          {},
+          {},
+          Proclist};
 }
 
-void AddGpu(const Registry& registry) {
-  auto* gpu =
-      registry.Add("gpu", "Show GPUs, and choose which of them the queue uses", "gpuman gpu show 0", nullptr);
-  gpu->require_subcommand(1);
-  registry.Add("list", "Show all GPUs", "gpuman gpu list", ListGpus, gpu);
-  const auto name = std::make_shared<std::string>();  // shared by the parser's bindings and the action
-  auto* show = registry.Add(
-      "show", "Show one GPU, with its processes", "gpuman gpu show 0",
-      [name](Session& session) { return ShowGpu(session, *name); }, gpu);
-  show->add_option("gpu", *name, "Index, UUID, or the beginning of a UUID")->type_name(kGpuValue)->required();
-  AddQueueOfGpus(registry, gpu);
-  AddDrain(registry, gpu);
+Command GpuCommand() {
+  Command gpu{"gpu",
+              "Show GPUs, and choose which of them the queue uses",
+              "gpuman gpu show 0",
+              {},
+              {},
+              nullptr,
+              {{"list", "Show all GPUs", "gpuman gpu list", {}, {}, ListGpus},
+               {"show",
+                "Show one GPU, with its processes",
+                "gpuman gpu show 0",
+                {{kGpuValue, 1, 1, "Index, UUID, or the beginning of a UUID"}},
+                {},
+                ShowGpu}}};
+  for (const auto& more : {queue::GpuCommands(), DrainCommands()})
+    gpu.commands.insert(gpu.commands.end(), more.begin(), more.end());
+  return gpu;
 }
 
 }  // namespace gpuman::cli

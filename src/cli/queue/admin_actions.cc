@@ -7,11 +7,11 @@
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
+#include "cli/compat/gflow/views.h"
 #include "cli/queue/commands.h"
-#include "cli/queue/gflow_views.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/show.h"
-#include "cli/queue/values.h"
+#include "cli/take.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -134,7 +134,6 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
 
 struct IgnoreSettings {
   api::IgnoredProcess rule;
-  bool list = false;
   std::optional<std::string> remove;
 };
 
@@ -166,9 +165,9 @@ Result<int> Change(Session& session, const api::QueueSettingsUpdate& update) {
   });
 }
 
-Result<int> Choose(Session& session, const Words& words) {
+Result<int> Choose(Session& session, const CommandLine& line) {
   api::QueueSettingsUpdate update;
-  for (const auto& word : words) {
+  for (const auto& word : line.words) {
     if (word == "pause" || word == "resume")
       update.paused = word == "pause";
     else
@@ -181,10 +180,6 @@ Result<int> Choose(Session& session, const Words& words) {
   return Change(session, update);
 }
 
-auto AsSince(base::WallTime now) {
-  return [now](const std::string& text) { return ParseSince(text, now); };
-}
-
 }  // namespace
 
 Command InfoCommand(Flavour flavour) {
@@ -194,43 +189,41 @@ Command InfoCommand(Flavour flavour) {
       gflow ? "ginfo" : "info",
       "Show GPUs as the queue sees them: which are free, who has the others, and why",
       gflow ? "ginfo" : "gpuman info",
-      "",
-      0,
-      0,
       {},
-      [flavour, topology](Session& session, const Words&) { return Info(session, flavour, *topology); }};
-  info.options = {{"--topology", "", "Show how the GPUs are connected to each other", TakeFlag(*topology)}};
-  if (gflow) info.options = {{"--config", "FILE", "", [](const std::string&) -> Result<> { return {}; }}};
+      {},
+      [flavour, topology](Session& session, const auto&) { return Info(session, flavour, *topology); }};
+  if (gflow)
+    info.options = {{"--config", "FILE", "", take::Nothing()}};
+  else
+    info.options = {
+        {"--topology", "", "Show how the GPUs are connected to each other", take::Flag(*topology)}};
   return info;
 }
 
 Command StatsCommand(Flavour flavour) {
   const auto s = std::make_shared<StatsSettings>();  // shared by the options and the action
-  const auto now = SystemClock().Wall();
+  const auto since = [now = SystemClock().Wall()](const std::string& text) { return ParseSince(text, now); };
   const bool gflow = flavour == Flavour::kGflow;
   Command stats{gflow ? "gstats" : "stats",
                 "Show how much users and projects used, and how busy GPUs were",
                 gflow ? "gstats --since 7d" : "gpuman stats --by project --since 30d",
-                "",
-                0,
-                0,
-                {{"-u,--user", "NAME", "Only this user", TakeText(s->user)},
+                {},
+                {{"-u,--user", "NAME", "Only this user", take::Text(s->user)},
                  {"-t,--since", "TIME", "Only jobs that ended since 1h, 7d, today, 2026-02-01",
-                  [s, now](const std::string& text) -> Result<> {
-                    GPUMAN_ASSIGN(s->since, ParseSince(text, now));
+                  [s, since](const std::string& text) -> Result<> {
+                    GPUMAN_ASSIGN(s->since, since(text));
                     s->since_text = text;
                     return {};
                   }},
-                 {"-o,--output", "table|json|csv", "Format of the output",
-                  TakeWord(s->output, {"table", "json", "csv"})}},
-                [s, flavour](Session& session, const Words&) { return Stats(session, flavour, *s); }};
+                 {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)}},
+                [s, flavour](Session& session, const auto&) { return Stats(session, flavour, *s); }};
   if (gflow) {
-    stats.options.push_back({"-a,--all-users", "", "All users", TakeFlag(s->all_users)});
+    stats.options.push_back({"-a,--all-users", "", "All users", take::Flag(s->all_users)});
   } else {
     stats.options.push_back(
-        {"--until", "TIME", "Only jobs that ended until this time", TakeInto(s->until, AsSince(now))});
-    stats.options.push_back({"-b,--by", "user|project|gpu", "One line for each user, project or GPU",
-                             TakeWord(s->by, {"user", "project", "gpu"})});
+        {"--until", "TIME", "Only jobs that ended until this time", take::Into(s->until, since)});
+    stats.options.push_back(
+        {"-b,--by", "user|project|gpu", "One line for each user, project or GPU", take::Text(s->by)});
   }
   return stats;
 }
@@ -241,42 +234,32 @@ std::vector<Command> GpuCommands() {
       {"allow",
        "Let the queue use these GPUs, or all",
        "gpuman gpu allow 0,2",
-       "GPU",
-       1,
-       kAnyNumber,
+       {UsualArgument(kGpuValue, kAnyNumber)},
        {},
-       [](Session& session, const Words& words) { return SetAllowed(session, words, false); }},
+       [](Session& session, const auto& line) { return SetAllowed(session, line.words, false); }},
       {"restrict",
        "Do not let the queue use these GPUs; running jobs continue",
        "gpuman gpu restrict 3",
-       "GPU",
-       1,
-       kAnyNumber,
+       {UsualArgument(kGpuValue, kAnyNumber)},
        {},
-       [](Session& session, const Words& words) { return SetAllowed(session, words, true); }},
+       [](Session& session, const auto& line) { return SetAllowed(session, line.words, true); }},
       {"ignore-process",
        "Let the queue use a GPU although a process outside gpuman uses it; without options: list the rules",
        "gpuman gpu ignore-process --gpu 0 --pid 1234",
-       "",
-       0,
-       0,
-       {{"--pid", "PID", "This process",
-         TakeInto(s->rule.pid, [](const std::string& t) { return ParseInteger(t, 1, INT32_MAX); })},
-        {"--user", "NAME", "All processes of this user", TakeText(s->rule.user)},
-        {"--name", "NAME", "All processes of this name", TakeText(s->rule.name)},
-        {"--gpu", "GPU", "Only on this GPU", TakeText(s->rule.gpu)},
-        {"--list", "", "List the rules", TakeFlag(s->list)},
-        {"--remove", "ID", "Remove the rule with this id", TakeText(s->remove)}},
-       [s](Session& session, const Words&) { return Ignore(session, *s); }},
+       {},
+       {{"--pid", "PID", "This process", take::Integer(s->rule.pid, 1, INT32_MAX)},
+        {"--user", "NAME", "All processes of this user", take::Text(s->rule.user)},
+        {"--name", "NAME", "All processes of this name", take::Text(s->rule.name)},
+        {"--gpu", "GPU", "Only on this GPU", take::Text(s->rule.gpu)},
+        {"--list", "", "List the rules", take::Nothing()},
+        {"--remove", "ID", "Remove the rule with this id", take::Text(s->remove)}},
+       [s](Session& session, const auto&) { return Ignore(session, *s); }},
       {"choice",
        "Set which of several free GPUs the queue takes, or pause the queue and resume it",
        "gpuman gpu choice topology",
-       "WORD",
-       1,
-       2,
+       {{"WORD", 1, 2, "One of sequential, random and topology; or pause or resume; or one of each"}},
        {},
-       Choose,
-       "One of sequential, random and topology; or pause or resume; or one of each"}};
+       Choose}};
 }
 
 }  // namespace gpuman::cli::queue

@@ -7,7 +7,7 @@
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/show.h"
-#include "cli/queue/values.h"
+#include "cli/take.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -15,7 +15,6 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 using base::SystemClock;
-using Words = std::vector<std::string>;
 
 // --- reserve
 
@@ -23,8 +22,8 @@ struct ReserveSettings {
   api::ReservationRequest request;
   std::optional<std::string> start, zone;
   std::optional<base::Millis> duration;
-  bool all = false, active = false, timeline = false;
-  std::optional<std::string> user, status, range;
+  bool all = false, active = false;
+  std::optional<std::string> user, status;
 };
 
 // "1h30m" is gflow's form; "1:30:00" and "90m" are common forms.
@@ -70,9 +69,9 @@ Result<int> ListReservations(Session& session, const ReserveSettings& s,
   });
 }
 
-Result<int> CancelReservations(Session& session, const Words& ids) {
+Result<int> CancelReservations(Session& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  for (const auto& id : ids) {
+  for (const auto& id : line.words) {
     GPUMAN_ASSIGN(const auto gone, api::CancelReservation(daemon, id));
     if (session.json)
       session.PrintJson(api::ToJson(gone));
@@ -128,27 +127,18 @@ Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
   });
 }
 
-Result<int> ListQuotas(Session& session, const Words&) {
+Result<int> ListQuotas(Session& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto list, api::ListQuotas(daemon));
   return Show(session, list, [&] { return RenderQuotas(list.quotas, session.style()); });
 }
 
 Options SubjectOptions(QuotaSettings& s) {
-  return {{"-u,--user", "NAME", "Of this user", TakeText(s.user)},
-          {"-P,--project", "NAME", "Of this project", TakeText(s.project)},
-          {"--default-user", "", "For each user without a quota of their own", TakeFlag(s.each_user)},
-          {"--default-project", "", "For each project without a quota of its own", TakeFlag(s.each_project)}};
-}
-
-template <typename T, typename Parse>
-std::function<Result<>(const std::string&)> Limit(std::optional<T>& limit, bool& clear, Parse parse) {
-  return [&limit, &clear, parse](const std::string& text) -> Result<> {
-    clear = text == "none";
-    if (clear) return {};
-    GPUMAN_ASSIGN(limit, parse(text));
-    return {};
-  };
+  return {
+      {"-u,--user", "NAME", "Of this user", take::Text(s.user)},
+      {"-P,--project", "NAME", "Of this project", take::Text(s.project)},
+      {"--default-user", "", "For each user without a quota of their own", take::Flag(s.each_user)},
+      {"--default-project", "", "For each project without a quota of its own", take::Flag(s.each_project)}};
 }
 
 Result<double> ParseHours(const std::string& text) {
@@ -178,47 +168,39 @@ std::vector<Command> ReserveCommands() {
       {"create",
        "Reserve GPUs for a user",
        "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h",
-       "",
-       0,
-       0,
-       {{"-u,--user", "NAME", "For this user", TakeText(request.user)},
-        {"-g,--gpus", "N", "Number of GPUs, any of them",
-         TakeInto(request.count, [](const std::string& t) { return ParseInteger(t, 1, 1024); })},
+       {},
+       {{"-u,--user", "NAME", "For this user", take::Text(request.user)},
+        {"-g,--gpus", "N", "Number of GPUs, any of them", take::Integer(request.count, 1, 1024)},
         {"--gpu,--gpu-spec", "GPUS", "Exactly these GPUs: 0,2 or 0-3",
-         TakeInto(request.devices, [](const std::string& t) { return ParseGpus(t); })},
-        {"--start", "TIME", "Start of the reservation: 14:00, '2026-01-28 14:00', now", TakeText(s->start)},
-        {"--duration", "TIME", "Length of the reservation: 2h, 30m, 1h30m", TakeInto(s->duration, ParseSpan)},
-        {"--timezone", "ZONE", "Time zone of --start: Europe/Berlin", TakeText(s->zone)}},
-       [s](Session& session, const Words&) { return CreateReservation(session, *s); }},
+         take::Into(request.devices, ParseGpus)},
+        {"--start", "TIME", "Start of the reservation: 14:00, '2026-01-28 14:00', now", take::Text(s->start)},
+        {"--duration", "TIME", "Length of the reservation: 2h, 30m, 1h30m",
+         take::Into(s->duration, ParseSpan)},
+        {"--timezone", "ZONE", "Time zone of --start: Europe/Berlin", take::Text(s->zone)}},
+       [s](Session& session, const auto&) { return CreateReservation(session, *s); }},
       {"list",
        "List reservations",
        "gpuman reserve list",
-       "",
-       0,
-       0,
-       {{"-a,--all", "", "Also reservations that have ended", TakeFlag(s->all)},
-        {"--active", "", "Only reservations that are active now", TakeFlag(s->active)},
-        {"--user", "NAME", "Only reservations of this user", TakeText(s->user)},
+       {},
+       {{"-a,--all", "", "Also reservations that have ended", take::Flag(s->all)},
+        {"--active", "", "Only reservations that are active now", take::Flag(s->active)},
+        {"--user", "NAME", "Only reservations of this user", take::Text(s->user)},
         {"--status", "pending|active|ended|cancelled", "Only reservations in this state",
-         TakeText(s->status)},
-        {"--timeline", "", "", TakeFlag(s->timeline)},
-        {"--range", "TIME", "", TakeText(s->range)},
-        {"--from,--to", "TIME", "", TakeText(s->range)}},
-       [s](Session& session, const Words&) { return ListReservations(session, *s, std::nullopt); }},
+         take::Text(s->status)},
+        {"--timeline", "", "", take::Nothing()},
+        {"--range", "TIME", "", take::Nothing()},
+        {"--from,--to", "TIME", "", take::Nothing()}},
+       [s](Session& session, const auto&) { return ListReservations(session, *s, std::nullopt); }},
       {"get",
        "Show one reservation",
        "gpuman reserve get 3",
-       "ID",
-       1,
-       1,
+       {UsualArgument("ID")},
        {},
-       [s](Session& session, const Words& words) { return ListReservations(session, *s, words.front()); }},
+       [s](Session& session, const auto& line) { return ListReservations(session, *s, line.words.front()); }},
       {"cancel",
        "Cancel a reservation",
        "gpuman reserve cancel 3",
-       "ID",
-       1,
-       kAnyNumber,
+       {UsualArgument("ID", kAnyNumber)},
        {},
        CancelReservations}};
 }
@@ -228,29 +210,30 @@ std::vector<Command> QuotaCommands() {
   const auto integer = [](const std::string& text) { return ParseInteger(text, 0, 1'000'000'000); };
   auto& u = s->update;
   Options set = SubjectOptions(*s);
-  set.insert(
-      set.end(),
-      {{"--running-jobs,--max-running-jobs", "N", "Jobs that run at once, or none for no limit",
-        Limit(u.running_jobs, u.clear_running_jobs, integer)},
-       {"-g,--gpus,--max-running-gpus", "N", "GPUs in use at once", Limit(u.gpus, u.clear_gpus, integer)},
-       {"--queued-jobs,--max-queued-jobs", "N", "Jobs that wait at once",
-        Limit(u.queued_jobs, u.clear_queued_jobs, integer)},
-       {"--gpu-hours", "HOURS", "GPU time in hours", Limit(u.gpu_hours, u.clear_gpu_hours, ParseHours)},
-       {"--shares", "N", "Not a limit: weight in the fair share; others have 1",
-        Limit(u.shares, u.clear_shares, ParseShares)}});
-  return {{"set", "Limit what a user or a project may use",
-           "gpuman quota set --user ada --gpus 4 --gpu-hours 500", "", 0, 0, std::move(set),
-           [s](Session& session, const Words&) { return SetQuota(session, *s); }},
-          {"list",
-           "List the limits, and how much of them is used",
-           "gpuman quota list",
-           "",
-           0,
-           0,
+  set.insert(set.end(),
+             {{"--running-jobs,--max-running-jobs", "N", "Jobs that run at once, or none for no limit",
+               take::IntoOrNone(u.running_jobs, u.clear_running_jobs, integer)},
+              {"-g,--gpus,--max-running-gpus", "N", "GPUs in use at once",
+               take::IntoOrNone(u.gpus, u.clear_gpus, integer)},
+              {"--queued-jobs,--max-queued-jobs", "N", "Jobs that wait at once",
+               take::IntoOrNone(u.queued_jobs, u.clear_queued_jobs, integer)},
+              {"--gpu-hours", "HOURS", "GPU time in hours",
+               take::IntoOrNone(u.gpu_hours, u.clear_gpu_hours, ParseHours)},
+              {"--shares", "N", "Not a limit: weight in the fair share; others have 1",
+               take::IntoOrNone(u.shares, u.clear_shares, ParseShares)}});
+  return {{"set",
+           "Limit what a user or a project may use",
+           "gpuman quota set --user ada --gpus 4 --gpu-hours 500",
            {},
-           ListQuotas},
-          {"remove", "Remove all limits of a user or a project", "gpuman quota remove --user ada", "", 0, 0,
-           SubjectOptions(*s), [s](Session& session, const Words&) { return RemoveQuota(session, *s); }}};
+           std::move(set),
+           [s](Session& session, const auto&) { return SetQuota(session, *s); }},
+          {"list", "List the limits, and how much of them is used", "gpuman quota list", {}, {}, ListQuotas},
+          {"remove",
+           "Remove all limits of a user or a project",
+           "gpuman quota remove --user ada",
+           {},
+           SubjectOptions(*s),
+           [s](Session& session, const auto&) { return RemoveQuota(session, *s); }}};
 }
 
 }  // namespace gpuman::cli::queue

@@ -8,18 +8,15 @@
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
+#include "cli/compat/slurm/actions.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
-#include "cli/slurm/actions.h"
+#include "cli/take.h"
 
 namespace gpuman::cli::queue {
 namespace {
 
 using base::Result;
-
-struct CancelSettings {
-  bool dry_run = false, kill = false;
-};
 
 // Cancels jobs in Slurm; in JSON mode the results are appended to `list`. Returns the highest exit status.
 int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bool dry_run, api::Json& list) {
@@ -78,16 +75,16 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
   return jobs.jobs.empty() ? kExitNoSuchThing : kExitDone;
 }
 
-Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<std::string>& words) {
+Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string>& words) {
   GPUMAN_ASSIGN(auto refs, JobsOf(words));
   api::Json in_slurm = api::Json::array();
-  int status = CancelInSlurm(session, slurm::TakeJobs(refs), s.dry_run, in_slurm);
+  int status = CancelInSlurm(session, slurm::TakeJobs(refs), dry_run, in_slurm);
   if (refs.empty()) {
     if (session.json) session.PrintJson({{"jobs", std::move(in_slurm)}});
     return status;
   }
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  if (s.dry_run) {
+  if (dry_run) {
     GPUMAN_ASSIGN(const int here, PreviewCancel(session, daemon, refs, in_slurm));
     return std::max(status, here);
   }
@@ -123,20 +120,18 @@ Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<
 }  // namespace
 
 Command CancelCommand(Flavour flavour) {
-  const auto s = std::make_shared<CancelSettings>();  // shared by the options and the action
+  const auto dry_run = std::make_shared<bool>(false);  // shared by the option and the action
   const bool gflow = flavour == Flavour::kGflow;
   Command command{
       gflow ? "gcancel" : "cancel",
       "Cancel jobs: waiting ones leave the queue, running ones are stopped",
       gflow ? "gcancel 1,3,5-7" : "gpuman cancel 7 train 10-19 20_3",
-      "JOB",
-      1,
-      kAnyNumber,
-      {{"--dry-run", "", "Only show which jobs, and which jobs wait for them", TakeFlag(s->dry_run)}},
-      [s](Session& session, const auto& words) { return Cancel(session, *s, words); }};
+      {UsualArgument(kJobValue, kAnyNumber)},
+      {{"--dry-run", "", "Only show which jobs, and which jobs wait for them", take::Flag(*dry_run)}},
+      [dry_run](Session& session, const auto& line) { return Cancel(session, *dry_run, line.words); }};
   if (gflow) {
-    command.options.push_back({"--cancel,--kill", "", "", TakeFlag(s->kill)});
-    command.options.push_back({"--config", "FILE", "", [](const std::string&) -> Result<> { return {}; }});
+    command.options.push_back({"--cancel,--kill", "", "", take::Nothing()});
+    command.options.push_back({"--config", "FILE", "", take::Nothing()});
   }
   return command;
 }

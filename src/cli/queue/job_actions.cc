@@ -7,14 +7,14 @@
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
+#include "cli/compat/gflow/views.h"
+#include "cli/compat/slurm/actions.h"
 #include "cli/json_lines.h"
 #include "cli/queue/commands.h"
-#include "cli/queue/gflow_views.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
-#include "cli/queue/values.h"
-#include "cli/slurm/actions.h"
+#include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
 
@@ -173,7 +173,7 @@ Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
   return ForEach(session, words, log, log_in_slurm);
 }
 
-Result<int> Attach(Session& session, const JobWords& words) {
+Result<int> Attach(Session& session, const CommandLine& line) {
   const auto attach_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
     return slurm::Attach(session, engine, name);
   };
@@ -181,10 +181,10 @@ Result<int> Attach(Session& session, const JobWords& words) {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     return WaitForJob(session, daemon, job);
   };
-  return ForEach(session, words, attach, attach_in_slurm);
+  return ForEach(session, line.words, attach, attach_in_slurm);
 }
 
-Result<int> Wait(Session& session, const JobWords& words) {
+Result<int> Wait(Session& session, const CommandLine& line) {
   const auto wait_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
     return slurm::Wait(session, engine, name);
   };
@@ -204,7 +204,7 @@ Result<int> Wait(Session& session, const JobWords& words) {
     }
     return status;
   };
-  return ForEach(session, words, wait, wait_in_slurm);
+  return ForEach(session, line.words, wait, wait_in_slurm);
 }
 
 Result<int> Release(Session& session, const std::optional<base::WallTime>& at, const JobWords& words) {
@@ -259,38 +259,47 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
   return ForEach(session, words, redo, in_slurm);
 }
 
+Result<int> Hold(Session& session, const CommandLine& line) {
+  const auto hold_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
+    return slurm::Hold(session, engine, name);
+  };
+  const auto hold = [&](const api::Client& daemon, const std::string& ref) {
+    return PrintJob(session, "", api::HoldJob(daemon, ref));
+  };
+  return ForEach(session, line.words, hold, hold_in_slurm);
+}
+
+Arguments OneJob() { return {UsualArgument(kJobValue)}; }
+Arguments SeveralJobs() { return {UsualArgument(kJobValue, kAnyNumber)}; }
+
 Command LogCommand(Flavour flavour) {
   const auto s = std::make_shared<LogSettings>();  // shared by the options and the action
-  const auto lines = [](const std::string& text) { return ParseInteger(text, 0, 1'000'000'000); };
+  const auto lines = [](std::optional<int>& target) { return take::Integer(target, 0, 1'000'000'000); };
   Command log{"log",
               "Print the output of a job",
               flavour == Flavour::kGflow ? "gjob log @ --last 50" : "gpuman job log train -f",
-              "JOB",
-              1,
-              1,
+              OneJob(),
               {},
-              [s](Session& session, const auto& words) { return Log(session, *s, words); }};
+              [s](Session& session, const auto& line) { return Log(session, *s, line.words); }};
   if (flavour == Flavour::kGflow)
-    log.options = {{"-f,--first", "LINES", "Print only the first lines", TakeInto(s->first, lines)},
-                   {"-l,--last", "LINES", "Print only the last lines", TakeInto(s->last, lines)}};
+    log.options = {{"-f,--first", "LINES", "Print only the first lines", lines(s->first)},
+                   {"-l,--last", "LINES", "Print only the last lines", lines(s->last)}};
   else
-    log.options = {{"-f,--follow", "", "Follow the output until the job ends", TakeFlag(s->follow)},
-                   {"-n,--tail,--last", "N", "Print only the last N lines", TakeInto(s->last, lines)},
-                   {"--first", "N", "Print only the first N lines", TakeInto(s->first, lines)}};
+    log.options = {{"-f,--follow", "", "Follow the output until the job ends", take::Flag(s->follow)},
+                   {"-n,--tail,--last", "N", "Print only the last N lines", lines(s->last)},
+                   {"--first", "N", "Print only the first N lines", lines(s->first)}};
   return log;
 }
 
 Command ReleaseCommand(const std::string& program) {
-  const auto at = std::make_shared<std::optional<base::WallTime>>();  // shared by the options and the action
+  const auto at = std::make_shared<std::optional<base::WallTime>>();  // shared by the option and the action
   return {"release",
           "Release held jobs, so that they can start",
           program + " release 7 --at 22:00",
-          "JOB",
-          1,
-          kAnyNumber,
+          SeveralJobs(),
           {{"--at", "TIME", "Start no earlier than this: 22:00, now+1h",
-            TakeInto(*at, [](const std::string& text) { return ParseTime(text, SystemClock().Wall()); })}},
-          [at](Session& session, const auto& words) { return Release(session, *at, words); }};
+            take::Into(*at, [](const std::string& text) { return ParseTime(text, SystemClock().Wall()); })}},
+          [at](Session& session, const auto& line) { return Release(session, *at, line.words); }};
 }
 
 Command UpdateCommand(Flavour flavour, const std::string& program) {
@@ -299,23 +308,20 @@ Command UpdateCommand(Flavour flavour, const std::string& program) {
           "Change waiting jobs",
           program + (flavour == Flavour::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
                                                 : " update train --gpus 2 --time 4h --priority 200"),
-          "JOB",
-          1,
-          kAnyNumber,
+          SeveralJobs(),
           UpdateOptions(*s, flavour, ForWhat::kUpdate, SystemClock().Wall()),
-          [s](Session& session, const auto& words) { return Update(session, *s, words); }};
+          [s](Session& session, const auto& line) { return Update(session, *s, line.words); }};
 }
 
 Command RedoCommand(Flavour flavour, const std::string& program) {
   const auto s = std::make_shared<UpdateSettings>();  // shared by the options and the action
-  return {"redo",
-          "Queue an ended job again, with changes if options are given",
-          program + " redo 7 --gpus 2",
-          "JOB",
-          1,
-          kAnyNumber,
-          UpdateOptions(*s, flavour, ForWhat::kRedo, SystemClock().Wall()),
-          [s, flavour](Session& session, const auto& words) { return Redo(session, flavour, *s, words); }};
+  return {
+      "redo",
+      "Queue an ended job again, with changes if options are given",
+      program + " redo 7 --gpus 2",
+      SeveralJobs(),
+      UpdateOptions(*s, flavour, ForWhat::kRedo, SystemClock().Wall()),
+      [s, flavour](Session& session, const auto& line) { return Redo(session, flavour, *s, line.words); }};
 }
 
 }  // namespace
@@ -323,35 +329,21 @@ Command RedoCommand(Flavour flavour, const std::string& program) {
 std::vector<Command> JobCommands(Flavour flavour) {
   const bool gflow = flavour == Flavour::kGflow;
   const std::string program = gflow ? "gjob" : "gpuman job";
-  const auto hold = [](Session& session, const JobWords& words) {
-    return ForEach(
-        session, words,
-        [&](const api::Client& daemon, const std::string& ref) {
-          return PrintJob(session, "", api::HoldJob(daemon, ref));
-        },
-        [&](const slurm::Engine& engine, const slurm::JobName& name) {
-          return slurm::Hold(session, engine, name);
-        });
-  };
   std::vector<Command> commands{
       {"show",
        "Show all details of jobs",
        program + " show 7",
-       "JOB",
-       1,
-       kAnyNumber,
+       SeveralJobs(),
        {},
-       [flavour](Session& session, const auto& words) { return Show(session, flavour, words); }},
+       [flavour](Session& session, const auto& line) { return Show(session, flavour, line.words); }},
       LogCommand(flavour),
       {"attach",
        "Show a job's output from the beginning and exit with its exit status; Ctrl-C is passed on to it",
        program + " attach 7",
-       "JOB",
-       1,
-       1,
+       OneJob(),
        {},
        Attach},
-      {"hold", "Keep waiting jobs from starting", program + " hold 7 10-12", "JOB", 1, kAnyNumber, {}, hold},
+      {"hold", "Keep waiting jobs from starting", program + " hold 7 10-12", SeveralJobs(), {}, Hold},
       ReleaseCommand(program),
       UpdateCommand(flavour, program),
       RedoCommand(flavour, program)};
@@ -359,9 +351,7 @@ std::vector<Command> JobCommands(Flavour flavour) {
     commands.push_back({"wait",
                         "Wait until jobs have ended, and exit with their exit status",
                         program + " wait 7",
-                        "JOB",
-                        1,
-                        kAnyNumber,
+                        SeveralJobs(),
                         {},
                         Wait});
   return commands;

@@ -5,6 +5,7 @@
 
 #include "api/queue_json.h"
 #include "cli/command_line.h"
+#include "cli/parser.h"
 #include "cli/queue/request.h"
 #include "cli/queue/script.h"
 #include "cli/queue/wording.h"
@@ -14,40 +15,40 @@ namespace {
 
 using base::ErrorCode;
 
-// Reads a line of options and a command. The parser takes split words; the command is the rest of the line,
-// read as a shell reads it.
-base::Result<SubmitSettings> ReadLine(std::string_view line, const ParsedCommandLine& typed,
-                                      base::WallTime now) {
-  SubmitSettings settings;
-  GPUMAN_TRY(ParseOptions(SubmitOptions(settings, typed.flavour, now), typed.options, Where::kAnywhere));
-  settings.BeginSource();
-  std::vector<std::string> options;
-  std::size_t at = 0;
-  bool takes_value = false;
-  const auto table = SubmitOptions(settings, typed.flavour, now);
-  for (;;) {
-    GPUMAN_ASSIGN(const auto word, NextWord(line, at));
-    if (!word) break;
-    if (word->text == "--" && !takes_value) {
+// Reads lines of options and a command. The words are split for the options; the command is the rest of the
+// line, read as a shell reads it.
+class LineReader {
+ public:
+  // `typed`: the options of every line.
+  LineReader(const SubmitSettings& typed, Flavour flavour, base::WallTime now)
+      : typed_(typed), options_(SubmitOptions(settings_, flavour, now)), reader_(options_, true) {}
+
+  base::Result<SubmitSettings> Read(std::string_view line) {
+    std::vector<std::string> words;
+    std::vector<std::size_t> begins;
+    for (std::size_t at = 0;;) {
+      GPUMAN_ASSIGN(auto word, NextWord(line, at));
+      if (!word) break;
       at = word->end;
-      break;
+      begins.push_back(word->begin);
+      words.push_back(std::move(word->text));
     }
-    if (!takes_value && (word->text.size() < 2 || word->text.front() != '-')) {
-      at = word->begin;
-      break;
-    }
-    at = word->end;
-    takes_value = !takes_value && TakesNextWord(table, word->text);
-    options.push_back(word->text);
+    settings_ = typed_;
+    GPUMAN_ASSIGN(auto command, reader_.Read(words));
+    if (!command.empty() && command.front() == "--") command.erase(command.begin());
+    if (command.empty())
+      return base::Fail(ErrorCode::kInvalidArgument, "there is no command on this line",
+                        "write OPTIONS -- COMMAND, such as --gpus 1 -- python train.py");
+    GPUMAN_ASSIGN(settings_.job.command, SplitCommand(line.substr(begins[words.size() - command.size()])));
+    return settings_;
   }
-  GPUMAN_TRY(ParseOptions(table, options, Where::kAnywhere));
-  const auto rest = line.substr(std::min(at, line.size()));
-  if (rest.find_first_not_of(" \t\r") == std::string_view::npos)
-    return base::Fail(ErrorCode::kInvalidArgument, "there is no command on this line",
-                      "write OPTIONS -- COMMAND, such as --gpus 1 -- python train.py");
-  GPUMAN_ASSIGN(settings.job.command, SplitCommand(rest));
-  return settings;
-}
+
+ private:
+  const SubmitSettings& typed_;
+  SubmitSettings settings_;
+  const Options options_;
+  OptionReader reader_;
+};
 
 // A Submission in JSON goes through the codec, so that the same checks apply as to a request.
 base::Result<std::vector<SubmitSettings>> ReadJson(std::string_view text) {
@@ -64,7 +65,8 @@ base::Result<std::vector<SubmitSettings>> ReadJson(std::string_view text) {
 }  // namespace
 
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const ParsedCommandLine& typed, base::WallTime now) {
+                                                   const SubmitSettings& typed, Flavour flavour,
+                                                   base::WallTime now) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos)
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{}: there is no job in it", name));
@@ -74,6 +76,7 @@ base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::s
     return jobs;
   }
   std::vector<SubmitSettings> jobs;
+  LineReader lines(typed, flavour, now);
   for (int number = 1; !text.empty(); ++number) {
     const auto end = text.find('\n');
     const auto line = text.substr(0, end);
@@ -88,10 +91,10 @@ base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::s
       jobs.back().origin = where;
       continue;
     }
-    auto settings = ReadLine(line, typed, now);
+    auto settings = lines.Read(line);
     if (!settings) return base::Fail(std::move(settings.error()).In(where));
     if (auto checked = api::Check(settings->job); !checked)
-      return base::Fail(WithOptionNames(std::move(checked.error()), typed.flavour).In(where));
+      return base::Fail(WithOptionNames(std::move(checked.error()), flavour).In(where));
     settings->origin = where;
     jobs.push_back(std::move(*settings));
   }

@@ -11,10 +11,10 @@
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
+#include "cli/compat/slurm/list.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
-#include "cli/queue/values.h"
-#include "cli/slurm/list.h"
+#include "cli/take.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -176,15 +176,7 @@ Result<int> List(Session& session, const ListSettings& s) {
   }
 }
 
-std::function<Result<>(const std::string&)> TakeList(std::vector<std::string>& list) {
-  return [&list](const std::string& text) -> Result<> {
-    GPUMAN_ASSIGN(const auto parts, SplitList(text));
-    list.insert(list.end(), parts.begin(), parts.end());
-    return {};
-  };
-}
-
-std::function<Result<>(const std::string&)> TakeJobs(std::vector<std::string>& list) {
+Take TakeJobs(std::vector<std::string>& list) {
   return [&list](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const auto jobs, ParseJobs(text));
     list.insert(list.end(), jobs.begin(), jobs.end());
@@ -192,7 +184,7 @@ std::function<Result<>(const std::string&)> TakeJobs(std::vector<std::string>& l
   };
 }
 
-std::function<Result<>(const std::string&)> TakeSort(SortBy& sort) {
+Take TakeSort(SortBy& sort) {
   return [&sort](const std::string& text) -> Result<> {
     const auto by = SortByFromString(text);
     if (!by)
@@ -213,43 +205,32 @@ Options ListOptions(ListSettings& s, base::WallTime now) {
        gflow ? "Only these users (default: you), or all" : "Only these users; me is yourself",
        [&s, first = true](const std::string& text) mutable -> Result<> {
          if (std::exchange(first, false)) s.filter.users.clear();
-         return TakeList(s.filter.users)(text);
+         return take::List(s.filter.users)(text);
        }},
       {"-j,--jobs,--job", "JOBS", "Only these jobs: 7,train,10-19", TakeJobs(s.filter.jobs)},
-      {"-N,--names", "NAMES", "Only jobs with these names", TakeList(s.filter.names)},
-      {"-P,--project,--projects", "NAMES", "Only jobs of these projects", TakeList(s.filter.projects)},
-      {"-a,--all", "", "Also ended jobs", TakeFlag(s.all)},
-      {"-c,--completed", "", "Only ended jobs", TakeFlag(s.completed)},
+      {"-N,--names", "NAMES", "Only jobs with these names", take::List(s.filter.names)},
+      {"-P,--project,--projects", "NAMES", "Only jobs of these projects", take::List(s.filter.projects)},
+      {"-a,--all", "", "Also ended jobs", take::Flag(s.all)},
+      {"-c,--completed", "", "Only ended jobs", take::Flag(s.completed)},
       {"--since", "TIME", "Only jobs submitted since 1h, 2d, today, yesterday, 2026-02-01",
-       TakeInto(s.since, [now](const std::string& text) { return ParseSince(text, now); })},
+       take::Into(s.since, [now](const std::string& text) { return ParseSince(text, now); })},
       {"-n,--limit", "N", "Only the first N jobs; -N: the last N",
-       TakeInto(s.limit, [](const std::string& text) { return ParseInteger(text, -1'000'000, 1'000'000); })},
+       take::Integer(s.limit, -1'000'000, 1'000'000)},
       {"-r,--sort", "ORDER", "Sort by id, state, time, name, gpus or priority", TakeSort(s.sort)},
       {"-f,--format", "COLUMNS", "Columns: JOBID,NAME,ST,TIME,TIMELIMIT,MEMORY,NODES,NODELIST(REASON),USER,…",
-       TakeInto(s.form.columns, [](const std::string& text) { return ParseColumns(text); })},
-      {"-t,--tree", "", "Show each job below the job it waits for", TakeFlag(s.form.tree)},
-      {"-g,--group", "", "One table for each state", TakeFlag(s.form.group)},
-      {"-o,--output", "table|json|csv|yaml", "Format of the output",
-       TakeWord(s.output, {"table", "json", "csv", "yaml"})},
-      {"-w,--watch", "", "Refresh the list until Ctrl-C", TakeFlag(s.watch)},
+       take::Into(s.form.columns, ParseColumns)},
+      {"-t,--tree", "", "Show each job below the job it waits for", take::Flag(s.form.tree)},
+      {"-g,--group", "", "One table for each state", take::Flag(s.form.group)},
+      {"-o,--output", "table|json|csv|yaml", "Format of the output", take::Text(s.output)},
+      {"-w,--watch", "", "Refresh the list until Ctrl-C", take::Flag(s.watch)},
       {"--interval", "TIME", "Time between two refreshes of --watch (default: 2s)",
-       TakeInto(s.interval, [](const std::string& text) -> Result<base::Millis> {
+       take::Into(s.interval, [](const std::string& text) -> Result<base::Millis> {
          GPUMAN_ASSIGN(const auto interval, base::ParseDuration(text));
          return std::max(interval, base::Millis(100));
        })}};
 }
 
 }  // namespace
-
-std::function<Result<>(const std::string&)> TakeWord(std::string& target, std::vector<std::string> allowed) {
-  return [&target, allowed = std::move(allowed)](const std::string& text) -> Result<> {
-    if (std::find(allowed.begin(), allowed.end(), text) == allowed.end())
-      return base::Fail(ErrorCode::kInvalidArgument,
-                        fmt::format("'{}' is not one of {}", text, fmt::join(allowed, ", ")));
-    target = text;
-    return {};
-  };
-}
 
 std::string CallersName() {
   std::array<char, 4096> buffer;
@@ -280,15 +261,12 @@ Command ListCommand(Flavour flavour) {
                   "List running and waiting jobs, with the reason and the expected start",
                   gflow ? "gqueue -s Running,Queued -f 'JOBID,NAME,ST,NODES,NODELIST(REASON)'"
                         : "gpuman queue -u me --tree",
-                  "",
-                  0,
-                  0,
+                  {},
                   ListOptions(*s, SystemClock().Wall()),
                   [s](Session& session, const auto&) { return List(session, *s); }};
   if (gflow) {
-    const auto ignored = [](const std::string&) -> Result<> { return {}; };
-    command.options.push_back({"-T,--tmux", "", "", ignored});
-    command.options.push_back({"--config", "FILE", "", ignored});
+    command.options.push_back({"-T,--tmux", "", "", take::Nothing()});
+    command.options.push_back({"--config", "FILE", "", take::Nothing()});
   }
   return command;
 }

@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-#include "cli/queue/values.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
+#include "cli/values.h"
 
 namespace gpuman::cli::queue {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cli/queue/settings.h"
-#include "cli/queue/values.h"
+#include "cli/values.h"
 
 namespace gpuman::cli::queue {
 namespace {

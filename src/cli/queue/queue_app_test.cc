@@ -9,7 +9,7 @@
 #include "api/queue_rows.h"
 #include "api/test_server.h"
 #include "cli/app.h"
-#include "cli/queue/gflow.h"
+#include "cli/compat/gflow/programs.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/update.h"
 
@@ -43,7 +43,7 @@ Outcome Captured(Call call) {
 
 Outcome Gpuman(const TestServer& server, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--socket", server.socket().string()});
-  return Captured([&](const SessionContext& context) { return RunCli(arguments, context); });
+  return Captured([&](const SessionContext& context) { return RunCli("gpuman", arguments, context); });
 }
 
 Outcome Gflow(const TestServer* server, std::string_view program, const std::vector<std::string>& arguments) {
@@ -55,7 +55,7 @@ Outcome Gflow(const TestServer* server, std::string_view program, const std::vec
                                                                                   : std::nullopt;
                                }};
   Outcome outcome;
-  outcome.status = RunGflow(program, arguments, context);
+  outcome.status = RunCli(program, arguments, context);
   outcome.out = out.str();
   outcome.err = err.str();
   return outcome;
@@ -266,8 +266,8 @@ TEST(JobUpdate, TakesTheOptionsOfSubmit) {
                                        "%j.log", "--no-preemptible", "--preload", "--device-profile", "p"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(BodyOf(server.requests().at(1)),
-            R"({"queue":{"stdout":"%j.log","device_profile":"p","preload":true,"preemptible":false,)"
-            R"("cpus":8,"conda_env":null}})");
+            R"({"queue":{"cpus":8,"conda_env":null,"stdout":"%j.log","preemptible":false,"preload":true,)"
+            R"("device_profile":"p"}})");
   EXPECT_EQ(Gpuman(server, {"job", "update", "7", "--mps"}).status, 2) << "that is for `submit` alone";
 }
 
@@ -301,7 +301,7 @@ TEST(JobUpdate, HasEachNameOfAnOptionOnce) {
       queue::UpdateSettings settings;
       std::set<std::string> names;
       for (const auto& option : queue::UpdateOptions(settings, flavour, what, {}))
-        for (const auto& name : queue::NamesOf(option)) EXPECT_TRUE(names.insert(name).second) << name;
+        for (const auto& name : NamesOf(option)) EXPECT_TRUE(names.insert(name).second) << name;
     }
 }
 
@@ -491,13 +491,13 @@ TEST(GflowNames, AnswerMisuseWithTwoAndWhatToDo) {
        std::vector<std::tuple<const char*, std::vector<std::string>, const char*>>{
            {"gqueue", {"--stats", "R"}, "unknown option '--stats'"},
            {"gctl", {"set-gps", "0"}, "did you mean 'set-gpus'?"},
-           {"gctl", {}, "a command is missing"},
-           {"gctl", {"set-gpus"}, "GPUS is missing"},
-           {"gcancel", {}, "JOB is missing"},
+           {"gctl", {}, "Usage: gctl"},
+           {"gctl", {"set-gpus"}, "GPUS is required"},
+           {"gcancel", {}, "JOB is required"},
            {"ginfo", {"x"}, "unexpected argument 'x'"},
-           {"gjob", {"show"}, "JOB is missing"},
+           {"gjob", {"show"}, "JOB is required"},
            {"gbatch", {"--time", "soon", "true"}, "--time: 'soon' is not a time"},
-           {"gqueue", {"completion", "tcsh"}, "'tcsh' is not a known shell"}}) {
+           {"gqueue", {"completion", "tcsh"}, "'tcsh' is not one of bash, zsh, fish"}}) {
     const auto outcome = Gflow(nullptr, program, arguments);
     EXPECT_EQ(outcome.status, 2) << program << says;
     EXPECT_THAT(outcome.err, HasSubstr(says)) << program;

@@ -7,7 +7,7 @@
 #include "cli/queue/request.h"
 #include "cli/queue/script.h"
 #include "cli/queue/sweep.h"
-#include "cli/queue/values.h"
+#include "cli/values.h"
 
 namespace {
 
@@ -18,6 +18,7 @@ void Require(bool holds) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gpuman::cli;         // NOLINT(google-build-using-namespace)
   using namespace gpuman::cli::queue;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const gpuman::base::WallTime now(gpuman::base::Millis(1'800'000'000'000));
@@ -25,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     SubmitSettings settings;
     (void)ApplyDirectives(*directives, "script", settings, now);
   }
-  (void)ReadJobs(text, "jobs", ParsedCommandLine{}, now);
+  (void)ReadJobs(text, "jobs", SubmitSettings{}, Flavour::kGpuman, now);
   if (const auto table = ReadCsv(text))
     for (const auto& row : *table) Require(row.size() == table->front().size());
   if (const auto array = ParseArray(text)) {

@@ -13,7 +13,10 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/command_line.h"
-#include "cli/queue/sbatch.h"
+#include "cli/compat/gflow/submission.h"
+#include "cli/compat/nvshare/environment.h"
+#include "cli/compat/slurm/sbatch.h"
+#include "cli/queue/find_program.h"
 #include "cli/queue/script.h"
 #include "cli/queue/sweep.h"
 #include "cli/queue/wording.h"
@@ -23,7 +26,6 @@ namespace {
 
 using base::ErrorCode;
 using base::Result;
-using Variables = std::map<std::string, std::string>;
 
 constexpr std::size_t kLargestFile = std::size_t{64} << 20;
 
@@ -70,15 +72,14 @@ struct Script {
   bool in_place = false;
 };
 
-Result<std::optional<Script>> FindScript(const ParsedCommandLine& typed, const SubmitContext& context,
-                                         const SubmitSettings& typed_settings) {
-  if (typed_settings.command || typed.trailing) return std::optional<Script>();
+Result<std::optional<Script>> FindScript(const CommandLine& typed, Flavour flavour,
+                                         const SubmitContext& context, const SubmitSettings& settings) {
+  if (settings.command || typed.trailing) return std::optional<Script>();
   if (typed.words.empty() || typed.words.front() == "-") {
-    GPUMAN_ASSIGN(auto text, ReadStandardInput(context, "there is no command to run", typed.flavour));
+    GPUMAN_ASSIGN(auto text, ReadStandardInput(context, "there is no command to run", flavour));
     if (text.find_first_not_of(" \t\r\n") == std::string::npos)
       return base::Fail(ErrorCode::kInvalidArgument,
-                        "there is no command to run, and standard input is empty",
-                        HowToSubmit(typed.flavour));
+                        "there is no command to run, and standard input is empty", HowToSubmit(flavour));
     return std::optional(Script{std::string(kStandardInput), std::move(text), false});
   }
   const auto& word = typed.words.front();
@@ -88,8 +89,8 @@ Result<std::optional<Script>> FindScript(const ParsedCommandLine& typed, const S
   return std::optional(Script{word, std::move(*text), in_place});
 }
 
-Result<> TakeCommand(SubmitSettings& settings, const ParsedCommandLine& typed,
-                     const std::optional<Script>& script) {
+Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, Flavour flavour,
+                     const std::optional<Script>& script = std::nullopt) {
   auto& job = settings.job;
   if (script && !script->in_place) {
     job.script = script->text;
@@ -113,7 +114,7 @@ Result<> TakeCommand(SubmitSettings& settings, const ParsedCommandLine& typed,
   // A script with another interpreter runs in place; without a slash the keeper would look for it in PATH.
   if (script && job.command.front().find('/') == std::string::npos) job.command.front().insert(0, "./");
   if (job.command.empty() || job.command.front().empty())
-    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run", HowToSubmit(typed.flavour));
+    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run", HowToSubmit(flavour));
   return {};
 }
 
@@ -145,11 +146,14 @@ Result<Variables> EnvironmentOf(const std::vector<std::string>& parts, const Var
 
 Result<> RequireUtf8(const api::Submission& job) {
   for (const auto* words : {&job.command, &job.arguments})
-    for (const auto& word : *words)
-      if (!base::IsUtf8(word))
-        return base::Fail(ErrorCode::kInvalidArgument, "an argument of the command is not UTF-8",
+    for (std::size_t i = 0; i < words->size(); ++i)
+      if (!base::IsUtf8(words->at(i)))
+        return base::Fail(ErrorCode::kInvalidArgument,
+                          fmt::format("argument {} of the command is not UTF-8", i),
                           "put it into a script and run the script");
-  bool utf8 = base::IsUtf8(job.name.value_or("")) && base::IsUtf8(job.group.value_or(""));
+  if (!base::IsUtf8(job.name.value_or("")))
+    return base::Fail(ErrorCode::kInvalidArgument, "the tag is not UTF-8");
+  bool utf8 = base::IsUtf8(job.group.value_or(""));
   spec::ForEachText(job, [&](const std::string& text) { utf8 = utf8 && base::IsUtf8(text); });
   if (!utf8) return base::Fail(ErrorCode::kInvalidArgument, "the value of an option is not UTF-8");
   return {};
@@ -173,11 +177,8 @@ Result<> CheckPrograms(const MadeSubmission& made) {
     if (job.script || job.conda_env || job.command.empty()) continue;
     const auto& directory = job.directory.empty() ? made.request.directory : job.directory;
     if (!seen.emplace(job.command.front(), directory).second) continue;
-    api::RunRequest probe;
-    probe.command = {job.command.front()};
-    probe.directory = directory;
-    probe.environment = job.environment ? *job.environment : made.request.environment;
-    GPUMAN_TRY(CheckProgram(probe));
+    GPUMAN_TRY(CheckProgram(job.command.front(), directory,
+                            job.environment ? *job.environment : made.request.environment));
   }
   return {};
 }
@@ -210,76 +211,13 @@ void NameDevices(const std::string& asked, Flavour flavour, Variables& environme
     environment.emplace(kName, "index");
 }
 
-// Adds the jobs of one set of options: the jobs of a sweep, or one job.
-Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const SubmitContext& context, Flavour flavour,
-                 const Variables& whole, const std::vector<std::string>& common_export) {
-  auto& job = settings.job;
-  if (!job.directory.empty() && job.directory.front() != '/')
-    job.directory =
-        (std::filesystem::path(context.origin.directory) / job.directory).lexically_normal().string();
-  if (settings.export_parts != common_export) {
-    GPUMAN_ASSIGN(job.environment, EnvironmentOf(settings.export_parts, whole));
-  }
-  if (!settings.visible_devices.empty() && !job.environment) job.environment = made.request.environment;
-  if (job.environment) NameDevices(settings.visible_devices, flavour, *job.environment);
-  GPUMAN_TRY(RequireUtf8(job));
-  std::vector<Combination> table;
-  if (settings.parameter_file) {
-    GPUMAN_ASSIGN(const auto text, ReadText(*settings.parameter_file, "--param-file"));
-    auto read = ReadCsv(text);
-    if (!read) return base::Fail(std::move(read.error()).In(*settings.parameter_file));
-    table = std::move(*read);
-  }
-  const bool sweep = !settings.parameters.empty() || !table.empty();
-  if (job.max_concurrent && !job.group)
-    job.group = fmt::format("{}-{:x}", job.name.value_or("submit"),
-                            static_cast<std::uint64_t>(context.now.time_since_epoch().count()));
-  if (!sweep) {
-    if (settings.name_template)
-      return base::Fail(ErrorCode::kInvalidArgument,
-                        "--name-template: there is no --param and no --param-file");
-    made.request.jobs.push_back(std::move(job));
-    made.origins.push_back(std::move(settings.origin));
-    return {};
-  }
-  GPUMAN_ASSIGN(const auto combinations, Combine(settings.parameters, table));
-  GPUMAN_ASSIGN(auto jobs, MakeSweep(job, combinations, settings.name_template));
-  made.origins.resize(made.origins.size() + jobs.size(), settings.origin);
-  std::move(jobs.begin(), jobs.end(), std::back_inserter(made.request.jobs));
-  return {};
-}
-
-// gflow accepts limits of GPU memory for a job without GPUs.
-void ForgiveAsGflow(api::Submission& job) {
-  if (job.gpus.count > 0 || !job.gpus.devices.empty()) return;
-  job.memory.reset();
-  job.share = false;
-}
-
-// Inserts the line before the first command of a script.
-void InsertLine(std::string& script, const std::string& line) {
-  const auto at = FirstCommand(script);
-  const bool needs_end = at == script.size() && !script.ends_with('\n');
-  script.insert(at, (needs_end ? "\n" : "") + line + "\n");
-}
-
-// Gives gflow's tasks their index under gflow's name, also where the name stands in quotes in the command's
-// words.
-void NameTaskAsGflow(api::Submission& job) {
-  if (!job.array) return;
-  constexpr std::string_view kName = "$GFLOW_ARRAY_TASK_ID";
-  const std::string line = "export GFLOW_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"";
-  if (job.script) return InsertLine(*job.script, line);
-  std::string text = line + "; exec";
-  for (const auto& word : job.command) {
-    text += ' ';
-    std::size_t at = 0;
-    for (std::size_t found = 0; (found = word.find(kName, at)) != std::string::npos;
-         at = found + kName.size())
-      text += JoinCommand({word.substr(at, found - at)}) + fmt::format("\"{}\"", kName);
-    text += JoinCommand({word.substr(at)});
-  }
-  job.command = {"/bin/sh", "-c", text};
+// The table of --param-file; empty without one.
+Result<std::vector<Combination>> TableOf(const SubmitSettings& settings) {
+  if (!settings.parameter_file) return std::vector<Combination>();
+  GPUMAN_ASSIGN(const auto text, ReadText(*settings.parameter_file, "--param-file"));
+  auto table = ReadCsv(text);
+  if (!table) return base::Fail(std::move(table.error()).In(*settings.parameter_file));
+  return table;
 }
 
 // Reads #SBATCH lines, if the script has no lines for gpuman. Where the script goes to Slurm, sbatch reads
@@ -305,40 +243,22 @@ void FinishScript(const SbatchReading& reading, const Script& script, bool plain
     InsertLine(*job.script, "export SLURM_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"");
 }
 
-Variables TakeEnvironment(MadeSubmission& made, const Origin& origin) {
-  Variables whole;
-  for (const auto& entry : origin.environment) {
-    const auto equals = entry.find('=');
-    if (equals == 0 || equals == std::string::npos) continue;
-    if (base::IsUtf8(entry))
-      whole.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-    else
-      made.left_out.push_back(entry.substr(0, equals));
+// Makes the request from the options of a command line, of a script and of a file of jobs.
+class Maker {
+ public:
+  Maker(const SubmitContext& context, Flavour flavour) : context_(context), flavour_(flavour) {
+    made_.request.directory = context.origin.directory;
+    made_.request.umask = context.origin.umask;
+    variables_ = VariablesOf(context.origin, made_.left_out);
   }
-  return whole;
-}
 
-}  // namespace
+  Result<> TakeOneJob(SubmitSettings settings, const CommandLine& line) {
+    GPUMAN_TRY(TakeCommand(settings, line, flavour_));
+    return Add(std::move(settings));
+  }
 
-Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const SubmitContext& context) {
-  MadeSubmission made;
-  made.request.directory = context.origin.directory;
-  made.request.umask = context.origin.umask;
-  if (!base::IsUtf8(context.origin.directory))
-    return base::Fail(ErrorCode::kInvalidArgument, "the current directory's name is not UTF-8");
-  const Variables whole = TakeEnvironment(made, context.origin);
-
-  // The first pass finds what is to run; the second pass applies the typed options after the script's.
-  SubmitSettings settings;
-  GPUMAN_TRY(
-      ParseOptions(SubmitOptions(settings, typed.flavour, context.now), typed.options, Where::kAnywhere));
-  made.wait = settings.wait;
-  made.request.dry_run = settings.dry_run;
-  if (settings.wait && settings.dry_run)
-    return base::Fail(ErrorCode::kInvalidArgument, "--wait and --dry-run exclude each other");
-  GPUMAN_ASSIGN(made.request.environment, EnvironmentOf(settings.export_parts, whole));
-
-  if (settings.jobs_file) {
+  // `settings`: of the typed options.
+  Result<> TakeFile(SubmitSettings settings, const CommandLine& typed) {
     if (settings.command || typed.trailing || !typed.words.empty())
       return base::Fail(ErrorCode::kInvalidArgument,
                         "--jobs: the commands are in the file, and the command line has one as well",
@@ -346,61 +266,153 @@ Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const Subm
     const bool piped = *settings.jobs_file == "-";
     const std::string name = piped ? "standard input" : *settings.jobs_file;
     GPUMAN_ASSIGN(const auto text,
-                  piped ? ReadStandardInput(context, "--jobs -: standard input is a terminal", typed.flavour)
+                  piped ? ReadStandardInput(context_, "--jobs -: standard input is a terminal", flavour_)
                         : ReadText(*settings.jobs_file, "--jobs"));
-    GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, typed, context.now));
+    GPUMAN_TRY(TakeCommon(settings));
+    settings.BeginSource();
+    GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, settings, flavour_, context_.now));
     for (auto& job : jobs) {
       const bool own = job.to != settings.to || job.slurm_options != settings.slurm_options;
       if (own && !job.origin.empty())
         return base::Fail(
             ErrorCode::kInvalidArgument,
             fmt::format("{}: --to and --slurm-option are possible on the command line only", job.origin));
-      GPUMAN_TRY(AddJobs(made, std::move(job), context, typed.flavour, whole, settings.export_parts));
+      GPUMAN_TRY(AddJobs(std::move(job), settings.export_parts));
     }
-    GPUMAN_TRY(TakeDestination(made, settings));
-  } else {
-    GPUMAN_ASSIGN(const auto script, FindScript(typed, context, settings));
-    SbatchReading sbatch;
-    bool plain = typed.flavour == Flavour::kGpuman && settings.to != "slurm";
-    if (script) {
-      auto directives = ReadDirectives(script->text);
-      if (!directives) return base::Fail(std::move(directives.error()).In(script->name));
-      for (const int line : directives->too_late)
-        made.notes.push_back(fmt::format(
-            "{}:{}: this line is below the first command and is not read; move it up", script->name, line));
-      plain = plain && directives->list.empty() && directives->too_late.empty();
-      SubmitSettings both;
-      GPUMAN_TRY(ApplyDirectives(*directives, script->name, both, context.now));
-      GPUMAN_ASSIGN(sbatch, ReadAsSbatch(*script, *directives, settings, both, context));
-      both.BeginSource();
-      GPUMAN_TRY(
-          ParseOptions(SubmitOptions(both, typed.flavour, context.now), typed.options, Where::kAnywhere));
-      if (both.export_parts != settings.export_parts) {
-        GPUMAN_ASSIGN(made.request.environment, EnvironmentOf(both.export_parts, whole));
-      }
-      made.request.dry_run = both.dry_run;
-      settings = std::move(both);
-    }
-    GPUMAN_TRY(TakeCommand(settings, typed, script));
-    if (script) FinishScript(sbatch, *script, plain, settings, made);
-    GPUMAN_TRY(TakeDestination(made, settings));
-    if (script && !typed.words.empty() && typed.words.front() != "-") made.script_name = script->name;
+    return {};
+  }
+
+  // A command, or a script with options of its own, which the typed ones override.
+  Result<> TakeCommandOrScript(SubmitSettings settings, const CommandLine& typed) {
+    GPUMAN_ASSIGN(const auto script, FindScript(typed, flavour_, context_, settings));
+    if (!script) return TakeOneJob(std::move(settings), typed);
+    GPUMAN_ASSIGN(const auto directives, DirectivesOf(*script));
+    SubmitSettings both;
+    GPUMAN_TRY(ApplyDirectives(directives, script->name, both, context_.now));
+    GPUMAN_ASSIGN(const auto sbatch, ReadAsSbatch(*script, directives, settings, both, context_));
+    both.BeginSource();
+    GPUMAN_TRY(TakeOptions(SubmitOptions(both, flavour_, context_.now), typed.options));
+    GPUMAN_TRY(TakeCommand(both, typed, flavour_, script));
+    const bool plain = flavour_ == Flavour::kGpuman && settings.to != "slurm" && directives.list.empty() &&
+                       directives.too_late.empty();
+    FinishScript(sbatch, *script, plain, both, made_);
+    if (!typed.words.empty() && typed.words.front() != "-") made_.script_name = script->name;
+    return Add(std::move(both));
+  }
+
+  // The jobs are there; looks at what they need, and says what it notes.
+  Result<MadeSubmission> Finish() {
+    auto& jobs = made_.request.jobs;
+    if (std::any_of(jobs.begin(), jobs.end(), [](const auto& job) { return job.share; }))
+      for (auto& note : LeaveNvshare(made_.request.environment)) made_.notes.push_back(std::move(note));
+    NameDevices("", flavour_, made_.request.environment);
+    if (flavour_ == Flavour::kGflow) std::for_each(jobs.begin(), jobs.end(), ForgiveAsGflow);
+    return std::move(made_);
+  }
+
+ private:
+  // What the jobs of the request share.
+  Result<> TakeCommon(const SubmitSettings& settings) {
+    if (!base::IsUtf8(context_.origin.directory))
+      return base::Fail(ErrorCode::kInvalidArgument, "the current directory's name is not UTF-8");
+    if (settings.wait && settings.dry_run)
+      return base::Fail(ErrorCode::kInvalidArgument, "--wait and --dry-run exclude each other");
+    made_.wait = settings.wait;
+    made_.request.dry_run = settings.dry_run;
+    GPUMAN_ASSIGN(made_.request.environment, EnvironmentOf(settings.export_parts, variables_));
+    return TakeDestination(made_, settings);
+  }
+
+  Result<> Add(SubmitSettings settings) {
+    GPUMAN_TRY(TakeCommon(settings));
+    made_.lines = settings.lines;
     const auto parts = settings.export_parts;
-    made.lines = settings.lines;
-    GPUMAN_TRY(AddJobs(made, std::move(settings), context, typed.flavour, whole, parts));
+    return AddJobs(std::move(settings), parts);
   }
-  NameDevices("", typed.flavour, made.request.environment);
-  for (auto& job : made.request.jobs) {
-    if (typed.flavour == Flavour::kGflow) ForgiveAsGflow(job);
+
+  // The lines of options of a script, and notes on those that are not read.
+  Result<Directives> DirectivesOf(const Script& script) {
+    auto directives = ReadDirectives(script.text);
+    if (!directives) return base::Fail(std::move(directives.error()).In(script.name));
+    for (const int line : directives->too_late)
+      made_.notes.push_back(fmt::format(
+          "{}:{}: this line is below the first command and is not read; move it up", script.name, line));
+    return directives;
+  }
+
+  // Adds the jobs of one set of options: the jobs of a sweep, or one job. `common_export`: the variables that
+  // all jobs get.
+  Result<> AddJobs(SubmitSettings settings, const std::vector<std::string>& common_export) {
+    auto& job = settings.job;
+    if (!job.directory.empty() && job.directory.front() != '/')
+      job.directory =
+          (std::filesystem::path(context_.origin.directory) / job.directory).lexically_normal().string();
+    if (settings.export_parts != common_export) {
+      GPUMAN_ASSIGN(job.environment, EnvironmentOf(settings.export_parts, variables_));
+    }
+    if (!settings.visible_devices.empty() && !job.environment) job.environment = made_.request.environment;
+    if (job.environment) NameDevices(settings.visible_devices, flavour_, *job.environment);
+    GPUMAN_TRY(RequireUtf8(job));
+    if (job.max_concurrent && !job.group)
+      job.group = fmt::format("{}-{:x}", job.name.value_or("submit"),
+                              static_cast<std::uint64_t>(context_.now.time_since_epoch().count()));
+    GPUMAN_ASSIGN(const auto table, TableOf(settings));
+    if (!settings.parameters.empty() || !table.empty()) return AddSweep(settings, table);
+    if (settings.name_template)
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        "--name-template: there is no --param and no --param-file");
+    made_.request.jobs.push_back(std::move(job));
+    made_.origins.push_back(std::move(settings.origin));
+    return {};
+  }
+
+  Result<> AddSweep(const SubmitSettings& settings, const std::vector<Combination>& table) {
+    GPUMAN_ASSIGN(const auto combinations, Combine(settings.parameters, table));
+    GPUMAN_ASSIGN(auto jobs, MakeSweep(settings.job, combinations, settings.name_template));
+    made_.origins.resize(made_.origins.size() + jobs.size(), settings.origin);
+    std::move(jobs.begin(), jobs.end(), std::back_inserter(made_.request.jobs));
+    return {};
+  }
+
+  const SubmitContext& context_;
+  const Flavour flavour_;
+  Variables variables_;  // of the shell
+  MadeSubmission made_;
+};
+
+}  // namespace
+
+Result<> Check(const MadeSubmission& made, Flavour flavour) {
+  for (const auto& job : made.request.jobs)
     if (auto checked = api::Check(job); !checked)
-      return base::Fail(WithOrigins(std::move(checked.error()), {}, typed.flavour, made.lines));
-  }
+      return base::Fail(WithOrigins(std::move(checked.error()), {}, flavour, made.lines));
+  return {};
+}
+
+Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& line,
+                                  const SubmitContext& context) {
+  Maker maker(context, Flavour::kGpuman);
+  GPUMAN_TRY(maker.TakeOneJob(std::move(settings), line));
+  GPUMAN_ASSIGN(auto made, maker.Finish());
+  GPUMAN_TRY(CheckPrograms(made));
+  return made;
+}
+
+Result<MadeSubmission> MakeSubmission(const CommandLine& typed, Flavour flavour,
+                                      const SubmitContext& context) {
+  SubmitSettings settings;
+  GPUMAN_TRY(TakeOptions(SubmitOptions(settings, flavour, context.now), typed.options));
+  Maker maker(context, flavour);
+  GPUMAN_TRY(settings.jobs_file ? maker.TakeFile(std::move(settings), typed)
+                                : maker.TakeCommandOrScript(std::move(settings), typed));
+  GPUMAN_ASSIGN(auto made, maker.Finish());
+  GPUMAN_TRY(Check(made, flavour));
   if (!made.to_slurm) {  // the nodes of Slurm have their own programs
     GPUMAN_TRY(CheckPrograms(made));
     NoteWhatIsNotThere(made);
   }
-  if (typed.flavour == Flavour::kGflow)
-    for (auto& job : made.request.jobs) NameTaskAsGflow(job);
+  if (flavour == Flavour::kGflow)
+    std::for_each(made.request.jobs.begin(), made.request.jobs.end(), NameTaskAsGflow);
   return made;
 }
 

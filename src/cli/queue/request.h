@@ -9,18 +9,11 @@
 #include "api/queue_types.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "cli/command.h"
+#include "cli/queue/origin.h"
 #include "cli/queue/settings.h"
-#include "cli/run_request.h"
 
 namespace gpuman::cli::queue {
-
-// A submission's command line, taken apart.
-struct ParsedCommandLine {
-  Flavour flavour = Flavour::kGpuman;
-  std::vector<std::string> options;                  // in the form that ParseOptions reads
-  std::vector<std::string> words;                    // SCRIPT ARGUMENTS, COMMAND ARGUMENTS, or "-"
-  std::optional<std::vector<std::string>> trailing;  // the words behind "--", which are a command
-};
 
 // What surrounds a submission; tests make their own.
 struct SubmitContext {
@@ -44,12 +37,21 @@ struct MadeSubmission {
 
 // Reads the script, the file of jobs or the file of parameters that the command line names. kInvalidArgument
 // names the option, or the file and its line; kNotFound and kPermissionDenied for files and programs.
-base::Result<MadeSubmission> MakeSubmission(const ParsedCommandLine& typed, const SubmitContext& context);
+base::Result<MadeSubmission> MakeSubmission(const CommandLine& typed, Flavour flavour,
+                                            const SubmitContext& context);
+
+// A job that is one command: `line` has it, `settings` all that its options said. Whether it fits into the
+// queue is not looked at: Check does that.
+base::Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& line,
+                                        const SubmitContext& context);
+// kInvalidArgument names the option.
+base::Result<> Check(const MadeSubmission& made, Flavour flavour);
 
 // Reads the jobs of a file, one a line ("--gpus 1 --name a -- python train.py"), or JSON: one Submission a
-// line, or an array of them. `typed.options` apply to each job; the options of a line override them. Reads no
-// file; `name` is for errors.
+// line, or an array of them. `typed` applies to each line with options, which override it. Reads no file;
+// `name` is for errors.
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const ParsedCommandLine& typed, base::WallTime now);
+                                                   const SubmitSettings& typed, Flavour flavour,
+                                                   base::WallTime now);
 
 }  // namespace gpuman::cli::queue

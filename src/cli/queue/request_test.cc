@@ -8,6 +8,7 @@
 #include "base/temp_dir.h"
 #include "cli/queue/script.h"
 #include "cli/queue/sweep.h"
+#include "cli/queue/test_command_line.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -127,13 +128,16 @@ class Request : public ::testing::Test {
     std::ofstream(directory_.path() / name) << text;
     return (directory_.path() / name).string();
   }
-  base::Result<MadeSubmission> Make(std::vector<std::string> options, std::vector<std::string> words,
+  base::Result<MadeSubmission> Make(std::vector<std::string> options, const std::vector<std::string>& words,
                                     std::optional<std::vector<std::string>> trailing = std::nullopt,
                                     Flavour flavour = Flavour::kGpuman) {
-    return MakeSubmission({flavour, std::move(options), std::move(words), std::move(trailing)}, context_);
+    options.insert(options.end(), words.begin(), words.end());
+    CommandLine typed = Typed(options, flavour);
+    typed.trailing = std::move(trailing);
+    return MakeSubmission(typed, flavour, context_);
   }
-  std::string ErrorOf(std::vector<std::string> options, std::vector<std::string> words) {
-    const auto made = Make(std::move(options), std::move(words));
+  std::string ErrorOf(std::vector<std::string> options, const std::vector<std::string>& words) {
+    const auto made = Make(std::move(options), words);
     return made ? "it was taken" : made.error().message;
   }
   base::TempDir directory_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/parser.h"
+
 namespace gpuman::cli::queue {
 namespace {
 
@@ -92,7 +94,8 @@ base::Result<> ApplyDirectives(const Directives& directives, std::string_view na
   for (const auto& [line, flavour, words] : directives.list) {
     const auto where = fmt::format("{}:{}", name, line);
     settings.line = where;
-    auto rest = ParseOptions(SubmitOptions(settings, flavour, now), words, Where::kAnywhere);
+    const auto table = SubmitOptions(settings, flavour, now);
+    auto rest = OptionReader(table).Read(words);
     if (!rest) return base::Fail(std::move(rest.error()).In(where));
     if (!rest->empty())
       return base::Fail(ErrorCode::kInvalidArgument,
@@ -114,6 +117,12 @@ std::size_t FirstCommand(std::string_view text) {
     at = std::min(end + 1, text.size());
   }
   return text.size();
+}
+
+void InsertLine(std::string& script, const std::string& line) {
+  const auto at = FirstCommand(script);
+  const bool needs_end = at == script.size() && !script.ends_with('\n');
+  script.insert(at, (needs_end ? "\n" : "") + line + "\n");
 }
 
 bool IsShellScript(std::string_view text) {

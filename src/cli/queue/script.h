@@ -49,6 +49,9 @@ base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at
 // The position of the first command, behind comments and blank lines; the end of a text without one.
 std::size_t FirstCommand(std::string_view text);
 
+// Inserts the line before the first command.
+void InsertLine(std::string& script, const std::string& line);
+
 // Whether a text is a program for a shell: its first line names a shell, or no interpreter.
 bool IsShellScript(std::string_view text);
 

@@ -5,43 +5,21 @@
 #include <algorithm>
 #include <cctype>
 
-#include "cli/percentage.h"
-#include "cli/queue/values.h"
+#include "cli/take.h"
+#include "cli/values.h"
 
 namespace gpuman::cli::queue {
 namespace {
 
 using base::ErrorCode;
 using base::Result;
-using Take = std::function<Result<>(const std::string&)>;
+using take::Duration;
+using take::Flag;
+using take::Into;
+using take::Size;
+using take::Text;
 
 constexpr int kMax = 1'000'000;
-
-// Parses the text into `target`.
-template <typename Target, typename Parse>
-Take Into(Target& target, Parse parse) {
-  return [&target, parse](const std::string& text) -> Result<> {
-    GPUMAN_ASSIGN(target, parse(text));
-    return {};
-  };
-}
-template <typename Target>
-Take Text(Target& target) {
-  return [&target](const std::string& text) -> Result<> {
-    target = text;
-    return {};
-  };
-}
-Take Flag(bool& target, bool value = true) {
-  return [&target, value](const std::string&) -> Result<> {
-    target = value;
-    return {};
-  };
-}
-template <typename Target>
-Take Number(Target& target, int least, int most) {
-  return Into(target, [=](const std::string& text) { return ParseInteger(text, least, most); });
-}
 
 // Clears a list at its first option in a source.
 void Begin(SubmitSettings& s, const char* list, std::vector<std::string>& values) {
@@ -110,25 +88,6 @@ Take Warn(SubmitSettings& s) {
   };
 }
 
-Take Destination(SubmitSettings& s) {
-  return [&s](const std::string& text) -> Result<> {
-    if (text != "here" && text != "slurm")
-      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a queue", text),
-                        "here or slurm");
-    s.to = text;
-    return {};
-  };
-}
-
-Take VisibleDevices(SubmitSettings& s) {
-  return [&s](const std::string& text) -> Result<> {
-    if (text != "index" && text != "uuid")
-      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is neither index nor uuid", text));
-    s.visible_devices = text;
-    return {};
-  };
-}
-
 Take ExitCodes(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const auto more, ParseExitCodes(text));
@@ -165,9 +124,6 @@ Take NotifyOn(SubmitSettings& s) {
   };
 }
 
-Take Size(std::optional<base::SizeSpec>& target) {
-  return Into(target, [](const std::string& text) { return base::ParseSize(text); });
-}
 Take MebibytesOnGpu(std::optional<base::SizeSpec>& target) {
   return [&target](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const base::Bytes bytes, ParseMebibytes(text));
@@ -192,13 +148,6 @@ Take GflowName(SubmitSettings& s) {
   };
 }
 
-Take Duration(std::optional<base::Millis>& target) {
-  return Into(target, [](const std::string& text) { return base::ParseDuration(text); });
-}
-Take Minutes(std::optional<base::Millis>& target) {
-  return Into(target, [](const std::string& text) { return ParseMinutes(text); });
-}
-
 // Adds options under one heading of the help. `sets`: the options of a job that it sets, by their names in
 // the API; `update` and `redo` take those too.
 auto Under(Options& table, std::string heading) {
@@ -217,7 +166,7 @@ void AddMain(Options& table, SubmitSettings& s, bool gflow) {
     add("--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY",
         "Memory limit on each of its GPUs: 24G, 8192 (MiB)", MebibytesOnGpu(job.memory));
     add("-t,--time,--time-limit,--timelimit", "TIME", "Time limit: 30 (minutes), 5:30, 2:00:00",
-        Minutes(job.time_limit));
+        Into(job.time_limit, ParseMinutes));
     add("-n,--name,--job-name,-J", "NAME", "Its name", GflowName(s));
   } else {
     add("-m,--memory,--gpu-memory", "SIZE", "Memory limit on each of its GPUs: 512MiB, 8G, 50%",
@@ -232,7 +181,7 @@ void AddMain(Options& table, SubmitSettings& s, bool gflow) {
   add("--depends-on-all", "JOBS", "", Depends(s, spec::DependencyMode::kAll));
   add("-a,--array", "INDICES",
       "One task for each index: 0-99, 0-99:2 or 1,3,5; 0-99%4 runs at most four at once",
-      Into(job.array, [](const std::string& text) { return ParseArray(text); }));
+      Into(job.array, ParseArray));
   if (!gflow) {
     add("-o,--output", "FILE", "File for its output instead of its log; %j id, %A array, %a task, %x name",
         Text(job.stdout_file), {"stdout"});
@@ -256,7 +205,7 @@ void AddGpus(Options& table, SubmitSettings& s, bool gflow) {
     add("--share", "", "Share its GPUs with other jobs that use --share; needs --memory", Flag(job.share),
         {"share"});
     add("--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
-        Into(job.weight, [](const std::string& text) { return ParseWeight(text); }));
+        Into(job.weight, ParseWeight));
     add("--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
         Flag(job.oversubscribe), {"oversubscribe"});
     add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps));
@@ -265,7 +214,7 @@ void AddGpus(Options& table, SubmitSettings& s, bool gflow) {
     add("--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
         Text(job.device_profile), {"device_profile"});
   }
-  add("--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", VisibleDevices(s));
+  add("--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", Text(s.visible_devices));
   if (!gflow)
     add("--no-preload", "", "Do not load libgpuman.so into it; the daemon alone enforces its limit",
         Flag(job.preload, false), {"preload"});
@@ -275,7 +224,7 @@ void AddWhen(Options& table, SubmitSettings& s, bool gflow, base::WallTime now) 
   auto& job = s.job;
   const auto add = Under(table, "When it starts");
   add("-p,--priority,--nice", "N", "0 to 255 (default: 128); a higher one starts sooner",
-      Number(job.priority, 0, 255));
+      take::Integer(job.priority, 0, 255));
   add("-b,--begin", "TIME", "Start no earlier than this: 22:00, 2026-02-01T08:00, now+2h, tomorrow",
       Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); }), {"begin"});
   add("--depends-any,--depends-on-any", "JOBS", "As --depends, but one of these jobs is enough",
@@ -298,7 +247,7 @@ void AddMany(Options& table, SubmitSettings& s, bool gflow) {
       Text(s.parameter_file));
   add("--name-template", "TEXT", "Name of each job of --param: run-{lr}-{seed}", Text(s.name_template));
   add("--max-concurrent", "N", "Run at most N of these jobs, or of the jobs of --group, at once",
-      Number(job.max_concurrent, 1, kMax));
+      take::Integer(job.max_concurrent, 1, kMax));
   add("--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group));
   if (!gflow)
     add("--jobs", "FILE", "Queue many jobs, all or none: a file with OPTIONS -- COMMAND or JSON on each line",
@@ -310,13 +259,12 @@ void AddHost(Options& table, SubmitSettings& s, bool gflow) {
   const auto add = Under(table, "Machine, files and environment");
   if (gflow) {
     add("-m,--memory,--max-mem,--max-memory", "MEMORY", "Limit on the machine's memory: 8G, 512 (MiB)",
-        Into(job.host_memory, [](const std::string& text) { return ParseMebibytes(text); }));
+        Into(job.host_memory, ParseMebibytes));
     add("-c", "NAME", "", Text(job.conda_env));
   } else {
-    add("--cpus", "N", "Number of CPUs", Number(job.cpus, 1, kMax), {"cpus"});
+    add("--cpus", "N", "Number of CPUs", take::Integer(job.cpus, 1, kMax), {"cpus"});
     add("--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
-        Into(job.host_memory, [](const std::string& text) { return base::ParseBytes(text); }),
-        {"host_memory"});
+        Into(job.host_memory, base::ParseBytes), {"host_memory"});
     add("-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory));
     add("--export", "LIST", "Environment variables: all (default), none, NAMES, NAME=VALUE",
         List(s, "export", s.export_parts));
@@ -332,9 +280,9 @@ void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
   auto& job = s.job;
   const auto add = Under(table, "When it ends");
   add("--retries,--max-retries", "N", "Run it again up to N times when it fails",
-      Number(job.retries.count, 0, 1000));
+      take::Integer(job.retries.count, 0, 1000));
   add("--retry-delay", "TIME", "Time between a failure and the next run",
-      Into(job.retries.delay, [](const std::string& text) { return base::ParseDuration(text); }));
+      Into(job.retries.delay, base::ParseDuration));
   add("--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s));
   if (!gflow) {
     add("--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s));
@@ -352,14 +300,13 @@ void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
 void AddOther(Options& table, SubmitSettings& s, bool gflow) {
   const auto add = Under(table, "Slurm and accounting");
   add("-P,--project", "NAME", "Project that its GPU time is counted for", Text(s.job.project), {"project"});
-  add("--to", "here|slurm", "Queue it on this machine (default) or hand it to Slurm", Destination(s));
+  add("--to", "here|slurm", "Queue it on this machine (default) or hand it to Slurm", Text(s.to));
   add("--slurm-option", "OPTION",
       "With --to slurm: an option of sbatch, such as partition=gpu; repeat for more",
       Whole(s, "slurm-option", s.slurm_options));
   if (!gflow) return;
-  const auto ignored = [](const std::string&) -> Result<> { return {}; };
-  add("--auto-close", "", "", ignored);
-  add("--config", "FILE", "", ignored);
+  add("--auto-close", "", "", take::Nothing());
+  add("--config", "FILE", "", take::Nothing());
 }
 
 // gpuman's name for an option of gflow, where the two differ.

@@ -11,7 +11,7 @@
 
 #include "api/queue_types.h"
 #include "base/clock.h"
-#include "cli/queue/options.h"
+#include "cli/command.h"
 
 namespace gpuman::cli::queue {
 

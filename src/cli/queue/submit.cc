@@ -9,10 +9,10 @@
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
-#include "cli/queue/terminal.h"
+#include "cli/commands.h"
+#include "cli/compat/slurm/submit.h"
 #include "cli/queue/when.h"
 #include "cli/queue/wording.h"
-#include "cli/slurm/submit.h"
 #include "cli/wait.h"
 
 namespace gpuman::cli::queue {
@@ -36,12 +36,6 @@ Result<std::string> ReadAll(int fd) {
     if (text.size() > kLargestInput)
       return base::Fail(ErrorCode::kInvalidArgument, "standard input is larger than 64MiB");
   }
-}
-
-void TellNotes(Session& session, const MadeSubmission& made) {
-  for (const auto& name : made.left_out)
-    session.Note(fmt::format("the variable {} is not UTF-8; the job does not get it", Printable(name)));
-  for (const auto& note : made.notes) session.Note(note);
 }
 
 std::string GpuNames(const std::vector<std::string>& uuids, const std::vector<api::GpuView>& gpus) {
@@ -152,25 +146,31 @@ Result<SubmitContext> ContextOfThisProcess() {
   return context;
 }
 
-Result<int> Submit(Session& session, const ParsedCommandLine& typed) {
+void TellNotes(Session& session, const MadeSubmission& made) {
+  for (const auto& name : made.left_out)
+    session.Note(fmt::format("the variable {} is not UTF-8; the job does not get it", Printable(name)));
+  for (const auto& note : made.notes) session.Note(note);
+}
+
+Result<int> Submit(Session& session, const CommandLine& typed) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, context));
+  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, Flavour::kGpuman, context));
   TellNotes(session, made);
-  if (made.to_slurm) return slurm::Submit(session, made, typed.flavour);
+  if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGpuman);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));
+  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
   if (made.wait) return WaitForAll(session, daemon, answer);
   PrintAnswer(session, daemon, made.request, answer);
   return kExitDone;
 }
 
-Result<int> SubmitAsGflow(Session& session, const ParsedCommandLine& typed) {
+Result<int> SubmitAsGflow(Session& session, const CommandLine& typed) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, context));
+  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, Flavour::kGflow, context));
   TellNotes(session, made);
-  if (made.to_slurm) return slurm::Submit(session, made, typed.flavour);
+  if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGflow);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));
+  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGflow));
   if (made.request.dry_run) {
     PrintAnswer(session, daemon, made.request, answer);
     return kExitDone;
@@ -185,26 +185,43 @@ Result<int> SubmitAsGflow(Session& session, const ParsedCommandLine& typed) {
   return kExitDone;
 }
 
-Result<int> RunInQueue(Session& session, const QueuedRun& run) {
-  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  ParsedCommandLine typed;
-  typed.options = run.typed;
-  typed.trailing = session.trailing;
-  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(typed, context));
-  TellNotes(session, made);
-  made.request.new_tags = made.request.jobs.front().name.has_value();
+Result<int> QueueAndLeave(Session& session, const MadeSubmission& made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  if (run.pty && ::isatty(STDIN_FILENO) == 1) return RunOnTerminal(session, daemon, made.request);
-  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));
-  if (run.detach) {
-    PrintAnswer(session, daemon, made.request, answer);
-    return kExitDone;
-  }
+  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
+  PrintAnswer(session, daemon, made.request, answer);
+  return kExitDone;
+}
+
+Result<int> QueueAndShow(Session& session, const MadeSubmission& made) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
   const auto& first = answer.jobs.front();
   if (first.state == api::JobState::kQueued && first.reason)
-    session.Note(SentenceOf(first, /*dry_run=*/false, {}, context.now));
+    session.Note(SentenceOf(first, /*dry_run=*/false, {}, base::SystemClock().Wall()));
   GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(first.id)));
   return WaitForJob(session, daemon, job, Interrupted::kCancelsWaiting);
 }
 
 }  // namespace gpuman::cli::queue
+
+namespace gpuman::cli {
+
+Command SubmitCommand() {
+  const auto settings = std::make_shared<queue::SubmitSettings>();  // of the options, to check their values
+  return {
+      .name = "submit",
+      .summary = "Queue a command or a script; it starts when GPUs are free",
+      .example =
+          "gpuman submit --gpus 1 --time 2h --name train -- python train.py\n"
+          "  gpuman submit --gpus 2 train.sh\n"
+          "  gpuman submit --gpus 1 --param lr=0.1,0.01 --param seed=1:3 -- python train.py --lr {lr} "
+          "--seed {seed}\n"
+          "  gpuman submit --array 0-99%4 --gpus 1 -- sh -c 'python eval.py $GPUMAN_ARRAY_TASK_ID'",
+      .arguments = {},
+      .options = queue::SubmitOptions(*settings, queue::Flavour::kGpuman, base::SystemClock().Wall()),
+      .run = [settings](Session& session, const CommandLine& typed) { return queue::Submit(session, typed); },
+      .user_command = "(-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)",
+      .ends_at_word = true};
+}
+
+}  // namespace gpuman::cli

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "cli/queue/request.h"
-#include "cli/run_request.h"
 #include "cli/session.h"
 
 namespace gpuman::cli::queue {
@@ -14,18 +13,18 @@ namespace gpuman::cli::queue {
 // The submit context of this process.
 base::Result<SubmitContext> ContextOfThisProcess();
 
-base::Result<int> Submit(Session& session, const ParsedCommandLine& typed);
-// The same with gflow's words; a name that is taken gets a number at its end.
-base::Result<int> SubmitAsGflow(Session& session, const ParsedCommandLine& typed);
+// Prints what the user should know of the jobs that were made.
+void TellNotes(Session& session, const MadeSubmission& made);
 
-struct QueuedRun {
-  std::vector<std::string> typed;  // options of `submit`
-  bool detach = false;
-  bool pty = false;
-};
-// Queues the command, shows its output when it runs, and returns its exit status. Ctrl-C takes the job out of
-// the queue while it waits there.
-base::Result<int> RunInQueue(Session& session, const QueuedRun& run);
+base::Result<int> Submit(Session& session, const CommandLine& typed);
+// The same with gflow's words; a name that is taken gets a number at its end.
+base::Result<int> SubmitAsGflow(Session& session, const CommandLine& typed);
+
+// Queues the only job, shows its output when it runs, and returns its exit status. Ctrl-C takes the job out
+// of the queue while it waits there.
+base::Result<int> QueueAndShow(Session& session, const MadeSubmission& made);
+// Queues the only job and prints it.
+base::Result<int> QueueAndLeave(Session& session, const MadeSubmission& made);
 
 // "job 7 'train' is queued: no GPU is free; expected start: 14:03"
 std::string RenderSubmitted(const api::SubmitRequest& request, const api::SubmissionAnswer& answer,

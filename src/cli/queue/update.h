@@ -5,14 +5,15 @@
 #include <vector>
 
 #include "api/queue_types.h"
-#include "cli/queue/options.h"
+#include "cli/command.h"
 #include "cli/queue/settings.h"
 
 namespace gpuman::cli::queue {
 
 struct UpdateSettings {
-  api::JobUpdate update;
-  SubmitSettings submission;  // what options of `submit` set; `update` has it as well
+  api::UpdateRequest job;
+  api::QueueUpdate queue;
+  SubmitSettings submission;  // what options of `submit` set; `queue` has it as well
   // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
   // values.
   std::vector<std::function<void(api::GpuRequest&)>> gpus;

@@ -1,0 +1,197 @@
+// gflowd: starts and stops the user's own daemon, and sets how it allocates GPUs.
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "api/queue_client.h"
+#include "base/fd.h"
+#include "cli/compat/gflow/commands.h"
+#include "cli/queue/queue_views.h"
+#include "cli/take.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+
+struct DaemonSettings {
+  std::optional<std::string> gpus;
+  std::string strategy;
+};
+
+// Applies the settings that the options ask for and prints them; does nothing without such options.
+Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s) {
+  api::QueueSettingsUpdate update;
+  if (s.gpus) {
+    GPUMAN_ASSIGN(update.allowed, AllowedGpus(session, daemon, *s.gpus, UnknownGpu::kPassOver));
+    update.clear_allowed = !update.allowed;
+  }
+  if (!s.strategy.empty()) update.choice = s.strategy;
+  if (!update.allowed && !update.clear_allowed && !update.choice) return {};
+  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
+  if (s.gpus) {
+    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
+    session.Print(settings.allowed ? fmt::format("Only GPU {} is used from now on.\n",
+                                                 IndicesOf(*settings.allowed, info.gpus))
+                                   : "All GPUs are used from now on.\n");
+  }
+  if (!s.strategy.empty())
+    session.Print(fmt::format("Of several free GPUs it takes: {}.\n", settings.choice));
+  return {};
+}
+
+// Ends the user's own daemon and waits until its process is gone; false: the user may not end it. Jobs
+// continue.
+Result<bool> Stop(const api::Client& daemon) {
+  GPUMAN_ASSIGN(const auto version, daemon.Version());
+  if (!version.user_mode) return false;
+  const base::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, version.pid, 0)));
+  if (!process.ok()) return base::FailSystem(errno, "finding gpumand");
+  if (::syscall(SYS_pidfd_send_signal, process.get(), SIGTERM, nullptr, 0) != 0)
+    return base::FailSystem(errno, "ending gpumand");
+  pollfd ended{process.get(), POLLIN, 0};
+  constexpr int kPatienceMillis = 30'000;
+  if (::poll(&ended, 1, kPatienceMillis) != 1)
+    return base::Fail(ErrorCode::kTimeout, fmt::format("gpumand (pid {}) does not end", version.pid));
+  return true;
+}
+
+Result<int> Up(Session& session, const DaemonSettings& s) {
+  const bool ran = session.RunningDaemon().has_value();
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  session.Print(ran ? "gflowd is already running.\n" : "gflowd started.\n");
+  GPUMAN_TRY(Apply(session, daemon, s));
+  return kExitDone;
+}
+
+// Does not end a daemon of the machine, or one whose socket is named: nobody would start it again.
+Result<int> Restart(Session& session, const DaemonSettings& s) {
+  const bool named = session.socket || session.environment()("GPUMAN_SOCKET");
+  int before = 0;
+  std::string kept;  // why the daemon was not restarted
+  if (const auto running = session.RunningDaemon()) {
+    GPUMAN_ASSIGN(const auto version, running->Version());
+    before = version.pid;
+    if (named) {
+      kept =
+          "its socket is named by GPUMAN_SOCKET or --socket, so it has to be restarted where it was started";
+    } else {
+      GPUMAN_ASSIGN(const bool stopped, Stop(*running));
+      if (!stopped) kept = "it is the machine's daemon; to restart it: sudo systemctl restart gpumand";
+    }
+  }
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon(/*tells=*/false));
+  GPUMAN_ASSIGN(const auto now, daemon.Version());
+  if (!kept.empty())
+    session.Print(fmt::format("gflowd (gpumand, pid {}) was not restarted: {}.\n", before, kept));
+  else if (before == 0)
+    session.Print(fmt::format("gflowd was not running; started gpumand (pid {}).\n", now.pid));
+  else
+    session.Print(fmt::format(
+        "gflowd restarted: gpumand (pid {}) was stopped and started again (pid {}); jobs kept running.\n",
+        before, now.pid));
+  GPUMAN_TRY(Apply(session, daemon, s));
+  return kExitDone;
+}
+
+Result<int> Down(Session& session, const CommandLine&) {
+  const auto daemon = session.RunningDaemon();
+  if (!daemon) {
+    session.Print("gflowd is not running.\n");
+    return kExitDone;
+  }
+  GPUMAN_ASSIGN(const bool stopped, Stop(*daemon));
+  if (!stopped)
+    return base::Fail(ErrorCode::kPermissionDenied, "this is the machine's daemon, which others use too",
+                      "sudo systemctl stop gpumand");
+  session.Print("gflowd stopped; running jobs continue.\n");
+  return kExitDone;
+}
+
+Result<int> Status(Session& session, const CommandLine&) {
+  const auto daemon = session.RunningDaemon();
+  const auto version = daemon ? daemon->Version() : base::Fail(daemon.error());
+  if (!version) {
+    session.Print("Status: Not running\n");
+    return kExitDone;
+  }
+  session.Print(fmt::format("Status: Running\nHosting: {}\nVersion:   {}\nPID:       {}\n",
+                            version->user_mode ? "gpumand --user" : "system service gpumand",
+                            version->version, version->pid));
+  if (const auto info = api::GetQueueInfo(*daemon)) {
+    const auto idle = std::count_if(info->gpus.begin(), info->gpus.end(),
+                                    [](const auto& gpu) { return gpu.state == "idle"; });
+    session.Print(fmt::format("GPUs:      {} total, {} available\n", info->gpus.size(), idle));
+  }
+  return kExitDone;
+}
+
+Result<int> Init(Session& session, const DaemonSettings& s) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_TRY(Apply(session, daemon, s));
+  session.Print("There is nothing to prepare. Queue a job with: gbatch --gpus 1 COMMAND\n");
+  return kExitDone;
+}
+
+Result<int> RefuseService(Session&, const CommandLine&) {
+  return base::Fail(ErrorCode::kNotSupported, "the package has installed the service already",
+                    "sudo systemctl enable --now gpumand; to undo it: sudo systemctl disable --now gpumand");
+}
+
+Options DaemonOptions(DaemonSettings& s) {
+  return {{"--gpus", "GPUS", "Use only these GPUs: 0,2 or 0-3", take::Text(s.gpus)},
+          {"--gpu-allocation-strategy", "sequential|random|topology", "Which of several free GPUs are used",
+           take::Text(s.strategy)},
+          {"--gpu-poll-interval-secs", "N", "Has no effect: the queue does not poll GPUs", take::Nothing()},
+          {"-c,--config", "FILE", "", take::Nothing()},
+          {"-v,--verbose", "", "", take::Nothing()},
+          {"-q,--quiet", "", "", take::Nothing()}};
+}
+
+}  // namespace
+
+Command Gflowd() {
+  const auto s = std::make_shared<DaemonSettings>();  // shared by the options and the actions
+  const auto command = [&](const std::string& name, const char* summary, auto run,
+                           std::vector<std::string> aliases = {}) {
+    return Command{
+        name.substr(name.find(' ') + 1), summary, "gflowd " + name, {}, DaemonOptions(*s), run, {}, aliases};
+  };
+  const auto up = [s](Session& session, const auto&) { return Up(session, *s); };
+  const auto restart = [s](Session& session, const auto&) { return Restart(session, *s); };
+  const auto prepare = [s](Session& session, const auto&) { return Init(session, *s); };
+  Command init = command("init", "Set --gpus and the strategy; nothing else has to be prepared", prepare);
+  for (const char* name : {"--yes", "--force", "--advanced"})
+    init.options.push_back({name, "", "", take::Nothing()});
+  for (const char* name : {"--host", "--port", "--timezone"})
+    init.options.push_back({name, "VALUE", "", take::Nothing()});
+  const Command service{
+      "service",
+      "Show how to start the daemon with the machine",
+      "gflowd service install",
+      {},
+      {},
+      {},
+      {command("service install", "Show how to start the daemon with the machine", RefuseService),
+       command("service uninstall", "Show how to no longer start the daemon with the machine",
+               RefuseService)}};
+  return {"gflowd",
+          "Start and stop the daemon, and set which GPUs it uses",
+          "",
+          {},
+          {},
+          {},
+          {command("start", "Start the daemon if it does not run", up, {"up"}),
+           command("stop", "Stop the daemon; running jobs continue", Down, {"down"}),
+           command("restart", "Stop the daemon and start it again; running jobs continue", restart),
+           command("reload", "The same as restart", restart),
+           command("status", "Show whether the daemon runs", Status), std::move(init), service}};
+}
+
+}  // namespace gpuman::cli::queue

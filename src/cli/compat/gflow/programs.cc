@@ -1,0 +1,142 @@
+#include "cli/compat/gflow/programs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "cli/compat/gflow/commands.h"
+#include "cli/completion_scripts.h"
+#include "cli/queue/submit.h"
+#include "cli/take.h"
+
+namespace gpuman::cli {
+namespace {
+
+using base::Result;
+using queue::Flavour;
+
+// gbatch new NAME: writes a template of a script.
+Result<int> NewScript(Session& session, const CommandLine& line) {
+  const std::string& name = line.words.front();
+  const std::string path = name.ends_with(".sh") ? name : name + ".sh";
+  constexpr std::string_view kText =
+      "#!/bin/bash\n"
+      "# GFLOW --gpus=1\n"
+      "# GFLOW --time=1:00:00\n"
+      "# GFLOW --priority=128\n"
+      "\n"
+      "echo \"running on GPU $CUDA_VISIBLE_DEVICES\"\n";
+  auto file = base::OpenFile(path, O_WRONLY | O_CREAT | O_EXCL, 0755);
+  if (!file) return base::Fail(std::move(file.error()));
+  GPUMAN_TRY(base::WriteAll(file->get(), kText));
+  session.Print(fmt::format("Created {}; queue it with: gbatch {}\n", path, path));
+  return kExitDone;
+}
+
+Command Gbatch() {
+  const auto settings = std::make_shared<queue::SubmitSettings>();  // shared by the options and the action
+  Command command{
+      "gbatch",
+      "Queue a script or a command",
+      "gbatch --gpus 1 python train.py",
+      {},
+      queue::SubmitOptions(*settings, Flavour::kGflow, base::SystemClock().Wall()),
+      [settings](Session& session, const CommandLine& line) { return queue::SubmitAsGflow(session, line); }};
+  command.user_command = "COMMAND...";
+  command.ends_at_word = true;
+  return command;
+}
+
+Command Gjob() {
+  Command program{"gjob", "Show and change jobs of the queue", "", {}, {},
+                  {},     queue::JobCommands(Flavour::kGflow)};
+  for (auto& command : program.commands)
+    if (command.name != "redo") command.aliases = {command.name.substr(0, 1)};
+  program.commands.push_back({"close-sessions",
+                              "Does nothing: a job has no session that outlives it",
+                              "gjob close-sessions --all",
+                              {},
+                              {{"-j,--jobs", "JOBS", "", take::Nothing()},
+                               {"-s,--state", "STATES", "", take::Nothing()},
+                               {"-p,--pattern", "TEXT", "", take::Nothing()},
+                               {"-a,--all", "", "", take::Nothing()}},
+                              [](Session& session, const CommandLine&) -> Result<int> {
+                                session.Print("There are no sessions to close: gpuman keeps none.\n");
+                                return kExitDone;
+                              },
+                              {},
+                              {"close"}});
+  return program;
+}
+
+struct Program {
+  std::string_view name;
+  Command (*make)();
+};
+constexpr Program kPrograms[]{{"gbatch", &Gbatch},
+                              {"gqueue", [] { return queue::ListCommand(Flavour::kGflow); }},
+                              {"ginfo", [] { return queue::InfoCommand(Flavour::kGflow); }},
+                              {"gjob", &Gjob},
+                              {"gcancel", [] { return queue::CancelCommand(Flavour::kGflow); }},
+                              {"gctl", &queue::Gctl},
+                              {"gstats", [] { return queue::StatsCommand(Flavour::kGflow); }},
+                              {"gflowd", &queue::Gflowd}};
+
+const Program* Find(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kPrograms), std::end(kPrograms),
+                                         [&](const Program& program) { return program.name == name; });
+  return found == std::end(kPrograms) ? nullptr : found;
+}
+
+Command NewCommand() {
+  return {"new",
+          "Create a script to fill in",
+          "gbatch new train",
+          {{.value = "NAME", .help = "Name of the script"}},
+          {},
+          NewScript};
+}
+
+Result<int> PrintScript(Session& session, const std::string& program, const std::string& shell) {
+  std::string text(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
+  for (std::size_t at = 0; (at = text.find("gpuman", at)) != std::string::npos; at += program.size())
+    text.replace(at, std::string_view("gpuman").size(), program);
+  session.PrintOutput(text);
+  return kExitDone;
+}
+
+Command CompletionCommand(const std::string& program) {
+  return {"completion",
+          "Print the completion script for a shell",
+          program + " completion bash",
+          {{.value = "bash|zsh|fish", .help = "The shell"}},
+          {},
+          [program](Session& session, const CommandLine& line) {
+            return PrintScript(session, program, line.words.front());
+          }};
+}
+
+}  // namespace
+
+bool IsGflowName(std::string_view program) { return Find(program) != nullptr; }
+
+Command GflowProgram(std::string_view name, const std::vector<std::string>& arguments) {
+  Command program = Find(name)->make();
+  const bool is_batch = program.name == "gbatch";
+  program.footer = fmt::format(
+      "{}{} completion bash|zsh|fish prints a completion script. It is gpuman under another name.",
+      is_batch ? "gbatch new NAME creates a script to fill in.\n" : "", program.name);
+  const auto typed = [&](std::string_view word) { return arguments.size() == 2 && arguments[0] == word; };
+  const bool is_new = is_batch && typed("new");
+  if (!is_new && !typed("completion")) return program;
+  program.commands = {is_new ? NewCommand() : CompletionCommand(program.name)};
+  program.arguments.clear();
+  program.ends_at_word = false;
+  return program;
+}
+
+}  // namespace gpuman::cli

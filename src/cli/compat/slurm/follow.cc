@@ -1,0 +1,209 @@
+#include "cli/compat/slurm/follow.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "cli/compat/slurm/output_file.h"
+#include "cli/json_lines.h"
+#include "cli/signal_watch.h"
+
+namespace gpuman::cli::slurm {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using Steady = std::chrono::steady_clock;
+
+// The times of the questions to Slurm.
+class Pace {
+ public:
+  bool IsTime() {
+    if (Steady::now() < next_) return false;
+    next_ = Steady::now() + step_;
+    step_ = std::min<Steady::duration>(step_ * 3 / 2, std::chrono::seconds(5));
+    return true;
+  }
+
+ private:
+  Steady::duration step_ = std::chrono::milliseconds(500);
+  Steady::time_point next_ = Steady::now();
+};
+
+constexpr int kLookMillis = 200;  // between two looks at the output file
+
+// Asks until the job has ended; calls `between` every kLookMillis, which says whether to continue.
+template <typename Between>
+Result<bool> UntilEnded(Watched& watched, int wake, Between between) {
+  for (Pace pace;;) {
+    if (pace.IsTime()) {
+      GPUMAN_ASSIGN(const bool ended, watched.Ask());
+      if (ended) return true;
+    }
+    GPUMAN_ASSIGN(const bool goes_on, between());
+    if (!goes_on) return false;
+    pollfd woken{wake, POLLIN, 0};
+    ::poll(&woken, wake >= 0 ? 1 : 0, kLookMillis);
+  }
+}
+
+void PrintLines(Session& session, const std::vector<JobLine>& lines) {
+  for (const auto& line : lines) {
+    if (session.json)
+      session.PrintJson(ToJson(line));
+    else
+      session.Print(Sentence(line) + "\n");
+  }
+  session.Flush();
+}
+
+// Prints what the job writes to its file.
+class Output {
+ public:
+  explicit Output(Session& session) : session_(session) {}
+
+  Result<> Show(const std::optional<std::string>& path) {
+    if (!path) return {};
+    if (!file_) file_.emplace(*path);
+    return file_->Read([&](std::string_view piece) {
+      if (session_.json)
+        json_.Feed(piece);
+      else
+        session_.PrintOutput(piece);
+      session_.Flush();
+      return true;
+    });
+  }
+  Result<> SkipTo(const std::optional<std::string>& path, int lines) {
+    if (!path) return {};
+    return file_.emplace(*path).SkipTo(static_cast<std::uint64_t>(lines));
+  }
+  void Finish() { json_.Finish(); }
+
+ private:
+  Session& session_;
+  std::optional<OutputFile> file_;
+  JsonLines json_{session_};
+};
+
+// The first lines of a text that comes in pieces.
+std::string_view CutLines(std::string_view piece, int& left) {
+  std::size_t end = 0;
+  while (left > 0 && end < piece.size()) {
+    const auto line_end = piece.find('\n', end);
+    end = line_end == std::string_view::npos ? piece.size() : line_end + 1;
+    if (line_end != std::string_view::npos) --left;
+  }
+  return piece.substr(0, end);
+}
+
+Result<> PrintFirst(Session& session, const std::string& path, int lines) {
+  JsonLines json(session);
+  int left = lines;
+  GPUMAN_TRY(OutputFile(path).Read([&](std::string_view piece) {
+    const auto text = CutLines(piece, left);
+    if (session.json)
+      json.Feed(text);
+    else
+      session.PrintOutput(text);
+    return left > 0;
+  }));
+  json.Finish();
+  return {};
+}
+
+// Tells the user which output the file does not have.
+void TellWhereElse(Session& session, const Watched& watched, const JobName& name) {
+  if (watched.kept() && !watched.kept()->errors.empty())
+    session.Note(fmt::format("{} writes its errors to {}", ToString(name), watched.kept()->errors));
+  if (watched.IsArray())
+    session.Note(
+        fmt::format("this is the first task; the others have their own files: {}_INDEX", ToString(name)));
+}
+
+}  // namespace
+
+Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name) {
+  Watched watched(engine, name);
+  GPUMAN_TRY(watched.Ask());
+  return watched.Lines();
+}
+
+Result<int> Wait(Session& session, const Engine& engine, const JobName& name) {
+  Watched watched(engine, name);
+  constexpr int kNobody = -1;
+  GPUMAN_TRY(UntilEnded(watched, kNobody, [] { return Result<bool>(true); }));
+  PrintLines(session, watched.Lines());
+  return ExitStatusOf(watched.End());
+}
+
+Result<int> Attach(Session& session, const Engine& engine, const JobName& name) {
+  Watched watched(engine, name);
+  Output output(session);
+  SignalWatch signals{SIGINT, SIGTERM};
+  int first = 0;
+  int second = 0;
+  const auto between = [&]() -> Result<bool> {
+    if (!session.json) GPUMAN_TRY(output.Show(watched.Output()));
+    const int signal = signals.Take();
+    if (signal == 0) return true;
+    if (first != 0) {
+      second = signal;
+      return false;
+    }
+    first = signal;
+    const bool passed = engine.programs.Signal(name, signal).has_value();
+    session.Note(fmt::format(
+        "{} {}; press Ctrl-C again to leave it running",
+        passed ? fmt::format("passed SIG{} on to", ::sigabbrev_np(signal)) : "waiting for", ToString(name)));
+    return true;
+  };
+  GPUMAN_ASSIGN(const bool ended, UntilEnded(watched, signals.fd(), between));
+  if (!ended) {
+    session.Note(fmt::format("{0} continues; stop it with: gpuman cancel {0}", ToString(name)));
+    return 128 + second;
+  }
+  const auto lines = watched.Lines();
+  if (session.json) {
+    PrintLines(session, lines);
+    return ExitStatusOf(watched.End());
+  }
+  GPUMAN_TRY(output.Show(watched.Output()));
+  for (const auto& line : lines)
+    if (line.state != api::JobState::kFinished) session.Note(Sentence(line));
+  return ExitStatusOf(watched.End());
+}
+
+Result<int> Log(Session& session, const Engine& engine, const JobName& name, const LogOptions& options) {
+  Watched watched(engine, name);
+  GPUMAN_ASSIGN(bool ended, watched.Ask());
+  if (options.first) {
+    if (const auto path = watched.Output()) GPUMAN_TRY(PrintFirst(session, *path, *options.first));
+    return kExitDone;
+  }
+  Output output(session);
+  if (options.last) GPUMAN_TRY(output.SkipTo(watched.Output(), *options.last));
+  if (options.follow && !ended) {
+    GPUMAN_ASSIGN(ended, UntilEnded(watched, -1, [&]() -> Result<bool> {
+                    GPUMAN_TRY(output.Show(watched.Output()));
+                    return true;
+                  }));
+  }
+  const auto path = watched.Output();
+  if (ended && (!path || !OutputFile(*path).exists()))
+    return base::Fail(
+        ErrorCode::kNotFound,
+        fmt::format("the output of {} is not here{}", ToString(name), path ? ": " + *path : ""),
+        "where directories are not shared it is on the node that ran the job; one that never ran has none");
+  GPUMAN_TRY(output.Show(path));
+  output.Finish();
+  TellWhereElse(session, watched, name);
+  return kExitDone;
+}
+
+}  // namespace gpuman::cli::slurm

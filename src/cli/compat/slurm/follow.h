@@ -1,0 +1,32 @@
+// Follows a job of Slurm: what it writes, and how it ends. Slurm does not report an end: gpuman asks, less
+// often the longer the job runs, and at least every five seconds.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/compat/slurm/watched.h"
+#include "cli/session.h"
+
+namespace gpuman::cli::slurm {
+
+// All that is known of a job: from Slurm, and from the record where Slurm has forgotten it. Records an end.
+// kNotFound: neither knows the job.
+base::Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name);
+
+// Waits until the job has ended, all tasks of an array; prints each task, and returns the exit status.
+base::Result<int> Wait(Session& session, const Engine& engine, const JobName& name);
+
+// `job attach`, `submit --wait`: shows the output until the end. The first SIGINT or SIGTERM goes to the job,
+// the second one leaves the job. For an array it shows the output of the first task.
+base::Result<int> Attach(Session& session, const Engine& engine, const JobName& name);
+
+struct LogOptions {
+  bool follow = false;
+  std::optional<int> first, last;  // lines
+};
+base::Result<int> Log(Session& session, const Engine& engine, const JobName& name, const LogOptions& options);
+
+}  // namespace gpuman::cli::slurm

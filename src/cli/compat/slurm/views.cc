@@ -1,0 +1,237 @@
+#include "cli/compat/slurm/views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/compat/slurm/translate.h"
+#include "cli/queue/listing.h"
+#include "cli/queue/when.h"
+#include "cli/table.h"
+
+namespace gpuman::cli::slurm {
+namespace {
+
+using api::JobState;
+
+constexpr const char* kUnknown = "n/a";
+
+bool Has(const std::vector<std::string>& list, const std::string& word) {
+  return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
+}
+
+std::string StateText(const JobLine& job) {
+  std::string text = job.state ? std::string(api::ToString(*job.state)) : kUnknown;
+  if (job.exit_code && *job.exit_code != 0) text += fmt::format(" (exit status {})", *job.exit_code);
+  if (job.signal) text += fmt::format(" (signal {})", *job.signal);
+  return text;
+}
+
+std::optional<base::Millis> RunTime(const JobLine& job, base::WallTime now) {
+  if (IsWaiting(job) || !job.started_at) return std::nullopt;
+  return std::max(base::Millis(0), job.ended_at.value_or(now) - *job.started_at);
+}
+
+void TakeKept(const Submitted& kept, JobLine& line) {
+  line.tag = kept.name;
+  line.project = kept.project;
+  line.command = kept.command;
+  line.directory = kept.directory;
+  line.submitted_at = kept.submitted_at;
+}
+
+void TakeEnd(const Ended& ended, JobLine& line) {
+  if (ended.known) line.state = ended.state;
+  line.exit_code = ended.exit_code;
+  line.signal = ended.signal;
+  line.ended_at = ended.at;
+}
+
+// Turns "gres:gpu:2" into "gpu:2".
+std::string_view WithoutPrefix(std::string_view gres) {
+  constexpr std::string_view kPrefix = "gres:";
+  return gres.starts_with(kPrefix) ? gres.substr(kPrefix.size()) : gres;
+}
+
+}  // namespace
+
+JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted>& kept) {
+  JobLine line;
+  if (kept) TakeKept(*kept, line);
+  if (!seen) {
+    line.id = ToString(JobName{kept->id, {}});
+    line.output = kept->array ? kept->output : ExpandFile(kept->output, {kept->id, {}}, kept->id, kept->name);
+    if (kept->ended) TakeEnd(*kept->ended, line);
+    return line;
+  }
+  line.id = NameOf(*seen);
+  if (!seen->name.empty()) line.tag = seen->name;
+  line.user = seen->user;
+  line.state = seen->state;
+  line.state_word = seen->state_word;
+  const bool tells = IsWaiting(line) || api::IsEnded(seen->state);
+  line.reason_word = tells ? seen->reason : "";
+  line.reason = ReasonOf(line.reason_word);
+  line.nodes = seen->nodes;
+  line.partition = seen->partition;
+  line.gres = WithoutPrefix(seen->gres);
+  // Tasks that wait together have no common file in Slurm.
+  const auto name = JobNameFromString(line.id);
+  if (kept)
+    line.output = name ? ExpandFile(kept->output, *name, seen->id, kept->name) : kept->output;
+  else if (name)
+    line.output = seen->output;
+  line.time_limit = seen->time_limit;
+  if (seen->submitted) line.submitted_at = seen->submitted;
+  line.started_at = seen->started;
+  TakeEnd(EndOf(*seen), line);
+  line.state = seen->state;
+  return line;
+}
+
+std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<Submitted>& kept) {
+  std::vector<JobLine> lines;
+  for (const auto& job : kept) {
+    std::vector<SeenJob> tasks;
+    std::copy_if(seen.begin(), seen.end(), std::back_inserter(tasks),
+                 [&](const SeenJob& one) { return one.job == job.id; });
+    SortTasks(tasks);
+    for (const auto& one : tasks) lines.push_back(LineOf(one, job));
+    if (tasks.empty()) lines.push_back(LineOf(std::nullopt, job));
+  }
+  return lines;
+}
+
+bool IsChosen(const JobLine& job, const api::QueueFilter& filter) {
+  const auto state = job.state ? std::string(api::ToString(*job.state)) : std::string(kUnknown);
+  const bool all = Has(filter.states, "all") && !filter.states.empty();
+  const bool ended = !job.state || api::IsEnded(*job.state);
+  if (filter.states.empty() ? ended : !all && !Has(filter.states, state)) return false;
+  const auto whole = job.id.substr(0, job.id.find('_'));
+  if (!Has(filter.jobs, job.id) && !Has(filter.jobs, whole) && !Has(filter.jobs, job.tag)) return false;
+  return Has(filter.names, job.tag) && Has(filter.projects, job.project.value_or("")) &&
+         (job.user.empty() || Has(filter.users, job.user));
+}
+
+Ended EndOf(const SeenJob& job) { return {job.state, true, job.exit_code, job.signal, job.ended}; }
+
+int ExitStatusOf(const Ended& ended) {
+  constexpr int kFailed = 1;
+  if (!ended.known) return kFailed;
+  if (ended.signal) return 128 + *ended.signal;
+  if (ended.exit_code && (*ended.exit_code != 0 || ended.state == JobState::kFinished))
+    return *ended.exit_code;
+  return ended.state == JobState::kFinished ? 0 : kFailed;
+}
+
+Ended WorstOf(const std::vector<SeenJob>& jobs) {
+  Ended worst;
+  for (const auto& job : jobs) {
+    const auto one = EndOf(job);
+    const auto at = std::max(worst.at, one.at);
+    if (!worst.known || ExitStatusOf(one) > ExitStatusOf(worst)) worst = one;
+    worst.at = at;
+  }
+  return worst;
+}
+
+std::string Sentence(const JobLine& job) {
+  const bool ended = !job.state || api::IsEnded(*job.state);
+  std::string text = fmt::format("job {} '{}' {} {}", job.id, Printable(job.tag), ended ? "has ended:" : "is",
+                                 StateText(job));
+  if (!job.state) return text + ", Slurm no longer says how";
+  if (!job.reason_word.empty()) text += ": " + Printable(job.reason_word);
+  return text;
+}
+
+std::string RenderTable(const std::vector<JobLine>& jobs, const TerminalStyle& style, base::WallTime now) {
+  Table table({{"JOBID"},
+               {"NAME", Align::kLeft, 8},
+               {"ST"},
+               {"TIME", Align::kRight},
+               {"TIMELIMIT", Align::kRight},
+               {"GRES"},
+               {"NODELIST(REASON)", Align::kLeft, 12},
+               {"START"}});
+  for (const auto& job : jobs) {
+    const auto time = RunTime(job, now);
+    const auto reason = job.reason.empty() ? std::string("-") : fmt::format("({})", job.reason);
+    table.Add({job.id, job.tag, job.state ? std::string(queue::ShortState(*job.state)) : kUnknown,
+               time ? queue::FormatClock(*time) : "-",
+               job.time_limit ? queue::FormatClock(*job.time_limit) : "-", job.gres.empty() ? "-" : job.gres,
+               job.nodes.empty() || IsWaiting(job) ? reason : job.nodes,
+               job.started_at ? queue::FormatWhen(*job.started_at, now) : "-"});
+  }
+  return table.Render(style);
+}
+
+std::string RenderJob(const JobLine& job, const TerminalStyle& style) {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    if (!value.empty())
+      text +=
+          fmt::format("{}{}\n", Paint(style, Color::kBold, fmt::format("{:<16}", name)), Printable(value));
+  };
+  const auto when = [&](std::string_view name, const std::optional<base::WallTime>& time) {
+    if (time) line(name, queue::FormatLocal(*time));
+  };
+  line("Job", job.id);
+  line("Name", job.tag);
+  line("User", job.user);
+  line("State",
+       job.state_word.empty() ? StateText(job) : fmt::format("{}, {}", StateText(job), job.state_word));
+  line("Reason", job.reason_word);
+  line("Command", JoinCommand(job.command));
+  line("Directory", job.directory);
+  line("GPUs asked", job.gres);
+  line("Nodes", job.nodes);
+  line("Partition", job.partition);
+  line("Project", job.project.value_or(""));
+  if (job.time_limit) line("Time limit", base::FormatDuration(*job.time_limit));
+  when("Submitted", job.submitted_at);
+  when(IsWaiting(job) ? "Expected start" : "Started", job.started_at);
+  when("Ended", job.ended_at);
+  line("Output", job.output);
+  return text;
+}
+
+api::Json ToJson(const JobLine& job) {
+  const auto text = [](const std::string& value) {
+    return value.empty() ? api::Json(nullptr) : api::Json(value);
+  };
+  const auto time = [](const std::optional<base::WallTime>& value) {
+    return value ? api::Json(base::FormatIso8601(*value)) : api::Json(nullptr);
+  };
+  const auto number = [](const std::optional<int>& value) {
+    return value ? api::Json(*value) : api::Json(nullptr);
+  };
+  api::Json json = api::Json::object();
+  json["id"] = job.id;
+  json["tag"] = job.tag;
+  json["user"] = text(job.user);
+  json["project"] = job.project ? api::Json(*job.project) : api::Json(nullptr);
+  json["state"] = job.state ? api::Json(api::ToString(*job.state)) : api::Json(nullptr);
+  json["reason"] = text(job.reason);
+  json["reason_detail"] = text(job.reason_word);
+  json["command"] = job.command;
+  json["directory"] = text(job.directory);
+  json["exit_code"] = number(job.exit_code);
+  json["signal"] = number(job.signal);
+  json["submitted_at"] = time(job.submitted_at);
+  json["started_at"] = time(IsWaiting(job) ? std::nullopt : job.started_at);
+  json["ended_at"] = time(job.ended_at);
+  json["estimated_start"] = time(IsWaiting(job) ? job.started_at : std::nullopt);
+  json["time_limit_s"] =
+      job.time_limit ? api::Json(static_cast<double>(job.time_limit->count()) / 1000) : api::Json(nullptr);
+  json["log_path"] = text(job.output);
+  auto& slurm = json["slurm"] = api::Json::object();
+  slurm["state"] = text(job.state_word);
+  slurm["gres"] = text(job.gres);
+  slurm["nodes"] = text(IsWaiting(job) ? "" : job.nodes);
+  slurm["partition"] = text(job.partition);
+  return json;
+}
+
+}  // namespace gpuman::cli::slurm

@@ -1,0 +1,89 @@
+#include "cli/compat/slurm/watched.h"
+
+#include <algorithm>
+
+namespace gpuman::cli::slurm {
+
+using base::ErrorCode;
+using base::Result;
+
+Watched::Watched(const Engine& engine, const JobName& name)
+    : engine_(engine), name_(name), kept_(engine.record.Find(name.job)) {}
+
+Result<bool> Watched::Ask() {
+  const auto seen = engine_.programs.Query(name_);
+  if (!seen) return AfterFailure(seen.error());
+  asked_before_ = true;
+  lost_since_.reset();
+  waiting_.clear();
+  for (const auto& job : *seen) {
+    const auto name = NameOf(job);
+    if (JobNameFromString(name))
+      jobs_[name] = job;
+    else
+      waiting_.push_back(job);
+  }
+  if (!waiting_.empty() || !AllEnded()) return false;
+  KeepEnd(WorstOf(Seen()));
+  return true;
+}
+
+bool Watched::AllEnded() const {
+  return std::all_of(jobs_.begin(), jobs_.end(),
+                     [](const auto& job) { return api::IsEnded(job.second.state); });
+}
+
+std::vector<JobLine> Watched::Lines() const {
+  std::vector<JobLine> lines;
+  for (const auto& job : Seen()) lines.push_back(LineOf(job, kept_));
+  if (lines.empty() && kept_) lines.push_back(LineOf(std::nullopt, kept_));
+  return lines;
+}
+
+Ended Watched::End() const {
+  if (!jobs_.empty()) return WorstOf(Seen());
+  return kept_ && kept_->ended ? *kept_->ended : Ended{};
+}
+
+bool Watched::IsArray() const { return !name_.task && !Seen().empty() && !Seen().front().task.empty(); }
+
+std::optional<std::string> Watched::Output() const {
+  // For an array that Slurm has forgotten, only the pattern of the file is known.
+  if (jobs_.empty() && (!kept_ || kept_->array || !waiting_.empty())) return std::nullopt;
+  const auto output = Lines().front().output;
+  return output.empty() ? std::nullopt : std::optional(output);
+}
+
+std::vector<SeenJob> Watched::Seen() const {
+  std::vector<SeenJob> jobs;
+  for (const auto& [name, job] : jobs_) jobs.push_back(job);
+  jobs.insert(jobs.end(), waiting_.begin(), waiting_.end());
+  SortTasks(jobs);
+  return jobs;
+}
+
+Result<bool> Watched::AfterFailure(const base::Error& error) {
+  constexpr auto kPatience = std::chrono::minutes(1);
+  if (error.code == ErrorCode::kNotFound && (kept_ || !jobs_.empty())) {
+    if (!jobs_.empty() && waiting_.empty() && AllEnded()) return true;
+    // The job has ended since gpuman last saw it, and how is unknown.
+    if (!kept_) return base::Fail(error);
+    jobs_.clear();
+    waiting_.clear();
+    KeepEnd(Ended{});
+    return true;
+  }
+  const bool away = error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout;
+  if (!lost_since_) lost_since_ = Steady::now();
+  if (!away || !asked_before_ || Steady::now() - *lost_since_ > kPatience) return base::Fail(error);
+  return false;
+}
+
+// Records an end; if that fails, the next question tries again. The end of one task is not that of the array.
+void Watched::KeepEnd(const Ended& ended) {
+  if (!kept_ || kept_->ended || name_.task) return;
+  kept_->ended = ended;
+  (void)engine_.record.SetEnded(kept_->id, ended);
+}
+
+}  // namespace gpuman::cli::slurm

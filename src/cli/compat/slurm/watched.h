@@ -1,0 +1,62 @@
+// A job of Slurm from one question to the next: what Slurm says of it, and what the record has where Slurm
+// has forgotten it. Not thread-safe.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/compat/slurm/programs.h"
+#include "cli/compat/slurm/record.h"
+#include "cli/compat/slurm/views.h"
+#include "cli/session.h"
+
+namespace gpuman::cli::slurm {
+
+// What a command works with.
+struct Engine {
+  explicit Engine(const Session& session)
+      : programs(session.environment()), record(SubmissionFile::OfUser(session.environment())) {}
+  Programs programs;
+  SubmissionFile record;
+};
+
+class Watched {
+ public:
+  // `engine` must outlive this object.
+  Watched(const Engine& engine, const JobName& name);
+
+  // Whether all of the job has ended; the end is then recorded. kNotFound: neither Slurm nor the record knows
+  // it. After a first answer, Slurm may be away for a minute, as when its controller restarts: that is no
+  // error.
+  base::Result<bool> Ask();
+
+  // The lines as of the last question. Tasks that Slurm has forgotten since are included.
+  std::vector<JobLine> Lines() const;
+  Ended End() const;
+  bool IsArray() const;
+  const std::optional<Submitted>& kept() const { return kept_; }
+  // The file that the job writes, for an array that of the first task; nullopt: not known yet.
+  std::optional<std::string> Output() const;
+
+ private:
+  using Steady = std::chrono::steady_clock;
+
+  std::vector<SeenJob> Seen() const;
+  bool AllEnded() const;
+  base::Result<bool> AfterFailure(const base::Error& error);
+  void KeepEnd(const Ended& ended);
+
+  const Engine& engine_;
+  JobName name_;
+  std::optional<Submitted> kept_;
+  std::map<std::string, SeenJob> jobs_;  // by gpuman's name
+  std::vector<SeenJob> waiting_;         // tasks that wait together
+  std::optional<Steady::time_point> lost_since_;
+  bool asked_before_ = false;
+};
+
+}  // namespace gpuman::cli::slurm

@@ -1,0 +1,62 @@
+// Reads command lines by commands that are data (command.h), with CLI11, and shows their help. The only file
+// of the command line that knows CLI11.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/command.h"
+
+namespace gpuman::cli {
+
+// The command that a command line asks for, and what was typed for it.
+struct Chosen {
+  const Command* command = nullptr;  // of the program that was read; has `run`
+  std::string path;                  // "gpuman job show"
+  CommandLine line;
+  std::vector<TypedOption> common;
+};
+// What is to be printed instead: a help text, the version.
+struct HelpText {
+  std::string text;
+};
+struct VersionAsked {};
+// No command was given where one is needed: the help, as an error.
+struct NothingAsked {
+  std::string help;
+};
+using Parsed = std::variant<Chosen, HelpText, VersionAsked, NothingAsked>;
+
+inline constexpr const char* kCommonHeading = "Options of every command";
+
+// Reads the words of a command line, without the program's name. `program` must outlive the result; `common`
+// are the options that each command has. Values are not looked at: TakeOptions does that. kInvalidArgument
+// says what to type instead.
+base::Result<Parsed> ReadCommandLine(const Command& program, const Options& common,
+                                     const std::vector<std::string>& words);
+
+// `gpuman help run` is `gpuman run --help`, and `gpuman version` is `gpuman --version`.
+std::vector<std::string> WithHelpAsOption(std::vector<std::string> words);
+
+// Reads options without a command: lines of scripts and of job files.
+class OptionReader {
+ public:
+  // `options` must outlive the reader. `ends_at_word`: as in Command.
+  explicit OptionReader(const Options& options, bool ends_at_word = false);
+  ~OptionReader();
+  OptionReader(const OptionReader&) = delete;
+  OptionReader& operator=(const OptionReader&) = delete;
+
+  // Takes the options in order and returns the words that are none; a "--" in front of them is left in, if
+  // the options end at a word. kInvalidArgument names the option, and suggests the nearest one.
+  base::Result<std::vector<std::string>> Read(const std::vector<std::string>& words);
+
+ private:
+  struct Reader;
+  std::unique_ptr<Reader> reader_;
+};
+
+}  // namespace gpuman::cli

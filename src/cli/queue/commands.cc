@@ -1,0 +1,51 @@
+// The queue's commands as `gpuman` has them.
+#include "cli/queue/commands.h"
+
+#include "cli/commands.h"
+
+namespace gpuman::cli {
+
+using queue::Flavour;
+
+Command QueueCommand() { return queue::ListCommand(Flavour::kGpuman); }
+Command CancelCommand() { return queue::CancelCommand(Flavour::kGpuman); }
+Command InfoCommand() { return queue::InfoCommand(Flavour::kGpuman); }
+Command StatsCommand() { return queue::StatsCommand(Flavour::kGpuman); }
+
+Command JobCommand() {
+  return {"job",
+          "Show and change jobs of the queue: show, log, wait, hold, update, redo, …",
+          "gpuman job show train",
+          {},
+          {},
+          {},
+          queue::JobCommands(Flavour::kGpuman)};
+}
+Command ReserveCommand() {
+  return {"reserve", "Reserve GPUs for users", "gpuman reserve list", {}, {}, {}, queue::ReserveCommands()};
+}
+Command QuotaCommand() {
+  return {"quota",
+          "Limit what users and projects may use",
+          "gpuman quota list",
+          {},
+          {},
+          {},
+          queue::QuotaCommands()};
+}
+
+namespace queue {
+
+Argument UsualArgument(const std::string& value, std::size_t most) {
+  const bool one = most == 1;
+  const char* const job =
+      one ? "The job: its id or tag, 7_3 for a task of an array, or @ for your last submission"
+          : "Jobs: ids, tags, 7_3 (a task of an array), 5-9, @ (your last submission), or several with "
+            "commas";
+  const char* const gpu = one ? "The GPU, by index or UUID" : "GPUs, by index or UUID";
+  const char* const id = one ? "The id that the list shows" : "The ids that the list shows";
+  return {value, 1, most, value == kJobValue ? job : value == kGpuValue ? gpu : id};
+}
+
+}  // namespace queue
+}  // namespace gpuman::cli

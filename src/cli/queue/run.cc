@@ -1,0 +1,208 @@
+// run: a job that starts at once, or with --gpus as soon as GPUs are free; what `submit` makes of the same
+// options, started now.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/queue/request.h"
+#include "cli/queue/submit.h"
+#include "cli/queue/terminal.h"
+#include "cli/take.h"
+#include "cli/views.h"
+#include "cli/wait.h"
+
+namespace gpuman::cli {
+namespace queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+
+struct RunSettings {
+  SubmitSettings submit;
+  spec::RestartMode restart = spec::RestartMode::kNo;
+  bool detach = false;
+  bool pty = false;
+  bool waits_for_gpus = false;  // --gpus
+};
+
+tl::unexpected<base::Error> Misuse(std::string message, std::string hint = {}) {
+  return base::Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint));
+}
+
+Result<> CheckTogether(const RunSettings& s, const CommandLine& line) {
+  const auto& submit = s.submit;
+  if (submit.wait && s.detach) return Misuse("--wait and --detach exclude each other");
+  if (!s.waits_for_gpus) {
+    if (s.pty || submit.job.time_limit)
+      return Misuse(fmt::format("{} needs --gpus", s.pty ? "--pty" : "--time"),
+                    "say how many GPUs the job needs: --gpus N");
+    if (!submit.job.name)
+      return Misuse(
+          "--tag is required",
+          "gpuman run --tag NAME --memory 8GiB -- COMMAND, or --gpus N to wait in the queue for GPUs");
+    if (submit.job.name->empty()) return Misuse("--tag: the tag is empty");
+  }
+  if (s.pty && s.detach) return Misuse("--pty and --detach exclude each other");
+  if (s.waits_for_gpus && s.restart != spec::RestartMode::kNo)
+    return Misuse("--restart does not go with --gpus",
+                  "gpuman submit --retries N runs a job of the queue again when it fails");
+  if (!submit.command && !line.trailing)
+    return Misuse("there is no command to run",
+                  s.waits_for_gpus ? "gpuman run --gpus 1 -- COMMAND ARGUMENTS…"
+                                   : "gpuman run --tag NAME --memory 8GiB -- COMMAND ARGUMENTS…");
+  return {};
+}
+
+Result<int> RunInQueue(Session& session, const RunSettings& s, MadeSubmission made) {
+  GPUMAN_TRY(Check(made, Flavour::kGpuman));
+  made.request.new_tags = made.request.jobs.front().name.has_value();
+  if (s.pty && ::isatty(STDIN_FILENO) == 1) {
+    GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+    return RunOnTerminal(session, daemon, std::move(made.request));
+  }
+  return s.detach ? QueueAndLeave(session, made) : QueueAndShow(session, made);
+}
+
+api::RunRequest RequestOf(const RunSettings& s, MadeSubmission made) {
+  auto& job = made.request.jobs.front();
+  return {static_cast<spec::RunOptions&>(job),
+          *job.name,
+          std::move(job.command),
+          std::move(made.request.directory),
+          std::move(made.request.environment),
+          made.request.umask,
+          std::move(job.gpus.devices),
+          s.restart};
+}
+
+Result<int> RunNow(Session& session, const RunSettings& s, MadeSubmission made) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const api::JobView job, daemon.Run(RequestOf(s, std::move(made))));
+  for (const auto& note : job.notes) session.Note(note);
+  if (s.submit.wait) return WaitForJob(session, daemon, job);
+  if (session.json)
+    session.PrintJson(api::ToJson(job));
+  else
+    session.Print(JobSentence(job) + "\n");
+  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
+  if (never_ran && job.reason_detail) session.Note(*job.reason_detail);
+  return never_ran ? kExitFailed : kExitDone;
+}
+
+Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line) {
+  GPUMAN_TRY(CheckTogether(s, line));
+  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
+  GPUMAN_ASSIGN(MadeSubmission made, MakeOneJob(s.submit, line, context));
+  TellNotes(session, made);
+  return s.waits_for_gpus ? RunInQueue(session, s, std::move(made)) : RunNow(session, s, std::move(made));
+}
+
+// The options of `submit` that a job has as well that starts at once, with the names, headings and words that
+// they have here.
+class OptionsOfRun {
+ public:
+  explicit OptionsOfRun(RunSettings& s)
+      : s_(s), submit_(SubmitOptions(s.submit, Flavour::kGpuman, base::SystemClock().Wall())) {}
+
+  Options Make() {
+    Main();
+    Limits();
+    Sharing();
+    return std::move(options_);
+  }
+
+ private:
+  void Main() {
+    heading_ = "";
+    Take("--name", "-t,--tag",
+         "Name of the job; no other job that has not ended has it (default with --gpus: job-ID)");
+    Take("--memory", "-m,--memory", "Memory limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the GPU");
+    Take("--wait", "-w,--wait",
+         "Show the job's output and exit with its exit status; Ctrl-C is passed on to it");
+    Add("-d,--detach", "", "Return as soon as the job is started (the default)", take::Flag(s_.detach));
+    Take("--gpu", "-g,--gpu",
+         "GPU that it may use, by index or UUID, or a MIG instance (0:1); repeat for more (default: all)");
+    Take("--gpus", "--gpus",
+         "Wait in the queue until N GPUs are free, run it on them, and show its output as --wait does");
+    options_.back().take = [this_take = options_.back().take,
+                            &waits = s_.waits_for_gpus](const std::string& text) -> Result<> {
+      waits = true;
+      return this_take(text);
+    };
+    Take("--time", "--time", "With --gpus: stop it after this time");
+    Add("--pty", "", "With --gpus: connect it to this terminal, for a shell or a debugger",
+        take::Flag(s_.pty));
+    Take("--command", "-c,--command");
+  }
+
+  void Limits() {
+    heading_ = "Limits, priority and restart";
+    Take("--soft", "--soft",
+         "Soft memory limit: above it gpuman warns, and stops this job first when a GPU is full");
+    Take("--priority", "-p,--priority",
+         "0 to 255 (default: 128); when a GPU is full, jobs with a lower priority are stopped first");
+    Add("--restart", kRestartValue, "Whether to start it again when it ends (default: no)",
+        take::Into(s_.restart, [](const std::string& text) -> Result<spec::RestartMode> {
+          return base::ValueOf(WordsOf(spec::RestartMode{}), text).value_or(spec::RestartMode::kNo);
+        }));
+    Take("--grace", "--grace", "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m");
+    Take("--no-preload", "--no-preload",
+         "Do not load libgpuman.so into the job; the daemon alone enforces its limit");
+  }
+
+  void Sharing() {
+    heading_ = "Sharing and settings of GPUs";
+    Take("--share", "--share",
+         "Share its GPUs with other jobs; jobs that do not fit together take turns (gpuman share status)");
+    Take("--weight", "--weight");
+    Take("--oversubscribe", "--oversubscribe",
+         "Let a process allocate more memory than its GPU has; the driver pages it, which is slow");
+    Take("--device-profile", "--device-profile",
+         "Clocks and power limit while no other job uses its GPUs (gpuman device profile list)");
+    Take("--mps", "--mps",
+         "Run its processes as clients of the GPU's MPS server, at the same time as those of other jobs");
+    Take("--mps-threads", "--mps-threads");
+  }
+
+  void Add(const char* names, const char* value, const char* help, cli::Take take) {
+    options_.push_back({names, value, help, std::move(take), heading_});
+  }
+
+  // Adds the option of `submit` with this name.
+  void Take(const char* name, const char* names, const char* help = nullptr) {
+    auto option =
+        *std::find_if(submit_.begin(), submit_.end(), [&](const Option& one) { return NameOf(one) == name; });
+    option.names = names;
+    option.heading = heading_;
+    if (help != nullptr) option.help = help;
+    options_.push_back(std::move(option));
+  }
+
+  RunSettings& s_;
+  const Options submit_;
+  Options options_;
+  const char* heading_ = "";
+};
+
+}  // namespace
+}  // namespace queue
+
+Command RunCommand() {
+  const auto s = std::make_shared<queue::RunSettings>();  // shared by the options and the action
+  return {.name = "run",
+          .summary = "Start a job now, with a limit on its GPU memory",
+          .example =
+              "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
+              "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 2GiB\n"
+              "  gpuman run --gpus 1 --pty -- bash",
+          .arguments = {},
+          .options = queue::OptionsOfRun(*s).Make(),
+          .run = [s](Session& session, const CommandLine& line) { return queue::Run(session, *s, line); },
+          .user_command = "(-- COMMAND... | --command STRING)"};
+}
+
+}  // namespace gpuman::cli
