@@ -68,7 +68,7 @@ void AddDcgm(const Snapshot& snapshot, Exposition& out) {
     }
     const auto& sample = *device.sample;
     const auto labels = DcgmLabels(snapshot, device.gpu);
-    const auto* const xids = snapshot.tally.XidsOf(device.gpu.uuid);
+    const auto* const xids = snapshot.counters.XidsOf(device.gpu.uuid);
     out.Add(Metric::kDcgmXidErrors, labels, xids ? xids->last : 0);
     if (sample.taken_at == base::MonoTime{} || sample.state != gpu::GpuState::kOk) continue;
     out.Add(Metric::kDcgmGpuUtil, labels, sample.slow.utilization_gpu);

@@ -63,7 +63,7 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
     }
     if (!device.gpu.mig) AddHealth(device, labels, out);
     out.Add(Metric::kGpuDrained, labels, device.drained);
-    if (const auto* const xids = snapshot.tally.XidsOf(device.gpu.uuid))
+    if (const auto* const xids = snapshot.counters.XidsOf(device.gpu.uuid))
       for (const auto& [number, count] : xids->by_number)
         out.Add(Metric::kGpuXids, labels.With("xid", std::to_string(number)), count);
     // Before the first sample nothing is known.

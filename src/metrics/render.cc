@@ -7,17 +7,17 @@ namespace {
 
 Labels LabelsOf(const Owner& owner) { return Labels("user", owner.user).Add("project", owner.project); }
 
-void AddTally(const Tally& tally, Exposition& out) {
-  for (const auto& [what, count] : tally.limit_hits())
+void AddEventCounters(const EventCounters& counters, Exposition& out) {
+  for (const auto& [what, count] : counters.limit_hits())
     out.Add(Metric::kLimitHits, LabelsOf(what.first).With("limit", what.second), count);
-  for (const auto& [owner, count] : tally.started()) out.Add(Metric::kJobsStarted, LabelsOf(owner), count);
-  for (const auto& [what, count] : tally.ended())
+  for (const auto& [owner, count] : counters.started()) out.Add(Metric::kJobsStarted, LabelsOf(owner), count);
+  for (const auto& [what, count] : counters.ended())
     out.Add(Metric::kJobsEnded, LabelsOf(what.first).With("state", what.second), count);
-  for (const auto& [direction, count] : tally.suspensions())
+  for (const auto& [direction, count] : counters.suspensions())
     out.Add(Metric::kSuspensions, Labels("direction", direction), count);
-  out.Add(Metric::kSuspendedBytes, {}, tally.suspended_bytes());
-  for (const auto& [kind, count] : tally.events()) out.Add(Metric::kEvents, Labels("kind", kind), count);
-  out.Add(Metric::kQueueWait, {}, tally.waits());
+  out.Add(Metric::kSuspendedBytes, {}, counters.suspended_bytes());
+  for (const auto& [kind, count] : counters.events()) out.Add(Metric::kEvents, Labels("kind", kind), count);
+  out.Add(Metric::kQueueWait, {}, counters.waits());
 }
 
 void AddQueue(const Queue& queue, Exposition& out) {
@@ -63,7 +63,7 @@ std::string Render(const Snapshot& snapshot, bool with_dcgm) {
   AddJobs(snapshot, out);
   AddQueue(snapshot.queue, out);
   for (const auto& shared : snapshot.shared) AddShared(shared, out);
-  AddTally(snapshot.tally, out);
+  AddEventCounters(snapshot.counters, out);
   AddDaemon(snapshot, out);
   return out.Text();
 }

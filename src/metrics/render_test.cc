@@ -76,11 +76,11 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   snapshot.shared.push_back(shared);
   snapshot.queue.waiting = {{"resources", 4}, {"held_by_user", 2}};
   snapshot.queue.oldest_seconds = 60;
-  snapshot.tally.OnXid(kUuid, 74);
-  snapshot.tally.On({"soft_limit", Owner{"ann", "vision"}});
-  snapshot.tally.On({"job_started", Owner{"ann", "vision"}});
-  snapshot.tally.On({"job_finished", Owner{"ann", "vision"}});
-  snapshot.tally.On({"job_suspended", Owner{"ann", "vision"}});
+  snapshot.counters.OnXid(kUuid, 74);
+  snapshot.counters.On({"soft_limit", Owner{"ann", "vision"}});
+  snapshot.counters.On({"job_started", Owner{"ann", "vision"}});
+  snapshot.counters.On({"job_finished", Owner{"ann", "vision"}});
+  snapshot.counters.On({"job_suspended", Owner{"ann", "vision"}});
   snapshot.self = ReadSelfCost();
   snapshot.scrapes = 3;
   return snapshot;

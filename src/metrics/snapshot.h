@@ -12,8 +12,8 @@
 #include "base/units.h"
 #include "gpu/inventory.h"
 #include "gpu/sample.h"
+#include "metrics/event_counters.h"
 #include "metrics/self.h"
-#include "metrics/tally.h"
 
 namespace gpuman::metrics {
 
@@ -75,7 +75,7 @@ struct Snapshot {
   std::vector<Shared> shared{};
   Queue queue{};
   std::size_t notifications_pending = 0, notifications_failed = 0;
-  Tally tally{};
+  EventCounters counters{};
   base::Histogram rounds{{}};  // of the sampler
   SelfCost self{};
   std::uint64_t scrapes = 0;

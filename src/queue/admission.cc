@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "queue/explain.h"
-#include "queue/tally.h"
+#include "queue/quota_use.h"
 
 namespace gpuman::queue {
 namespace {
@@ -89,7 +89,7 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
                     : "`gpuman info` shows who has which GPU");
   };
   if (job.gpus.count() != 1) return no(fmt::format("it has {} GPUs, not one", job.gpus.count()));
-  if (job.phase == RunningPhase::kSuspended && Tally(snapshot).Refuses(job) != Reason::kStarts)
+  if (job.phase == RunningPhase::kSuspended && QuotaUse(snapshot).Refuses(job) != Reason::kStarts)
     return no("the quota of its user or project allows it no GPU beside the others");
   const Room room(snapshot, now);
   PlacementRequest request{

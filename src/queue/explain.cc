@@ -81,12 +81,12 @@ Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, c
       dependents_(dependents),
       now_(now),
       room_(snapshot, now),
-      tally_(snapshot) {
+      quota_use_(snapshot) {
   for (const Start& start : plan.starts) {
     const Waiting& job = snapshot.waiting[start.waiting];
     PlacementRequest request{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
     room_.Take(request, start.gpus);
-    tally_.Start(job);
+    quota_use_.Start(job);
   }
   host_ = room_.HostAt(now);
 }
@@ -133,9 +133,9 @@ std::string Explainer::Resources(const Waiting& job) const {
 
 std::string Explainer::Quotas(const Waiting& job) const {
   const Held more = HeldBy(snapshot_.needs[job.need], Millis(0), false);
-  std::string text = QuotaText("user", snapshot_.users[job.user], tally_.user(job.user), more);
+  std::string text = QuotaText("user", snapshot_.users[job.user], quota_use_.user(job.user), more);
   if (text.empty() && job.project != kNone)
-    text = QuotaText("project", snapshot_.projects[job.project], tally_.project(job.project), more);
+    text = QuotaText("project", snapshot_.projects[job.project], quota_use_.project(job.project), more);
   return text.empty() ? "a quota of its user or project was used up" : text;
 }
 
@@ -163,11 +163,11 @@ std::string Explainer::Of(Index waiting) const {
       return fmt::format("runs again at {}", In(job.begin, now_));
     case Reason::kArrayLimit:
       return fmt::format("{} of array {} run; at most {} may",
-                         Count(static_cast<std::size_t>(tally_.array(job.array)), "task"),
+                         Count(static_cast<std::size_t>(quota_use_.array(job.array)), "task"),
                          snapshot_.arrays[job.array].name, snapshot_.arrays[job.array].limit);
     case Reason::kGroupLimit:
       return fmt::format("{} of the group {} run; at most {} may",
-                         Count(static_cast<std::size_t>(tally_.group(job.group)), "job"),
+                         Count(static_cast<std::size_t>(quota_use_.group(job.group)), "job"),
                          snapshot_.groups[job.group].name, snapshot_.groups[job.group].limit);
     case Reason::kQuota:
       return Quotas(job);

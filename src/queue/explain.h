@@ -5,8 +5,8 @@
 
 #include "queue/dependencies.h"
 #include "queue/plan.h"
+#include "queue/quota_use.h"
 #include "queue/room.h"
-#include "queue/tally.h"
 
 namespace gpuman::queue {
 
@@ -34,9 +34,9 @@ class Explainer {
   const Plan& plan_;
   const Dependents& dependents_;
   WallTime now_;
-  Room room_;    // after the pass
-  Tally tally_;  // after the pass too
-  Host host_{};  // free after the pass
+  Room room_;           // after the pass
+  QuotaUse quota_use_;  // after the pass too
+  Host host_{};         // free after the pass
 };
 
 }  // namespace gpuman::queue

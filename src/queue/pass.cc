@@ -6,9 +6,9 @@
 #include "queue/ahead.h"
 #include "queue/make_room.h"
 #include "queue/priority.h"
+#include "queue/quota_use.h"
 #include "queue/refusals.h"
 #include "queue/room.h"
-#include "queue/tally.h"
 
 namespace gpuman::queue {
 namespace {
@@ -20,7 +20,7 @@ class Passing {
         now_(now),
         ranks_(snapshot, now),
         room_(snapshot, now),
-        tally_(snapshot),
+        quota_use_(snapshot),
         refused_(snapshot.needs.size(), Reason::kStarts),
         attempted_(snapshot.needs.size(), false) {
     plan_.verdicts.resize(snapshot.waiting.size());
@@ -76,7 +76,7 @@ class Passing {
       const Waiting& job = snapshot_.waiting[i];
       const Reason reason = ReasonToWait(job);
       if (reason == Reason::kStarts) {
-        const bool plain = tally_.IsFree(job) && !snapshot_.paused && !room_.IsPrivileged(job.user);
+        const bool plain = quota_use_.IsFree(job) && !snapshot_.paused && !room_.IsPrivileged(job.user);
         ranked.push_back({ranks_.Of(std::max(job.since, job.begin), job.member, job.need, job.priority), i,
                           plain ? job.need : kNone});
         continue;
@@ -139,7 +139,7 @@ class Passing {
   void Consider(Index waiting) {
     const Waiting& job = snapshot_.waiting[waiting];
     if (snapshot_.paused) return Waits(waiting, Reason::kPaused);
-    if (const Reason refusal = tally_.Refuses(job); refusal != Reason::kStarts) {
+    if (const Reason refusal = quota_use_.Refuses(job); refusal != Reason::kStarts) {
       if (refusal == Reason::kQuota) WakeAtRelief(job);
       return Waits(waiting, refusal);
     }
@@ -158,12 +158,12 @@ class Passing {
     if (const auto gpus = room_.Find(request)) {
       plan_.starts.push_back({job.id, waiting, *gpus});
       room_.Take(request, *gpus);
-      tally_.Start(job);
+      quota_use_.Start(job);
       plan_.verdicts[waiting].start = now_;
       return;
     }
     if (MakesRoom(request, job.need)) {
-      tally_.Start(job);
+      quota_use_.Start(job);
       plan_.verdicts[waiting].start = now_;
       return Waits(waiting, Reason::kMakingRoom);
     }
@@ -179,7 +179,7 @@ class Passing {
   // A suspended job returns to suitable GPUs; one that cannot be moved returns to those that it left.
   void ConsiderSuspended(Index running) {
     const Running& job = snapshot_.running[running];
-    if (snapshot_.paused || tally_.Refuses(job) != Reason::kStarts) return;
+    if (snapshot_.paused || quota_use_.Refuses(job) != Reason::kStarts) return;
     PlacementRequest request = PlacementRequestOf(job);
     if (request.need.time_limit.count() > 0) request.end = room_.EndOf(job);
     request.host_counted = request.resumes = true;
@@ -190,9 +190,9 @@ class Passing {
     if (const auto gpus = room_.Find(request)) {
       plan_.resumes.push_back({job.id, *gpus});
       room_.Take(request, *gpus);
-      tally_.Resume(job);
+      quota_use_.Resume(job);
     } else if (MakesRoom(request, kNone)) {
-      tally_.Resume(job);
+      quota_use_.Resume(job);
     } else {
       KeepFor(request);
     }
@@ -275,7 +275,7 @@ class Passing {
   Plan plan_{};
   Ranks ranks_;
   Room room_;
-  Tally tally_;
+  QuotaUse quota_use_;
   std::vector<Reason> refused_;  // for each need: why there is no room for it any more in this pass
   std::vector<bool> attempted_;  // for each need: no jobs can make room for it
   int attempts_ = 0;

@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
+#include "queue/quota_use.h"
 #include "queue/simulator.h"
-#include "queue/tally.h"
 #include "spec/json.h"
 
 namespace gpuman::queue {
@@ -116,16 +116,16 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
 }
 
 void CheckQuotas(const Snapshot& snapshot, const Plan& plan) {
-  Tally tally(snapshot);
-  for (const Start& start : plan.starts) tally.Start(snapshot.waiting[start.waiting]);
+  QuotaUse quota_use(snapshot);
+  for (const Start& start : plan.starts) quota_use.Start(snapshot.waiting[start.waiting]);
   for (Index user = 0; user < snapshot.users.size(); ++user) {
-    if (snapshot.users[user].name == "ann") RC_ASSERT(tally.user(user).gpus <= kGpuQuota);
-    if (snapshot.users[user].name == "bob") RC_ASSERT(tally.user(user).GpuHours() <= kHoursQuota);
+    if (snapshot.users[user].name == "ann") RC_ASSERT(quota_use.user(user).gpus <= kGpuQuota);
+    if (snapshot.users[user].name == "bob") RC_ASSERT(quota_use.user(user).GpuHours() <= kHoursQuota);
   }
   for (Index project = 0; project < snapshot.projects.size(); ++project)
-    RC_ASSERT(tally.project(project).running <= kRunningQuota);
-  for (Index array = 0; array < snapshot.arrays.size(); ++array) RC_ASSERT(tally.array(array) <= 1);
-  for (Index group = 0; group < snapshot.groups.size(); ++group) RC_ASSERT(tally.group(group) <= 2);
+    RC_ASSERT(quota_use.project(project).running <= kRunningQuota);
+  for (Index array = 0; array < snapshot.arrays.size(); ++array) RC_ASSERT(quota_use.array(array) <= 1);
+  for (Index group = 0; group < snapshot.groups.size(); ++group) RC_ASSERT(quota_use.group(group) <= 2);
 }
 
 void CheckReservation(const Snapshot& snapshot, const Plan& plan, WallTime now) {

@@ -75,13 +75,13 @@ struct Completed {
   std::uint64_t count = 0;
 };
 // The gate is closed and the work drained.
-struct Closed {
+struct GateClosed {
   TenantId tenant;
   OrderId order = 0;
 };
 // The tenant says that it cannot. A passed deadline means the same: the order is withdrawn, and the tenant is
 // asked again later.
-struct NotClosed {
+struct GateNotClosed {
   TenantId tenant;
   OrderId order = 0;
   std::string why;
@@ -144,8 +144,8 @@ struct CapacityChanged {
 struct Tick {};  // the deadline has come
 }  // namespace event
 using Event = std::variant<event::Joined, event::Left, event::DemandIs, event::ActivityIs, event::Completed,
-                           event::Closed, event::NotClosed, event::Answers, event::MovedOut, event::OutDone,
-                           event::Back, event::BackDone, event::Suspended, event::Unsuspended,
+                           event::GateClosed, event::GateNotClosed, event::Answers, event::MovedOut,
+                           event::OutDone, event::Back, event::BackDone, event::Suspended, event::Unsuspended,
                            event::WeightIs, event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {

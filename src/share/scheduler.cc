@@ -181,7 +181,7 @@ void Scheduler::Handle(const event::Completed& completed, base::MonoTime) {
   if (domain != domain_of_.end()) states_[domain->second].compute.Add(completed.tenant, completed.count);
 }
 
-void Scheduler::Handle(const event::Closed& closed, base::MonoTime now) {
+void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
   Tenant* tenant = Find(closed.tenant);
   if (!tenant || tenant->gate != Gate::kClosing || tenant->gate_order != closed.order) return;
   const bool waited = tenant->Waits();
@@ -195,7 +195,7 @@ void Scheduler::Handle(const event::Closed& closed, base::MonoTime now) {
   SetWaiting(*tenant, waited, now);
 }
 
-void Scheduler::Handle(const event::NotClosed& not_closed, base::MonoTime now) {
+void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime now) {
   Tenant* tenant = Find(not_closed.tenant);
   if (tenant && tenant->gate == Gate::kClosing && tenant->gate_order == not_closed.order)
     Refuse(*tenant, not_closed.why, now);

@@ -99,8 +99,8 @@ class Scheduler {
   void Handle(const event::DemandIs& is, base::MonoTime now);
   void Handle(const event::ActivityIs& is, base::MonoTime now);
   void Handle(const event::Completed& completed, base::MonoTime now);
-  void Handle(const event::Closed& closed, base::MonoTime now);
-  void Handle(const event::NotClosed& not_closed, base::MonoTime now);
+  void Handle(const event::GateClosed& closed, base::MonoTime now);
+  void Handle(const event::GateNotClosed& not_closed, base::MonoTime now);
   void Handle(const event::Answers& answers, base::MonoTime now);
   void Handle(const event::MovedOut& moved, base::MonoTime now);
   void Handle(const event::OutDone& done, base::MonoTime now);

@@ -81,7 +81,7 @@ class ShareScheduler : public testing::Test {
   void CloseNow(TenantId tenant) {
     const auto close = One<action::Close>();
     EXPECT_EQ(close.tenant, tenant);
-    Tell(event::Closed{tenant, close.order});
+    Tell(event::GateClosed{tenant, close.order});
   }
 
   base::MonoTime now_{1h};

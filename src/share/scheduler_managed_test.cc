@@ -25,7 +25,7 @@ TEST_F(ManagedMemory, TakesTurnsAndNothingOfItIsMoved) {
   const auto close = One<action::Close>();
   EXPECT_EQ(close.tenant, kA);
   EXPECT_TRUE(Silent()) << "its pages are in use";
-  Tell(event::Closed{kA, close.order});
+  Tell(event::GateClosed{kA, close.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   EXPECT_TRUE(Silent());
   const auto shown = scheduler_.View(now_).gpus.at(0);
@@ -120,7 +120,7 @@ TEST_F(ManagedMemory, OneThatDoesNotYieldKeepsTheRoomOfItsManagedMemory) {
   Tick();
   EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
   EXPECT_EQ(One<action::Open>().tenant, kA);
-  Tell(event::Closed{kA, close.order});
+  Tell(event::GateClosed{kA, close.order});
   EXPECT_TRUE(Said<action::Open>().empty()) << "it was let go of";
   Tick();
   CloseNow(kA);

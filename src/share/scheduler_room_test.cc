@@ -82,7 +82,7 @@ TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
   std::vector<base::Bytes> leave;
   while (has < GiB(8)) {
     Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, GiB(1)}}}, {"gpu"}});
-    for (const auto& close : Said<action::Close>()) Tell(event::Closed{kA, close.order});
+    for (const auto& close : Said<action::Close>()) Tell(event::GateClosed{kA, close.order});
     for (const auto& evict : Said<action::Evict>()) {
       leave.push_back(evict.bytes);
       left = left - evict.bytes;
@@ -106,7 +106,7 @@ TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfThe
   Span moving{};
   for (int portion = 0; portion < 3; ++portion) {
     Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, base::GiB(1 << portion)}}}, {"gpu"}});
-    for (const auto& close : Said<action::Close>()) Tell(event::Closed{kA, close.order});
+    for (const auto& close : Said<action::Close>()) Tell(event::GateClosed{kA, close.order});
     const auto before = scheduler_.View(now_).gpus.at(0);
     const auto evict = One<action::Evict>();
     Pass(10s);  // it takes long

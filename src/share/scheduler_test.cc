@@ -150,7 +150,7 @@ TEST_F(ShareScheduler, AnAnswerToAnOlderOrderIsNoAnswer) {
   Pass(60s);
   Is(kB, Activity::kWaiting);
   const auto close = One<action::Close>();
-  Tell(event::Closed{kA, close.order + 1000});
+  Tell(event::GateClosed{kA, close.order + 1000});
   EXPECT_TRUE(Said<action::Evict>().empty());
 }
 

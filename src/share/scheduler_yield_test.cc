@@ -52,7 +52,7 @@ TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
   EXPECT_EQ(Of(kB).waits_for, "yield");
   EXPECT_EQ(Of(kB).obstacle, kA);
   EXPECT_THAT(Of(kB).why, HasSubstr("did not come to rest within 5s"));
-  Tell(event::Closed{kA, close.order});
+  Tell(event::GateClosed{kA, close.order});
   EXPECT_TRUE(Silent()) << "too late: it runs again";
 }
 
@@ -95,7 +95,7 @@ TEST_F(DoesNotYield, OneThatComesToRestTheNextTimeHasYielded) {
 
 TEST_F(DoesNotYield, OneThatSaysThatItCannotIsLetGoOfAtOnce) {
   Ask();
-  Tell(event::NotClosed{kA, One<action::Close>().order, "it was recording a CUDA graph all the time"});
+  Tell(event::GateNotClosed{kA, One<action::Close>().order, "it was recording a CUDA graph all the time"});
   EXPECT_EQ(One<action::Open>().tenant, kA);
   EXPECT_THAT(One<action::Report>().message, HasSubstr("CUDA graph"));
 }

@@ -25,8 +25,8 @@ struct TextVisitor {
   std::string operator()(const event::Completed& e) const {
     return fmt::format("{} completed {}", Job(e.tenant), e.count);
   }
-  std::string operator()(const event::Closed& e) const { return Job(e.tenant) + " closed"; }
-  std::string operator()(const event::NotClosed& e) const {
+  std::string operator()(const event::GateClosed& e) const { return Job(e.tenant) + " closed"; }
+  std::string operator()(const event::GateNotClosed& e) const {
     return Job(e.tenant) + " not closed" + Because(e.why);
   }
   std::string operator()(const event::Answers& e) const {

@@ -305,7 +305,7 @@ class World {
           closing.promised.clear();
           closing.closing = false;
         }
-        Feed(event::Closed{close.tenant, close.order});  // also where it is late
+        Feed(event::GateClosed{close.tenant, close.order});  // also where it is late
         if (current && !closing.gap && !closing.open) StandAtGate(close.tenant);
       });
   }

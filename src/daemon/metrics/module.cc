@@ -45,7 +45,7 @@ std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<s
 
 MetricsModule::MetricsModule(Core& core) : core_(core) {
   core_.events().Follow([this](const jobs::Event& event) { Count(event); });
-  core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { tally_.OnXid(seen.uuid, seen.xid); });
+  core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { counters_.OnXid(seen.uuid, seen.xid); });
 }
 
 void MetricsModule::Restore(jobs::StoreContents& /*contents*/) { Serve(); }
@@ -61,7 +61,7 @@ void MetricsModule::Count(const jobs::Event& event) {
     counted.owner = metrics::Owner{job->owner->user, job->spec->project.value_or("")};
     counted.waited_seconds = WaitOf(*job, event.kind);
   }
-  tally_.On(counted);
+  counters_.On(counted);
 }
 
 // Metrics are not what a machine is kept from its guard for: where the address is taken, the rest is served.
@@ -133,7 +133,7 @@ std::string MetricsModule::Text(bool with_dcgm) {
       snapshot.devices.push_back(DeviceOf(*status));
   for (const auto* const job : core_.jobs().Active()) snapshot.jobs.push_back(JobOf(*job));
   for (auto* const module : core_.modules()) module->AddMetrics(snapshot);
-  snapshot.tally = tally_;
+  snapshot.counters = counters_;
   snapshot.rounds = core_.sampling().sampler().Rounds();
   snapshot.self = metrics::ReadSelfCost();
   snapshot.scrapes = scrapes_;

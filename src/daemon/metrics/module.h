@@ -11,7 +11,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/http/server.h"
-#include "metrics/tally.h"
+#include "metrics/event_counters.h"
 
 namespace gpuman::daemon {
 
@@ -37,7 +37,7 @@ class MetricsModule final : public Module {
   void AddPublicRoutes();
 
   Core& core_;
-  metrics::Tally tally_;
+  metrics::EventCounters counters_;
   base::TimeBudget scrape_budget_{base::Millis(100), 20};
   std::map<bool, std::string> scraped_;  // the last answers, by with_dcgm
   std::uint64_t scrapes_ = 0;

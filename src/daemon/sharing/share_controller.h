@@ -2,7 +2,7 @@
 // decides to their shims and movers.
 //
 //   ledgers (notify, samples) -- DemandIs, ActivityIs --+                 +-- Close, Open ---> ledgers
-//   orders answered in ledgers -- Closed ---------------+                 +-- Evict ---------> ledgers, mover
+//   orders answered in ledgers -- GateClosed -----------+                 +-- Evict ---------> ledgers, mover
 //   mover: take ----------------- MovedOut, OutDone ----+--> Scheduler ---+-- Bring, Grant --> mover
 //   mover: load ----------------- Back, BackDone -------+                 +-- Report --------> events
 //   samples of the driver ------- CapacityChanged ------+

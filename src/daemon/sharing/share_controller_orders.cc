@@ -123,7 +123,7 @@ void ShareController::CheckClosing(Entry& entry) {
     // The scheduler says how long it has.
     if (shutting.may_still) (void)OrderAll(id, {OrderKind::kHold, {}});
     if (!shutting.why.empty() && !shutting.may_still)
-      Feed(share::event::NotClosed{id, *entry.close, shutting.why});
+      Feed(share::event::GateNotClosed{id, *entry.close, shutting.why});
     return;
   }
   entry.stale = true;
@@ -131,7 +131,7 @@ void ShareController::CheckClosing(Entry& entry) {
   CheckDemand(entry, slots);
   if (!entry.close) return;  // it was opened for what that told
   entry.promised.clear();
-  Feed(share::event::Closed{id, *std::exchange(entry.close, std::nullopt)});
+  Feed(share::event::GateClosed{id, *std::exchange(entry.close, std::nullopt)});
 }
 
 void ShareController::CheckTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {

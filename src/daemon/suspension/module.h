@@ -10,7 +10,7 @@
 
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
-#include "daemon/suspension/memory_limits.h"
+#include "daemon/suspension/cgroup_limit_writer.h"
 #include "daemon/suspension/stopped_jobs.h"
 #include "daemon/suspension/suspend_controller.h"
 
@@ -61,7 +61,7 @@ class SuspensionModule final : public Module {
   void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
 
   Core& core_;
-  MemoryLimits memory_limits_;
+  CgroupLimitWriter memory_limits_;
   std::unique_ptr<SuspendController> controller_;
   std::unique_ptr<StoppedJobs> stopped_;
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU

@@ -1,4 +1,4 @@
-#include "daemon/suspension/memory_limits.h"
+#include "daemon/suspension/cgroup_limit_writer.h"
 
 #include <pthread.h>
 
@@ -11,7 +11,7 @@
 
 namespace gpuman::daemon {
 
-struct MemoryLimits::Core {
+struct CgroupLimitWriter::Core {
   explicit Core(Write how) : write(std::move(how)) {}
 
   // Until what was written is what is wanted.
@@ -35,11 +35,11 @@ struct MemoryLimits::Core {
   bool stopped = false;
 };
 
-MemoryLimits::MemoryLimits(Write write) : core_(std::make_shared<Core>(std::move(write))) {}
+CgroupLimitWriter::CgroupLimitWriter(Write write) : core_(std::make_shared<Core>(std::move(write))) {}
 
-MemoryLimits::~MemoryLimits() { (void)Stop(base::Millis{0}); }
+CgroupLimitWriter::~CgroupLimitWriter() { (void)Stop(base::Millis{0}); }
 
-void MemoryLimits::Set(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
+void CgroupLimitWriter::Set(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
   std::unique_lock lock(core_->mutex);
   if (core_->stopped) return;
   const auto under_way = core_->wanted.find(cgroup);
@@ -59,7 +59,7 @@ void MemoryLimits::Set(const std::filesystem::path& cgroup, std::optional<base::
   }
 }
 
-bool MemoryLimits::Stop(base::Millis patience) {
+bool CgroupLimitWriter::Stop(base::Millis patience) {
   std::unique_lock lock(core_->mutex);
   core_->stopped = true;
   return core_->idle.wait_for(lock, patience, [this] { return core_->wanted.empty(); });

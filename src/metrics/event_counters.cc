@@ -1,4 +1,4 @@
-#include "metrics/tally.h"
+#include "metrics/event_counters.h"
 
 #include <algorithm>
 #include <string_view>
@@ -27,7 +27,7 @@ std::string_view DirectionOf(std::string_view kind) {
 
 }  // namespace
 
-Owner Tally::Known(const std::optional<Owner>& owner) {
+Owner EventCounters::Known(const std::optional<Owner>& owner) {
   if (!owner) return {};
   if (owners_.contains(*owner)) return *owner;
   if (owners_.size() >= kMaxOwners) return {"other", "other"};
@@ -35,7 +35,7 @@ Owner Tally::Known(const std::optional<Owner>& owner) {
   return *owner;
 }
 
-void Tally::On(const Event& event) {
+void EventCounters::On(const Event& event) {
   const std::string_view kind = event.kind;
   ++events_[event.kind];
   if (kind == "soft_limit" || kind == "hard_limit")
@@ -48,13 +48,13 @@ void Tally::On(const Event& event) {
   if (event.waited_seconds) waits_.Observe(*event.waited_seconds);
 }
 
-void Tally::OnXid(const std::string& uuid, unsigned xid) {
+void EventCounters::OnXid(const std::string& uuid, unsigned xid) {
   auto& xids = xids_[uuid];
   xids.last = xid;
   ++xids.by_number[xid];
 }
 
-const Tally::Xids* Tally::XidsOf(const std::string& uuid) const {
+const EventCounters::Xids* EventCounters::XidsOf(const std::string& uuid) const {
   const auto it = xids_.find(uuid);
   return it == xids_.end() ? nullptr : &it->second;
 }

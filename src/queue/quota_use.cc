@@ -1,4 +1,4 @@
-#include "queue/tally.h"
+#include "queue/quota_use.h"
 
 #include <algorithm>
 #include <limits>
@@ -23,7 +23,7 @@ bool Allows(const Account& account, const Held& held, const Held& more) {
   return account.window_gpu_seconds / 3600 + held.GpuHours() + more.GpuHours() <= *quota.gpu_hours;
 }
 
-Tally::Tally(const Snapshot& snapshot)
+QuotaUse::QuotaUse(const Snapshot& snapshot)
     : snapshot_(snapshot),
       users_(snapshot.users.size()),
       projects_(snapshot.projects.size()),
@@ -39,7 +39,7 @@ Tally::Tally(const Snapshot& snapshot)
   }
 }
 
-void Tally::Add(Index user, Index project, const Held& more) {
+void QuotaUse::Add(Index user, Index project, const Held& more) {
   const auto add = [&](Held& held) {
     held.running += more.running;
     held.gpus += more.gpus;
@@ -49,7 +49,7 @@ void Tally::Add(Index user, Index project, const Held& more) {
   if (project != kNone) add(projects_[project]);
 }
 
-Reason Tally::Refuses(const Waiting& job) const {
+Reason QuotaUse::Refuses(const Waiting& job) const {
   if (job.array != kNone && snapshot_.arrays[job.array].limit > 0 &&
       arrays_[job.array] >= snapshot_.arrays[job.array].limit)
     return Reason::kArrayLimit;
@@ -63,7 +63,7 @@ Reason Tally::Refuses(const Waiting& job) const {
   return Reason::kStarts;
 }
 
-Reason Tally::Refuses(const Running& job) const {
+Reason QuotaUse::Refuses(const Running& job) const {
   const Held more{.gpus = snapshot_.needs[job.need].gpus};
   if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return Reason::kQuota;
   if (job.project != kNone && !Allows(snapshot_.projects[job.project], projects_[job.project], more))
@@ -71,13 +71,13 @@ Reason Tally::Refuses(const Running& job) const {
   return Reason::kStarts;
 }
 
-void Tally::Start(const Waiting& job) {
+void QuotaUse::Start(const Waiting& job) {
   Add(job.user, job.project, HeldBy(snapshot_.needs[job.need], Millis(0), false));
   if (job.array != kNone) ++arrays_[job.array];
   if (job.group != kNone) ++groups_[job.group];
 }
 
-void Tally::Resume(const Running& job) {
+void QuotaUse::Resume(const Running& job) {
   Add(job.user, job.project, {.gpus = snapshot_.needs[job.need].gpus});
 }
 

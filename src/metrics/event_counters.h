@@ -28,7 +28,7 @@ struct Event {
   std::optional<double> waited_seconds{};  // the time in the queue, if a job of the queue started
 };
 
-class Tally {
+class EventCounters {
  public:
   static constexpr std::size_t kMaxOwners = 1000;
 

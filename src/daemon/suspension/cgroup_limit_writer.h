@@ -18,16 +18,16 @@
 
 namespace gpuman::daemon {
 
-class MemoryLimits {
+class CgroupLimitWriter {
  public:
   // Called by several threads, of a job by one at a time, except for nullopt: that is written meanwhile too.
   using Write = std::function<void(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit)>;
 
-  explicit MemoryLimits(Write write);
+  explicit CgroupLimitWriter(Write write);
   // Leaves threads alone that still wait.
-  ~MemoryLimits();
-  MemoryLimits(const MemoryLimits&) = delete;
-  MemoryLimits& operator=(const MemoryLimits&) = delete;
+  ~CgroupLimitWriter();
+  CgroupLimitWriter(const CgroupLimitWriter&) = delete;
+  CgroupLimitWriter& operator=(const CgroupLimitWriter&) = delete;
 
   // nullopt: none.
   void Set(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit);

@@ -21,9 +21,9 @@ struct Held {
 // What one job holds.
 Held HeldBy(const Need& need, Millis ran, bool suspended);
 
-class Tally {
+class QuotaUse {
  public:
-  explicit Tally(const Snapshot& snapshot);
+  explicit QuotaUse(const Snapshot& snapshot);
 
   // No quota and no throttle can refuse it.
   bool IsFree(const Waiting& job) const {

@@ -1,4 +1,4 @@
-#include "daemon/suspension/memory_limits.h"
+#include "daemon/suspension/cgroup_limit_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,8 @@ class MemoryLimitsTest : public ::testing::Test {
   }
 
   const std::shared_ptr<Kernel> kernel_ = std::make_shared<Kernel>();
-  MemoryLimits limits_{[kernel = kernel_](const auto& cgroup, auto limit) { kernel->Write(cgroup, limit); }};
+  CgroupLimitWriter limits_{
+      [kernel = kernel_](const auto& cgroup, auto limit) { kernel->Write(cgroup, limit); }};
 };
 
 using Lines = std::vector<std::string>;
