@@ -1,15 +1,8 @@
 #include "suspend/mover_link.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <utility>
 
@@ -32,44 +25,24 @@ constexpr std::int64_t kADescriptor = 64;  // the cost of one descriptor
 
 MoverLink::MoverLink(asio::io_context& loop, asio::thread_pool& workers, std::shared_ptr<base::Closer> closer,
                      Callbacks callbacks)
-    : loop_(loop),
-      workers_(workers),
-      closer_(std::move(closer)),
+    : closer_(std::move(closer)),
       callbacks_(std::move(callbacks)),
       allowance_(kAtOnce, kASecond),
       pause_(loop),
-      process_(loop),
+      child_(std::make_shared<base::ChildProcess>(loop, workers)),
       socket_(loop) {}
 
 void MoverLink::Start(const MoverProgram& program, const MoverUser& user) {
-  asio::post(workers_, [self = shared_from_this(), program, user] {
-    auto spawned = std::make_shared<base::Result<SpawnedMover>>(SpawnMover(program, user));
-    asio::post(self->loop_, [self, spawned] { self->OnSpawned(std::move(*spawned)); });
-  });
+  child_->Start(
+      [program, user] { return SpawnMover(program, user); },
+      [self = shared_from_this()](base::Result<base::Fd> socket) { self->OnSpawned(std::move(socket)); });
 }
 
-void MoverLink::OnSpawned(base::Result<SpawnedMover> spawned) {
-  if (!spawned) return Gone(spawned.error());
-  pid_ = spawned->pid;
-  process_.assign(spawned->process.Release());
-  ReapWhenEnded();
-  if (stopped_) {  // Stop came meanwhile; the socket closes here, and nothing was read from it
-    closer_->Close(std::move(spawned->socket));
-    if (kill_when_started_) Kill();
-    return;
-  }
-  socket_.assign(spawned->socket.Release());
+void MoverLink::OnSpawned(base::Result<base::Fd> socket) {
+  if (!socket) return Gone(socket.error());
+  if (stopped_) return closer_->Close(std::move(*socket));  // Stop came meanwhile; nothing was read from it
+  socket_.assign(socket->Release());
   Read();
-}
-
-void MoverLink::ReapWhenEnded() {
-  process_.async_wait(asio::posix::stream_descriptor::wait_read,
-                      [self = shared_from_this()](const boost::system::error_code& error) {
-                        if (error) return;
-                        ::waitpid(self->pid_, nullptr, WNOHANG);
-                        self->reaped_ = true;
-                        self->process_.close();
-                      });
 }
 
 void MoverLink::Read() {
@@ -135,9 +108,7 @@ void MoverLink::Stop() {
 }
 
 void MoverLink::Kill() {
-  kill_when_started_ = true;
-  if (process_.is_open() && !reaped_)
-    ::syscall(SYS_pidfd_send_signal, process_.native_handle(), SIGKILL, nullptr, 0);
+  child_->Kill();
   Stop();
 }
 

@@ -14,6 +14,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -22,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "base/child_process.h"
 #include "base/closer.h"
 #include "base/fd.h"
 #include "base/result.h"
@@ -36,17 +38,11 @@ struct MoverProgram {
   std::filesystem::path locks;  // where the daemon has a lock file for each Party; empty: none
 };
 
-struct SpawnedMover {
-  pid_t pid = 0;
-  base::Fd process;  // pidfd
-  base::Fd socket;
-};
-
 // The name of the party's lock file: no other party has it, and it stays.
 std::string LockNameOf(const Party& party);
 
 // Blocks until the program is executed. A daemon that is not root can start only movers of its own user.
-base::Result<SpawnedMover> SpawnMover(const MoverProgram& program, const MoverUser& user);
+base::Result<base::SpawnedChild> SpawnMover(const MoverProgram& program, const MoverUser& user);
 
 class MoverLink : public std::enable_shared_from_this<MoverLink> {
  public:
@@ -71,27 +67,21 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
   void Kill();
 
   // 0 until it has started.
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return child_->pid(); }
 
  private:
-  void OnSpawned(base::Result<SpawnedMover> spawned);
-  void ReapWhenEnded();
+  void OnSpawned(base::Result<base::Fd> socket);
   void Read();
   // Returns what it cost of the allowance; 0: nothing more is to be read now.
   std::int64_t ReadOne();
   void Gone(const base::Error& error);
 
-  boost::asio::io_context& loop_;
-  boost::asio::thread_pool& workers_;
   const std::shared_ptr<base::Closer> closer_;
   Callbacks callbacks_;
   Allowance allowance_;
   boost::asio::steady_timer pause_;
   bool stopped_ = false;
-  bool kill_when_started_ = false;
-  bool reaped_ = false;
-  pid_t pid_ = 0;
-  boost::asio::posix::stream_descriptor process_;
+  const std::shared_ptr<base::ChildProcess> child_;
   boost::asio::posix::stream_descriptor socket_;
   std::string chunk_;
 };

@@ -1,8 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -66,7 +64,7 @@ std::string LockNameOf(const Party& party) {
                              : fmt::format("checkpoint-{}-{:016x}.lock", party.uid, base::Fnv1a(party.trust));
 }
 
-Result<SpawnedMover> SpawnMover(const MoverProgram& program, const MoverUser& user) {
+Result<base::SpawnedChild> SpawnMover(const MoverProgram& program, const MoverUser& user) {
   if (::geteuid() != 0 && ::geteuid() != user.uid)
     return base::Fail(
         base::ErrorCode::kPermissionDenied,
@@ -74,7 +72,7 @@ Result<SpawnedMover> SpawnMover(const MoverProgram& program, const MoverUser& us
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return FailSystem(errno, "making a socket for gpuman-mover");
-  SpawnedMover mover;
+  base::SpawnedChild mover;
   mover.socket = base::Fd(pair[0]);
   GPUMAN_ASSIGN(const base::Fd theirs, Lifted(base::Fd(pair[1])));
   base::Fd lock;

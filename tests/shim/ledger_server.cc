@@ -129,7 +129,7 @@ class TestMover {
   }
 
   const std::string program_;
-  suspend::SpawnedMover started_;
+  base::SpawnedChild started_;
   base::Fd socket_;
   std::map<std::uint64_t, std::pair<suspend::Verb, base::ProcessId>> asked_;
   std::uint64_t last_ = 0;

@@ -66,7 +66,7 @@ struct Connection {
 
 class MoverEndTest : public GpusTest {
  protected:
-  suspend::SpawnedMover Start() {
+  base::SpawnedChild Start() {
     const auto program = std::filesystem::path(std::getenv("GPUMAN_BUILD_DIR")) / "bin/gpuman-mover";
     auto started = suspend::SpawnMover({program, {}}, {::geteuid(), ::getegid(), {}});
     EXPECT_TRUE(started) << started.error().message;
@@ -74,7 +74,7 @@ class MoverEndTest : public GpusTest {
     return std::move(*started);
   }
 
-  static void Ask(const suspend::SpawnedMover& mover, const Request& request, const Fd& connection) {
+  static void Ask(const base::SpawnedChild& mover, const Request& request, const Fd& connection) {
     const int file = connection.get();
     ASSERT_TRUE(SendPacket(mover.socket.get(), suspend::Serialize(request), std::span(&file, 1)));
   }
@@ -141,12 +141,12 @@ TEST_F(MoverEndTest, WhatItTakesAsTheDaemonEndsIsWholeInHostMemory) {
     SCOPED_TRACE(testing::Message() << "round " << int{round});
     Connection out, back;
     {
-      suspend::SpawnedMover mover = Start();
+      base::SpawnedChild mover = Start();
       Ask(mover, {.id = 1, .verb = Verb::kTake, .process = self, .gpu = gpus->UuidOf(1).value()}, out.theirs);
       out.theirs.Close();
     }
     ASSERT_NO_FATAL_FAILURE(HandOut(out.ours, round));
-    const suspend::SpawnedMover next = Start();
+    const base::SpawnedChild next = Start();
     Ask(next, {.id = 1, .verb = Verb::kGive, .process = self}, back.theirs);
     back.theirs.Close();
     ASSERT_NO_FATAL_FAILURE(TakeBack(back.ours, round));

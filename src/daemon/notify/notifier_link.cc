@@ -2,15 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -22,17 +18,11 @@ namespace {
 using base::FailSystem;
 using base::Result;
 
-}  // namespace
-
-NotifierLink::NotifierLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
-                           Callbacks callbacks)
-    : loop_(loop), workers_(workers), callbacks_(std::move(callbacks)), socket_(loop) {}
-
-Result<NotifierLink::Spawned> NotifierLink::Spawn(const std::filesystem::path& program) {
+Result<base::SpawnedChild> SpawnNotifier(const std::filesystem::path& program) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return FailSystem(errno, "making a socket for gpuman-notifier");
-  Spawned spawned;
+  base::SpawnedChild spawned;
   spawned.socket = base::Fd(pair[0]);
   const base::Fd theirs(pair[1]);
   std::string word = program.string();
@@ -55,27 +45,23 @@ Result<NotifierLink::Spawned> NotifierLink::Spawn(const std::filesystem::path& p
   return spawned;
 }
 
+}  // namespace
+
+NotifierLink::NotifierLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
+                           Callbacks callbacks)
+    : callbacks_(std::move(callbacks)),
+      child_(std::make_shared<base::ChildProcess>(loop, workers)),
+      socket_(loop) {}
+
 void NotifierLink::Start(const std::filesystem::path& program) {
-  boost::asio::post(workers_, [self = shared_from_this(), program] {
-    auto spawned = std::make_shared<Result<Spawned>>(Spawn(program));
-    boost::asio::post(self->loop_, [self, spawned] { self->OnSpawned(std::move(*spawned)); });
-  });
+  child_->Start([program] { return SpawnNotifier(program); },
+                [self = shared_from_this()](Result<base::Fd> socket) { self->OnSpawned(std::move(socket)); });
 }
 
-void NotifierLink::OnSpawned(Result<Spawned> spawned) {
-  if (!spawned) return Gone(spawned.error());
-  // Whatever becomes of this object: its end is waited for.
-  auto process = std::make_shared<boost::asio::posix::stream_descriptor>(loop_, spawned->process.Release());
-  process_ = process->native_handle();
-  process->async_wait(
-      boost::asio::posix::stream_descriptor::wait_read,
-      [self = shared_from_this(), process, pid = spawned->pid](boost::system::error_code error) {
-        if (error) return;
-        ::waitpid(pid, nullptr, WNOHANG);
-        self->process_ = -1;
-      });
-  socket_.assign(spawned->socket.Release());
-  if (stopped_) return Stop();
+void NotifierLink::OnSpawned(Result<base::Fd> socket) {
+  if (!socket) return Gone(socket.error());
+  if (stopped_) return;
+  socket_.assign(socket->Release());
   Read();
   Write();
 }
@@ -123,7 +109,7 @@ void NotifierLink::Gone(const base::Error& error) {
 
 void NotifierLink::Stop() {
   stopped_ = true;
-  if (process_ >= 0) (void)::syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0);
+  child_->Kill();
   boost::system::error_code ignored;
   socket_.close(ignored);
   callbacks_ = {};

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "base/child_process.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "notify/wire.h"
@@ -35,23 +36,15 @@ class NotifierLink : public std::enable_shared_from_this<NotifierLink> {
   void Stop();
 
  private:
-  struct Spawned {
-    pid_t pid = 0;
-    base::Fd process;  // pidfd
-    base::Fd socket;
-  };
-  static base::Result<Spawned> Spawn(const std::filesystem::path& program);
-  void OnSpawned(base::Result<Spawned> spawned);
+  void OnSpawned(base::Result<base::Fd> socket);
   void Read();
   void Write();
   void Gone(const base::Error& error);
 
-  boost::asio::io_context& loop_;
-  boost::asio::thread_pool& workers_;
   Callbacks callbacks_;
   bool stopped_ = false;
+  const std::shared_ptr<base::ChildProcess> child_;
   boost::asio::posix::stream_descriptor socket_;
-  int process_ = -1;     // borrowed from who waits for its end
   std::string waiting_;  // to be written
   std::string writing_;
   std::string read_;

@@ -1,0 +1,48 @@
+#include "base/child_process.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+namespace gpuman::base {
+
+ChildProcess::ChildProcess(boost::asio::io_context& loop, boost::asio::thread_pool& workers)
+    : loop_(loop), workers_(workers), process_(loop) {}
+
+void ChildProcess::Start(Spawn spawn, OnSpawned on_spawned) {
+  boost::asio::post(workers_, [self = shared_from_this(), spawn = std::move(spawn),
+                               on_spawned = std::move(on_spawned)]() mutable {
+    auto spawned = spawn();
+    auto& loop = self->loop_;
+    // The worker keeps nothing: what the callback holds is released on the loop.
+    boost::asio::post(loop, [self = std::move(self), on_spawned = std::move(on_spawned),
+                             spawned = std::move(spawned)]() mutable {
+      if (!spawned) return on_spawned(Fail(std::move(spawned).error()));
+      self->Watch(*spawned);
+      if (self->killed_) self->Kill();
+      on_spawned(std::move(spawned->socket));
+    });
+  });
+}
+
+void ChildProcess::Watch(SpawnedChild& spawned) {
+  pid_ = spawned.pid;
+  process_.assign(spawned.process.Release());
+  process_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                      [self = shared_from_this()](const boost::system::error_code& error) {
+                        if (error) return;
+                        ::waitpid(self->pid_, nullptr, WNOHANG);
+                        self->process_.close();
+                      });
+}
+
+void ChildProcess::Kill() {
+  killed_ = true;
+  if (process_.is_open()) ::syscall(SYS_pidfd_send_signal, process_.native_handle(), SIGKILL, nullptr, 0);
+}
+
+}  // namespace gpuman::base
