@@ -4,10 +4,10 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "cli/app.h"
-#include "cli/compat/nvshare/nvsharectl.h"
-#include "cli/compat/gflow/programs.h"
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);

@@ -91,8 +91,8 @@ Command Gpuman(std::string_view first) {
 
 int RunCli(std::string_view name, const std::vector<std::string>& arguments, const SessionContext& context) {
   const std::string first = arguments.empty() ? "" : arguments.front();
-  if (IsGflowName(name)) return RunProgram(GflowProgram(name, arguments), arguments, context);
-  if (name == kNvsharectl) return RunProgram(Nvsharectl(), arguments, context);
+  if (gflow::IsProgram(name)) return RunProgram(gflow::MakeProgram(name, arguments), arguments, context);
+  if (name == nvshare::kProgram) return RunProgram(nvshare::MakeProgram(), arguments, context);
   if (first != queue::kTerminalWord) return RunProgram(Gpuman(first), arguments, context);
   const auto served = queue::ServeTerminal({arguments.begin() + 1, arguments.end()});
   if (served) return *served;

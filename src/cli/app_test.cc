@@ -66,7 +66,8 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"run"}, "--tag is required"},
            {{"run", "--tag"}, "--tag"},
            {{"run", "--tag", "t"}, "there is no command to run"},
-           {{"run", "--tag", "t", "--"}, "there is no command to run"},
+           {{"run", "--tag", "t", "--"},
+            "there is no command to run\n  gpuman run --tag NAME --memory 8GiB -- COMMAND"},
            {{"run", "--tag", "", "--", "x"}, "the tag is empty"},
            {{"run", "--tag", "t", "python", "x.py"}, "gpuman run --tag t -- python"},
            {{"run", "--tag", "t", "--command", "a", "--", "b"}, "given twice"},
@@ -97,7 +98,13 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"status", "extra"}, "gpuman: status: unexpected argument 'extra'"},
            {{"gpu", "lst"}, "did you mean 'list'?"},
            {{"gpu", "show"}, "required"},
-           {{"completion", "tcsh"}, "tcsh"},
+           {{"completion", "tcsh"}, "'tcsh' is not one of bash, zsh, fish\n  see gpuman completion --help"},
+           {{"submit", "--frobnicate", "--", "x"},
+            "submit: unknown option '--frobnicate'\n  see gpuman submit --help"},
+           {{"logs", "-t", "a", "-t", "b"}, "logs: --tag is given more than once"},
+           {{"cancel", "--al"}, "cancel: unknown option '--al'"},
+           {{"run", "run"}, "gpuman run --tag NAME -- run …"},
+           {{"status", "--json=1"}, "status: --json: it takes no value"},
        }) {
     const auto outcome = Gpuman(arguments);
     const auto name = ::testing::PrintToString(arguments);

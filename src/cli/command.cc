@@ -52,4 +52,12 @@ base::Result<> TakeOptions(const Options& options, const std::vector<TypedOption
   return {};
 }
 
+const Command* FindCommand(const Command& command, std::string_view word) {
+  for (const auto& below : command.commands)
+    if (below.name == word ||
+        std::find(below.aliases.begin(), below.aliases.end(), word) != below.aliases.end())
+      return &below;
+  return nullptr;
+}
+
 }  // namespace gpuman::cli

@@ -1,8 +1,9 @@
-// A command of the command line as data: what it is called, the options and arguments that it takes, and what
-// it does. The parser (parser.h) reads a command line by it, and shows its help; the shells' completion
-// (complete.h) proposes its words. Lines of scripts and of job files take options of the same tables.
+// A command of the command line as data: its name, the options and arguments that it takes, and what it does.
+// The parser (parser.h) reads a command line by this data and shows the help; the completion of the shells
+// (complete.h) proposes words by it. Lines of scripts and of job files have options of the same tables.
 //
-// Values, not thread-safe: the functions of a command share its settings, so that a command runs once.
+// A command runs once: its options write their values into settings that its action reads, and nothing resets
+// them. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@
 
 namespace gpuman::cli {
 
-// What the value of an option or an argument is, for help and completion. Alternatives are written "no|yes";
-// other words are refused.
+// What the value of an option or an argument is, for help and completion. "no|yes" is a choice: the program
+// refuses every other word.
 inline constexpr const char* kJobValue = "JOB";
 inline constexpr const char* kGpuValue = "GPU";
 inline constexpr const char* kFileValue = "FILE";
@@ -26,17 +27,17 @@ inline constexpr const char* kSizeValue = "SIZE";
 inline constexpr const char* kTimeValue = "TIME";
 inline constexpr const char* kRestartValue = "no|on-failure|always";
 
-// Takes the value of an option; empty for an option without one. Its error does not need the option's name in
-// front.
+// Takes the value of an option; the value of an option without one is empty. Errors do not name the option:
+// TakeOptions does.
 using Take = std::function<base::Result<>(const std::string& value)>;
 
 struct Option {
   std::string names;  // "-g,--gpus,--gres"
-  std::string value;  // what the help calls its value; empty: the option takes none
-  std::string help;   // empty: the option is not shown, and not completed
+  std::string value;  // what the help calls its value; empty: the option takes no value
+  std::string help;   // empty: neither the help nor the completion shows the option
   Take take;
-  std::string heading{};            // of the help; empty: the usual one
-  std::vector<std::string> sets{};  // the options of a job that it sets, by their names in the API
+  std::string heading{};            // the help lists the option below it; empty: below "Options"
+  std::vector<std::string> sets{};  // names that the API gives to the settings of a job that it changes
   bool required = false;
 };
 using Options = std::vector<Option>;
@@ -46,20 +47,20 @@ std::vector<std::string> NamesOf(const Option& option);
 // The long name, or the only one: "--gpus".
 std::string NameOf(const Option& option);
 
-// "no", "on-failure", "always" of "no|on-failure|always"; empty where the value is no choice of words.
+// "no", "on-failure", "always" of "no|on-failure|always"; empty where the value is no choice.
 std::vector<std::string> ChoicesOf(std::string_view value);
-// kInvalidArgument: the value is a choice, and the word is none of it.
+// kInvalidArgument: the value is a choice, and the word is not one of it.
 base::Result<> RequireChoice(std::string_view value, const std::string& word);
 
 inline constexpr std::size_t kAnyNumber = 1'000'000;
 
-// Words of a command line that belong to no option.
+// Words of a command line that are neither options nor their values.
 struct Argument {
   std::string value;  // what the help calls each: "JOB", "bash|zsh|fish"
   std::size_t least = 1;
   std::size_t most = 1;
-  std::string help{};   // empty: what such a value is in every command
-  std::string names{};  // options that give one as well: "-t,--tag"
+  std::string help{};   // empty: the help shows only the kind of value
+  std::string names{};  // an option that gives the argument, too: "-t,--tag"; only for the first argument
 };
 using Arguments = std::vector<Argument>;
 
@@ -71,12 +72,16 @@ struct TypedOption {
 
 // What was typed for a command.
 struct CommandLine {
-  std::vector<TypedOption> options;                  // in order
-  std::vector<std::string> words;                    // the arguments, or the beginning of a user's command
-  std::optional<std::vector<std::string>> trailing;  // the words behind "--"
+  std::vector<TypedOption> options;                  // in the order in which they were typed
+  std::vector<std::string> words;                    // the arguments, or a user's command without "--"
+  std::optional<std::vector<std::string>> trailing;  // a user's command behind "--"
 };
 
-// Calls `take` of the options in order. The error has the option's name in front.
+// What the help says about the options that the parser adds: to each command, and to the program.
+inline constexpr const char* kHelpOfHelp = "Print this help and exit";
+inline constexpr const char* kHelpOfVersion = "Print the version and exit";
+
+// Calls `take` of the options in the order in which they were typed. An error begins with the option's name.
 base::Result<> TakeOptions(const Options& options, const std::vector<TypedOption>& typed);
 
 struct Command {
@@ -85,16 +90,22 @@ struct Command {
   std::string example;
   Arguments arguments;
   Options options;
-  // Does what the command says, after all options were taken; the value is the exit status.
+  // Does what the command is for, once TakeOptions took all options. Returns the exit status. Empty: the
+  // command only has commands below it, and one of them is required.
   std::function<base::Result<int>(Session&, const CommandLine&)> run;
-  std::vector<Command> commands{};  // below it; one of them is required where `run` is empty
+  std::vector<Command> commands{};  // below it
   std::vector<std::string> aliases{};
-  // How the command of a user follows, for the usage: "-- COMMAND...". Only then are words behind "--" taken.
+  // How a user's command follows, as the usage shows it: "-- COMMAND...". Empty: no such command follows, and
+  // words behind "--" are arguments.
   std::string user_command{};
-  // The first word that is no option begins the user's command; what is behind it is not read.
+  // The first word that is no option begins the user's command. The parser reads no word behind it: an option
+  // or a "--" there belongs to the user's command.
   bool ends_at_word = false;
-  std::string heading{};  // in the list of commands
-  std::string footer{};   // of the help, below the example
+  std::string heading{};  // the list of commands has it below this; empty: below "Subcommands"
+  std::string footer{};   // the end of the help
 };
+
+// The command directly below `command` that has this name or alias; nullptr: there is none.
+const Command* FindCommand(const Command& command, std::string_view word);
 
 }  // namespace gpuman::cli

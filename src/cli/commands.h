@@ -1,4 +1,4 @@
-// The commands of `gpuman`, each made by a function; app.cc has the table.
+// Functions that make the commands of `gpuman`; the table in app.cc has them in the order of the help.
 #pragma once
 
 #include <vector>
@@ -38,11 +38,10 @@ Command QuotaCommand();
 Command ConfigCommand();
 Command CompletionCommand();
 
-// drain, undrain: below `gpu`.
+// `drain` and `undrain`, which stand below `gpu`.
 std::vector<Command> DrainCommands();
 
-// The argument that is the job that a command is about; --tag gives it, too, as in the first tool of this
-// kind.
+// The argument of a command about one job: its tag or id. --tag gives it as well, as in GPUMan.
 Argument JobArgument();
 
 }  // namespace gpuman::cli

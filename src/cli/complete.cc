@@ -11,7 +11,8 @@ namespace {
 
 // The state of the reader after the words before the cursor.
 struct Position {
-  const Command* command = nullptr;
+  const Command* program = nullptr;
+  const Command* command = nullptr;  // of the program; the words led to it
   const Options* common = nullptr;
   std::optional<std::string> awaited{};  // the value of an option, which comes next: "JOB"
   std::size_t arguments = 0;
@@ -35,21 +36,13 @@ std::string ValueOf(const Position& at, std::string_view word) {
   return {};
 }
 
-const Command* FindCommand(const Command& command, const std::string& word) {
-  for (const auto& below : command.commands)
-    if (below.name == word ||
-        std::find(below.aliases.begin(), below.aliases.end(), word) != below.aliases.end())
-      return &below;
-  return nullptr;
-}
-
 void Advance(Position& at, const std::string& word) {
   if (at.behind) {
     ++*at.behind;
   } else if (at.awaited) {
     at.awaited.reset();
   } else if (word == "--") {
-    at.behind = 0;
+    if (!at.command->user_command.empty()) at.behind = 0;
   } else if (word.starts_with('-') && word.size() > 1) {
     const bool has_value = word.starts_with("--") ? word.find('=') != std::string::npos : word.size() > 2;
     if (auto value = ValueOf(at, word); !value.empty() && !has_value) at.awaited = std::move(value);
@@ -81,7 +74,8 @@ std::vector<Candidate> OptionNames(const Position& at) {
     for (const auto& option : *options)
       if (!option.help.empty()) add(option.names, option.help);
   for (const auto& argument : at.command->arguments) add(argument.names, argument.help);
-  add("--help", "Print this help and exit");
+  add("--help", kHelpOfHelp);
+  if (at.command == at.program) add("--version", kHelpOfVersion);
   return found;
 }
 
@@ -119,7 +113,7 @@ std::vector<Candidate> Candidates(const Position& at, const std::string& word, c
 std::vector<Candidate> Complete(const Command& program, const Options& common,
                                 const std::vector<std::string>& words, const Names& names) {
   const std::string word = words.empty() ? std::string() : words.back();
-  Position at{.command = &program, .common = &common};
+  Position at{.program = &program, .command = &program, .common = &common};
   for (std::size_t i = 0; i + 1 < words.size(); ++i) Advance(at, words[i]);
   auto found = Candidates(at, word, names);
   std::erase_if(found,

@@ -1,6 +1,9 @@
 // The scripts that `gpuman completion SHELL` prints. Each needs nothing but its shell.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 namespace gpuman::cli {
 
 // For bash 4 and later, with or without the bash-completion package.
@@ -79,5 +82,14 @@ function __gpuman_complete
 end
 complete -c gpuman -f -a '(__gpuman_complete)'
 )fish";
+
+// The script of a program for bash, zsh or fish.
+inline std::string CompletionScript(std::string_view shell, std::string_view program = "gpuman") {
+  constexpr std::string_view kName = "gpuman";
+  std::string script(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
+  for (std::size_t at = 0; (at = script.find(kName, at)) != std::string::npos; at += program.size())
+    script.replace(at, kName.size(), program);
+  return script;
+}
 
 }  // namespace gpuman::cli

@@ -8,6 +8,7 @@
 #include "api/device_json.h"
 #include "cli/commands.h"
 #include "cli/device_views.h"
+#include "cli/gpu_option.h"
 #include "cli/take.h"
 
 namespace gpuman::cli {
@@ -83,10 +84,8 @@ Take Reset(api::DeviceChange& change, const char* name) {
 // The options of every command that changes a setting, and `more`.
 template <typename Change>
 Options ChangeOptions(Change& change, const Options& more = {}) {
-  Options options = {
-      {"-g,--gpu", kGpuValue, "Only these GPUs, by index or UUID; repeat or use commas (default: all)",
-       take::List(change.gpus)},
-      {"--dry-run", "", "Only show what would change", take::Flag(change.dry_run)}};
+  Options options = {GpuOption(change.gpus),
+                     {"--dry-run", "", "Only show what would change", take::Flag(change.dry_run)}};
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
@@ -118,13 +117,12 @@ Command Group(const char* name, const char* summary, const char* example, std::v
 }
 
 Command Show() {
-  return {
-      "show",
-      "Show each setting: its current, wanted, default and possible values",
-      "gpuman device show 0",
-      {{.value = kGpuValue, .least = 0, .help = "Index, UUID, or the beginning of a UUID (default: all)"}},
-      {},
-      PrintDevices};
+  return {"show",
+          "Show each setting: its current, wanted, default and possible values",
+          "gpuman device show 0",
+          {GpuOrAll()},
+          {},
+          PrintDevices};
 }
 
 Command Persistence() {

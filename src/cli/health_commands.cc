@@ -8,6 +8,7 @@
 #include "api/queue_client.h"
 #include "api/queue_json.h"
 #include "cli/commands.h"
+#include "cli/gpu_option.h"
 #include "cli/health_views.h"
 #include "cli/queue/queue_views.h"
 #include "cli/take.h"
@@ -68,30 +69,27 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
   return kExitDone;
 }
 
-constexpr const char* kGpuHelp = "Index, UUID, or the beginning of a UUID";
-
 }  // namespace
 
 Command HealthCommand() {
   const auto strict = std::make_shared<bool>(false);  // shared by the options and the action
-  return {
-      "health",
-      "Show which GPUs have a fault, and what to do about it",
-      "gpuman health || echo broken",
-      {},
-      {{"--strict", "", "Exit with status 1 also for degraded and unknown GPUs, and if there is no GPU",
-        take::Flag(*strict)}},
-      [strict](Session& session, const CommandLine&) { return Health(session, *strict); },
-      {{"acknowledge",
-        "Mark a fault as known: it stays in the list, and its GPU gets jobs again",
-        "gpuman health acknowledge 0 xid_74",
-        {{kGpuValue, 1, 1, kGpuHelp}, {"CODE", 0, 1, "Code of the fault (default: all faults of the GPU)"}},
-        {},
-        Acknowledge}}};
+  return {"health",
+          "Show which GPUs have a fault, and what to do about it",
+          "gpuman health || echo broken",
+          {},
+          {{"--strict", "", "Exit with status 1 also for degraded and unknown GPUs, and if there is no GPU",
+            take::Flag(*strict)}},
+          [strict](Session& session, const CommandLine&) { return Health(session, *strict); },
+          {{"acknowledge",
+            "Mark a fault as known: it stays in the list, and its GPU gets jobs again",
+            "gpuman health acknowledge 0 xid_74",
+            {GpuArgument(), {"CODE", 0, 1, "Code of the fault (default: all faults of the GPU)"}},
+            {},
+            Acknowledge}}};
 }
 
 std::vector<Command> DrainCommands() {
-  const Arguments gpus{{kGpuValue, 1, kAnyNumber, kGpuHelp}};
+  const Arguments gpus{GpuArgument(kAnyNumber)};
   const auto run = [](bool drain) {
     return [drain](Session& session, const CommandLine& line) { return Drain(session, line.words, drain); };
   };

@@ -61,7 +61,9 @@ TEST(Hints, KnowWhatPeopleTypeFromElsewhere) {
            {{"top", "-d", "1"}, "--interval"},
            {{"submit", "--mem", "32G", "--", "x"}, "--host-memory SIZE"},
            {{"submit", "--partition=gpu", "x.sh"}, "--slurm-option"},
-           {{"submit", "--tty", "bash"}, "--pty"}}) {
+           {{"submit", "--tty", "bash"}, "--pty"},
+           {{"cancel", "-f"}, "SIGTERM"},
+           {{"--memory", "1G", "run"}, "gpuman COMMAND --memory"}}) {
     EXPECT_THAT(ErrorOf(arguments), HasSubstr(says)) << ::testing::PrintToString(arguments);
   }
 }
@@ -98,6 +100,9 @@ TEST(Help, IsACommandToo) {
   EXPECT_THAT(out.str(), HasSubstr("gpuman run --tag train"));
   EXPECT_EQ(RunCli("gpuman", {"help"}, {out, err, {}, {}}), 0);
   EXPECT_EQ(RunCli("gpuman", {"version"}, {out, err, {}, {}}), 0);
+  out.str({});
+  EXPECT_EQ(RunCli("gbatch", {"help", "true"}, {out, err, {}, {}}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("Usage: gbatch"));
 }
 
 }  // namespace

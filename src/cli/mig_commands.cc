@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/gpu_option.h"
 #include "cli/mig_layouts.h"
 #include "cli/mig_views.h"
 #include "cli/take.h"
@@ -146,12 +147,6 @@ base::Result<int> Export(Session& session, const MigOptions& o) {
   else
     session.Print(o.format == "toml" ? WriteMigToml(o.name, layout) : WriteMigParted(o.name, layout));
   return kExitDone;
-}
-
-// `gpus` must live as long as the option.
-Option GpuOption(std::vector<std::string>& gpus) {
-  return {"-g,--gpu", kGpuValue, "Only this GPU, by index or UUID; repeat for more (default: all)",
-          take::List(gpus)};
 }
 
 Command ChangeCommand(bool is_plan) {

@@ -7,6 +7,7 @@
 
 #include "api/json.h"
 #include "cli/commands.h"
+#include "cli/gpu_option.h"
 #include "cli/mps_views.h"
 #include "cli/take.h"
 
@@ -33,12 +34,6 @@ base::Result<int> Show(Session& session, const Ask& ask) {
 // "all" is no GPU: without names an order is for all of them.
 void DropAll(std::vector<std::string>& gpus) {
   if (gpus == std::vector<std::string>{"all"}) gpus.clear();
-}
-
-Option GpuOption(std::vector<std::string>& gpus, std::string_view usual) {
-  return {"-g,--gpu", kGpuValue,
-          fmt::format("Only this GPU, by index or UUID; repeat for more (default: {})", usual),
-          take::List(gpus)};
 }
 
 Command Limiting(const char* name, const char* summary, const char* example, std::string_view usual,

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <sstream>
 
@@ -17,33 +18,47 @@ namespace {
 
 using base::ErrorCode;
 using Words = std::vector<std::string>;
-using CommandOf = std::map<const CLI::App*, const Command*>;
+
+// The program whose name Session::PrintError puts in front of every message.
+constexpr std::string_view kGpuman = "gpuman";
+
+// A command as CLI11 has it, and what was typed for it.
+struct Entry {
+  const Command* command = nullptr;
+  std::vector<TypedOption> options;
+  std::vector<TypedOption> named;  // options that give an argument
+};
+using Entries = std::map<const CLI::App*, Entry>;
 
 // --- from a command to CLI11
 
-// Notes each option in `typed` when it is read, so that they stay in order.
+// The parser notes the option in `typed` when it reads it, so that options stay in order.
+CLI::Option* AddOption(CLI::App& app, const Option& option, std::vector<TypedOption>& typed) {
+  const std::string name = NameOf(option);
+  if (option.value.empty())
+    return app
+        .add_flag_callback(
+            option.names,
+            [&typed, name] {
+              typed.push_back({name, {}});
+            },
+            option.help)
+        ->trigger_on_parse();
+  const auto note = [&typed, name](const CLI::results_t& values) {
+    typed.push_back({name, values.front()});
+    return true;
+  };
+  return app.add_option(option.names, note, option.help)
+      ->type_name(option.value)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->trigger_on_parse()
+      ->required(option.required);
+}
+
 void AddOptions(CLI::App& app, const Options& options, std::vector<TypedOption>& typed) {
   for (const auto& option : options) {
-    const std::string name = NameOf(option);
-    CLI::Option* added = option.value.empty() ? app.add_flag_callback(
-                                                       option.names,
-                                                       [&typed, name] {
-                                                         typed.push_back({name, {}});
-                                                       },
-                                                       option.help)
-                                                    ->disable_flag_override()
-                                              : app.add_option(
-                                                       option.names,
-                                                       [&typed, name](const CLI::results_t& values) {
-                                                         for (const auto& value : values)
-                                                           typed.push_back({name, value});
-                                                         return true;
-                                                       },
-                                                       option.help)
-                                                    ->type_name(option.value)
-                                                    ->expected(1)
-                                                    ->allow_extra_args(false);
-    added->trigger_on_parse()->required(option.required);
+    auto* const added = AddOption(app, option, typed);
     if (option.help.empty())
       added->group("");
     else if (!option.heading.empty())
@@ -51,63 +66,192 @@ void AddOptions(CLI::App& app, const Options& options, std::vector<TypedOption>&
   }
 }
 
-void AddArguments(CLI::App& app, const Arguments& arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const auto& [value, least, most, help, names] = arguments[i];
-    auto* added = app.add_option(
-        fmt::format("argument{}{}{}", i, names.empty() ? "" : ",", names),
-        [](const CLI::results_t&) { return true; }, help);
-    added->type_name(value)->required(least > 0);
-    if (most > 1)
-      added->allow_extra_args()->expected(
-          1, most == kAnyNumber ? CLI::detail::expected_max_vector_size : static_cast<int>(most));
-  }
+// CLI11 has options only: Walk takes the arguments.
+void AddNamesOfArguments(CLI::App& app, const Arguments& arguments, std::vector<TypedOption>& typed) {
+  for (const auto& argument : arguments)
+    if (!argument.names.empty()) AddOption(app, {argument.names, argument.value, argument.help, {}}, typed);
 }
 
-// The words that were typed for a command's arguments.
-Words WordsOf(const CLI::App& app) {
-  Words words;
-  for (const auto* option : app.get_options())
-    if (option->get_positional())
-      words.insert(words.end(), option->results().begin(), option->results().end());
-  const auto rest = app.remaining();
-  words.insert(words.end(), rest.begin(), rest.end());
-  return words;
+bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+// As NameOf in command.h.
+std::string NameOf(const CLI::Option& option) {
+  return option.get_lnames().empty() ? "-" + option.get_snames().front() : "--" + option.get_lnames().front();
 }
+
+// "gpuman job show".
+std::string PathOf(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : PathOf(*app.get_parent()) + " " + app.get_name();
+}
+
+const CLI::App* FindBelow(const CLI::App& app, const std::string& word) {
+  const auto below = app.get_subcommands(nullptr);
+  const auto found =
+      std::find_if(below.begin(), below.end(), [&](const CLI::App* one) { return one->check_name(word); });
+  return found == below.end() ? nullptr : *found;
+}
+
+// --- the words of a command line
+
+bool IsOption(const std::string& word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
+
+// "-5", where no option is called so.
+bool IsNumber(const CLI::App& app, const std::string& word) {
+  return std::isdigit(static_cast<unsigned char>(word[1])) != 0 &&
+         app.get_option_no_throw(word.substr(0, 2)) == nullptr;
+}
+
+base::Error UnknownOption(const CLI::App& app, const std::string& word) {
+  base::Error error{ErrorCode::kInvalidArgument, fmt::format("unknown option '{}'", word), {}};
+  const auto name = word.substr(0, word.starts_with("--") ? word.find('=') : 2);
+  for (const auto* below : app.get_subcommands(nullptr))
+    if (below->get_option_no_throw(name) != nullptr) {
+      error.hint = fmt::format("write it behind the command: {} COMMAND {}", PathOf(app), name);
+      return error;
+    }
+  Words names;
+  for (const auto* option : app.get_options())
+    for (const auto& known : option->get_lnames()) names.push_back("--" + known);
+  if (const auto nearest = base::Nearest(word.substr(0, word.find('=')), names))
+    error.hint = fmt::format("did you mean {}?", *nearest);
+  return error;
+}
+
+struct WrongOption {
+  const CLI::App* app = nullptr;  // the command that got it
+  base::Error error;
+  std::string unknown;  // the word, if no option is called so
+};
+
+struct Walked {
+  const CLI::App* app = nullptr;   // the command that the words lead to
+  Words ours;                      // what CLI11 reads: names of commands, options, their values
+  Words words;                     // arguments, or the whole of a user's command
+  std::optional<Words> trailing;   // the words behind "--", unless a user's command contains it
+  std::optional<WrongOption> bad;  // the first wrong option
+};
+
+// Sorts the words for CLI11, which gets no arguments and no "=": alone it would read "--name=" without a
+// value, and the name of a command among arguments as one more command. An app that is a prefix command ends
+// at a word (command.h).
+class Walk {
+ public:
+  Walk(const CLI::App& app, const Words& words) : words_(words) { walked_.app = &app; }
+
+  Walked Go() {
+    while (at_ < words_.size()) {
+      const std::string& word = words_[at_];
+      const bool ends_at_word = walked_.app->get_prefix_command();
+      if (word == "--") {
+        walked_.trailing = From(at_ + 1);
+        break;
+      }
+      const bool is_option = IsOption(word) && (ends_at_word || !IsNumber(*walked_.app, word));
+      if (!is_option && ends_at_word) {
+        walked_.words = From(at_);
+        break;
+      }
+      ++at_;
+      if (is_option)
+        TakeOption(word);
+      else
+        TakeWord(word);
+    }
+    return std::move(walked_);
+  }
+
+ private:
+  Words From(std::size_t at) const {
+    return {words_.begin() + static_cast<std::ptrdiff_t>(at), words_.end()};
+  }
+
+  void TakeWord(const std::string& word) {
+    const auto* const below = walked_.words.empty() ? FindBelow(*walked_.app, word) : nullptr;
+    if (below == nullptr) {
+      walked_.words.push_back(word);
+      return;
+    }
+    walked_.app = below;
+    walked_.ours.push_back(word);
+  }
+
+  void TakeOption(const std::string& word) {
+    const bool is_long = word.starts_with("--");
+    std::size_t end = is_long ? std::min(word.find('='), word.size()) : 2;  // of the option's name
+    const auto* option = Find(word.substr(0, end));
+    // Several options of one letter may stand in one word: "-ag2".
+    for (; !is_long && option != nullptr && !TakesValue(*option) && end < word.size() && word[end] != '=';
+         ++end)
+      option = Find({'-', word[end]});
+    const bool has_equals = end < word.size() && word[end] == '=';
+    if (option == nullptr) {
+      Unknown(is_long || end == 2 ? word : std::string{'-', word[end - 1]});
+    } else if (has_equals && !TakesValue(*option)) {
+      Misused(*option, "it takes no value");
+    } else if (has_equals) {
+      walked_.ours.insert(walked_.ours.end(), {word.substr(0, end), word.substr(end + 1)});
+    } else if (!TakesValue(*option) || end < word.size()) {
+      walked_.ours.push_back(word);
+    } else {
+      TakeNext(*option, word);
+    }
+  }
+
+  // The value of the option is the next word.
+  void TakeNext(const CLI::Option& option, const std::string& word) {
+    if (at_ == words_.size() || words_[at_] == "--") {
+      Misused(option, fmt::format("its value is missing: {} {}", NameOf(option), option.get_type_name()));
+      return;
+    }
+    walked_.ours.insert(walked_.ours.end(), {word, words_[at_++]});
+  }
+
+  const CLI::Option* Find(const std::string& name) const { return walked_.app->get_option_no_throw(name); }
+
+  void Unknown(const std::string& word) {
+    if (!walked_.bad) walked_.bad = WrongOption{walked_.app, UnknownOption(*walked_.app, word), word};
+  }
+  void Misused(const CLI::Option& option, const std::string& what) {
+    if (walked_.bad) return;
+    const auto message = fmt::format("{}: {}", NameOf(option), what);
+    walked_.bad = WrongOption{walked_.app, {ErrorCode::kInvalidArgument, message, {}}, {}};
+  }
+
+  const Words& words_;
+  std::size_t at_ = 0;
+  Walked walked_;
+};
+
+Words Reversed(const Words& words) { return {words.rbegin(), words.rend()}; }
 
 // --- the help
 
 class Help : public CLI::Formatter {
  public:
-  explicit Help(const CommandOf& commands) : commands_(commands) {}
+  explicit Help(const Entries& entries) : entries_(entries) {}
 
   std::string make_usage(const CLI::App* app, std::string name) const override {
+    const Command& command = *entries_.at(app).command;
+    std::string behind;
+    for (const auto& argument : command.arguments)
+      behind += argument.least > 0 ? " " + ShownAs(argument) : " [" + ShownAs(argument) + "]";
+    if (!command.user_command.empty()) behind += " " + command.user_command;
     std::string usage = CLI::Formatter::make_usage(app, std::move(name));
-    const auto command = commands_.find(app);
-    if (command != commands_.end() && !command->second->user_command.empty())
-      usage.insert(usage.find_last_not_of('\n') + 1, " " + command->second->user_command);
-    return usage;
+    return usage.insert(usage.find_last_not_of('\n') + 1, behind);
   }
 
-  // The usage and the list both show an argument as its kind of value: "JOB...".
-  std::string make_option_usage(const CLI::Option* option) const override {
-    const std::string name = option->get_type_name() + (TakesSeveral(option) ? "..." : "");
-    return option->get_required() ? name : "[" + name + "]";
-  }
-
-  std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    if (!is_positional) return CLI::Formatter::make_option(option, false);
-    std::ostringstream line;
-    CLI::detail::format_help(line, option->get_type_name() + (TakesSeveral(option) ? "..." : ""),
-                             option->get_description(), column_width_);
-    return line.str();
+  std::string make_positionals(const CLI::App* app) const override {
+    const Arguments& arguments = entries_.at(app).command->arguments;
+    if (arguments.empty()) return {};
+    std::ostringstream list;
+    for (const auto& argument : arguments)
+      CLI::detail::format_help(list, ShownAs(argument), argument.help, column_width_);
+    return "\nPositionals:\n" + list.str();
   }
 
   std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0 || option->get_items_expected_max() == 0) return {};
-    const std::string text = option->get_type_name().empty() ? "" : " " + option->get_type_name();
-    // An option that also serves as a positional argument is not required by itself.
-    return option->get_required() && !option->get_positional() ? text + " (required)" : text;
+    if (!TakesValue(*option)) return {};
+    return " " + option->get_type_name() + (option->get_required() ? " (required)" : "");
   }
 
   // The list shows the first paragraph of the summary.
@@ -125,7 +269,10 @@ class Help : public CLI::Formatter {
   }
 
  private:
-  static bool TakesSeveral(const CLI::Option* option) { return option->get_expected_max() > 1; }
+  // The usage and the list both show an argument as its kind of value: "JOB...".
+  static std::string ShownAs(const Argument& argument) {
+    return argument.value + (argument.most > 1 ? "..." : "");
+  }
 
   // The command's own options come first, the options of every command last.
   std::string Groups(const CLI::App* app) const {
@@ -133,15 +280,15 @@ class Help : public CLI::Formatter {
     std::stable_partition(groups.begin(), groups.end(),
                           [](const std::string& group) { return group != kCommonHeading; });
     std::string text;
-    for (const auto& group : groups) {
-      const auto options = app->get_options(
-          [&](const CLI::Option* option) { return option->get_group() == group && option->nonpositional(); });
-      if (!group.empty() && !options.empty()) text += make_group(group, false, options);
-    }
+    for (const auto& group : groups)
+      if (!group.empty())
+        text += make_group(group, false, app->get_options([&](const CLI::Option* option) {
+          return option->get_group() == group;
+        }));
     return text;
   }
 
-  const CommandOf& commands_;
+  const Entries& entries_;
 };
 
 std::string FooterOf(const Command& command) {
@@ -150,220 +297,163 @@ std::string FooterOf(const Command& command) {
   return text;
 }
 
-// --- errors
+// --- command lines
 
-// Rewords what the parser says: "Could not convert: --since = x", "--tag: 1 required NAME missing".
-std::string Reworded(const std::string& text) {
-  constexpr std::string_view kRequired = ": 1 required ";
-  constexpr std::string_view kMissing = " missing";
-  constexpr std::string_view kOverride = " was given a disallowed flag override";
-  if (const auto at = text.find(kRequired); at != text.npos && text.ends_with(kMissing)) {
-    const auto name = text.substr(0, at);
-    const auto value =
-        text.substr(at + kRequired.size(), text.size() - at - kRequired.size() - kMissing.size());
-    return fmt::format("{0}: its value is missing: {0} {1}", name, value);
-  }
-  if (text.ends_with(kOverride)) {
-    const auto name = text.substr(0, text.size() - kOverride.size());
-    return fmt::format("{}{}: it takes no value", name.size() > 1 ? "--" : "-", name);
-  }
-  return text;
-}
-
-base::Error UnknownOption(const Options& options, const std::string& word) {
-  Words names;
-  for (const auto& option : options)
-    for (auto& name : NamesOf(option))
-      if (name.starts_with("--")) names.push_back(std::move(name));
-  base::Error error{ErrorCode::kInvalidArgument, fmt::format("unknown option '{}'", word), {}};
-  if (const auto nearest = base::Nearest(word.substr(0, word.find('=')), names))
-    error.hint = fmt::format("did you mean {}?", *nearest);
-  return error;
-}
-
-bool IsOption(const std::string& word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
-
-// A program as CLI11 has it, and what was typed.
+// A program as CLI11 has it, and what was typed. Reads one command line.
 class Reading {
  public:
   Reading(const Command& program, const Options& common) : program_(program), common_(common) {
-    app_.formatter(std::make_shared<Help>(commands_));
+    app_.formatter(std::make_shared<Help>(entries_));
     app_.get_formatter()->column_width(28);
-    app_.set_version_flag("-v,-V,--version", "", "Print the version and exit");
+    app_.set_help_flag("-h,--help", kHelpOfHelp);  // the commands below have the same
+    app_.set_version_flag(program.name == kGpuman ? "-v,--version" : "-V,--version", "", kHelpOfVersion);
     Fill(app_, program);
-    app_.get_option("--help")->description("Print this help and exit");
   }
 
   base::Result<Parsed> Read(const Words& words) {
-    auto ours = words;
-    const auto dashes = std::find(ours.begin(), ours.end(), "--");
-    std::optional<Words> trailing;
-    if (dashes != ours.end()) trailing.emplace(dashes + 1, ours.end());
-    ours.erase(dashes, ours.end());
-    std::reverse(ours.begin(), ours.end());  // the parser takes them from the back
+    walked_ = Walk(app_, words).Go();
+    std::string required;  // the option that is missing
     try {
-      app_.parse(std::move(ours));
+      app_.parse(Reversed(walked_.ours));  // the parser takes them from the back
     } catch (const CLI::CallForHelp&) {
-      if (auto unknown = WithoutHelp()) return base::Fail(std::move(*unknown));
+      // CLI11 would print the help of the parent for a command that does not exist.
+      if (!Asked().commands.empty() && !walked_.words.empty())
+        return base::Fail(Extra(walked_.words.front()));
       return Parsed(HelpText{app_.help()});
     } catch (const CLI::CallForVersion&) {
       return Parsed(VersionAsked{});
     } catch (const CLI::ParseError& error) {
-      return base::Fail(UsageError(error));
+      required = error.what();
     }
-    const Command& command = *commands_.at(&Deepest());
-    if (!command.run) return Parsed(NothingAsked{app_.help()});
-    Chosen chosen{&command,
-                  Path(),
-                  {std::move(typed_), WordsOf(Deepest()), std::move(trailing)},
-                  std::move(typed_common_)};
-    GPUMAN_TRY(Check(chosen));
-    return Parsed(std::move(chosen));
+    if (walked_.bad) return base::Fail(Bad(*walked_.bad));
+    if (!Asked().run) return WithoutCommand();
+    GPUMAN_ASSIGN(CommandLine line, Line());
+    if (!required.empty()) return base::Fail(ErrorOf(*walked_.app, required));
+    return Parsed(Chosen{&Asked(), PathOf(*walked_.app), std::move(line), std::move(common_typed_)});
   }
 
  private:
   void Fill(CLI::App& app, const Command& command) {
-    commands_[&app] = &command;
+    auto& entry = entries_[&app];
+    entry.command = &command;
     app.description(command.summary);
     app.footer(FooterOf(command));
-    AddOptions(app, common_, typed_common_);
-    AddOptions(app, command.options, typed_);
-    AddArguments(app, command.arguments);
-    if (command.ends_at_word) app.prefix_command();
-    if (!command.heading.empty()) app.group(command.heading);
+    AddOptions(app, common_, common_typed_);
+    AddOptions(app, command.options, entry.options);
+    AddNamesOfArguments(app, command.arguments, entry.named);
+    app.prefix_command(command.ends_at_word);
+    app.group(command.heading.empty() ? "Subcommands" : command.heading);
     for (const auto& alias : command.aliases) app.alias(alias);
-    for (const auto& below : command.commands) {
-      auto* const sub = app.add_subcommand(below.name);
-      sub->prefix_command(false);
-      Fill(*sub, below);
-    }
-    // The program itself shows its help when nothing was typed.
-    if (!command.commands.empty() && !command.run && &app != &app_) app.require_subcommand(1);
+    for (const auto& below : command.commands) Fill(*app.add_subcommand(below.name), below);
+    if (!command.commands.empty()) app.require_subcommand(command.run || &app == &app_ ? 0 : 1, 1);
   }
 
-  // The command that the words led to.
-  const CLI::App& Deepest() const {
-    const CLI::App* app = &app_;
-    while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-    return *app;
+  const Command& Asked() const { return *entries_.at(walked_.app).command; }
+
+  // Goes in front of messages; PrintError puts "gpuman: " in front of it.
+  static std::string Where(const CLI::App& app) {
+    const auto path = PathOf(app);
+    if (path == kGpuman) return {};
+    const std::string program = fmt::format("{} ", kGpuman);
+    return (path.starts_with(program) ? path.substr(program.size()) : path) + ": ";
   }
 
-  // "gpuman job show".
-  std::string Path() const {
-    std::string path = program_.name;
-    for (const CLI::App* app = &app_; !app->get_subcommands().empty();) {
-      app = app->get_subcommands().front();
-      path += " " + app->get_name();
-    }
-    return path;
-  }
-  // The same without the program, with a colon; goes in front of messages, which begin with "gpuman: ".
-  std::string Where() const {
-    const auto path = Path();
-    return path.size() > program_.name.size() ? path.substr(program_.name.size() + 1) + ": " : "";
+  static base::Error ErrorOf(const CLI::App& app, const std::string& message, std::string hint = {}) {
+    if (hint.empty()) hint = fmt::format("see {} --help", PathOf(app));
+    return {ErrorCode::kInvalidArgument, Where(app) + message, std::move(hint)};
   }
 
-  base::Result<> Check(const Chosen& chosen) const {
-    const auto& [command, path, line, common] = chosen;
-    if (command->ends_at_word && !line.words.empty() && IsOption(line.words.front())) {
-      // CLI11 takes an unknown option for the beginning of the user's command.
-      auto error = UnknownOption(OptionsOf(*command), line.words.front());
-      if (const auto hint = HintFor(Path(), line.words.front()); !hint.empty()) error.hint = hint;
-      return base::Fail(std::move(error));
-    }
-    if (line.trailing && command->user_command.empty())
-      return base::Fail(ErrorCode::kInvalidArgument, Where() + "it takes no command after --",
-                        fmt::format("see {} --help", Path()));
-    return {};
-  }
-
-  Options OptionsOf(const Command& command) const {
-    Options all = command.options;
-    all.insert(all.end(), common_.begin(), common_.end());
-    all.push_back({"-h,--help", "", "", {}});
-    return all;
-  }
-
-  // What the command line lacks, in the words of the help; empty: the error is another one.
-  std::string Missing(const CLI::ParseError& error) const {
-    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::RequiredError)) return {};
-    const Command& command = *commands_.at(&Deepest());
-    Words names;
-    for (const auto& below : command.commands) names.push_back(below.name);
-    if (!names.empty())
-      return fmt::format("a command is required{} {}", names.size() == 1 ? ":" : ", one of",
-                         fmt::join(names, ", "));
-    for (const auto* option : Deepest().get_options())
-      if (option->get_required() && option->get_positional() && option->count() == 0)
-        return fmt::format("{} is required", option->get_type_name());
-    return {};
-  }
-
-  // How the words look with "--" in front of the user's command.
-  std::string WithDashes(const std::string& first) const {
-    Words words;
-    for (const auto& [name, value] : typed_) {
-      words.push_back(name);
-      if (!value.empty()) words.push_back(value);
-    }
-    return fmt::format("{} {}{}-- {} …", Path(), JoinCommand(words), words.empty() ? "" : " ", first);
-  }
-
-  base::Error UsageError(const CLI::ParseError& error) const {
-    const Command& command = *commands_.at(&Deepest());
-    base::Error usage{ErrorCode::kInvalidArgument, Reworded(error.what()),
-                      fmt::format("see {} --help", Path())};
-    if (const auto missing = Missing(error); !missing.empty()) {
-      usage.message = Where() + missing;
-      const auto example = command.example.substr(0, command.example.find('\n'));
-      if (!example.empty() && command.commands.empty()) usage.hint = "for example: " + example;
-    }
-    const auto extras = app_.remaining(/*recurse=*/true);
-    if (extras.empty()) return usage;
-    const std::string& first = extras.front();
-    const std::string known_hint = HintFor(Path(), first);
-    const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-    if (is_extra || !command.commands.empty()) usage = WithExtra(command, first, std::move(usage));
-    if (!known_hint.empty()) usage.hint = known_hint;
-    return usage;
+  static base::Error Bad(const WrongOption& bad) {
+    const auto hint = bad.unknown.empty() ? "" : HintFor(PathOf(*bad.app), bad.unknown);
+    return ErrorOf(*bad.app, bad.error.message, hint.empty() ? bad.error.hint : hint);
   }
 
   // The error about a word that nothing takes.
-  base::Error WithExtra(const Command& command, const std::string& word, base::Error usage) const {
-    if (IsOption(word)) {
-      auto unknown = UnknownOption(OptionsOf(command), word);
-      usage.message = Where() + unknown.message;
-      if (!unknown.hint.empty()) usage.hint = unknown.hint;
-      return usage;
+  base::Error Extra(const std::string& word) const {
+    const CLI::App& app = *walked_.app;
+    if (IsOption(word)) return Bad({&app, UnknownOption(app, word), word});
+    auto hint = HintFor(PathOf(app), word);
+    if (Asked().commands.empty()) {
+      if (hint.empty() && !Asked().user_command.empty())
+        hint = "write the job's command after --: " + WithDashes(word);
+      return ErrorOf(app, fmt::format("unexpected argument '{}'", word), hint);
     }
-    if (command.commands.empty()) {
-      usage.message = fmt::format("{}unexpected argument '{}'", Where(), word);
-      if (!command.user_command.empty())
-        usage.hint = fmt::format("write the job's command after --: {}", WithDashes(word));
-      return usage;
-    }
-    usage.message = fmt::format("{}unknown command '{}'", Where(), word);
-    Words names;
-    for (const auto& below : command.commands) names.push_back(below.name);
-    if (const auto nearest = base::Nearest(word, names))
-      usage.hint = fmt::format("did you mean '{}'?", *nearest);
-    return usage;
+    const auto nearest = base::Nearest(word, NamesBelow());
+    if (hint.empty() && nearest) hint = fmt::format("did you mean '{}'?", *nearest);
+    return ErrorOf(app, fmt::format("unknown command '{}'", word), hint);
   }
 
-  // The error for the help of a command that does not exist; CLI11 would print the help of the parent
-  // command.
-  std::optional<base::Error> WithoutHelp() const {
-    const Command& command = *commands_.at(&Deepest());
-    const auto extras = app_.remaining(/*recurse=*/true);
-    if (command.commands.empty() || extras.empty() || IsOption(extras.front())) return std::nullopt;
-    return UsageError(CLI::ExtrasError(extras));
+  Words NamesBelow() const {
+    Words names;
+    for (const auto& below : Asked().commands) names.push_back(below.name);
+    return names;
+  }
+
+  // How the words look with "--" in front of the user's command. A job needs a tag unless it waits for GPUs.
+  std::string WithDashes(const std::string& first) const {
+    const auto& typed = entries_.at(walked_.app).options;
+    const bool is_whole = std::any_of(typed.begin(), typed.end(), [](const TypedOption& option) {
+      return option.name == "--tag" || option.name == "--gpus";
+    });
+    Words words;
+    if (!is_whole && walked_.app->get_option_no_throw("--tag") != nullptr) words = {"--tag", "NAME"};
+    for (const auto& [name, value] : typed) {
+      const bool is_flag = !TakesValue(*walked_.app->get_option_no_throw(name));
+      const bool joined = !is_flag && (value.empty() || value.front() == '-');
+      words.push_back(joined ? name + "=" + value : name);
+      if (!is_flag && !joined) words.push_back(value);
+    }
+    words.insert(words.end(), {"--", first});
+    return fmt::format("{} {} …", PathOf(*walked_.app), JoinCommand(words));
+  }
+
+  // The words lead to a command that only has commands below it.
+  base::Result<Parsed> WithoutCommand() const {
+    if (!walked_.words.empty()) return base::Fail(Extra(walked_.words.front()));
+    if (walked_.app == &app_) return Parsed(NothingAsked{app_.help()});
+    const auto names = NamesBelow();
+    return base::Fail(
+        ErrorOf(*walked_.app, fmt::format("a command is required{} {}", names.size() == 1 ? ":" : ", one of",
+                                          fmt::join(names, ", "))));
+  }
+
+  // What was typed for the command; an error says which argument is missing or too much.
+  base::Result<CommandLine> Line() const {
+    const auto& [command, options, named] = entries_.at(walked_.app);
+    if (named.size() > 1)
+      return base::Fail(ErrorOf(*walked_.app, named.back().name + " is given more than once"));
+    CommandLine line{options, walked_.words, walked_.trailing};
+    for (const auto& option : named) line.words.insert(line.words.begin(), option.value);
+    if (command->ends_at_word) return line;
+    if (line.trailing && command->user_command.empty()) {
+      if (command->arguments.empty())
+        return base::Fail(ErrorOf(*walked_.app, "it takes no command after --"));
+      line.words.insert(line.words.end(), line.trailing->begin(), line.trailing->end());
+      line.trailing.reset();
+    }
+    GPUMAN_TRY(CheckNumber(*command, line.words));
+    return line;
+  }
+
+  base::Result<> CheckNumber(const Command& command, const Words& words) const {
+    std::size_t left = words.size();
+    for (const auto& argument : command.arguments) {
+      if (left < argument.least) {
+        const auto example = command.example.substr(0, command.example.find('\n'));
+        return base::Fail(ErrorOf(*walked_.app, argument.value + " is required",
+                                  example.empty() ? "" : "for example: " + example));
+      }
+      left -= std::min(left, argument.most);
+    }
+    if (left > 0) return base::Fail(Extra(words[words.size() - left]));
+    return {};
   }
 
   const Command& program_;
   const Options& common_;
-  CommandOf commands_;
-  std::vector<TypedOption> typed_;
-  std::vector<TypedOption> typed_common_;
+  Entries entries_;
+  std::vector<TypedOption> common_typed_;
+  Walked walked_;
   CLI::App app_{"", program_.name};
 };
 
@@ -373,14 +463,22 @@ base::Result<Parsed> ReadCommandLine(const Command& program, const Options& comm
   return Reading(program, common).Read(words);
 }
 
-Words WithHelpAsOption(Words words) {
+Words WithHelpAsOption(const Command& program, Words words) {
   if (words.empty()) return words;
-  if (words.front() == "help") {
-    words.erase(words.begin());
-    words.emplace_back("--help");
-  } else if (words.front() == "version") {
-    words.front() = "--version";
+  const bool has_commands = !program.commands.empty();
+  if (has_commands && words.front() == "version") words.front() = "--version";
+  if (words.front() != "help") return words;
+  if (!has_commands) return {"--help"};
+  words.erase(words.begin());
+  const Command* command = &program;
+  auto at = words.begin();
+  for (; at != words.end(); ++at) {
+    const Command* const below = FindCommand(*command, *at);
+    if (below == nullptr) break;
+    command = below;
   }
+  if (command->ends_at_word) at = words.erase(at, words.end());
+  words.insert(at, "--help");
   return words;
 }
 
@@ -392,10 +490,9 @@ struct OptionReader::Reader {
 
 OptionReader::OptionReader(const Options& options, bool ends_at_word)
     : reader_(new Reader{options, {}, CLI::App{}}) {
-  auto& app = reader_->app;
-  app.set_help_flag();
-  AddOptions(app, options, reader_->typed);
-  ends_at_word ? app.prefix_command() : app.allow_extras();
+  reader_->app.set_help_flag();
+  reader_->app.prefix_command(ends_at_word);
+  AddOptions(reader_->app, options, reader_->typed);
 }
 
 OptionReader::~OptionReader() = default;
@@ -403,17 +500,18 @@ OptionReader::~OptionReader() = default;
 base::Result<Words> OptionReader::Read(const Words& words) {
   auto& [options, typed, app] = *reader_;
   typed.clear();
+  auto walked = Walk(app, words).Go();
+  if (walked.bad) return base::Fail(std::move(walked.bad->error));
   try {
-    app.parse(Words(words.rbegin(), words.rend()));  // the parser takes them from the back
+    app.parse(Reversed(walked.ours));
   } catch (const CLI::ParseError& error) {
-    return base::Fail(ErrorCode::kInvalidArgument, Reworded(error.what()));
+    return base::Fail(ErrorCode::kInvalidArgument, error.what());
   }
-  const auto rest = app.remaining();
-  const bool dashes = std::find(words.begin(), words.end(), "--") != words.end();
-  const auto unknown = std::find_if(rest.begin(), rest.end(), IsOption);
-  if (unknown != rest.end() && (!app.get_prefix_command() ? !dashes : unknown == rest.begin()))
-    return base::Fail(UnknownOption(options, *unknown));
   GPUMAN_TRY(TakeOptions(options, typed));
+  Words rest = std::move(walked.words);
+  if (!walked.trailing) return rest;
+  if (app.get_prefix_command()) rest.emplace_back("--");
+  rest.insert(rest.end(), walked.trailing->begin(), walked.trailing->end());
   return rest;
 }
 

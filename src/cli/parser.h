@@ -34,12 +34,14 @@ inline constexpr const char* kCommonHeading = "Options of every command";
 
 // Reads the words of a command line, without the program's name. `program` must outlive the result; `common`
 // are the options that each command has. Values are not looked at: TakeOptions does that. kInvalidArgument
-// says what to type instead.
+// says what to type instead. Words behind "--" are arguments of a command that has arguments.
 base::Result<Parsed> ReadCommandLine(const Command& program, const Options& common,
                                      const std::vector<std::string>& words);
 
-// `gpuman help run` is `gpuman run --help`, and `gpuman version` is `gpuman --version`.
-std::vector<std::string> WithHelpAsOption(std::vector<std::string> words);
+// `gpuman help run` is `gpuman run --help`, and `gpuman version` is `gpuman --version`. A program without
+// commands shows its help for `help`, whatever follows; for it `version` is a word like others, such as the
+// name of a job.
+std::vector<std::string> WithHelpAsOption(const Command& program, std::vector<std::string> words);
 
 // Reads options without a command: lines of scripts and of job files.
 class OptionReader {
@@ -50,8 +52,9 @@ class OptionReader {
   OptionReader(const OptionReader&) = delete;
   OptionReader& operator=(const OptionReader&) = delete;
 
-  // Takes the options in order and returns the words that are none; a "--" in front of them is left in, if
-  // the options end at a word. kInvalidArgument names the option, and suggests the nearest one.
+  // Takes the options in order and returns the words that are none. If the options end at a word, a "--" in
+  // front of these words is one of them; otherwise the first "--" is left out. kInvalidArgument names the
+  // option, and suggests the nearest one.
   base::Result<std::vector<std::string>> Read(const std::vector<std::string>& words);
 
  private:

@@ -43,12 +43,14 @@ base::Result<> RequireChoices(const Command& command, const std::vector<std::str
 }
 
 base::Result<int> Run(Session& session, const Options& common, const Chosen& chosen) {
-  GPUMAN_TRY(TakeOptions(common, chosen.common));
-  auto taken = TakeOptions(chosen.command->options, chosen.line.options);
+  auto taken = TakeOptions(common, chosen.common);
+  if (taken) taken = TakeOptions(chosen.command->options, chosen.line.options);
   if (taken) taken = RequireChoices(*chosen.command, chosen.line.words);
   if (taken) return chosen.command->run(session, chosen.line);
-  if (taken.error().hint.empty()) taken.error().hint = fmt::format("see {} --help", chosen.path);
-  return base::Fail(std::move(taken.error()));
+  base::Error error = std::move(taken.error());
+  if (error.hint.empty() && error.code == base::ErrorCode::kInvalidArgument)
+    error.hint = fmt::format("see {} --help", chosen.path);
+  return base::Fail(std::move(error));
 }
 
 }  // namespace
@@ -57,7 +59,7 @@ int RunProgram(const Command& program, const std::vector<std::string>& arguments
                const SessionContext& context) {
   Session session(context);
   const auto common = CommonOptions(session);
-  const auto words = WithHelpAsOption(arguments);
+  const auto words = WithHelpAsOption(program, arguments);
   if (!words.empty() && words.front() == kCompleteWord)
     return PrintCandidates(program, common, session, {words.begin() + 1, words.end()});
   const auto parsed = ReadCommandLine(program, common, words);

@@ -13,8 +13,7 @@ namespace gpuman::cli {
 namespace {
 
 base::Result<int> PrintCompletion(Session& session, const CommandLine& line) {
-  const std::string& shell = line.words.front();
-  session.PrintOutput(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
+  session.PrintOutput(CompletionScript(line.words.front()));
   return kExitDone;
 }
 

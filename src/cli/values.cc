@@ -30,6 +30,13 @@ std::optional<T> Number(std::string_view text) {
   return value;
 }
 
+// The same; the number may begin with '+'.
+template <typename T>
+std::optional<T> NumberWithSign(std::string_view text) {
+  const bool plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
+  return Number<T>(plus ? text.substr(1) : text);
+}
+
 struct Ends {
   int first = 0;
   int last = 0;
@@ -145,7 +152,7 @@ base::Result<std::vector<std::string>> SplitList(std::string_view text, char sep
 
 template <typename T>
 base::Result<T> ParseInteger(std::string_view text, T least, T most) {
-  const auto value = Number<T>(text);
+  const auto value = NumberWithSign<T>(text);
   if (!value && text.find_first_not_of("+-0123456789") != text.npos)
     return Bad(text, "is not a number", fmt::format("{} to {}", least, most));
   if (!value || *value < least || *value > most)
@@ -157,14 +164,14 @@ template base::Result<std::int64_t> ParseInteger(std::string_view text, std::int
                                                  std::int64_t most);
 
 base::Result<double> ParseWeight(std::string_view text) {
-  const auto weight = Number<double>(text);
+  const auto weight = NumberWithSign<double>(text);
   if (!weight || !(*weight >= 0.001 && *weight <= 1000))
     return Bad(text, "is not a weight", "a number from 0.001 to 1000");
   return *weight;
 }
 
 base::Result<double> ParsePercentage(std::string_view text) {
-  const auto percent = Number<double>(text.ends_with('%') ? text.substr(0, text.size() - 1) : text);
+  const auto percent = NumberWithSign<double>(text.ends_with('%') ? text.substr(0, text.size() - 1) : text);
   if (!percent || !(*percent >= 1 && *percent <= 100))
     return Bad(text, "is not a percentage from 1% to 100%", "25% or 12.5%");
   return *percent;

@@ -184,6 +184,17 @@ TEST(Lists, SpellOutRanges) {
   EXPECT_FALSE(ParseWarning("KILL@60s"));
 }
 
+TEST(Numbers, MayBeginWithAPlus) {
+  EXPECT_EQ(*ParseInteger("+5", 0, 10), 5);
+  EXPECT_EQ(*ParseInteger<std::int64_t>("+0", 0, 10), 0);
+  EXPECT_EQ(*ParseWeight("+0.5"), 0.5);
+  EXPECT_EQ(*ParsePercentage("+25%"), 25);
+  for (const char* text : {"+", "++5", "+-5", "5+", "+ 5"}) {
+    EXPECT_FALSE(ParseInteger(text, -10, 10)) << text;
+    EXPECT_FALSE(ParseWeight(text)) << text;
+  }
+}
+
 struct Found {
   std::vector<std::string> seen;
   Options Table() {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/gpu_option.h"
 #include "cli/queue/commands.h"
 #include "cli/take.h"
 #include "cli/views.h"
@@ -88,19 +89,15 @@ Command ProclistCommand() {
 }
 
 Command GpuCommand() {
-  Command gpu{"gpu",
-              "Show GPUs, and choose which of them the queue uses",
-              "gpuman gpu show 0",
-              {},
-              {},
-              nullptr,
-              {{"list", "Show all GPUs", "gpuman gpu list", {}, {}, ListGpus},
-               {"show",
-                "Show one GPU, with its processes",
-                "gpuman gpu show 0",
-                {{kGpuValue, 1, 1, "Index, UUID, or the beginning of a UUID"}},
-                {},
-                ShowGpu}}};
+  Command gpu{
+      "gpu",
+      "Show GPUs, and choose which of them the queue uses",
+      "gpuman gpu show 0",
+      {},
+      {},
+      nullptr,
+      {{"list", "Show all GPUs", "gpuman gpu list", {}, {}, ListGpus},
+       {"show", "Show one GPU, with its processes", "gpuman gpu show 0", {GpuArgument()}, {}, ShowGpu}}};
   for (const auto& more : {queue::GpuCommands(), DrainCommands()})
     gpu.commands.insert(gpu.commands.end(), more.begin(), more.end());
   return gpu;

@@ -105,6 +105,16 @@ class GflowTest(unittest.TestCase):
         self.assertIn("already running", self.m.type("gflowd up"))
         self.assertIn("Status: Running", self.m.type("gflowd status"))
 
+    def test_programs_get_json(self):
+        self.assertFalse(json.loads(self.m.type("gflowd status --json"))["running"])
+        state = json.loads(self.m.type("gflowd up --json"))
+        self.assertEqual((state["running"], state["user_mode"]), (True, True))
+        job = json.loads(self.m.type("gbatch --json --gpus 1 python train.py"))["id"]
+        self.m.becomes(job, "running")
+        self.assertEqual(len(json.loads(self.m.type("gctl show-gpus --json"))["gpus"]), 4)
+        self.assertEqual(len(json.loads(self.m.type("gctl set-gpus 0,2 --json"))["allowed"]), 2)
+        self.assertIsNone(json.loads(self.m.type("gflowd down --json"))["pid"])
+
     def test_inspecting_gpus(self):
         self.m.type("nvidia-smi")
         self.m.type("gflowd up")

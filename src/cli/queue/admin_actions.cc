@@ -58,10 +58,10 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   if (session.json || s.output == "json")
     session.PrintJson(api::ToJson(stats));
   else if (gflow && s.output == "csv")
-    session.Print(RenderGflowStatsCsv(stats.total));
+    session.Print(gflow::RenderStatsCsv(stats.total));
   else if (gflow)
-    session.Print(RenderGflowStats(stats.total, user.value_or("all"), s.since_text.value_or("all time"),
-                                   session.style()));
+    session.Print(gflow::RenderStats(stats.total, user.value_or("all"), s.since_text.value_or("all time"),
+                                     session.style()));
   else
     session.Print(s.output == "csv" ? RenderStatsCsv(stats) : RenderStats(stats, session.style()));
   return kExitDone;

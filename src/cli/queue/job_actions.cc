@@ -96,7 +96,7 @@ Result<int> Show(Session& session, Flavour flavour, const JobWords& words) {
       else
         session.Print((first ? "" : "\n") +
                       (flavour == Flavour::kGflow
-                           ? RenderGflowJob(job, gpus, SystemClock().Wall())
+                           ? gflow::RenderJob(job, gpus, SystemClock().Wall())
                            : RenderJob(job, gpus, session.style(), SystemClock().Wall())));
       first = false;
     }

@@ -24,22 +24,15 @@ class LineReader {
       : typed_(typed), options_(SubmitOptions(settings_, flavour, now)), reader_(options_, true) {}
 
   base::Result<SubmitSettings> Read(std::string_view line) {
-    std::vector<std::string> words;
-    std::vector<std::size_t> begins;
-    for (std::size_t at = 0;;) {
-      GPUMAN_ASSIGN(auto word, NextWord(line, at));
-      if (!word) break;
-      at = word->end;
-      begins.push_back(word->begin);
-      words.push_back(std::move(word->text));
-    }
+    GPUMAN_ASSIGN(const LineWords words, SplitLine(line));
     settings_ = typed_;
-    GPUMAN_ASSIGN(auto command, reader_.Read(words));
+    GPUMAN_ASSIGN(auto command, reader_.Read(words.texts));
     if (!command.empty() && command.front() == "--") command.erase(command.begin());
     if (command.empty())
       return base::Fail(ErrorCode::kInvalidArgument, "there is no command on this line",
                         "write OPTIONS -- COMMAND, such as --gpus 1 -- python train.py");
-    GPUMAN_ASSIGN(settings_.job.command, SplitCommand(line.substr(begins[words.size() - command.size()])));
+    GPUMAN_ASSIGN(settings_.job.command,
+                  SplitCommand(line.substr(words.begins[words.texts.size() - command.size()])));
     return settings_;
   }
 

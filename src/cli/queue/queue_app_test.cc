@@ -13,7 +13,7 @@
 #include "cli/queue/listing.h"
 #include "cli/queue/update.h"
 
-namespace gpuman::cli {
+namespace gpuman::cli::queue {
 namespace {
 
 using api::TestServer;
@@ -172,6 +172,24 @@ TEST(RunGpus, GoesThroughTheQueueAndStays) {
   EXPECT_EQ(Gpuman(server, {"run", "--gpus", "1", "--restart", "always", "--", "true"}).status, 2);
 }
 
+TEST(Run, SaysWhatToTypeInsteadInItsOwnWords) {
+  const TestServer server({TestServer::Answer(500, "")});
+  for (const auto& [arguments, says] : std::vector<std::pair<std::vector<std::string>, const char*>>{
+           {{"--tag", "a", "--"}, "gpuman run --tag NAME --memory 8GiB -- COMMAND"},
+           {{"--tag", "a", "--", ""}, "gpuman run --tag NAME --memory 8GiB -- COMMAND"},
+           {{"--gpus", "1", "--"}, "gpuman run --gpus 1 -- COMMAND"},
+           {{"--gpus", "1", "--tag", "", "--", "true"}, "--tag: the tag is empty"},
+           {{"--gpus", "1", "--tag", "7", "--", "true"}, "--tag: '7' could be"}}) {
+    auto typed = arguments;
+    typed.insert(typed.begin(), "run");
+    const auto outcome = Gpuman(server, typed);
+    EXPECT_EQ(outcome.status, 2) << says;
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr(says), Not(HasSubstr("gpuman submit")), Not(HasSubstr("--name"))));
+  }
+  EXPECT_THAT(server.requests(), IsEmpty());
+}
+
 api::QueueRow Row(std::int64_t id, const char* tag, api::JobState state, const char* reason,
                   const char* gpus) {
   api::QueueRow row;
@@ -296,11 +314,11 @@ TEST(JobUpdate, ReplacesTheExitCodesThatARetryIsFor) {
 }
 
 TEST(JobUpdate, HasEachNameOfAnOptionOnce) {
-  for (const auto flavour : {queue::Flavour::kGpuman, queue::Flavour::kGflow})
-    for (const auto what : {queue::ForWhat::kUpdate, queue::ForWhat::kRedo}) {
-      queue::UpdateSettings settings;
+  for (const auto flavour : {Flavour::kGpuman, Flavour::kGflow})
+    for (const auto what : {ForWhat::kUpdate, ForWhat::kRedo}) {
+      UpdateSettings settings;
       std::set<std::string> names;
-      for (const auto& option : queue::UpdateOptions(settings, flavour, what, {}))
+      for (const auto& option : UpdateOptions(settings, flavour, what, {}))
         for (const auto& name : NamesOf(option)) EXPECT_TRUE(names.insert(name).second) << name;
     }
 }
@@ -446,6 +464,12 @@ TEST(Gbatch, SubmitsAndSaysItAsGflowDoes) {
   EXPECT_EQ(request->jobs.at(0).memory->bytes, base::GiB(20));
 }
 
+TEST(Gbatch, PrintsTheJobAsJson) {
+  const TestServer server({TestServer::Answer(201, kQueued)});
+  EXPECT_THAT(Gflow(&server, "gbatch", {"--json", "--gpus", "1", "true"}).out,
+              StartsWith(R"({"id":7,"tag":"train","state":"queued")"));
+}
+
 // As gflow, where an environment may be called so.
 TEST(Gjob, TakesNoneAsAnyOtherValue) {
   const TestServer server({TestServer::Answer(200, kJob)});
@@ -478,6 +502,50 @@ TEST(Gctl, RefusesGpusThatAreNotThereAndChangesNothing) {
   EXPECT_EQ(server.requests().size(), 1u) << "it only asked";
 }
 
+TEST(Gctl, PrintsWhatTheDaemonAnsweredAsJson) {
+  const auto json = [](const std::string& answer, const std::vector<std::string>& arguments) {
+    const TestServer server({TestServer::Answer(200, answer)});
+    auto typed = arguments;
+    typed.emplace_back("--json");
+    const auto outcome = Gflow(&server, "gctl", typed);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_THAT(json(R"({"choice":"random"})", {"set-gpus", "all"}), HasSubstr(R"("choice":"random")"));
+  EXPECT_THAT(json(std::string(kInfo), {"show-gpus"}), StartsWith(R"({"gpus":[{"index":0,)"));
+  EXPECT_THAT(json(R"({"id":3,"gpu":"0","pid":9})", {"gpu-process", "ignore", "--gpu", "0", "--pid", "9"}),
+              StartsWith(R"({"id":3,)"));
+  EXPECT_THAT(json(std::string(kJob), {"set-limit", "7", "2"}), StartsWith(R"({"id":7,"tag":"train")"));
+}
+
+TEST(Gctl, WithoutACommandListsTheCommands) {
+  const auto outcome = Gflow(nullptr, "gctl", {});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  for (const char* const command :
+       {"set-gpus", "show-gpus", "gpu-process", "set-limit", "reserve", "quota", "completion"})
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("\n  ") + command + " "));
+}
+
+TEST(Gflowd, TellsProgramsWhetherTheDaemonRuns) {
+  const TestServer server(
+      {TestServer::Answer(200, R"({"version":"1.2","api":1,"pid":42,"user_mode":true})")});
+  for (const char* const command : {"status", "up"})
+    EXPECT_EQ(Gflow(&server, "gflowd", {command, "--json"}).out,
+              "{\"running\":true,\"pid\":42,\"version\":\"1.2\",\"user_mode\":true}\n");
+  EXPECT_EQ(Gflow(nullptr, "gflowd", {"status", "--json"}).out,
+            "{\"running\":false,\"pid\":null,\"version\":null,\"user_mode\":null}\n");
+}
+
+TEST(Nvsharectl, PrintsTheSettingsAsJson) {
+  const TestServer server(
+      {TestServer::Answer(200, R"({"settings":{"policy":"fair","quantum_max":30},"gpus":[]})")});
+  const auto outcome = Gflow(&server, "nvsharectl", {"-T", "30", "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith(R"({"settings":{"policy":"fair")"), HasSubstr(R"("quantum_max":30)")));
+}
+
 TEST(Gflowd, SetsWhatItIsStartedWith) {
   const TestServer server({TestServer::Answer(200, R"({"choice":"random"})")});
   EXPECT_EQ(Gflow(&server, "gflowd", {"up", "--gpu-allocation-strategy", "random"}).out,
@@ -491,7 +559,6 @@ TEST(GflowNames, AnswerMisuseWithTwoAndWhatToDo) {
        std::vector<std::tuple<const char*, std::vector<std::string>, const char*>>{
            {"gqueue", {"--stats", "R"}, "unknown option '--stats'"},
            {"gctl", {"set-gps", "0"}, "did you mean 'set-gpus'?"},
-           {"gctl", {}, "Usage: gctl"},
            {"gctl", {"set-gpus"}, "GPUS is required"},
            {"gcancel", {}, "JOB is required"},
            {"ginfo", {"x"}, "unexpected argument 'x'"},
@@ -507,13 +574,13 @@ TEST(GflowNames, AnswerMisuseWithTwoAndWhatToDo) {
 
 TEST(GflowNames, HaveHelpVersionsAndCompletion) {
   for (const char* program : {"gbatch", "gqueue", "ginfo", "gjob", "gcancel", "gctl", "gstats", "gflowd"}) {
-    EXPECT_TRUE(IsGflowName(program));
+    EXPECT_TRUE(gflow::IsProgram(program));
     EXPECT_THAT(Gflow(nullptr, program, {"--help"}).out, HasSubstr(std::string("Usage: ") + program));
     EXPECT_THAT(Gflow(nullptr, program, {"--version"}).out, StartsWith(std::string(program) + " (gpuman "));
     EXPECT_THAT(Gflow(nullptr, program, {"completion", "bash"}).out,
                 HasSubstr(std::string("complete -F _") + program));
   }
-  EXPECT_FALSE(IsGflowName("gpuman"));
+  EXPECT_FALSE(gflow::IsProgram("gpuman"));
   EXPECT_THAT(Gflow(nullptr, "gjob", {"update", "--help"}).out, HasSubstr("--time-limit"));
   EXPECT_THAT(Gflow(nullptr, "gctl", {"__complete", "res"}).out, HasSubstr("reserve\t"));
   EXPECT_THAT(Gflow(nullptr, "gctl", {"__complete", "reserve", "cr"}).out, StartsWith("create\t"));
@@ -521,4 +588,4 @@ TEST(GflowNames, HaveHelpVersionsAndCompletion) {
 }
 
 }  // namespace
-}  // namespace gpuman::cli
+}  // namespace gpuman::cli::queue

@@ -80,7 +80,7 @@ Result<std::optional<Script>> FindScript(const CommandLine& typed, Flavour flavo
     if (text.find_first_not_of(" \t\r\n") == std::string::npos)
       return base::Fail(ErrorCode::kInvalidArgument,
                         "there is no command to run, and standard input is empty", HowToSubmit(flavour));
-    return std::optional(Script{std::string(kStandardInput), std::move(text), false});
+    return std::optional(Script{std::string(slurm::kStandardInput), std::move(text), false});
   }
   const auto& word = typed.words.front();
   auto text = ScriptAt(word, context.origin.directory);
@@ -222,23 +222,25 @@ Result<std::vector<Combination>> TableOf(const SubmitSettings& settings) {
 
 // Reads #SBATCH lines, if the script has no lines for gpuman. Where the script goes to Slurm, sbatch reads
 // them.
-Result<SbatchReading> ReadAsSbatch(const Script& script, const Directives& directives,
-                                   const SubmitSettings& typed, SubmitSettings& settings,
-                                   const SubmitContext& context) {
-  if (!directives.list.empty() || !directives.too_late.empty() || typed.to == "slurm") return SbatchReading{};
-  return ApplySbatch(script.text, script.name, settings, context.now);
+Result<slurm::SbatchReading> ReadAsSbatch(const Script& script, const Directives& directives,
+                                          const SubmitSettings& typed, SubmitSettings& settings,
+                                          const SubmitContext& context) {
+  if (!directives.list.empty() || !directives.too_late.empty() || typed.to == "slurm")
+    return slurm::SbatchReading{};
+  return slurm::ApplySbatch(script.text, script.name, settings, context.now);
 }
 
 // Adds what a script for Slurm still expects, and the notes for the user of any script. `plain`: the script
 // has no line with options of gpuman or gflow.
-void FinishScript(const SbatchReading& reading, const Script& script, bool plain, SubmitSettings& settings,
-                  MadeSubmission& made) {
+void FinishScript(const slurm::SbatchReading& reading, const Script& script, bool plain,
+                  SubmitSettings& settings, MadeSubmission& made) {
   auto& job = settings.job;
   const bool gpus = job.gpus.count > 0 || !job.gpus.devices.empty();
-  for (auto& note : NotesOf(reading, script.name, script.text, gpus)) made.notes.push_back(std::move(note));
+  for (auto& note : slurm::NotesOf(reading, script.name, script.text, gpus))
+    made.notes.push_back(std::move(note));
   // A user who wrote no option at all may not know that a job has no GPU by default.
   if (!reading.found && plain && !gpus && !settings.lines.contains("--gpus"))
-    made.notes.push_back(NoteOfNoGpu(script.name));
+    made.notes.push_back(slurm::NoteOfNoGpu(script.name));
   if (reading.found && job.array && job.script)
     InsertLine(*job.script, "export SLURM_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"");
 }
@@ -303,10 +305,9 @@ class Maker {
   // The jobs are there; looks at what they need, and says what it notes.
   Result<MadeSubmission> Finish() {
     auto& jobs = made_.request.jobs;
-    if (std::any_of(jobs.begin(), jobs.end(), [](const auto& job) { return job.share; }))
-      for (auto& note : LeaveNvshare(made_.request.environment)) made_.notes.push_back(std::move(note));
+    if (flavour_ == Flavour::kGflow) std::for_each(jobs.begin(), jobs.end(), gflow::Forgive);
     NameDevices("", flavour_, made_.request.environment);
-    if (flavour_ == Flavour::kGflow) std::for_each(jobs.begin(), jobs.end(), ForgiveAsGflow);
+    for (auto& note : nvshare::LeaveOutLibrary(made_.request)) made_.notes.push_back(std::move(note));
     return std::move(made_);
   }
 
@@ -398,13 +399,11 @@ Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& li
   return made;
 }
 
-Result<MadeSubmission> MakeSubmission(const CommandLine& typed, Flavour flavour,
+Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Flavour flavour,
                                       const SubmitContext& context) {
-  SubmitSettings settings;
-  GPUMAN_TRY(TakeOptions(SubmitOptions(settings, flavour, context.now), typed.options));
   Maker maker(context, flavour);
-  GPUMAN_TRY(settings.jobs_file ? maker.TakeFile(std::move(settings), typed)
-                                : maker.TakeCommandOrScript(std::move(settings), typed));
+  GPUMAN_TRY(settings.jobs_file ? maker.TakeFile(std::move(settings), line)
+                                : maker.TakeCommandOrScript(std::move(settings), line));
   GPUMAN_ASSIGN(auto made, maker.Finish());
   GPUMAN_TRY(Check(made, flavour));
   if (!made.to_slurm) {  // the nodes of Slurm have their own programs
@@ -412,7 +411,7 @@ Result<MadeSubmission> MakeSubmission(const CommandLine& typed, Flavour flavour,
     NoteWhatIsNotThere(made);
   }
   if (flavour == Flavour::kGflow)
-    std::for_each(made.request.jobs.begin(), made.request.jobs.end(), NameTaskAsGflow);
+    std::for_each(made.request.jobs.begin(), made.request.jobs.end(), gflow::NameTask);
   return made;
 }
 

@@ -35,9 +35,11 @@ struct MadeSubmission {
   OptionLines lines;                 // the lines of a script
 };
 
-// Reads the script, the file of jobs or the file of parameters that the command line names. kInvalidArgument
-// names the option, or the file and its line; kNotFound and kPermissionDenied for files and programs.
-base::Result<MadeSubmission> MakeSubmission(const CommandLine& typed, Flavour flavour,
+// Reads the script, the file of jobs or the file of parameters that the command line names. `settings` have
+// what the options of `line` said; only a script takes these options once more, behind its own lines.
+// kInvalidArgument names the option, or the file and its line; kNotFound and kPermissionDenied for files and
+// programs.
+base::Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Flavour flavour,
                                             const SubmitContext& context);
 
 // A job that is one command: `line` has it, `settings` all that its options said. Whether it fits into the

@@ -132,9 +132,9 @@ class Request : public ::testing::Test {
                                     std::optional<std::vector<std::string>> trailing = std::nullopt,
                                     Flavour flavour = Flavour::kGpuman) {
     options.insert(options.end(), words.begin(), words.end());
-    CommandLine typed = Typed(options, flavour);
-    typed.trailing = std::move(trailing);
-    return MakeSubmission(typed, flavour, context_);
+    GPUMAN_ASSIGN(auto typed, Typed(options, flavour, context_.now));
+    typed.line.trailing = std::move(trailing);
+    return MakeSubmission(std::move(typed.settings), typed.line, flavour, context_);
   }
   std::string ErrorOf(std::vector<std::string> options, const std::vector<std::string>& words) {
     const auto made = Make(std::move(options), words);
@@ -264,6 +264,64 @@ TEST_F(Request, CapturesAsMuchOfTheEnvironmentAsIsAskedFor) {
   ASSERT_TRUE(made) << made.error().message;
   const std::map<std::string, std::string> expected{{"A", "1"}, {"HOME", "/h"}, {"PATH", "/usr/bin:/bin"}};
   EXPECT_EQ(made->request.environment, expected);
+}
+
+// A shell that was set up for nvshare has this.
+constexpr const char* kPreload = "LD_PRELOAD=/opt/libnvshare.so:/opt/other.so";
+constexpr const char* kNoteOfLibrary = "libnvshare.so was removed from LD_PRELOAD: libgpuman.so replaces it";
+
+TEST_F(Request, LeavesTheLibraryOfNvshareOutOfJobsThatShare) {
+  context_.origin.environment.emplace_back(kPreload);
+  const auto shares = Make({"--share", "--memory=1G", "--gpus=1"}, {"true"});
+  ASSERT_TRUE(shares) << shares.error().message;
+  EXPECT_EQ(shares->request.environment.at("LD_PRELOAD"), "/opt/other.so");
+  EXPECT_FALSE(shares->request.jobs[0].environment);
+  EXPECT_THAT(shares->notes, ElementsAre(kNoteOfLibrary));
+  const auto alone = Make({"--gpus=1"}, {"true"});
+  ASSERT_TRUE(alone) << alone.error().message;
+  EXPECT_EQ(alone->request.environment.at("LD_PRELOAD"), "/opt/libnvshare.so:/opt/other.so");
+  EXPECT_THAT(alone->notes, SizeIs(0));
+}
+
+TEST_F(Request, LeavesTheLibraryOfNvshareOutOfAnEnvironmentOfTheJobsOwn) {
+  context_.origin.environment.emplace_back(kPreload);
+  const auto made = Make({"--share", "--memory=1G", "--gpus=1", "--visible-devices", "index"}, {"true"});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->request.jobs[0].environment->at("LD_PRELOAD"), "/opt/other.so");
+  EXPECT_EQ(made->request.jobs[0].environment->at("GPUMAN_VISIBLE_DEVICES"), "index");
+  EXPECT_THAT(made->notes, ElementsAre(kNoteOfLibrary));
+}
+
+TEST_F(Request, LeavesTheLibraryOfNvshareToJobsThatDoNotShare) {
+  const auto path = Write("jobs",
+                          "--share --memory 1G -- true\n"
+                          "true\n"
+                          "--share --memory 1G --export all,A=1 -- true\n"
+                          "--export all,A=1 -- true\n");
+  const auto plain = Make({"--jobs", path, "--gpus=1"}, {});
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_FALSE(plain->request.jobs[0].environment) << "there is nothing to leave out";
+  context_.origin.environment.emplace_back(kPreload);
+  const auto made = Make({"--jobs", path, "--gpus=1"}, {});
+  ASSERT_TRUE(made) << made.error().message;
+  const auto& jobs = made->request.jobs;
+  ASSERT_THAT(jobs, SizeIs(4));
+  EXPECT_EQ(made->request.environment.at("LD_PRELOAD"), "/opt/libnvshare.so:/opt/other.so");
+  EXPECT_EQ(jobs[0].environment->at("LD_PRELOAD"), "/opt/other.so");
+  EXPECT_EQ(jobs[0].environment->at("SECRET"), "s");
+  EXPECT_FALSE(jobs[1].environment);
+  EXPECT_EQ(jobs[2].environment->at("LD_PRELOAD"), "/opt/other.so");
+  EXPECT_EQ(jobs[3].environment->at("LD_PRELOAD"), "/opt/libnvshare.so:/opt/other.so");
+  EXPECT_THAT(made->notes, ElementsAre(kNoteOfLibrary)) << "once";
+}
+
+// It does not share: gflow accepts --shared for a job without GPUs.
+TEST_F(Request, LeavesTheLibraryOfNvshareToAJobOfGflowWithoutGpus) {
+  context_.origin.environment.emplace_back(kPreload);
+  const auto made = Make({"--shared", "--gpu-memory=1G"}, {"true"}, std::nullopt, Flavour::kGflow);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->request.environment.at("LD_PRELOAD"), "/opt/libnvshare.so:/opt/other.so");
+  EXPECT_THAT(made->notes, SizeIs(0));
 }
 
 TEST_F(Request, SaysWhatIsWrong) {

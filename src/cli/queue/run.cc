@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "cli/commands.h"
 #include "cli/queue/request.h"
@@ -26,35 +27,56 @@ struct RunSettings {
   spec::RestartMode restart = spec::RestartMode::kNo;
   bool detach = false;
   bool pty = false;
-  bool waits_for_gpus = false;  // --gpus
 };
 
 tl::unexpected<base::Error> Misuse(std::string message, std::string hint = {}) {
   return base::Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint));
 }
 
+bool WaitsForGpus(const CommandLine& line) {
+  return std::any_of(line.options.begin(), line.options.end(),
+                     [](const TypedOption& option) { return option.name == "--gpus"; });
+}
+
+bool HasCommand(const RunSettings& s, const CommandLine& line) {
+  return s.submit.command || (line.trailing && !line.trailing->empty() && !line.trailing->front().empty());
+}
+
+// What a job needs that starts at once.
+Result<> CheckStart(const RunSettings& s) {
+  const auto& job = s.submit.job;
+  if (s.pty || job.time_limit)
+    return Misuse(fmt::format("{} needs --gpus", s.pty ? "--pty" : "--time"),
+                  "say how many GPUs the job needs: --gpus N");
+  if (!job.name)
+    return Misuse(
+        "--tag is required",
+        "gpuman run --tag NAME --memory 8GiB -- COMMAND, or --gpus N to wait in the queue for GPUs");
+  return {};
+}
+
 Result<> CheckTogether(const RunSettings& s, const CommandLine& line) {
   const auto& submit = s.submit;
+  const bool waits_for_gpus = WaitsForGpus(line);
   if (submit.wait && s.detach) return Misuse("--wait and --detach exclude each other");
-  if (!s.waits_for_gpus) {
-    if (s.pty || submit.job.time_limit)
-      return Misuse(fmt::format("{} needs --gpus", s.pty ? "--pty" : "--time"),
-                    "say how many GPUs the job needs: --gpus N");
-    if (!submit.job.name)
-      return Misuse(
-          "--tag is required",
-          "gpuman run --tag NAME --memory 8GiB -- COMMAND, or --gpus N to wait in the queue for GPUs");
-    if (submit.job.name->empty()) return Misuse("--tag: the tag is empty");
-  }
+  if (!waits_for_gpus) GPUMAN_TRY(CheckStart(s));
+  if (submit.job.name && submit.job.name->empty()) return Misuse("--tag: the tag is empty");
   if (s.pty && s.detach) return Misuse("--pty and --detach exclude each other");
-  if (s.waits_for_gpus && s.restart != spec::RestartMode::kNo)
+  if (waits_for_gpus && s.restart != spec::RestartMode::kNo)
     return Misuse("--restart does not go with --gpus",
                   "gpuman submit --retries N runs a job of the queue again when it fails");
-  if (!submit.command && !line.trailing)
+  if (!HasCommand(s, line))
     return Misuse("there is no command to run",
-                  s.waits_for_gpus ? "gpuman run --gpus 1 -- COMMAND ARGUMENTS…"
-                                   : "gpuman run --tag NAME --memory 8GiB -- COMMAND ARGUMENTS…");
+                  waits_for_gpus ? "gpuman run --gpus 1 -- COMMAND ARGUMENTS…"
+                                 : "gpuman run --tag NAME --memory 8GiB -- COMMAND ARGUMENTS…");
   return {};
+}
+
+// The queue's errors name the options of `submit`: --tag is --name there.
+base::Error WithTag(base::Error error) {
+  constexpr std::string_view kName = "--name: ";
+  if (error.message.starts_with(kName)) error.message.replace(0, kName.size(), "--tag: ");
+  return error;
 }
 
 Result<int> RunInQueue(Session& session, const RunSettings& s, MadeSubmission made) {
@@ -98,7 +120,10 @@ Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line)
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
   GPUMAN_ASSIGN(MadeSubmission made, MakeOneJob(s.submit, line, context));
   TellNotes(session, made);
-  return s.waits_for_gpus ? RunInQueue(session, s, std::move(made)) : RunNow(session, s, std::move(made));
+  if (!WaitsForGpus(line)) return RunNow(session, s, std::move(made));
+  auto status = RunInQueue(session, s, std::move(made));
+  if (!status) return base::Fail(WithTag(std::move(status.error())));
+  return status;
 }
 
 // The options of `submit` that a job has as well that starts at once, with the names, headings and words that
@@ -118,68 +143,76 @@ class OptionsOfRun {
  private:
   void Main() {
     heading_ = "";
-    Take("--name", "-t,--tag",
-         "Name of the job; no other job that has not ended has it (default with --gpus: job-ID)");
-    Take("--memory", "-m,--memory", "Memory limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the GPU");
-    Take("--wait", "-w,--wait",
-         "Show the job's output and exit with its exit status; Ctrl-C is passed on to it");
+    AddFromSubmit("--name", "-t,--tag",
+                  "Name of the job; no other job that has not ended has it (default with --gpus: job-ID)");
+    AddFromSubmit("--memory", "-m,--memory",
+                  "Memory limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the GPU");
+    AddFromSubmit("--wait", "-w,--wait",
+                  "Show the job's output and exit with its exit status; Ctrl-C is passed on to it");
     Add("-d,--detach", "", "Return as soon as the job is started (the default)", take::Flag(s_.detach));
-    Take("--gpu", "-g,--gpu",
-         "GPU that it may use, by index or UUID, or a MIG instance (0:1); repeat for more (default: all)");
-    Take("--gpus", "--gpus",
-         "Wait in the queue until N GPUs are free, run it on them, and show its output as --wait does");
-    options_.back().take = [this_take = options_.back().take,
-                            &waits = s_.waits_for_gpus](const std::string& text) -> Result<> {
-      waits = true;
-      return this_take(text);
-    };
-    Take("--time", "--time", "With --gpus: stop it after this time");
+    AddFromSubmit(
+        "--gpu", "-g,--gpu",
+        "GPU that it may use, by index or UUID, or a MIG instance (0:1); repeat for more (default: all)");
+    AddFromSubmit(
+        "--gpus", "--gpus",
+        "Wait in the queue until N GPUs are free, run it on them, and show its output as --wait does");
+    AddFromSubmit("--time", "--time", "With --gpus: stop it after this time");
     Add("--pty", "", "With --gpus: connect it to this terminal, for a shell or a debugger",
         take::Flag(s_.pty));
-    Take("--command", "-c,--command");
+    AddFromSubmit("--command", "-c,--command");
   }
 
   void Limits() {
     heading_ = "Limits, priority and restart";
-    Take("--soft", "--soft",
-         "Soft memory limit: above it gpuman warns, and stops this job first when a GPU is full");
-    Take("--priority", "-p,--priority",
-         "0 to 255 (default: 128); when a GPU is full, jobs with a lower priority are stopped first");
+    AddFromSubmit("--soft", "--soft",
+                  "Soft memory limit: above it gpuman warns, and stops this job first when a GPU is full");
+    AddFromSubmit(
+        "--priority", "-p,--priority",
+        "0 to 255 (default: 128); when a GPU is full, jobs with a lower priority are stopped first");
     Add("--restart", kRestartValue, "Whether to start it again when it ends (default: no)",
         take::Into(s_.restart, [](const std::string& text) -> Result<spec::RestartMode> {
           return base::ValueOf(WordsOf(spec::RestartMode{}), text).value_or(spec::RestartMode::kNo);
         }));
-    Take("--grace", "--grace", "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m");
-    Take("--no-preload", "--no-preload",
-         "Do not load libgpuman.so into the job; the daemon alone enforces its limit");
+    AddFromSubmit("--grace", "--grace",
+                  "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m");
+    AddFromSubmit("--no-preload", "--no-preload",
+                  "Do not load libgpuman.so into the job; the daemon alone enforces its limit");
   }
 
   void Sharing() {
     heading_ = "Sharing and settings of GPUs";
-    Take("--share", "--share",
-         "Share its GPUs with other jobs; jobs that do not fit together take turns (gpuman share status)");
-    Take("--weight", "--weight");
-    Take("--oversubscribe", "--oversubscribe",
-         "Let a process allocate more memory than its GPU has; the driver pages it, which is slow");
-    Take("--device-profile", "--device-profile",
-         "Clocks and power limit while no other job uses its GPUs (gpuman device profile list)");
-    Take("--mps", "--mps",
-         "Run its processes as clients of the GPU's MPS server, at the same time as those of other jobs");
-    Take("--mps-threads", "--mps-threads");
+    AddFromSubmit(
+        "--share", "--share",
+        "Share its GPUs with other jobs; jobs that do not fit together take turns (gpuman share status)");
+    AddFromSubmit("--weight", "--weight");
+    AddFromSubmit("--oversubscribe", "--oversubscribe",
+                  "Let a process allocate more memory than its GPU has; the driver pages it, which is slow");
+    AddFromSubmit("--device-profile", "--device-profile",
+                  "Clocks and power limit while no other job uses its GPUs (gpuman device profile list)");
+    AddFromSubmit(
+        "--mps", "--mps",
+        "Run its processes as clients of the GPU's MPS server, at the same time as those of other jobs");
+    AddFromSubmit("--mps-threads", "--mps-threads");
   }
 
-  void Add(const char* names, const char* value, const char* help, cli::Take take) {
+  void Add(const char* names, const char* value, const char* help, Take take) {
     options_.push_back({names, value, help, std::move(take), heading_});
   }
 
-  // Adds the option of `submit` with this name.
-  void Take(const char* name, const char* names, const char* help = nullptr) {
-    auto option =
-        *std::find_if(submit_.begin(), submit_.end(), [&](const Option& one) { return NameOf(one) == name; });
+  void AddFromSubmit(const char* name, const char* names, const char* help = nullptr) {
+    Option option = OptionOfSubmit(name);
     option.names = names;
     option.heading = heading_;
     if (help != nullptr) option.help = help;
     options_.push_back(std::move(option));
+  }
+
+  // std::logic_error: a name in this file is wrong.
+  const Option& OptionOfSubmit(const char* name) const {
+    const auto found = std::find_if(submit_.begin(), submit_.end(),
+                                    [&](const Option& option) { return NameOf(option) == name; });
+    if (found == submit_.end()) throw std::logic_error(fmt::format("`submit` has no option {}", name));
+    return *found;
   }
 
   RunSettings& s_;

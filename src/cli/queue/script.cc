@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "cli/parser.h"
 
@@ -30,18 +31,13 @@ std::optional<std::string_view> Behind(std::string_view line, std::string_view m
   return line;
 }
 
-base::Result<std::vector<std::string>> WordsOf(std::string_view line) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0;;) {
-    GPUMAN_ASSIGN(auto word, NextWord(line, at));
-    if (!word) return words;
-    at = word->end;
-    words.push_back(std::move(word->text));
-  }
-}
+struct Word {
+  std::string text;
+  std::size_t begin = 0;  // its position in the line
+  std::size_t end = 0;
+};
 
-}  // namespace
-
+// The word at or behind `at`; nullopt at the end of the line or where a comment begins.
 base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at) {
   at = line.find_first_not_of(kBlanks, at);
   if (at == std::string_view::npos || line[at] == '#') return std::optional<Word>();
@@ -65,6 +61,19 @@ base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at
   return std::optional(std::move(word));
 }
 
+}  // namespace
+
+base::Result<LineWords> SplitLine(std::string_view line) {
+  LineWords words;
+  for (std::size_t at = 0;;) {
+    GPUMAN_ASSIGN(auto word, NextWord(line, at));
+    if (!word) return words;
+    at = word->end;
+    words.begins.push_back(word->begin);
+    words.texts.push_back(std::move(word->text));
+  }
+}
+
 base::Result<Directives> ReadDirectives(std::string_view text) {
   Directives directives;
   bool header = true;
@@ -82,9 +91,9 @@ base::Result<Directives> ReadDirectives(std::string_view text) {
       directives.too_late.push_back(number);
       continue;
     }
-    auto words = WordsOf(ours ? *ours : *theirs);
+    auto words = SplitLine(ours ? *ours : *theirs);
     if (!words) return base::Fail(std::move(words.error()).In(fmt::format("line {}", number)));
-    directives.list.push_back({number, ours ? Flavour::kGpuman : Flavour::kGflow, std::move(*words)});
+    directives.list.push_back({number, ours ? Flavour::kGpuman : Flavour::kGflow, std::move(words->texts)});
   }
   return directives;
 }

@@ -9,7 +9,6 @@
 // anywhere, as in gflow. A "#" that begins a word ends the options of a line. Pure.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,14 +36,14 @@ base::Result<Directives> ReadDirectives(std::string_view text);
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,
                                base::WallTime now);
 
-// A word of a line as a shell reads it: quotes and backslashes, no variables.
-struct Word {
-  std::string text;
-  std::size_t begin = 0;  // its position in the line
-  std::size_t end = 0;
+// The words of a line as a shell reads it: quotes and backslashes, no variables. They end where a comment
+// begins.
+struct LineWords {
+  std::vector<std::string> texts;
+  std::vector<std::size_t> begins;  // the position of each word in the line
 };
-// The word at or behind `at`; nullopt at the end of the line or where a comment begins.
-base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at);
+// kInvalidArgument for a quote that is never closed.
+base::Result<LineWords> SplitLine(std::string_view line);
 
 // The position of the first command, behind comments and blank lines; the end of a text without one.
 std::size_t FirstCommand(std::string_view text);

@@ -152,9 +152,10 @@ void TellNotes(Session& session, const MadeSubmission& made) {
   for (const auto& note : made.notes) session.Note(note);
 }
 
-Result<int> Submit(Session& session, const CommandLine& typed) {
+Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, Flavour::kGpuman, context));
+  GPUMAN_ASSIGN(const MadeSubmission made,
+                MakeSubmission(std::move(settings), line, Flavour::kGpuman, context));
   TellNotes(session, made);
   if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGpuman);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -164,14 +165,15 @@ Result<int> Submit(Session& session, const CommandLine& typed) {
   return kExitDone;
 }
 
-Result<int> SubmitAsGflow(Session& session, const CommandLine& typed) {
+Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const CommandLine& line) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, Flavour::kGflow, context));
+  GPUMAN_ASSIGN(const MadeSubmission made,
+                MakeSubmission(std::move(settings), line, Flavour::kGflow, context));
   TellNotes(session, made);
   if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGflow);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGflow));
-  if (made.request.dry_run) {
+  if (made.request.dry_run || session.json) {
     PrintAnswer(session, daemon, made.request, answer);
     return kExitDone;
   }
@@ -207,21 +209,21 @@ Result<int> QueueAndShow(Session& session, const MadeSubmission& made) {
 namespace gpuman::cli {
 
 Command SubmitCommand() {
-  const auto settings = std::make_shared<queue::SubmitSettings>();  // of the options, to check their values
-  return {
-      .name = "submit",
-      .summary = "Queue a command or a script; it starts when GPUs are free",
-      .example =
-          "gpuman submit --gpus 1 --time 2h --name train -- python train.py\n"
-          "  gpuman submit --gpus 2 train.sh\n"
-          "  gpuman submit --gpus 1 --param lr=0.1,0.01 --param seed=1:3 -- python train.py --lr {lr} "
-          "--seed {seed}\n"
-          "  gpuman submit --array 0-99%4 --gpus 1 -- sh -c 'python eval.py $GPUMAN_ARRAY_TASK_ID'",
-      .arguments = {},
-      .options = queue::SubmitOptions(*settings, queue::Flavour::kGpuman, base::SystemClock().Wall()),
-      .run = [settings](Session& session, const CommandLine& typed) { return queue::Submit(session, typed); },
-      .user_command = "(-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)",
-      .ends_at_word = true};
+  const auto settings = std::make_shared<queue::SubmitSettings>();  // shared by the options and the action
+  return {.name = "submit",
+          .summary = "Queue a command or a script; it starts when GPUs are free",
+          .example =
+              "gpuman submit --gpus 1 --time 2h --name train -- python train.py\n"
+              "  gpuman submit --gpus 2 train.sh\n"
+              "  gpuman submit --gpus 1 --param lr=0.1,0.01 --param seed=1:3 -- python train.py --lr {lr} "
+              "--seed {seed}\n"
+              "  gpuman submit --array 0-99%4 --gpus 1 -- sh -c 'python eval.py $GPUMAN_ARRAY_TASK_ID'",
+          .arguments = {},
+          .options = queue::SubmitOptions(*settings, queue::Flavour::kGpuman, base::SystemClock().Wall()),
+          .run = [settings](Session& session,
+                            const CommandLine& line) { return queue::Submit(session, *settings, line); },
+          .user_command = "(-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)",
+          .ends_at_word = true};
 }
 
 }  // namespace gpuman::cli

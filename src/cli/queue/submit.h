@@ -16,9 +16,10 @@ base::Result<SubmitContext> ContextOfThisProcess();
 // Prints what the user should know of the jobs that were made.
 void TellNotes(Session& session, const MadeSubmission& made);
 
-base::Result<int> Submit(Session& session, const CommandLine& typed);
+// `settings` have what the options of `line` said.
+base::Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line);
 // The same with gflow's words; a name that is taken gets a number at its end.
-base::Result<int> SubmitAsGflow(Session& session, const CommandLine& typed);
+base::Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const CommandLine& line);
 
 // Queues the only job, shows its output when it runs, and returns its exit status. Ctrl-C takes the job out
 // of the queue while it waits there.

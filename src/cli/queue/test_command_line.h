@@ -1,29 +1,34 @@
 // For tests: a command line of `submit` or gbatch, read as the program reads it.
 #pragma once
 
-#include <gtest/gtest.h>
+#include <utility>
+#include <variant>
 
 #include "cli/parser.h"
 #include "cli/queue/settings.h"
 
 namespace gpuman::cli::queue {
 
-inline CommandLine Typed(const std::vector<std::string>& words, Flavour flavour = Flavour::kGpuman) {
-  SubmitSettings settings;
-  Command program{.name = "submit",
-                  .summary = {},
-                  .example = {},
-                  .arguments = {},
-                  .options = SubmitOptions(settings, flavour, {}),
-                  .run = [](Session&, const CommandLine&) -> base::Result<int> { return kExitDone; },
-                  .user_command = "COMMAND",
-                  .ends_at_word = true};
-  auto parsed = ReadCommandLine(program, {}, words);
-  if (!parsed) {
-    ADD_FAILURE() << parsed.error().message;
-    return {};
-  }
-  return std::get<Chosen>(std::move(*parsed)).line;
+struct TypedSubmission {
+  SubmitSettings settings;  // what the options said
+  CommandLine line;
+};
+
+inline base::Result<TypedSubmission> Typed(const std::vector<std::string>& words,
+                                           Flavour flavour = Flavour::kGpuman, base::WallTime now = {}) {
+  TypedSubmission typed;
+  const Command program{.name = "submit",
+                        .summary = {},
+                        .example = {},
+                        .arguments = {},
+                        .options = SubmitOptions(typed.settings, flavour, now),
+                        .run = [](Session&, const CommandLine&) -> base::Result<int> { return kExitDone; },
+                        .user_command = "COMMAND",
+                        .ends_at_word = true};
+  GPUMAN_ASSIGN(auto parsed, ReadCommandLine(program, {}, words));
+  typed.line = std::get<Chosen>(std::move(parsed)).line;
+  GPUMAN_TRY(TakeOptions(program.options, typed.line.options));
+  return typed;
 }
 
 }  // namespace gpuman::cli::queue

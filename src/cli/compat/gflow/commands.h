@@ -7,7 +7,7 @@
 
 #include "cli/queue/commands.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::gflow {
 
 Command Gctl();
 Command Gflowd();
@@ -23,4 +23,4 @@ base::Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& sessi
                                                                   const std::string& spec,
                                                                   UnknownGpu unknown);
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::gflow

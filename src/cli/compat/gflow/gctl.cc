@@ -7,9 +7,10 @@
 #include "cli/commands.h"
 #include "cli/compat/gflow/commands.h"
 #include "cli/queue/queue_views.h"
+#include "cli/queue/show.h"
 #include "cli/take.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::gflow {
 namespace {
 
 using base::ErrorCode;
@@ -22,31 +23,34 @@ Result<int> SetGpus(Session& session, const CommandLine& line) {
   update.allowed = allowed;
   update.clear_allowed = !allowed;
   GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
-  if (!settings.allowed) {
-    session.Print("GPU restriction removed: all GPUs are used.\n");
-    return kExitDone;
+  return queue::Show(session, settings, [&]() -> std::string {
+    if (!settings.allowed) return "GPU restriction removed: all GPUs are used.\n";
+    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
+    return fmt::format("GPU restriction set: only GPU {} is used from now on.\n",
+                       queue::IndicesOf(*settings.allowed, info.gpus));
+  });
+}
+
+std::string RenderGpus(const api::QueueInfo& info) {
+  const auto& allowed = info.settings.allowed;
+  std::string text;
+  for (const auto& gpu : info.gpus) {
+    const bool free = gpu.jobs.empty() && (gpu.state == "idle" || gpu.state == "restricted");
+    text += fmt::format("{}\t{}", gpu.number || gpu.index ? api::NumberOf(gpu) : gpu.uuid,
+                        free ? "available" : "in_use");
+    if (allowed && std::find(allowed->begin(), allowed->end(), gpu.uuid) == allowed->end())
+      text += "\trestricted";
+    if (gpu.state == "unmanaged") text += "\tUnmanaged";
+    if (gpu.state == "drained") text += "\tDrained";
+    text += "\n";
   }
-  const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-  session.Print(fmt::format("GPU restriction set: only GPU {} is used from now on.\n",
-                            IndicesOf(*settings.allowed, info.gpus)));
-  return kExitDone;
+  return text;
 }
 
 Result<int> ShowGpus(Session& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
-  const auto& allowed = info.settings.allowed;
-  for (const auto& gpu : info.gpus) {
-    const bool free = gpu.jobs.empty() && (gpu.state == "idle" || gpu.state == "restricted");
-    std::string text = fmt::format("{}\t{}", gpu.number || gpu.index ? api::NumberOf(gpu) : gpu.uuid,
-                                   free ? "available" : "in_use");
-    if (allowed && std::find(allowed->begin(), allowed->end(), gpu.uuid) == allowed->end())
-      text += "\trestricted";
-    if (gpu.state == "unmanaged") text += "\tUnmanaged";
-    if (gpu.state == "drained") text += "\tDrained";
-    session.Print(text + "\n");
-  }
-  return kExitDone;
+  return queue::Show(session, info, [&] { return RenderGpus(info); });
 }
 
 struct Process {
@@ -68,12 +72,13 @@ Result<> RequireBoth(const Process& process) {
 Result<int> IgnoreOne(Session& session, const Process& process) {
   GPUMAN_TRY(RequireBoth(process));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  api::IgnoredProcess rule;
-  rule.gpu = process.gpu;
-  rule.pid = process.pid;
-  GPUMAN_TRY(api::IgnoreProcess(daemon, rule));
-  session.Print(fmt::format("Ignoring GPU process PID {} on GPU {}\n", *process.pid, *process.gpu));
-  return kExitDone;
+  api::IgnoredProcess wanted;
+  wanted.gpu = process.gpu;
+  wanted.pid = process.pid;
+  GPUMAN_ASSIGN(const auto rule, api::IgnoreProcess(daemon, wanted));
+  return queue::Show(session, rule, [&] {
+    return fmt::format("Ignoring GPU process PID {} on GPU {}\n", *process.pid, *process.gpu);
+  });
 }
 
 Result<int> UnignoreOne(Session& session, const Process& process) {
@@ -83,11 +88,11 @@ Result<int> UnignoreOne(Session& session, const Process& process) {
   GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
   for (const auto& rule : list.ignored) {
     if (rule.pid != process.pid || !rule.gpu) continue;
-    if (*rule.gpu != *process.gpu && IndicesOf({*rule.gpu}, info.gpus) != *process.gpu) continue;
-    GPUMAN_TRY(api::StopIgnoring(daemon, std::to_string(rule.id)));
-    session.Print(
-        fmt::format("GPU process PID {} on GPU {} is no longer ignored\n", *process.pid, *process.gpu));
-    return kExitDone;
+    if (*rule.gpu != *process.gpu && queue::IndicesOf({*rule.gpu}, info.gpus) != *process.gpu) continue;
+    GPUMAN_ASSIGN(const auto gone, api::StopIgnoring(daemon, std::to_string(rule.id)));
+    return queue::Show(session, gone, [&] {
+      return fmt::format("GPU process PID {} on GPU {} is no longer ignored\n", *process.pid, *process.gpu);
+    });
   }
   return base::Fail(ErrorCode::kNotFound,
                     fmt::format("PID {} on GPU {} is not ignored", *process.pid, *process.gpu));
@@ -97,11 +102,13 @@ Result<int> ListIgnored(Session& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
   GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
-  if (list.ignored.empty()) session.Print("No ignored GPU processes\n");
-  for (const auto& rule : list.ignored)
-    session.Print(fmt::format("gpu={}\tpid={}\n", rule.gpu ? IndicesOf({*rule.gpu}, info.gpus) : "any",
-                              rule.pid ? std::to_string(*rule.pid) : "any"));
-  return kExitDone;
+  return queue::Show(session, list, [&] {
+    std::string text = list.ignored.empty() ? "No ignored GPU processes\n" : "";
+    for (const auto& rule : list.ignored)
+      text += fmt::format("gpu={}\tpid={}\n", rule.gpu ? queue::IndicesOf({*rule.gpu}, info.gpus) : "any",
+                          rule.pid ? std::to_string(*rule.pid) : "any");
+    return text;
+  });
 }
 
 // Sets the limit of a job's group, named by a job or by the group's name; an array has a limit of its own.
@@ -123,9 +130,10 @@ Result<int> SetLimit(Session& session, const CommandLine& line) {
     update.queue.emplace().array_limit = limit;
   else
     update.queue.emplace().max_concurrent = limit;
-  GPUMAN_TRY(api::UpdateJob(daemon, std::to_string(job->id), update));
-  session.Print(fmt::format("At most {} jobs of the group of job {} run at once.\n", limit, job->id));
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto updated, api::UpdateJob(daemon, std::to_string(job->id), update));
+  return queue::Show(session, updated, [&] {
+    return fmt::format("At most {} jobs of the group of job {} run at once.\n", limit, job->id);
+  });
 }
 
 Command GpuProcess() {
@@ -201,7 +209,7 @@ Command Gctl() {
       {{"set-gpus",
         "Use only these GPUs: 0,2, 0-3 or all",
         "gctl set-gpus 0,2",
-        {{.value = "GPUS"}},
+        {{.value = "GPUS", .help = "Indices: 0,2 or 0-3; or all"}},
         {},
         SetGpus},
        {"show-gpus", "Show which GPUs are free, in use and restricted", "gctl show-gpus", {}, {}, ShowGpus},
@@ -213,8 +221,8 @@ Command Gctl() {
          {.value = "N", .help = "So many of its jobs run at once"}},
         {},
         SetLimit},
-       OfGctl(cli::ReserveCommand()),
-       OfGctl(cli::QuotaCommand())}};
+       OfGctl(ReserveCommand()),
+       OfGctl(QuotaCommand())}};
 }
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::gflow

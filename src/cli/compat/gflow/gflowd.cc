@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 
 #include "api/queue_client.h"
 #include "base/fd.h"
@@ -14,7 +15,7 @@
 #include "cli/queue/queue_views.h"
 #include "cli/take.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::gflow {
 namespace {
 
 using base::ErrorCode;
@@ -24,8 +25,34 @@ struct DaemonSettings {
   std::optional<std::string> gpus;
   std::string strategy;
 };
+using Action = Result<int> (*)(Session& session, const DaemonSettings& settings);
 
-// Applies the settings that the options ask for and prints them; does nothing without such options.
+// For people: programs get the state of the daemon at the end.
+void Say(Session& session, const std::string& text) {
+  if (!session.json) session.Print(text);
+}
+
+// Prints the state of the daemon for programs. Without a version no daemon runs.
+Result<int> PrintState(Session& session, const std::optional<api::VersionView>& version) {
+  if (!session.json) return kExitDone;
+  api::Json state{
+      {"running", version.has_value()}, {"pid", nullptr}, {"version", nullptr}, {"user_mode", nullptr}};
+  if (version) {
+    state["pid"] = version->pid;
+    state["version"] = version->version;
+    state["user_mode"] = version->user_mode;
+  }
+  session.PrintJson(state);
+  return kExitDone;
+}
+
+Result<int> PrintState(Session& session, const api::Client& daemon) {
+  if (!session.json) return kExitDone;
+  GPUMAN_ASSIGN(auto version, daemon.Version());
+  return PrintState(session, std::optional(std::move(version)));
+}
+
+// Applies the settings that the options ask for and says so; does nothing without such options.
 Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s) {
   api::QueueSettingsUpdate update;
   if (s.gpus) {
@@ -37,12 +64,11 @@ Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings
   GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
   if (s.gpus) {
     const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-    session.Print(settings.allowed ? fmt::format("Only GPU {} is used from now on.\n",
-                                                 IndicesOf(*settings.allowed, info.gpus))
-                                   : "All GPUs are used from now on.\n");
+    Say(session, settings.allowed ? fmt::format("Only GPU {} is used from now on.\n",
+                                                queue::IndicesOf(*settings.allowed, info.gpus))
+                                  : "All GPUs are used from now on.\n");
   }
-  if (!s.strategy.empty())
-    session.Print(fmt::format("Of several free GPUs it takes: {}.\n", settings.choice));
+  if (!s.strategy.empty()) Say(session, fmt::format("Of several free GPUs it takes: {}.\n", settings.choice));
   return {};
 }
 
@@ -65,9 +91,9 @@ Result<bool> Stop(const api::Client& daemon) {
 Result<int> Up(Session& session, const DaemonSettings& s) {
   const bool ran = session.RunningDaemon().has_value();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  session.Print(ran ? "gflowd is already running.\n" : "gflowd started.\n");
+  Say(session, ran ? "gflowd is already running.\n" : "gflowd started.\n");
   GPUMAN_TRY(Apply(session, daemon, s));
-  return kExitDone;
+  return PrintState(session, daemon);
 }
 
 // Does not end a daemon of the machine, or one whose socket is named: nobody would start it again.
@@ -89,34 +115,36 @@ Result<int> Restart(Session& session, const DaemonSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon(/*tells=*/false));
   GPUMAN_ASSIGN(const auto now, daemon.Version());
   if (!kept.empty())
-    session.Print(fmt::format("gflowd (gpumand, pid {}) was not restarted: {}.\n", before, kept));
+    Say(session, fmt::format("gflowd (gpumand, pid {}) was not restarted: {}.\n", before, kept));
   else if (before == 0)
-    session.Print(fmt::format("gflowd was not running; started gpumand (pid {}).\n", now.pid));
+    Say(session, fmt::format("gflowd was not running; started gpumand (pid {}).\n", now.pid));
   else
-    session.Print(fmt::format(
-        "gflowd restarted: gpumand (pid {}) was stopped and started again (pid {}); jobs kept running.\n",
-        before, now.pid));
+    Say(session,
+        fmt::format(
+            "gflowd restarted: gpumand (pid {}) was stopped and started again (pid {}); jobs kept running.\n",
+            before, now.pid));
   GPUMAN_TRY(Apply(session, daemon, s));
-  return kExitDone;
+  return PrintState(session, now);
 }
 
-Result<int> Down(Session& session, const CommandLine&) {
+Result<int> Down(Session& session, const DaemonSettings&) {
   const auto daemon = session.RunningDaemon();
   if (!daemon) {
-    session.Print("gflowd is not running.\n");
-    return kExitDone;
+    Say(session, "gflowd is not running.\n");
+    return PrintState(session, std::nullopt);
   }
   GPUMAN_ASSIGN(const bool stopped, Stop(*daemon));
   if (!stopped)
     return base::Fail(ErrorCode::kPermissionDenied, "this is the machine's daemon, which others use too",
                       "sudo systemctl stop gpumand");
-  session.Print("gflowd stopped; running jobs continue.\n");
-  return kExitDone;
+  Say(session, "gflowd stopped; running jobs continue.\n");
+  return PrintState(session, std::nullopt);
 }
 
-Result<int> Status(Session& session, const CommandLine&) {
+Result<int> Status(Session& session, const DaemonSettings&) {
   const auto daemon = session.RunningDaemon();
   const auto version = daemon ? daemon->Version() : base::Fail(daemon.error());
+  if (session.json) return PrintState(session, version ? std::optional(*version) : std::nullopt);
   if (!version) {
     session.Print("Status: Not running\n");
     return kExitDone;
@@ -135,11 +163,11 @@ Result<int> Status(Session& session, const CommandLine&) {
 Result<int> Init(Session& session, const DaemonSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_TRY(Apply(session, daemon, s));
-  session.Print("There is nothing to prepare. Queue a job with: gbatch --gpus 1 COMMAND\n");
-  return kExitDone;
+  Say(session, "There is nothing to prepare. Queue a job with: gbatch --gpus 1 COMMAND\n");
+  return PrintState(session, daemon);
 }
 
-Result<int> RefuseService(Session&, const CommandLine&) {
+Result<int> RefuseService(Session&, const DaemonSettings&) {
   return base::Fail(ErrorCode::kNotSupported, "the package has installed the service already",
                     "sudo systemctl enable --now gpumand; to undo it: sudo systemctl disable --now gpumand");
 }
@@ -158,15 +186,18 @@ Options DaemonOptions(DaemonSettings& s) {
 
 Command Gflowd() {
   const auto s = std::make_shared<DaemonSettings>();  // shared by the options and the actions
-  const auto command = [&](const std::string& name, const char* summary, auto run,
+  const auto command = [&](const std::string& name, const char* summary, Action act,
                            std::vector<std::string> aliases = {}) {
-    return Command{
-        name.substr(name.find(' ') + 1), summary, "gflowd " + name, {}, DaemonOptions(*s), run, {}, aliases};
+    return Command{name.substr(name.find(' ') + 1),
+                   summary,
+                   "gflowd " + name,
+                   {},
+                   DaemonOptions(*s),
+                   [s, act](Session& session, const CommandLine&) { return act(session, *s); },
+                   {},
+                   std::move(aliases)};
   };
-  const auto up = [s](Session& session, const auto&) { return Up(session, *s); };
-  const auto restart = [s](Session& session, const auto&) { return Restart(session, *s); };
-  const auto prepare = [s](Session& session, const auto&) { return Init(session, *s); };
-  Command init = command("init", "Set --gpus and the strategy; nothing else has to be prepared", prepare);
+  Command init = command("init", "Set --gpus and the strategy; nothing else has to be prepared", Init);
   for (const char* name : {"--yes", "--force", "--advanced"})
     init.options.push_back({name, "", "", take::Nothing()});
   for (const char* name : {"--host", "--port", "--timezone"})
@@ -187,11 +218,11 @@ Command Gflowd() {
           {},
           {},
           {},
-          {command("start", "Start the daemon if it does not run", up, {"up"}),
+          {command("start", "Start the daemon if it does not run", Up, {"up"}),
            command("stop", "Stop the daemon; running jobs continue", Down, {"down"}),
-           command("restart", "Stop the daemon and start it again; running jobs continue", restart),
-           command("reload", "The same as restart", restart),
+           command("restart", "Stop the daemon and start it again; running jobs continue", Restart),
+           command("reload", "The same as restart", Restart),
            command("status", "Show whether the daemon runs", Status), std::move(init), service}};
 }
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::gflow

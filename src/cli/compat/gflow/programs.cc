@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/fd.h"
 #include "base/file.h"
@@ -13,11 +14,12 @@
 #include "cli/queue/submit.h"
 #include "cli/take.h"
 
-namespace gpuman::cli {
+namespace gpuman::cli::gflow {
 namespace {
 
 using base::Result;
 using queue::Flavour;
+using queue::SubmitSettings;
 
 // gbatch new NAME: writes a template of a script.
 Result<int> NewScript(Session& session, const CommandLine& line) {
@@ -38,17 +40,26 @@ Result<int> NewScript(Session& session, const CommandLine& line) {
 }
 
 Command Gbatch() {
-  const auto settings = std::make_shared<queue::SubmitSettings>();  // shared by the options and the action
-  Command command{
-      "gbatch",
-      "Queue a script or a command",
-      "gbatch --gpus 1 python train.py",
-      {},
-      queue::SubmitOptions(*settings, Flavour::kGflow, base::SystemClock().Wall()),
-      [settings](Session& session, const CommandLine& line) { return queue::SubmitAsGflow(session, line); }};
+  const auto settings = std::make_shared<SubmitSettings>();  // shared by the options and the action
+  Command command{"gbatch",
+                  "Queue a script or a command",
+                  "gbatch --gpus 1 python train.py",
+                  {},
+                  queue::SubmitOptions(*settings, Flavour::kGflow, base::SystemClock().Wall()),
+                  [settings](Session& session, const CommandLine& line) {
+                    return queue::SubmitAsGflow(session, *settings, line);
+                  }};
   command.user_command = "COMMAND...";
   command.ends_at_word = true;
   return command;
+}
+
+Result<int> CloseSessions(Session& session, const CommandLine&) {
+  if (session.json)
+    session.PrintJson({{"closed", 0}});
+  else
+    session.Print("There are no sessions to close: gpuman keeps none.\n");
+  return kExitDone;
 }
 
 Command Gjob() {
@@ -64,10 +75,7 @@ Command Gjob() {
                                {"-s,--state", "STATES", "", take::Nothing()},
                                {"-p,--pattern", "TEXT", "", take::Nothing()},
                                {"-a,--all", "", "", take::Nothing()}},
-                              [](Session& session, const CommandLine&) -> Result<int> {
-                                session.Print("There are no sessions to close: gpuman keeps none.\n");
-                                return kExitDone;
-                              },
+                              CloseSessions,
                               {},
                               {"close"}});
   return program;
@@ -82,9 +90,9 @@ constexpr Program kPrograms[]{{"gbatch", &Gbatch},
                               {"ginfo", [] { return queue::InfoCommand(Flavour::kGflow); }},
                               {"gjob", &Gjob},
                               {"gcancel", [] { return queue::CancelCommand(Flavour::kGflow); }},
-                              {"gctl", &queue::Gctl},
+                              {"gctl", &Gctl},
                               {"gstats", [] { return queue::StatsCommand(Flavour::kGflow); }},
-                              {"gflowd", &queue::Gflowd}};
+                              {"gflowd", &Gflowd}};
 
 const Program* Find(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kPrograms), std::end(kPrograms),
@@ -101,35 +109,32 @@ Command NewCommand() {
           NewScript};
 }
 
-Result<int> PrintScript(Session& session, const std::string& program, const std::string& shell) {
-  std::string text(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
-  for (std::size_t at = 0; (at = text.find("gpuman", at)) != std::string::npos; at += program.size())
-    text.replace(at, std::string_view("gpuman").size(), program);
-  session.PrintOutput(text);
-  return kExitDone;
-}
-
 Command CompletionCommand(const std::string& program) {
   return {"completion",
           "Print the completion script for a shell",
           program + " completion bash",
           {{.value = "bash|zsh|fish", .help = "The shell"}},
           {},
-          [program](Session& session, const CommandLine& line) {
-            return PrintScript(session, program, line.words.front());
+          [program](Session& session, const CommandLine& line) -> Result<int> {
+            session.PrintOutput(CompletionScript(line.words.front(), program));
+            return kExitDone;
           }};
 }
 
 }  // namespace
 
-bool IsGflowName(std::string_view program) { return Find(program) != nullptr; }
+bool IsProgram(std::string_view name) { return Find(name) != nullptr; }
 
-Command GflowProgram(std::string_view name, const std::vector<std::string>& arguments) {
+Command MakeProgram(std::string_view name, const std::vector<std::string>& arguments) {
   Command program = Find(name)->make();
   const bool is_batch = program.name == "gbatch";
   program.footer = fmt::format(
       "{}{} completion bash|zsh|fish prints a completion script. It is gpuman under another name.",
       is_batch ? "gbatch new NAME creates a script to fill in.\n" : "", program.name);
+  if (!program.commands.empty()) {
+    program.commands.push_back(CompletionCommand(program.name));
+    return program;
+  }
   const auto typed = [&](std::string_view word) { return arguments.size() == 2 && arguments[0] == word; };
   const bool is_new = is_batch && typed("new");
   if (!is_new && !typed("completion")) return program;
@@ -139,4 +144,4 @@ Command GflowProgram(std::string_view name, const std::vector<std::string>& argu
   return program;
 }
 
-}  // namespace gpuman::cli
+}  // namespace gpuman::cli::gflow

@@ -1,4 +1,4 @@
-// `gpuman` under the names of gflow's programs: their options, columns and effects, for users and scripts of
+// `gpuman` under the names of gflow's programs, with gflow's options and columns, for users and scripts of
 // gflow (docs/coming-from-gflow.md). It contains no code of gflow.
 #pragma once
 
@@ -8,14 +8,16 @@
 
 #include "cli/command.h"
 
-namespace gpuman::cli {
+namespace gpuman::cli::gflow {
 
-// gbatch gqueue ginfo gjob gcancel gctl gstats gflowd
-bool IsGflowName(std::string_view program);
+// Whether gflow has a program of this name: gbatch, gqueue, ginfo, gjob, gcancel, gctl, gstats, gflowd.
+bool IsProgram(std::string_view name);
 
-// The whole program of a name that IsGflowName knows. `arguments` is what was typed behind the name: gbatch's
-// `new NAME` and the `completion SHELL` of each are its commands only where they were typed, since a program
-// of a user may have such a name.
-Command GflowProgram(std::string_view name, const std::vector<std::string>& arguments);
+// Makes the program. `name`: IsProgram knows it; `arguments`: the words behind the name.
+//
+// Each program has the command `completion SHELL`, and gbatch has `new NAME`. A program without other
+// commands has such a command only where these two words were typed: other words may belong to the user, who
+// may have a program called `new`.
+Command MakeProgram(std::string_view name, const std::vector<std::string>& arguments);
 
-}  // namespace gpuman::cli
+}  // namespace gpuman::cli::gflow

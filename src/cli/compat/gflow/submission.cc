@@ -8,19 +8,19 @@
 #include "cli/command_line.h"
 #include "cli/queue/script.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::gflow {
 
-void ForgiveAsGflow(api::Submission& job) {
+void Forgive(api::Submission& job) {
   if (job.gpus.count > 0 || !job.gpus.devices.empty()) return;
   job.memory.reset();
   job.share = false;
 }
 
-void NameTaskAsGflow(api::Submission& job) {
+void NameTask(api::Submission& job) {
   if (!job.array) return;
   constexpr std::string_view kName = "$GFLOW_ARRAY_TASK_ID";
   const std::string line = "export GFLOW_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"";
-  if (job.script) return InsertLine(*job.script, line);
+  if (job.script) return queue::InsertLine(*job.script, line);
   std::string text = line + "; exec";
   for (const auto& word : job.command) {
     text += ' ';
@@ -33,4 +33,4 @@ void NameTaskAsGflow(api::Submission& job) {
   job.command = {"/bin/sh", "-c", text};
 }
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::gflow

@@ -3,13 +3,13 @@
 
 #include "api/queue_types.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::gflow {
 
 // Takes limits of GPU memory from a job without GPUs: gflow accepts them.
-void ForgiveAsGflow(api::Submission& job);
+void Forgive(api::Submission& job);
 
 // Gives the tasks of an array their index under gflow's name, also where the name stands in quotes in the
 // command's words.
-void NameTaskAsGflow(api::Submission& job);
+void NameTask(api::Submission& job);
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::gflow

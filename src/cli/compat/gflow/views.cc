@@ -11,7 +11,7 @@
 #include "cli/queue/queue_views.h"
 #include "cli/views.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::gflow {
 namespace {
 
 std::string Clock(base::Millis time) {
@@ -49,7 +49,7 @@ std::string Details(const api::JobView& job) {
   Section section("Job Details");
   section.Add("ID", std::to_string(job.id));
   section.Add("Name", job.tag);
-  section.Add("State", fmt::format("{} ({})", GflowState(job.state), ShortState(job.state)));
+  section.Add("State", fmt::format("{} ({})", queue::GflowState(job.state), queue::ShortState(job.state)));
   section.Add("Reason", job.reason_detail ? job.reason_detail : job.reason);
   section.Add("Priority", std::to_string(job.priority));
   section.Add("SubmittedBy", job.user);
@@ -72,7 +72,7 @@ std::string Resources(const api::JobView& job, const std::vector<api::GpuView>& 
   section.Add("GPUs", std::to_string(count));
   section.Add("GPUSharing", std::string(job.share ? "shared" : "exclusive"));
   if (job.memory.limit) section.Add("GPUMemoryLimit", base::FormatBytes(*job.memory.limit));
-  if (job.started_at) section.Add("GPUIDs", RowOf(job, gpus).gpus);
+  if (job.started_at) section.Add("GPUIDs", queue::RowOf(job, gpus).gpus);
   if (job.queue) {
     if (job.queue->asked.host_memory)
       section.Add("MemoryLimit", base::FormatBytes(*job.queue->asked.host_memory));
@@ -130,13 +130,12 @@ std::string Timing(const api::JobView& job, base::WallTime now) {
 
 }  // namespace
 
-std::string RenderGflowJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
-                           base::WallTime now) {
+std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, base::WallTime now) {
   return Details(job) + Resources(job, gpus) + Execution(job) + DependenciesOf(job) + Timing(job, now);
 }
 
-std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, const std::string& since,
-                             const TerminalStyle& style) {
+std::string RenderStats(const api::StatsRow& row, const std::string& user, const std::string& since,
+                        const TerminalStyle& style) {
   constexpr int kWide = 72;
   const auto head = [&](std::string_view title) { return Paint(style, Color::kBold, title); };
   const auto count = [&](std::string_view name, std::int64_t value) {
@@ -167,7 +166,7 @@ std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, 
   return text;
 }
 
-std::string RenderGflowStatsCsv(const api::StatsRow& row) {
+std::string RenderStatsCsv(const api::StatsRow& row) {
   const auto seconds_of = [](base::Millis value) {
     return fmt::format("{}", static_cast<double>(value.count()) / 1000);
   };
@@ -188,4 +187,4 @@ std::string RenderGflowStatsCsv(const api::StatsRow& row) {
   return text;
 }
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::gflow

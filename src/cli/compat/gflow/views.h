@@ -8,17 +8,16 @@
 #include "base/clock.h"
 #include "cli/text.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::gflow {
 
 // gjob show: gflow's keys in gflow's order; the fields that only gpuman has (Reason, Project, Log) have keys
 // of the same form.
-std::string RenderGflowJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
-                           base::WallTime now);
+std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, base::WallTime now);
 
 // gstats. `user`: the user whose jobs are counted; `since`: the period, in the user's words.
-std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, const std::string& since,
-                             const TerminalStyle& style);
+std::string RenderStats(const api::StatsRow& row, const std::string& user, const std::string& since,
+                        const TerminalStyle& style);
 // gstats -o csv: a line for each metric.
-std::string RenderGflowStatsCsv(const api::StatsRow& row);
+std::string RenderStatsCsv(const api::StatsRow& row);
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::gflow

@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::gflow {
 namespace {
 
 using ::testing::AllOf;
@@ -48,7 +48,7 @@ TEST(GflowJob, HasTheKeysOfGflow) {
   job.queue->asked.retries.count = 2;
   job.queue->depends.list = {{spec::DependencyKind::kAfterOk, "3"}};
   job.queue->array_task = 1;
-  const auto text = RenderGflowJob(job, Gpus(), kNow);
+  const auto text = RenderJob(job, Gpus(), kNow);
   EXPECT_THAT(text, StartsWith("Job Details:\n  ID=7\n"));
   for (const char* line :
        {"\n  State=Running (R)\n", "\n  Priority=128\n", "\n  SubmittedBy=ada\n", "\n  GroupID=g\n",
@@ -66,7 +66,7 @@ TEST(GflowJob, LeavesOutWhatAJobDoesNotHave) {
   job.gpus.clear();
   job.started_at.reset();
   job.reason_detail = "no GPU is free";
-  const auto text = RenderGflowJob(job, Gpus(), kNow);
+  const auto text = RenderJob(job, Gpus(), kNow);
   EXPECT_THAT(text,
               AllOf(HasSubstr("  State=Queued (PD)\n  Reason=no GPU is free\n"), HasSubstr("  GPUs=1\n"),
                     Not(HasSubstr("GPUIDs")), Not(HasSubstr("Dependencies")), Not(HasSubstr("Started"))));
@@ -74,14 +74,14 @@ TEST(GflowJob, LeavesOutWhatAJobDoesNotHave) {
   job.started_at = kNow - std::chrono::seconds(62);
   job.ended_at = kNow;
   job.exit_code = 0;
-  EXPECT_THAT(RenderGflowJob(job, Gpus(), kNow),
+  EXPECT_THAT(RenderJob(job, Gpus(), kNow),
               AllOf(HasSubstr("(ran 00:01:02)\n"), HasSubstr("  ExitCode=0\n")));
 }
 
 TEST(GflowJob, PassesNothingOnThatATerminalWouldObey) {
   auto job = Running();
   job.directory = "/tmp/\x1b[2J";
-  EXPECT_THAT(RenderGflowJob(job, Gpus(), kNow), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(RenderJob(job, Gpus(), kNow), Not(HasSubstr("\x1b")));
 }
 
 TEST(GflowStats, AreReadable) {
@@ -97,7 +97,7 @@ TEST(GflowStats, AreReadable) {
   row.gpu_hours = 1.25;
   row.success = 0.667;
   row.running = 9;
-  const auto text = RenderGflowStats(row, "ada", "7d", {});
+  const auto text = RenderStats(row, "ada", "7d", {});
   EXPECT_THAT(text, StartsWith("Usage Statistics  user: ada  since: 7d  active: 10\n"));
   for (const char* line :
        {"\nJob Status\n  Total Jobs:      8\n", "  Completed:       4 (50%)\n",
@@ -105,9 +105,9 @@ TEST(GflowStats, AreReadable) {
         "  Queued:          1\n", "\nEfficiency\n  Avg Wait Time:   00:01:01\n",
         "  Avg Runtime:     01:01:01\n", "  Total GPU-Hours: 1.2h\n", "  Success Rate:    66.7%\n"})
     EXPECT_THAT(text, HasSubstr(line));
-  EXPECT_THAT(RenderGflowStats({}, "ada", "all time", {}), HasSubstr("  Success Rate:    -\n"));
-  EXPECT_THAT(RenderGflowStatsCsv(row), HasSubstr("\ntotal_jobs,8\ncompleted_jobs,4\nfailed_jobs,2\n"));
+  EXPECT_THAT(RenderStats({}, "ada", "all time", {}), HasSubstr("  Success Rate:    -\n"));
+  EXPECT_THAT(RenderStatsCsv(row), HasSubstr("\ntotal_jobs,8\ncompleted_jobs,4\nfailed_jobs,2\n"));
 }
 
 }  // namespace
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::gflow

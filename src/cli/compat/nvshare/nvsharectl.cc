@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "api/json.h"
 #include "cli/take.h"
 
-namespace gpuman::cli {
+namespace gpuman::cli::nvshare {
 namespace {
 
 constexpr const char* kMore =
@@ -52,15 +54,18 @@ base::Result<int> Apply(Session& session, api::ShareUpdate& update) {
   if (update.managed_turns == false) update.compute = "concurrent";
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::ShareView view, daemon.SetShare(update));
-  session.Print(Sentences(update, view.settings));
+  if (session.json)
+    session.PrintJson(api::ToJson(view));
+  else
+    session.Print(Sentences(update, view.settings));
   return kExitDone;
 }
 
 }  // namespace
 
-Command Nvsharectl() {
+Command MakeProgram() {
   const auto update = std::make_shared<api::ShareUpdate>();  // shared by the options and the action
-  return {std::string(kNvsharectl),
+  return {std::string(kProgram),
           fmt::format("Sets how jobs share GPUs, with the options of nvshare's command.\n\n{}", kMore),
           "",
           {},
@@ -71,4 +76,4 @@ Command Nvsharectl() {
           [update](Session& session, const CommandLine&) { return Apply(session, *update); }};
 }
 
-}  // namespace gpuman::cli
+}  // namespace gpuman::cli::nvshare

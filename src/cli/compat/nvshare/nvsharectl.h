@@ -6,11 +6,11 @@
 
 #include "cli/command.h"
 
-namespace gpuman::cli {
+namespace gpuman::cli::nvshare {
 
-inline constexpr std::string_view kNvsharectl = "nvsharectl";
+inline constexpr std::string_view kProgram = "nvsharectl";
 
 // The whole program. It refuses a call without options.
-Command Nvsharectl();
+Command MakeProgram();
 
-}  // namespace gpuman::cli
+}  // namespace gpuman::cli::nvshare

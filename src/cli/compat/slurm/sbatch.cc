@@ -11,17 +11,18 @@
 #include "cli/queue/script.h"
 #include "cli/values.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::slurm {
 namespace {
 
 using base::Result;
+using queue::SubmitSettings;
 
 constexpr std::string_view kMark = "#SBATCH";
 
 // Takes over the value; false: gpuman has no counterpart.
 using TakeValue = std::function<Result<bool>(const std::string& value)>;
 
-struct Known {
+struct SbatchOption {
   std::string_view name;  // "--job-name"
   char letter = 0;        // the "J" of "-J"; 0: there is none
   bool has_value = true;
@@ -138,7 +139,7 @@ TakeValue MailTypes(Mail& mail) {
   };
 }
 
-std::vector<Known> Table(SubmitSettings& s, Mail& mail, base::WallTime now) {
+std::vector<SbatchOption> Table(SubmitSettings& s, Mail& mail, base::WallTime now) {
   auto& job = s.job;
   const auto count = [](const std::string& text) { return ParseInteger(text, 1, 1'000'000); };
   return {
@@ -150,7 +151,8 @@ std::vector<Known> Table(SubmitSettings& s, Mail& mail, base::WallTime now) {
       {"--mem", 0, true, HostMemory(job)},
       {"--cpus-per-task", 'c', true, ValueInto(job.cpus, count)},
       {"--job-name", 'J', true,
-       ValueInto(job.name, [](const std::string& text) { return Result<std::string>(TagFrom(text)); })},
+       ValueInto(job.name,
+                 [](const std::string& text) { return Result<std::string>(queue::TagFrom(text)); })},
       {"--array", 'a', true, ValueInto(job.array, [](const std::string& text) { return ParseArray(text); })},
       {"--dependency", 'd', true, Depends(job)},
       {"--begin", 'b', true,
@@ -176,8 +178,8 @@ std::vector<Known> Table(SubmitSettings& s, Mail& mail, base::WallTime now) {
   };
 }
 
-const Known* Find(const std::vector<Known>& table, std::string_view name) {
-  const auto it = std::find_if(table.begin(), table.end(), [&](const Known& known) {
+const SbatchOption* Find(const std::vector<SbatchOption>& table, std::string_view name) {
+  const auto it = std::find_if(table.begin(), table.end(), [&](const SbatchOption& known) {
     return name.starts_with("--") ? known.name == name : known.letter != 0 && known.letter == name[1];
   });
   return it == table.end() ? nullptr : &*it;
@@ -193,7 +195,7 @@ struct ParsedOption {
 // Reads the option at words[at] and moves `at` behind it. For an unknown option, the next word is its value
 // unless it begins with '-'.
 ParsedOption NextOption(const std::vector<std::string>& words, std::size_t& at,
-                        const std::vector<Known>& table) {
+                        const std::vector<SbatchOption>& table) {
   const std::string& word = words[at++];
   const bool is_long = word.starts_with("--");
   const auto end = is_long ? word.find('=') : std::min<std::size_t>(2, word.size());
@@ -206,7 +208,7 @@ ParsedOption NextOption(const std::vector<std::string>& words, std::size_t& at,
     given.value = word.substr(2);
     return given;
   }
-  const Known* const known = Find(table, given.name);
+  const SbatchOption* const known = Find(table, given.name);
   const bool takes = known != nullptr ? known->has_value : at < words.size() && !words[at].starts_with('-');
   if (takes && at < words.size()) {
     given.value = words[at++];
@@ -238,17 +240,6 @@ std::string_view FirstLineOf(std::string_view& text) {
   return line;
 }
 
-Result<std::vector<std::string>> WordsBehindMark(std::string_view line) {
-  line.remove_prefix(kMark.size());
-  std::vector<std::string> words;
-  for (std::size_t at = 0;;) {
-    GPUMAN_ASSIGN(auto word, NextWord(line, at));
-    if (!word) return words;
-    at = word->end;
-    words.push_back(std::move(word->text));
-  }
-}
-
 bool IsMarked(std::string_view line) {
   return line.starts_with(kMark) &&
          (line.size() == kMark.size() || line[kMark.size()] == ' ' || line[kMark.size()] == '\t');
@@ -273,17 +264,17 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
   SbatchReading reading;
   Mail mail;
   const auto table = Table(settings, mail, now);
-  std::string_view head = text.substr(0, FirstCommand(text));
+  std::string_view head = text.substr(0, queue::FirstCommand(text));
   for (int number = 1; !head.empty(); ++number) {
     const auto line = FirstLineOf(head);
     if (!IsMarked(line)) continue;
     reading.found = true;
     const auto where = fmt::format("{}:{}", name, number);
-    auto words = WordsBehindMark(line);
+    auto words = queue::SplitLine(line.substr(kMark.size()));
     if (!words) return base::Fail(std::move(words.error()).In(where));
-    for (std::size_t at = 0; at < words->size();) {
-      const ParsedOption given = NextOption(*words, at, table);
-      const Known* const known = Find(table, given.name);
+    for (std::size_t at = 0; at < words->texts.size();) {
+      const ParsedOption given = NextOption(words->texts, at, table);
+      const SbatchOption* const known = Find(table, given.name);
       if (known == nullptr) {
         reading.not_read.push_back(given.text);
         continue;
@@ -323,4 +314,4 @@ std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view 
   return notes;
 }
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::slurm

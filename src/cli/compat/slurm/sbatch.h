@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "cli/queue/settings.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::slurm {
 
 struct SbatchReading {
   bool found = false;                 // the script has such a line
@@ -23,7 +23,7 @@ struct SbatchReading {
 // Writes the options into `settings`. kInvalidArgument names the line of an option with an unreadable value:
 // to ignore a limit silently would be worse.
 base::Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name,
-                                        SubmitSettings& settings, base::WallTime now);
+                                        queue::SubmitSettings& settings, base::WallTime now);
 
 // The name of a script without a file, in errors and notes.
 inline constexpr std::string_view kStandardInput = "standard input";
@@ -35,4 +35,4 @@ std::string NoteOfNoGpu(std::string_view name);
 std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view name, std::string_view text,
                                  bool gpus);
 
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::slurm

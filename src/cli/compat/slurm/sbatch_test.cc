@@ -10,9 +10,11 @@
 #include "cli/queue/test_command_line.h"
 #include "cli/values.h"
 
-namespace gpuman::cli::queue {
+namespace gpuman::cli::slurm {
 namespace {
 
+using queue::MadeSubmission;
+using queue::SubmitSettings;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -114,10 +116,14 @@ class SbatchScript : public ::testing::Test {
   MadeSubmission Submit(const std::string& text, std::vector<std::string> options = {}) {
     std::ofstream(directory_.path() / "job.sh") << text;
     options.emplace_back("job.sh");
-    SubmitContext context;
+    queue::SubmitContext context;
     context.origin.directory = directory_.path().string();
     context.origin.environment = {"PATH=/usr/bin:/bin"};
-    auto made = MakeSubmission(Typed(options), Flavour::kGpuman, context);
+    auto typed = queue::Typed(options);
+    if (!typed) ADD_FAILURE() << typed.error().message;
+    if (!typed) return {};
+    auto made =
+        queue::MakeSubmission(std::move(typed->settings), typed->line, queue::Flavour::kGpuman, context);
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : MadeSubmission{};
   }
@@ -181,4 +187,4 @@ TEST_F(SbatchScript, FindsItsTaskUnderSlurmsName) {
 }
 
 }  // namespace
-}  // namespace gpuman::cli::queue
+}  // namespace gpuman::cli::slurm

@@ -13,7 +13,7 @@
 #include "cli/compat/slurm/record.h"
 #include "cli/complete.h"
 
-namespace gpuman::cli {
+namespace gpuman::cli::slurm {
 namespace {
 
 using api::TestServer;
@@ -81,7 +81,7 @@ class SlurmApp : public ::testing::Test {
   std::string File(const std::string& name) const {
     return base::ReadFile(dir_.path() / name).value_or("(no " + name + ")");
   }
-  slurm::SubmissionFile Submissions() const { return slurm::SubmissionFile::OfUser(Environment()); }
+  SubmissionFile Submissions() const { return SubmissionFile::OfUser(Environment()); }
 
   base::TempDir dir_;
 };
@@ -215,4 +215,4 @@ TEST_F(SlurmApp, SaysWhoDoesWhatItDoesNot) {
 }
 
 }  // namespace
-}  // namespace gpuman::cli
+}  // namespace gpuman::cli::slurm

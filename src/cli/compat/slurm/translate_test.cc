@@ -23,12 +23,13 @@ constexpr base::WallTime kNow{base::Millis(1'800'000'000'000)};
 
 base::Result<api::Submission> Parsed(Words options, const Words& command = {"train"}) {
   options.emplace_back("--to=slurm");
-  CommandLine typed = queue::Typed(options);
-  typed.trailing = command;
+  GPUMAN_ASSIGN(auto typed, queue::Typed(options, queue::Flavour::kGpuman, kNow));
+  typed.line.trailing = command;
   queue::SubmitContext context;
   context.origin.directory = "/home/ada";
   context.now = kNow;
-  GPUMAN_ASSIGN(auto made, queue::MakeSubmission(typed, queue::Flavour::kGpuman, context));
+  GPUMAN_ASSIGN(auto made, queue::MakeSubmission(std::move(typed.settings), typed.line,
+                                                 queue::Flavour::kGpuman, context));
   return std::move(made.request.jobs.front());
 }
 
