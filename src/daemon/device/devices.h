@@ -19,9 +19,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/coroutine.h"
 #include "device/applier.h"
 #include "device/plan.h"
 #include "device/profile.h"
@@ -147,12 +149,15 @@ class Devices {
 
   // devices_run.cc
   void Begin(std::unique_ptr<Change> change);
-  void Read(Change& change);
-  void OnRead(std::uint64_t id);
-  void Plan(Change& change);
-  void Keep(Change& change);
-  void Set(Change& change);
-  void OnSet(std::uint64_t id);
+  base::Detached Carry(std::shared_ptr<Change> change);
+  base::Callback<std::monostate> Drive(driver::NvmlExecutor::Work work);
+  base::Callback<base::Result<>> Keep(jobs::SettingRows entries);
+  void EnterDriver(Change& change, Stage stage);
+  static driver::NvmlExecutor::Work Reading(const Change& change);
+  base::Result<> Plan(Change& change);
+  static jobs::SettingRows EntriesOf(const Change& change);
+  static driver::NvmlExecutor::Work Setting(const Change& change);
+  base::Result<DeviceReport> Settle(Change& change);
   void Finish(std::uint64_t id, base::Result<DeviceReport> result);
   void GiveUp(Change& change);
   base::Error ErrorOf(const Change& change, const device::Outcome& outcome) const;

@@ -71,104 +71,138 @@ void Devices::Begin(std::unique_ptr<Change> owned) {
                                  "gpuman health shows whether the GPU is well"));
   }
   for (const auto& gpu : change->task.gpus) DeviceOf(gpu.uuid).busy = true;
-  Read(*change);
+  Carry(change);
 }
 
-void Devices::Read(Change& change) {
-  change.stage = Stage::kReading;
+base::Callback<std::monostate> Devices::Drive(driver::NvmlExecutor::Work work) {
+  return base::Callback<std::monostate>(
+      [this, work = std::move(work)](const std::function<void(std::monostate)>& then) {
+        host_.Drive(work, [then] { then({}); });
+      });
+}
+
+base::Callback<base::Result<>> Devices::Keep(jobs::SettingRows entries) {
+  return base::Callback<base::Result<>>(
+      [this, entries = std::move(entries)](std::function<void(base::Result<>)> done) {
+        host_.KeepDevices(entries, std::move(done));
+      });
+}
+
+void Devices::EnterDriver(Change& change, Stage stage) {
+  change.stage = stage;
   change.deadline = clock_.Mono() + settings_.call_limit;
-  host_.Drive(
-      [gpus = change.task.gpus, shared = change.shared](const driver::LoadedNvml& nvml) {
-        for (std::size_t i = 0; i < gpus.size() && !shared->progress.abandoned; ++i) {
-          shared->progress.gpu = i;
-          if (nvml)
-            shared->readings.push_back(device::ReadDevice(**nvml, gpus[i].uuid));
-          else
-            shared->readings.emplace_back(base::Fail(nvml.error()));
-        }
-      },
-      [this, id = change.id] { OnRead(id); });
+  change.shared->progress.gpu = 0;
 }
 
-void Devices::OnRead(std::uint64_t id) {
-  const auto change = changes_.at(id);
-  if (change->given_up) return Finish(id, DeviceReport{});
-  change->report.dry_run = change->task.dry_run;
-  for (std::size_t i = 0; i < change->task.gpus.size(); ++i) {
-    const auto& gpu = change->task.gpus[i];
-    auto& reading = change->shared->readings[i];
-    if (!reading) return Finish(id, base::Fail(std::move(reading.error()).In(NameOf(gpu.uuid))));
+// If the driver does not answer in time, OnTime gives the change up and tells who asked; this goes on when
+// the driver's call returns.
+base::Detached Devices::Carry(std::shared_ptr<Change> change) {
+  EnterDriver(*change, Stage::kReading);
+  co_await Drive(Reading(*change));
+  if (change->given_up) {
+    Finish(change->id, DeviceReport{});
+    co_return;
+  }
+  if (auto planned = Plan(*change); !planned) {
+    Finish(change->id, base::Fail(std::move(planned.error())));
+    co_return;
+  }
+  if (change->task.dry_run) {
+    Finish(change->id, std::move(change->report));
+    co_return;
+  }
+  // Before the first step: whatever happens then, a daemon that starts knows what was meant.
+  change->stage = Stage::kKeeping;
+  if (auto entries = EntriesOf(*change); !entries.empty()) {
+    auto kept = co_await Keep(std::move(entries));
+    if (!kept) {
+      Finish(change->id,
+             base::Fail(std::move(kept.error()).In("nothing was changed, as it could not be stored")));
+      co_return;
+    }
+  }
+  for (const auto& [uuid, record] : change->next) DeviceOf(uuid).record = record;
+  EnterDriver(*change, Stage::kSetting);
+  co_await Drive(Setting(*change));
+  Finish(change->id, change->given_up ? DeviceReport{} : Settle(*change));
+}
+
+// Reads all GPUs of the change.
+driver::NvmlExecutor::Work Devices::Reading(const Change& change) {
+  return [gpus = change.task.gpus, shared = change.shared](const driver::LoadedNvml& nvml) {
+    for (std::size_t i = 0; i < gpus.size() && !shared->progress.abandoned; ++i) {
+      shared->progress.gpu = i;
+      if (nvml)
+        shared->readings.push_back(device::ReadDevice(**nvml, gpus[i].uuid));
+      else
+        shared->readings.emplace_back(base::Fail(nvml.error()));
+    }
+  };
+}
+
+// From the readings: the next record of each GPU, and the steps to it.
+base::Result<> Devices::Plan(Change& change) {
+  change.report.dry_run = change.task.dry_run;
+  for (std::size_t i = 0; i < change.task.gpus.size(); ++i) {
+    const auto& gpu = change.task.gpus[i];
+    auto& reading = change.shared->readings[i];
+    if (!reading) return base::Fail(std::move(reading.error()).In(NameOf(gpu.uuid)));
     const auto& former = DeviceOf(gpu.uuid).record;
     std::vector<std::string> notes;
-    auto next = change->task.draft(gpu, former, *reading, notes);
-    if (!next) return Finish(id, base::Fail(std::move(next.error()).In(NameOf(gpu.uuid))));
+    auto next = change.task.draft(gpu, former, *reading, notes);
+    if (!next) return base::Fail(std::move(next.error()).In(NameOf(gpu.uuid)));
     for (const auto& note : notes)
-      change->report.notes.push_back(fmt::format("{}: {}", NameOf(gpu.uuid), note));
+      change.report.notes.push_back(fmt::format("{}: {}", NameOf(gpu.uuid), note));
     // An energy counter that began anew tells of a reset: locked clocks, which cannot be read, are lost.
     auto& last_mj = DeviceOf(gpu.uuid).energy_mj;
     const bool forgot = last_mj && reading->energy_mj && *reading->energy_mj < *last_mj;
     if (reading->energy_mj) last_mj = reading->energy_mj;
-    change->work.push_back({gpu.uuid, StepsTo(*next, former, *reading, change->task.anew || forgot)});
-    for (const auto& step : change->work.back().steps) change->report.steps.push_back({gpu, step});
-    change->former[gpu.uuid] = former;
-    change->next[gpu.uuid] = std::move(*next);
+    change.work.push_back({gpu.uuid, StepsTo(*next, former, *reading, change.task.anew || forgot)});
+    for (const auto& step : change.work.back().steps) change.report.steps.push_back({gpu, step});
+    change.former[gpu.uuid] = former;
+    change.next[gpu.uuid] = std::move(*next);
   }
-  if (change->task.clear_ecc) {
-    change->report.cleared = change->task.gpus;
-    change->report.lifetime = *change->task.clear_ecc;
+  if (change.task.clear_ecc) {
+    change.report.cleared = change.task.gpus;
+    change.report.lifetime = *change.task.clear_ecc;
   }
-  if (change->task.dry_run) return Finish(id, std::move(change->report));
-  Keep(*change);
+  return {};
 }
 
-// Before the first step: whatever happens then, a daemon that starts knows what was meant.
-void Devices::Keep(Change& change) {
-  change.stage = Stage::kKeeping;
+jobs::SettingRows Devices::EntriesOf(const Change& change) {
   jobs::SettingRows entries;
   for (const auto& [uuid, record] : change.next)
     if (record != change.former.at(uuid)) entries.insert(EntryOf(uuid, record));
-  if (entries.empty()) return Set(change);
-  host_.KeepDevices(std::move(entries), [this, id = change.id](base::Result<> kept) {
-    if (!kept)
-      return Finish(id,
-                    base::Fail(std::move(kept.error()).In("nothing was changed, as it could not be stored")));
-    Set(*changes_.at(id));
-  });
+  return entries;
 }
 
-void Devices::Set(Change& change) {
-  for (const auto& [uuid, record] : change.next) DeviceOf(uuid).record = record;
-  change.stage = Stage::kSetting;
-  change.deadline = clock_.Mono() + settings_.call_limit;
-  change.shared->progress.gpu = 0;
+// Takes the steps of the change.
+driver::NvmlExecutor::Work Devices::Setting(const Change& change) {
   const auto on_failure = change.task.go_on ? device::OnFailure::kGoOn : device::OnFailure::kUndo;
-  host_.Drive(
-      [work = change.work, on_failure, clear = change.task.clear_ecc,
-       shared = change.shared](const driver::LoadedNvml& nvml) {
-        if (!nvml) {
-          shared->outcome.failures.push_back({"", {}, nvml.error()});
-          return;
-        }
-        shared->outcome = device::Apply(**nvml, work, on_failure, shared->progress);
-        if (!clear) return;
-        for (const auto& gpu : work) {
-          auto cleared = device::ClearEccErrors(**nvml, gpu.uuid, *clear);
-          if (!cleared) shared->outcome.failures.push_back({gpu.uuid, {}, std::move(cleared.error())});
-        }
-      },
-      [this, id = change.id] { OnSet(id); });
+  return [work = change.work, on_failure, clear = change.task.clear_ecc,
+          shared = change.shared](const driver::LoadedNvml& nvml) {
+    if (!nvml) {
+      shared->outcome.failures.push_back({"", {}, nvml.error()});
+      return;
+    }
+    shared->outcome = device::Apply(**nvml, work, on_failure, shared->progress);
+    if (!clear) return;
+    for (const auto& gpu : work) {
+      auto cleared = device::ClearEccErrors(**nvml, gpu.uuid, *clear);
+      if (!cleared) shared->outcome.failures.push_back({gpu.uuid, {}, std::move(cleared.error())});
+    }
+  };
 }
 
-void Devices::OnSet(std::uint64_t id) {
-  const auto change = changes_.at(id);
-  if (change->given_up) return Finish(id, DeviceReport{});
-  const auto& outcome = change->shared->outcome;
+// Stores what became of the steps, and reports it.
+base::Result<DeviceReport> Devices::Settle(Change& change) {
+  const auto& outcome = change.shared->outcome;
   std::map<std::string, std::set<device::Setting>> failed;
   for (const auto& failure : outcome.failures)
     if (failure.setting) failed[failure.uuid].insert(*failure.setting);
-  for (auto& [uuid, record] : change->next) {
-    if (!outcome.Succeeded() && !change->task.go_on) {
-      Store(uuid, change->former.at(uuid));
+  for (auto& [uuid, record] : change.next) {
+    if (!outcome.Succeeded() && !change.task.go_on) {
+      Store(uuid, change.former.at(uuid));
       continue;
     }
     // What was to be restored and could not be set is tried again with the next check.
@@ -177,8 +211,8 @@ void Devices::OnSet(std::uint64_t id) {
       if (record.to_restore.contains(setting)) restored.to_restore[setting] = record.to_restore.at(setting);
     Store(uuid, restored);
   }
-  if (!outcome.Succeeded()) return Finish(id, base::Fail(ErrorOf(*change, outcome)));
-  Finish(id, std::move(change->report));
+  if (!outcome.Succeeded()) return base::Fail(ErrorOf(change, outcome));
+  return std::move(change.report);
 }
 
 base::Error Devices::ErrorOf(const Change& change, const device::Outcome& outcome) const {
