@@ -19,7 +19,8 @@ from share_test import MIB, build_dir, program, until
 
 
 class TroubleCase(ManyCase):
-    gpus, more = 1, 'yield_limit = "100ms"\nretry = "100ms"'
+    # On a busy machine a job must not miss the end of its turn: the default yield_limit.
+    gpus, more = 1, 'retry = "100ms"'
 
     def tearDown(self):
         super().tearDown()
@@ -66,6 +67,7 @@ class NobodysProcessesAreEnded(TroubleCase):
 
 class DoesNotYield(TroubleCase):
     """A job whose kernels take longer than the others wait."""
+    more = 'yield_limit = "100ms"\nretry = "100ms"'
     beside = 6  # gpuman-load takes 2 MiB more
 
     def stubborn(self):
@@ -103,6 +105,8 @@ class DoesNotYield(TroubleCase):
 
 
 class DoesNotAnswer(TroubleCase):
+    more = 'yield_limit = "100ms"\nretry = "100ms"'
+
     def gate(self, job):
         return (self.tenant(job) or {}).get("gate")
 
@@ -227,8 +231,7 @@ class InTheMiddle(TroubleCase):
 
 
 class SeveralProcesses(TroubleCase):
-    # On a busy machine a job must not miss the end of its turn: the default yield_limit.
-    each, beside, more = 4, 7, 'retry = "100ms"'
+    each, beside = 4, 7
 
     def test_the_processes_of_a_job_have_their_turns_together(self):
         family = self.checking("family", "--rest", 0.005, "--children", 3)
@@ -243,7 +246,7 @@ class SeveralProcesses(TroubleCase):
 
 
 class SeveralGpus(TroubleCase):
-    gpus, more = 2, 'retry = "100ms"'
+    gpus = 2
 
     def test_a_job_on_two_gpus_runs_on_both_or_on_none(self):
         wide = self.checking("wide", "--rest", 0.005, "--children", 2, "--each-its-gpu", gpus=["0", "1"])
