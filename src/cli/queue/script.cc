@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "cli/parser.h"
@@ -61,6 +62,14 @@ base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at
   return std::optional(std::move(word));
 }
 
+// Reads the options of one flavour into settings, which must outlive it.
+struct FlavourReader {
+  FlavourReader(SubmitSettings& settings, Flavour flavour, base::WallTime now)
+      : options(SubmitOptions(settings, flavour, now)), reader(options) {}
+  const Options options;
+  OptionReader reader;
+};
+
 }  // namespace
 
 base::Result<LineWords> SplitLine(std::string_view line) {
@@ -100,11 +109,11 @@ base::Result<Directives> ReadDirectives(std::string_view text) {
 
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,
                                base::WallTime now) {
+  std::map<Flavour, FlavourReader> readers;
   for (const auto& [line, flavour, words] : directives.list) {
     const auto where = fmt::format("{}:{}", name, line);
     settings.line = where;
-    const auto table = SubmitOptions(settings, flavour, now);
-    auto rest = OptionReader(table).Read(words);
+    auto rest = readers.try_emplace(flavour, settings, flavour, now).first->second.reader.Read(words);
     if (!rest) return base::Fail(std::move(rest.error()).In(where));
     if (!rest->empty())
       return base::Fail(ErrorCode::kInvalidArgument,

@@ -8,9 +8,9 @@
 namespace gpuman::daemon {
 namespace {
 
-using Here = std::vector<const ProfileAsker*>;
+using Here = std::vector<const RunningJob*>;
 
-Here UsersOf(const gpu::Gpu& gpu, const std::vector<ProfileAsker>& running) {
+Here UsersOf(const gpu::Gpu& gpu, const std::vector<RunningJob>& running) {
   Here here;
   for (const auto& job : running) {
     const bool uses =
@@ -21,7 +21,7 @@ Here UsersOf(const gpu::Gpu& gpu, const std::vector<ProfileAsker>& running) {
 }
 
 // Empty: the job is alone there.
-std::string CompanyOf(const ProfileAsker& job, const Here& here, const guard::GpuStatus* status) {
+std::string CompanyOf(const RunningJob& job, const Here& here, const guard::GpuStatus* status) {
   for (const auto* other : here)
     if (other->id != job.id) return fmt::format("job {} runs there too", other->id.value);
   if (!status) return {};
@@ -34,7 +34,7 @@ std::string CompanyOf(const ProfileAsker& job, const Here& here, const guard::Gp
 }  // namespace
 
 JobProfiles::Decision JobProfiles::Follow(
-    const std::vector<ProfileAsker>& running, const gpu::Inventory& inventory,
+    const std::vector<RunningJob>& running, const gpu::Inventory& inventory,
     const std::map<std::string, guard::GpuStatus>& statuses,
     const std::function<std::optional<std::int64_t>(const std::string&)>& in_force) {
   Decision decision;

@@ -19,7 +19,7 @@
 namespace gpuman::daemon {
 
 // A job that runs.
-struct ProfileAsker {
+struct RunningJob {
   base::JobId id;
   std::string profile;  // empty: it asks for none
   // UUIDs; nullopt: it may use every whole GPU.
@@ -34,7 +34,7 @@ class JobProfiles {
     std::map<base::JobId, std::string> news;
   };
   // `statuses`: what was seen last, by UUID. `in_force`: the job with whose profile the GPU runs.
-  Decision Follow(const std::vector<ProfileAsker>& running, const gpu::Inventory& inventory,
+  Decision Follow(const std::vector<RunningJob>& running, const gpu::Inventory& inventory,
                   const std::map<std::string, guard::GpuStatus>& statuses,
                   const std::function<std::optional<std::int64_t>(const std::string& uuid)>& in_force);
   // The driver did not take it. Remembered until the run is over.

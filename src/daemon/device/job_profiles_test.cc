@@ -33,7 +33,7 @@ class JobProfilesTest : public ::testing::Test {
     process.name = "python";
     return process;
   }
-  JobProfiles::Decision Follow(const std::vector<ProfileAsker>& running) {
+  JobProfiles::Decision Follow(const std::vector<RunningJob>& running) {
     auto decision = profiles.Follow(running, inventory, statuses, [this](const std::string& uuid) {
       const auto it = in_force.find(uuid);
       return it == in_force.end() ? std::nullopt : std::optional(it->second);
@@ -49,8 +49,8 @@ class JobProfilesTest : public ::testing::Test {
   JobProfiles profiles;
 };
 
-const ProfileAsker kBench{{7}, "benchmark", std::vector<std::string>{"GPU-0"}};
-const ProfileAsker kOtherAsker{{8}, "", std::vector<std::string>{"GPU-0"}};
+const RunningJob kBench{{7}, "benchmark", std::vector<std::string>{"GPU-0"}};
+const RunningJob kOtherAsker{{8}, "", std::vector<std::string>{"GPU-0"}};
 
 TEST_F(JobProfilesTest, WhoIsAloneGetsItOnItsGpusOnly) {
   See("GPU-0", {Process(70, base::JobId{7})});

@@ -106,7 +106,7 @@ std::string DeviceModule::UsersOf(const std::string& gpu) {
 // --- Profiles of jobs ---
 
 void DeviceModule::FollowJobProfiles() {
-  std::vector<ProfileAsker> running;
+  std::vector<RunningJob> running;
   bool asked = false;
   for (const auto* job : core_.jobs().Active()) {
     if (jobs::IsWaiting(*job) || !job->keeper || suspension_.StateOf(*job) == api::JobState::kSuspended)

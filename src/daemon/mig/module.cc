@@ -73,7 +73,7 @@ OwnProcesses MigModule::Own() {
 }
 
 // The sampler looks at once; what it does not see in some seconds it will see later.
-void MigModule::WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks) {
+void MigModule::WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int looks) {
   if (looks == 0 || IsDivided(divisions, core_.inventory())) return then();
   if (looks % kLooksPerPoke == 0) core_.LookNow();
   const auto timer =

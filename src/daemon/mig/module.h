@@ -29,7 +29,7 @@ class MigModule final : public Module {
   MigHolders Holders() const;
   OwnProcesses Own();
   // Calls `then` once the inventory shows the GPUs so, or after some seconds without.
-  void WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks = 100);
+  void WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int looks = 100);
 
   void Restore(jobs::StoreContents& contents) override;
   void AddRoutes(http::Router& router) override;

@@ -136,19 +136,19 @@ std::optional<base::Error> WhyNothing(const std::vector<MigOutcome>& outcomes) {
   return std::nullopt;
 }
 
-std::vector<MigDivision> DivisionsAfter(const std::vector<MigOutcome>& outcomes) {
-  std::vector<MigDivision> divisions;
+std::vector<DividedGpu> DivisionsAfter(const std::vector<MigOutcome>& outcomes) {
+  std::vector<DividedGpu> divisions;
   for (const auto& outcome : outcomes) {
     if (!outcome.done || !outcome.needs_reset.empty()) continue;
-    MigDivision division{outcome.gpu.uuid, outcome.wanted.enabled, 0};
+    DividedGpu division{outcome.gpu.uuid, outcome.wanted.enabled, 0};
     for (const auto& item : outcome.wanted.items) division.instances += item.count;
     divisions.push_back(std::move(division));
   }
   return divisions;
 }
 
-bool IsDivided(const std::vector<MigDivision>& divisions, const gpu::Inventory& inventory) {
-  return std::all_of(divisions.begin(), divisions.end(), [&](const MigDivision& wanted) {
+bool IsDivided(const std::vector<DividedGpu>& divisions, const gpu::Inventory& inventory) {
+  return std::all_of(divisions.begin(), divisions.end(), [&](const DividedGpu& wanted) {
     bool split = false;
     std::size_t instances = 0;
     for (const auto& gpu : inventory.gpus) {

@@ -26,13 +26,13 @@ api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes, const OwnP
 // Why nothing was done, for one of the GPUs; nullopt: something was, or there was nothing in the way of it.
 std::optional<base::Error> WhyNothing(const std::vector<MigOutcome>& outcomes);
 // How many instances each GPU that was changed has now; those that wait for a reset are left out.
-struct MigDivision {
+struct DividedGpu {
   std::string uuid;
   bool split = false;
   std::size_t instances = 0;
 };
-std::vector<MigDivision> DivisionsAfter(const std::vector<MigOutcome>& outcomes);
-bool IsDivided(const std::vector<MigDivision>& divisions, const gpu::Inventory& inventory);
+std::vector<DividedGpu> DivisionsAfter(const std::vector<MigOutcome>& outcomes);
+bool IsDivided(const std::vector<DividedGpu>& divisions, const gpu::Inventory& inventory);
 
 // kInvalidArgument says which entry is wrong, kNotFound which GPU there is not.
 base::Result<std::vector<MigOrder>> OrdersOf(const api::MigRequest& request, const gpu::Inventory& inventory);
