@@ -1,20 +1,23 @@
-// Changes a ledger's counts: many processes do so at once, each may be killed between any two instructions,
-// there is no lock, and no byte passes a limit.
+// Changes a ledger's counts. Many processes do so at the same time. Each of them may be killed between any
+// two instructions. There is no lock, and no byte passes a limit.
 //
-// Accounts are counted: the memory of each GPU (its index), and the host memory that holds what left the GPUs
-// (kHost).
+// Two kinds of accounts are counted: the memory of each GPU (the account is the index of the GPU), and the
+// host memory that holds evicted data (kHost).
 //
-// Two words have to change together: an account's total, and what the process has there. A change is
-// announced in the slot (intent), happens when the total is exchanged, and is then entered in the slot
-// (books). The total names the change that made it, by slot and number. A process that wants to make the next
-// change first enters that one, if the process that made it has not done so. So a change that happened in the
-// total always reaches the slot, and one that did not happen never does:
+// Two words have to change together: the total of an account, and what the process has in the account. A
+// process announces a change in its slot (intent). The change happens when the process exchanges the total,
+// and is then entered in the slot (books). The total names the change that made it, by slot and number. A
+// process that wants to make the next change first enters the change that the total names, if that change is
+// not entered yet. So a change that happened in the total always reaches the slot, and a change that did not
+// happen never does:
 //   total = sum of all books + the one change that the total names, if it is not entered yet.
 //
-// Only one thread at a time changes one slot and account: in the process that owns the slot, or in the one
-// that reclaims it (slot_lock.h). Any number of others may enter changes meanwhile.
+// Only one thread at a time changes one account of one slot: a thread of the process that owns the slot, or
+// of the process that reclaims the slot (slot_lock.h). Any number of other threads may enter changes
+// meanwhile.
 //
-// The page may hold anything. Nothing here reads or writes outside of it or loops for ever.
+// A program may have written anything into the ledger. No function here reads or writes outside of the
+// ledger, or loops for ever.
 #pragma once
 
 #include <initializer_list>
@@ -26,8 +29,8 @@ namespace gpuman::ledger::wire {
 
 enum class Outcome {
   kDone,
-  kRefused,  // the change would pass the limit, or what can be counted
-  kBroken    // the page makes no sense (it was overwritten)
+  kRefused,  // the change would pass the limit, or is too large to be counted
+  kBroken    // the ledger makes no sense (it was overwritten)
 };
 
 inline constexpr unsigned kHost = kMaxGpus;
@@ -68,16 +71,17 @@ inline bool Exchange(std::uint64_t& word, std::uint64_t expected, std::uint64_t 
   return __atomic_compare_exchange_n(&word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-// `units` + `delta`, kept within the range of a word: only an overwritten page comes near its ends.
+// Returns `units` + `delta`, kept within the range of a word. Only in an overwritten ledger the sum comes
+// near the ends of that range.
 constexpr std::uint32_t Plus(std::uint32_t units, std::int32_t delta) {
   const std::int64_t sum = std::int64_t{units} + delta;
   return sum < 0 ? 0 : sum > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(sum);
 }
 
-// The units that hold `bytes`.
+// Returns how many units hold `bytes`.
 constexpr std::uint64_t UnitsOf(std::uint64_t bytes) { return bytes / kUnit + (bytes % kUnit != 0 ? 1 : 0); }
 
-// The account's words. The account is below kAccounts, the slot below kSlots.
+// The words of an account. Here and below, the account is below kAccounts and the slot below kSlots.
 inline std::uint64_t& TotalWord(Ledger& ledger, unsigned account) {
   return account == kHost ? ledger.host_total : ledger.gpu[account].total;
 }
@@ -88,29 +92,29 @@ inline Holding& HoldingOf(Slot& slot, unsigned account) {
   return account == kHost ? slot.host : slot.gpu[account];
 }
 
-// Enters the change that `total` names, unless it was entered. Any thread of any process may call it.
+// Enters the change that `total` names, unless it is entered already. Any thread of any process may do so.
 inline void ApplyLastChange(Ledger& ledger, unsigned account, Total total) {
   Holding& holding = HoldingOf(ledger.slot[total.slot()], account);
   const Books books{Load(holding.books)};
-  if (ShortNumber(books.number() + 1) != total.number()) return;  // entered
+  if (ShortNumber(books.number() + 1) != total.number()) return;  // entered already
   const Intent intent{Load(holding.intent)};
-  // Another number: the slot has a newer change, so this one was entered after `books` was read.
+  // With another number, the slot has a newer change: this change was entered after `books` was read.
   if (intent.number() != books.number() + 1) return;
   Exchange(holding.books, books.word, Pack(Plus(books.units(), intent.delta()), intent.number()));
 }
 
-// What a slot has in an account, with every change entered.
+// Returns the bytes that a slot has in an account, with every change entered.
 inline std::uint64_t BytesOf(Ledger& ledger, unsigned account, unsigned slot) {
   ApplyLastChange(ledger, account, Total{Load(TotalWord(ledger, account))});
   return Books{Load(HoldingOf(ledger.slot[slot], account).books)}.units() * kUnit;
 }
 
-// What the whole job has in an account, as the slots count it.
+// Returns the bytes that the whole job has in an account, as the slots count them.
 inline std::uint64_t TotalOf(const Ledger& ledger, unsigned account) {
   return Total{Load(TotalWord(ledger, account))}.units() * kUnit;
 }
 
-// Whether the job may have `units` in the account.
+// Returns whether the job may have `units` in the account.
 inline bool Fits(const Ledger& ledger, unsigned account, std::uint64_t units) {
   if (units > UINT32_MAX) return false;
   const std::uint64_t limit = Load(account == kHost ? ledger.host_budget : ledger.gpu[account].limit);
@@ -119,7 +123,7 @@ inline bool Fits(const Ledger& ledger, unsigned account, std::uint64_t units) {
   return outside <= limit && units * kUnit <= limit - outside;
 }
 
-// Whether the job's use is within what it may have for now (Gpu::room).
+// Returns whether the job uses no more than it may have for now (Gpu::room).
 inline bool HasRoom(const Ledger& ledger, unsigned gpu) {
   const std::uint64_t room = Load(ledger.gpu[gpu].room);
   return room == kNoLimit || Load(ledger.gpu[gpu].outside) + TotalOf(ledger, gpu) <= room;
@@ -127,9 +131,9 @@ inline bool HasRoom(const Ledger& ledger, unsigned gpu) {
 
 enum class Check { kLimit, kNone };
 
-// The owner changes what its slot has by `units` (never below zero).
+// The owner of the slot changes by `units` what the slot has in the account, never below zero.
 inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int64_t units, Check check) {
-  constexpr unsigned kTries = 100'000;  // each failed try is another process's success
+  constexpr unsigned kTries = 100'000;  // a try fails only when another process succeeds
   if (units > INT32_MAX || units < INT32_MIN) return Outcome::kRefused;
   std::uint64_t& word = TotalWord(ledger, account);
   Holding& holding = HoldingOf(ledger.slot[slot], account);
@@ -137,7 +141,8 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
     const Total total{Load(word)};
     ApplyLastChange(ledger, account, total);
     const Books books{Load(holding.books)};
-    // Gives back no more than the slot and the total have: an overwritten page must not make the total wrap.
+    // The change gives back no more than the slot has (and Plus no more than the total has): an overwritten
+    // ledger must not make the total wrap.
     std::int64_t delta = units;
     if (delta < -std::int64_t{books.units()}) delta = -std::int64_t{books.units()};
     if (delta == 0) return Outcome::kDone;
@@ -155,13 +160,13 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
   return Outcome::kBroken;
 }
 
-// Takes `bytes`, rounded up to units, within the limit.
+// Takes `bytes`, rounded up to units, if the limit holds them.
 inline Outcome Reserve(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
   return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kLimit);
 }
 
-// Takes `bytes` whatever the limit is: the device has given them already.
+// Takes `bytes` whatever the limit is, since the device has given them already.
 inline Outcome Charge(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
   return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
@@ -172,8 +177,8 @@ inline Outcome GiveBack(Ledger& ledger, unsigned account, unsigned slot, std::ui
   return Change(ledger, account, slot, -static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
 }
 
-// Gives back all that a slot has, and frees it. The caller holds the slot's lock; the slot's process has
-// ended.
+// Gives back all that a slot has, and frees the slot. The caller holds the slot's lock; the slot's process
+// has ended.
 inline Outcome Clear(Ledger& ledger, unsigned slot) {
   Outcome outcome = Outcome::kDone;
   for (unsigned account = 0; account < kAccounts; ++account) {
@@ -195,7 +200,7 @@ inline Outcome Clear(Ledger& ledger, unsigned slot) {
   return outcome;
 }
 
-// The GPU with this UUID, or -1.
+// Returns the index of the GPU with this UUID; -1: the ledger has no such GPU.
 inline int FindGpu(const Ledger& ledger, const void* uuid) {
   const unsigned gpus = GpusOf(ledger);
   for (unsigned gpu = 0; gpu < gpus; ++gpu) {

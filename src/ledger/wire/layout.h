@@ -1,8 +1,8 @@
 // The ledger of a job: memory that the daemon and the shims of the job's processes share.
-// docs/shim-protocol.md says what each field means and who may write it. Plain C layout, the same on every
-// 64-bit machine.
+// docs/shim-protocol.md says what each field means and who may write it. The layout is plain C, the same on
+// every 64-bit machine.
 //
-// The job's programs can write anywhere in it. No reader follows an index or a count in it unchecked.
+// The job's programs can write anywhere in the ledger. No reader follows an index or a count in it unchecked.
 #pragma once
 
 #include <cstddef>
@@ -14,107 +14,112 @@ inline constexpr std::uint32_t kMagic = 0x4c4d5047;  // "GPML"
 inline constexpr std::uint32_t kVersion = 4;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kSlots = 1024;  // processes of one job at the same time
-// Counts are in steps of this size; a count of 32 bits reaches 16 TiB.
+// The unit of all counts, in bytes. A count of 32 bits reaches 16 TiB.
 inline constexpr std::uint64_t kUnit = 4096;
 inline constexpr std::uint64_t kNoLimit = UINT64_MAX;
 
 // Why an allocation was refused.
 enum class RefusedBy : std::uint32_t {
   kNobody = 0,
-  kLimit = 1,    // it would have passed the job's hard limit
-  kSharing = 2,  // no room came on a GPU that is shared
+  kLimit = 1,    // the allocation would have passed the job's hard limit
+  kSharing = 2,  // no room came in time on a GPU that is shared
   kDevice = 3    // the GPU had no memory left
 };
 
-// The last allocation on the GPU that was refused to a program of the job. It is for people: nothing is
-// decided by it, and if two are refused at once their words may mix.
+// The last allocation on the GPU that was refused to a program of the job. It is for people: the daemon
+// decides nothing by it. When two allocations are refused at the same time, their words may mix.
 struct Refusal {
-  std::uint64_t number;  // grows with each refusal, written last; 0: there was none
-  std::uint64_t bytes;   // asked for
-  std::uint64_t used;    // by the job on this GPU at that time, with `outside`
-  std::uint64_t limit;   // the hard limit at that time; kNoLimit: none
+  std::uint64_t number;  // grows with each refusal, and is written last; 0: there was no refusal
+  std::uint64_t bytes;   // that the program asked for
+  std::uint64_t used;    // bytes that the job used on this GPU then, with `outside`
+  std::uint64_t limit;   // the hard limit then; kNoLimit: none
   std::uint64_t at;      // CLOCK_MONOTONIC, ns
   std::uint32_t by;      // RefusedBy
   std::uint8_t reserved[4];
 };
 
-// One GPU of the job. The first cache line changes rarely, the second with every allocation.
+// One GPU of the job. The first cache line changes rarely, the second changes with every allocation.
 struct Gpu {
   std::uint8_t uuid[16];
   std::uint64_t limit;          // hard, bytes; kNoLimit: none
   std::uint64_t soft;           // bytes; kNoLimit: none
-  std::uint64_t context_bytes;  // what one context costs on this GPU; 0: not known yet
-  std::uint64_t outside;        // bytes of the job that the driver shows and no slot counts
-  std::uint64_t room;  // bytes that the job may have for now: allocations beyond it wait; kNoLimit: none
+  std::uint64_t context_bytes;  // bytes that one context costs on this GPU; 0: not known yet
+  std::uint64_t outside;        // uncounted memory: bytes that the driver shows and no slot counts
+  // Bytes that the job may have for now; an allocation beyond them waits. kNoLimit: no bound.
+  std::uint64_t room;
   std::uint8_t reserved0[8];
-  std::uint64_t total;  // Total: units of all slots, and the change that made it
+  std::uint64_t total;  // Total (books.h): units of all slots, and the last change
   Refusal refusal;
   std::uint8_t reserved1[8];
 };
 
-// What one process has on one GPU.
+// What one process has in one account (books.h).
 struct Holding {
   std::uint64_t books;   // Books
   std::uint64_t intent;  // Intent
 };
 
-// The process has memory on the device that came from another process; all memory that was away and came back
-// is such memory. The driver saves it with a checkpoint and then cannot restore it (measured:
-// CUDA_ERROR_NOT_SUPPORTED, and the process is lost), so the shim has to evict it first.
+// The process shares memory on the device with another process. The memory came from the other process (this
+// includes evicted memory that the mover has given back), or this process exports it. The driver saves memory
+// that came from another process with a checkpoint and then cannot restore it (measured:
+// CUDA_ERROR_NOT_SUPPORTED, and the process is lost). So the shim has to evict such memory first.
 inline constexpr std::uint32_t kHoldsImported = 1;
-// The process's shim sends a notification when it has carried an order out (transfer.h), and when it refuses
-// one that it has worked on. Without the flag it is an older shim: whoever waits for its answer has to look.
+// The shim of the process sends a notification (transfer.h) when it has carried out an order, and when it
+// refuses an order after some work on it. A shim without this flag is older: the daemon has to look for its
+// answer.
 inline constexpr std::uint32_t kNotifiesAnswers = 2;
 
 // One process. Only the process that holds the lock on the slot's byte of the file writes here (slot_lock.h),
-// except that the daemon writes `order` and `order_bytes` (orders.h).
+// with two exceptions: the daemon writes `order` and `order_bytes` (orders.h), and any process may enter a
+// change in `books` (books.h).
 struct Slot {
-  std::uint32_t pid;         // as the daemon sees it; 0: free
+  std::uint32_t pid;         // as the daemon sees it; 0: the slot is free
   std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMaxGpus];
-  std::uint32_t order;        // a futex word: what to do, and how many orders there were (orders.h)
-  std::uint32_t answered;     // a futex word: the last order that was carried out or refused
-  std::uint32_t stage;        // MemoryStage
-  std::uint32_t error;        // why the last order was not carried out: PackError
-  std::uint64_t evictable;    // bytes on the device now that can leave it
-  std::uint64_t evicted;      // bytes in host memory instead
-  Holding host;               // host memory that holds evicted data
-  std::uint64_t order_bytes;  // the daemon writes it, with kTake: bytes that are to be away in all, at least
-  std::uint64_t wants;        // bytes that allocations wait for
+  std::uint32_t order;           // a futex word: the order kind, and the number of the order (orders.h)
+  std::uint32_t answered;        // a futex word: the last order that was carried out or refused
+  std::uint32_t stage;           // MemoryStage
+  std::uint32_t error;           // why the last order was not carried out: PackError
+  std::uint64_t evictable;       // bytes on the device now that can leave it
+  std::uint64_t evicted;         // bytes that are in host memory instead
+  Holding host;                  // host memory that holds evicted data
+  std::uint64_t order_bytes;     // with kTake: how many bytes at least are to be evicted in all
+  std::uint64_t wants;           // bytes that allocations wait for
   std::uint64_t activity_since;  // CLOCK_MONOTONIC, ns
   std::uint64_t completed;       // calls that went through the gate; grows while the job is watched
   std::uint32_t activity;        // Activity
-  std::uint32_t home;            // index + 1 of the GPU whose memory can leave; 0: the process sees only one
-  std::uint64_t managed;         // bytes of managed memory: the driver moves it
+  // Index + 1 of the GPU whose memory can leave; 0: the process sees only one GPU, or has chosen none yet.
+  std::uint32_t home;
+  std::uint64_t managed;  // bytes of managed memory, which the driver moves
   std::uint8_t reserved1[16];
 };
 
 // How the job's processes take device memory.
 enum class AllocationMode : std::uint32_t {
   kPlain = 0,
-  kEvictable = 1  // can leave the device and come back
+  kEvictable = 1  // the memory can leave the device and come back
 };
 
 struct Ledger {
   std::uint32_t magic;
   std::uint32_t version;
   std::uint64_t job;
-  std::uint32_t gpus;     // how many of `gpu` are used
+  std::uint32_t gpus;     // how many entries of `gpu` are used
   std::uint32_t changes;  // grows when a limit changes
   std::uint32_t backing;  // AllocationMode; written before the first process joins
-  // How long a process that is to leave the GPU waits for its calls and work in flight; 0: kPatienceMs.
+  // How long a process that is ordered off the GPU waits for its calls and work in flight; 0: kPatienceMs.
   std::uint32_t patience_ms;
   std::uint64_t host_budget;  // bytes of host memory for evicted data of all processes; kNoLimit: no bound
-  std::uint64_t host_total;   // Total of the host memory that they keep
-  // Above 0 the shims tell what their programs do: a program that submits nothing for so long is idle.
+  std::uint64_t host_total;   // Total (books.h) of the host memory that all processes keep
+  // Above 0: the shims tell what their programs do. A program that makes no call for this time is idle.
   std::uint32_t watched_ms;
   std::uint32_t offers;  // a futex word; grows when there may be room for allocations that wait for it
-  std::uint32_t room_patience_ms;  // how long an allocation waits for room; 0: it does not
+  std::uint32_t room_patience_ms;  // how long an allocation waits for room; 0: it does not wait
   std::uint8_t reserved0[4];
   Gpu gpu[kMaxGpus];
-  // No room will come for an allocation that takes what the process waits for to this many bytes or more: it
-  // fails without waiting. 0: there is no such size.
+  // No room will come for an allocation of this many bytes or more, nor for an allocation of a process whose
+  // allocations wait for this many bytes together: it fails without waiting. 0: there is no such size.
   std::uint64_t denied;
   std::uint8_t reserved1[4096 - 64 - kMaxGpus * sizeof(Gpu) - 8];
   Slot slot[kSlots];

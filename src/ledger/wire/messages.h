@@ -1,5 +1,5 @@
-// The messages between a shim and the daemon: one each way on a unix seqpacket socket, then both close it.
-// docs/shim-protocol.md.
+// The messages between a shim and the daemon. Each side sends one message on a unix seqpacket socket; then
+// both sides close the socket. See docs/shim-protocol.md.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,18 @@ inline constexpr std::uint32_t kWelcomeMagic = 0x574d5047;  // "GPMW"
 inline constexpr char kSocketVariable[] = "GPUMAN_SHIM_SOCKET";
 inline constexpr char kJobVariable[] = "GPUMAN_JOB_ID";
 inline constexpr char kKeyVariable[] = "GPUMAN_JOB_KEY";
-// "1": this process may be asked to take its memory off the GPU. The shim reads it when the program looks up
-// the driver's functions, before a ledger says the same (AllocationMode): later the shim could not intercept
-// its launches any more.
+// "1": the daemon may order this process to take its memory off the GPU. The shim reads the variable when the
+// program looks up the driver's functions, before a ledger says the same (AllocationMode). Later the shim
+// could not replace the program's launch functions any more.
 inline constexpr char kEvictableVariable[] = "GPUMAN_SHIM_EVICTABLE";
-// What plain memory of this process is made of. "vmm": memory that the daemon can move, where it may be asked
-// to leave; "managed": managed memory, which the driver pages; "oversubscribe": the same, and more of it than
-// the device has. Else: as "vmm", or as "managed" where the device has no virtual memory calls.
+// What the shim makes plain memory of. "vmm": backed memory where the process may have to evict it, else the
+// driver's plain memory. "managed": managed memory, which the driver pages. "oversubscribe": managed memory,
+// also more of it than the device has. Other values: as "vmm"; where the process may have to evict its memory
+// and the device has no virtual memory calls, as "managed".
 inline constexpr char kMemoryVariable[] = "GPUMAN_SHIM_MEMORY";
 inline constexpr char kSocketName[] = "shim.sock";
 
-// From the shim. The daemon knows the process by the socket; these fields only help to find its job.
+// From the shim. The daemon knows the process by the socket; these fields only help the daemon find its job.
 struct Hello {
   std::uint32_t magic;
   std::uint32_t version;  // of the ledger that the shim understands
@@ -32,15 +33,15 @@ struct Hello {
 };
 
 enum class Answer : std::uint32_t {
-  kJoined = 1,        // two descriptors come with it
-  kNoJob = 2,         // the process is in no job of this daemon: do not ask again
-  kOtherVersion = 3,  // this daemon speaks another version: do not ask again
-  kTryLater = 4,      // no slot, or no memory
+  kJoined = 1,        // two descriptors come with this answer
+  kNoJob = 2,         // the process is in no job of this daemon; the shim does not ask again
+  kOtherVersion = 3,  // this daemon speaks another version; the shim does not ask again
+  kTryLater = 4,      // there is no free slot, or no memory
 };
 
-// From the daemon. With kJoined come two descriptors of the ledger's file. The first has the lock of the
-// slot: the process maps the ledger through it and closes it. The process keeps the second, to reclaim the
-// slots of others.
+// From the daemon. Two descriptors of the ledger's file come with kJoined. The first holds the lock on the
+// slot: the shim maps the ledger through it and closes it. The shim keeps the second, to reclaim the slots of
+// other processes.
 struct Welcome {
   std::uint32_t magic;
   std::uint32_t version;  // of the ledger

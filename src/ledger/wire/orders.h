@@ -1,11 +1,11 @@
-// What the daemon orders a process to do with its memory, and what the process answers: words of its slot
-// that both can wait on.
+// What the daemon orders a process to do with its memory, and what the process answers: words of the
+// process's slot. Both sides can wait on these words.
 //
-// The low two bits of `order` are the order kind, the others count orders, so that every order differs from
-// the one before; an order that was refused is given again as the next of the same kind. The process takes
-// the current order, tells its stage on the way, and writes the order to `answered` when it is done with it,
-// carried out or not. The daemon may give any order in any state; one that fails leaves the process in the
-// state it was in.
+// The low two bits of `order` are the order kind. The other bits count orders, so that every order differs
+// from the order before. The daemon repeats a refused order as the next order of the same kind. The process
+// takes the current order and tells its memory stage on the way. When it has carried out or refused the
+// order, it writes the order to `answered`. The daemon may give any order in any state. An order that fails
+// leaves the process in the state it was in.
 #pragma once
 
 #include <linux/futex.h>
@@ -19,56 +19,56 @@
 namespace gpuman::ledger::wire {
 
 enum class MemoryStage : std::uint32_t {
-  kNone = 0,  // it has no context: it has nothing on the GPU, and no thread answers
+  kNone = 0,  // the process has no context: it has nothing on the GPU, and no thread answers
   kOnGpu = 1,
   kEvicting = 2,
   kEvicted = 3,
   kRestoring = 4,
-  kFailed = 5,  // its driver has failed for good; the program learns that from its own calls
-  kHeld = 6     // no call passes and no work is in flight; all of the memory is on the GPU, or a part of it
+  kFailed = 5,  // the driver has failed this process for good; the program learns that from its calls
+  kHeld = 6     // no call passes and no work is in flight; all memory is on the GPU, or a part of it
 };
 inline constexpr std::uint32_t kStages = 7;
 
 enum class OrderKind : std::uint32_t {
-  kRun = 0,    // all memory on the GPU, the gate open
-  kLeave = 1,  // the gate closed and all that can leave away: suspended
-  kHold = 2,   // the gate closed and the work done; memory stays where it is
-  kTake = 3    // the same, and at least `order_bytes` away in all
+  kRun = 0,    // all memory is on the GPU, the gate is open
+  kLeave = 1,  // the gate is closed, all memory that can leave is evicted (suspended)
+  kHold = 2,   // the gate is closed, the work is done; memory stays where it is
+  kTake = 3    // as kHold, and at least `order_bytes` are evicted in all
 };
 constexpr OrderKind OrderKindOf(std::uint32_t order) { return static_cast<OrderKind>(order & 3); }
-// The next order after that one.
+// Returns the order that comes after `order`, with the given kind.
 constexpr std::uint32_t OrderAfter(std::uint32_t order, OrderKind what) {
   return ((order >> 2) + 1) << 2 | static_cast<std::uint32_t>(what);
 }
 
-// What the program does, as far as the shim sees it. The shim keeps it up to date while the ledger says that
-// it is watched; it always does so for the last two.
+// What the program does, as far as the shim sees it. The shim keeps the word up to date while the ledger says
+// that the job is watched. It tells kAtGate and kForRoom at any time.
 enum class Activity : std::uint32_t {
   kUnknown = 0,
   kBusy = 1,
-  kIdle = 2,    // nothing in flight, and no call for as long as the ledger says
+  kIdle = 2,    // no work in flight, and no call for as long as the ledger says
   kAtGate = 3,  // a thread waits at the closed gate
-  kForRoom = 4  // a thread waits for `wants` bytes of room for its allocation
+  kForRoom = 4  // a thread waits for room for its allocation (`wants`)
 };
 inline constexpr std::uint32_t kActivities = 5;
 
-// Why an order was not carried out. The process is as it was before, with its data.
+// Why an order was not carried out. The process is in the state it was in before, with its data.
 enum class Trouble : std::uint32_t {
   kNone = 0,
-  kBudget = 1,      // more host memory than the job may have
-  kHostMemory = 2,  // more than the machine has available
-  kBusy = 3,        // calls or work in flight did not come to an end in time
-  kCapturing = 4,   // a stream was captured all the time
-  kNoRoom = 5,      // the device has no room to come back to
-  kDriver = 6,      // another error of the driver, which comes with it
-  kNoMover = 7,     // the daemon or its mover was not there, or left before the order was done
+  kBudget = 1,      // the order needs more host memory than the job may have
+  kHostMemory = 2,  // the order needs more host memory than the machine has available
+  kBusy = 3,        // calls or work in flight did not end in time
+  kCapturing = 4,   // a stream was being captured all the time
+  kNoRoom = 5,      // the device has no room for the memory to come back
+  kDriver = 6,      // another error of the driver; PackError adds it
+  kNoMover = 7,     // the daemon or the mover was not there, or gave up before the order was done
   kDescriptors = 8  // the process may not have so many descriptors
 };
 inline constexpr std::uint32_t kTroubles = 9;
 
 inline constexpr std::uint32_t kPatienceMs = 30'000;
 
-// The trouble in the lower half, the driver's error (CUresult) in the upper.
+// The trouble is in the lower half, the driver's error (CUresult) in the upper half.
 constexpr std::uint32_t PackError(Trouble trouble, std::uint32_t driver) {
   return (driver & 0xffff) << 16 | static_cast<std::uint32_t>(trouble);
 }
@@ -77,7 +77,8 @@ constexpr Trouble TroubleOf(std::uint32_t error) {
   return (error & 0xffff) < kTroubles ? static_cast<Trouble>(error & 0xffff) : Trouble::kDriver;
 }
 
-// Waits while the word has the value; may also return for no reason. Below 0: without end.
+// Waits while the word has the value, for at most `milliseconds` (below 0: without end). The wait may also
+// end for no reason.
 inline void WaitOn(const std::uint32_t& word, std::uint32_t value, int milliseconds) {
   const timespec time{milliseconds / 1000, (milliseconds % 1000) * 1'000'000L};
   (void)::syscall(SYS_futex, &word, FUTEX_WAIT, value, milliseconds < 0 ? nullptr : &time, nullptr, 0);

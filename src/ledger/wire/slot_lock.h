@@ -1,17 +1,19 @@
-// The owner of a slot is the process that holds the lock on the file's byte of the slot's number.
+// The owner of a slot is the process that holds the lock on one byte of the ledger's file: the byte whose
+// offset is the slot's number.
 //
-// The locks are the kernel's, of the open file description (F_OFD_SETLK). Each process of the job has a
-// description of its own, which the daemon opened and locked for it; the process maps the ledger through it
-// and closes the descriptor. The mapping keeps the description, and with it the lock, exactly as long as the
-// process's memory lives: until it ends or executes another program. No process id, namespace, signal or
-// clean exit is needed, and a program that closes all its descriptors loses nothing.
+// The locks are the kernel's locks of open file descriptions (F_OFD_SETLK). Each process of the job has a
+// file description of its own, which the daemon opened and locked for it. The process maps the ledger through
+// this description and closes the descriptor. The mapping keeps the description, and with it the lock,
+// exactly as long as the process's memory lives: until the process ends or executes another program. So the
+// lock needs no process id, namespace, signal or clean exit, and a program that closes all its descriptors
+// does not lose the lock.
 #pragma once
 
 #include <fcntl.h>
 
 namespace gpuman::ledger::wire {
 
-// Takes the lock without waiting. False when another description has it.
+// Takes the lock without waiting. Returns false when another file description has the lock.
 inline bool LockSlot(int descriptor, unsigned slot) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -30,7 +32,7 @@ inline void UnlockSlot(int descriptor, unsigned slot) {
   (void)::fcntl(descriptor, F_OFD_SETLK, &lock);
 }
 
-// Whether another description than this one holds the lock.
+// Returns whether another file description than that of `descriptor` holds the lock.
 inline bool SlotIsLocked(int descriptor, unsigned slot) {
   struct flock lock {};
   lock.l_type = F_WRLCK;

@@ -1,15 +1,18 @@
-// How memory passes between a process and the mover: over a connection that the process makes to the daemon's
-// socket when it is ordered to, and that the daemon passes on. docs/shim-protocol.md.
+// How memory passes between a process and the mover. The process connects to the daemon's socket when it is
+// ordered to, and the daemon passes the connection on to the mover. See docs/shim-protocol.md.
 //
+// The process sends `message >`, the mover sends `< message`:
 //   out:   hello kOut >   parts (a descriptor of device memory each) >   < replies (host memory)   receipt >
-//   back:  hello kBack >  < parts (the same; without any: wait on)   receipt >
-//   where the driver does not import it (the process was moved to another GPU), memory of its own instead:
-//          … < parts   own >  < done   parts (its own) >  < done (filled)   receipt >
-//   The mover asks for that at once (`own`, no parts) where it knows that the process was moved.
+//   back:  hello kBack >  < parts (a descriptor each; without any part: wait on)   receipt >
 //
-// Either side gives up by closing; nothing has happened then. The process gives its memory away after the
-// last reply, and the mover the host memory after the receipt. A process may hand out its memory in several
-// such transfers, and gets all of it back in one. Plain C layout.
+// Where the driver does not import the mover's memory (the process was moved to another GPU), the process
+// makes memory of its own, and the mover fills it:
+//   back:  … < parts   own >  < done   parts (its own memory) >  < done (filled)   receipt >
+// Where the mover knows that the process was moved, it asks for this at once, with no parts and `more` 1.
+//
+// Either side gives up by closing the connection; then nothing has happened. The process gives up its device
+// memory after the last reply, and the mover gives up the host memory after the receipt. A process may hand
+// out its memory in several transfers, and gets all of it back in one. The layout is plain C.
 #pragma once
 
 #include <errno.h>
@@ -23,11 +26,11 @@
 
 namespace gpuman::ledger::wire {
 
-// Stand in a Hello in place of kHelloMagic.
+// These words stand in a Hello in place of kHelloMagic.
 inline constexpr std::uint32_t kOutMagic = 0x4f4d5047;   // "GPMO"
 inline constexpr std::uint32_t kBackMagic = 0x424d5047;  // "GPMB"
-// A notification: nothing follows. The process's slot holds what it has to say: what its program does, and
-// its answer to an order (kNotifiesAnswers).
+// A notification: nothing follows this Hello. The slot of the process holds what is new: what the program
+// does, and the answer to an order (kNotifiesAnswers).
 inline constexpr std::uint32_t kNotifyMagic = 0x444d5047;  // "GPMD"
 
 inline constexpr std::uint32_t kPartsMagic = 0x504d5047;  // "GPMP"
@@ -36,49 +39,49 @@ inline constexpr unsigned kMaxParts = 32;                 // in one message; als
 inline constexpr unsigned kMaxSegments = 1024;            // in one process's host memory
 
 struct Part {
-  std::uint64_t address;  // the process's address of it
+  std::uint64_t address;  // where the process has the part
   std::uint64_t bytes;
 };
 
-// A descriptor comes with each part, in order.
+// The message carries one descriptor for each part, in the order of the parts.
 struct Parts {
   std::uint32_t magic;
   std::uint32_t count;
   std::uint32_t last;  // 1: this is the last message of parts
-  // Out: 1 where the process has handed out memory before that is still away. Back: 1 where the process is to
-  // make its own memory.
+  // Out: 1 where memory that the process handed out before is still evicted. Back: 1 where the process has to
+  // make memory of its own.
   std::uint32_t more;
   std::uint64_t total;  // out: bytes of all parts of this transfer
   Part part[kMaxParts];
 };
 
-// From the mover: `count` descriptors of host memory; without any: it has done its part. From the process:
-// its receipt; with `last` 0 it means own: the process cannot import, and the mover is to fill memory that
-// the process makes.
+// From the mover: `count` descriptors of host memory; with `count` 0, the mover has done its part. From the
+// process: the receipt. With `last` 0 it means `own`: the process cannot import the memory, and the mover has
+// to fill memory that the process makes.
 struct Reply {
   std::uint32_t magic;
   std::uint32_t count;
-  std::uint32_t last;   // 1: no more follow
-  std::uint32_t error;  // PackError (orders.h): it cannot be done, and nothing was done
+  std::uint32_t last;   // 1: no more messages follow
+  std::uint32_t error;  // PackError (orders.h): the transfer failed, and nothing was done
 };
 
 static_assert(sizeof(Part) == 16 && sizeof(Parts) == 24 + kMaxParts * 16 && sizeof(Reply) == 16);
 
-// CLOCK_MONOTONIC.
+// Returns the time of CLOCK_MONOTONIC.
 inline std::int64_t MonotonicMs() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// When a wait of so many milliseconds ends, in the time of MonotonicMs; below 0: kNever.
+// EndAfter returns when a wait of `milliseconds` ends, in the time of MonotonicMs; below 0: kNever.
 inline constexpr std::int64_t kNever = INT64_MAX;
 inline std::int64_t EndAfter(int milliseconds) {
   return milliseconds < 0 ? kNever : MonotonicMs() + milliseconds;
 }
 
-// Whether one of the events came before `end`. The program's signals may interrupt the wait at shorter
-// intervals than it is long.
+// Waits for one of the events. Returns whether one came before `end`. The program's signals may interrupt the
+// wait any number of times.
 inline bool AwaitEvents(int socket, short events, std::int64_t end) {
   for (;;) {
     const std::int64_t left = end == kNever ? -1 : end - MonotonicMs();
@@ -90,8 +93,8 @@ inline bool AwaitEvents(int socket, short events, std::int64_t end) {
   }
 }
 
-// Sends one message on a seqpacket socket with descriptors (at most kMaxParts). False: the other side is
-// gone, or does not read within the time; with a time below 0 it waits without end.
+// Sends one message with descriptors (at most kMaxParts) on a seqpacket socket. Returns false where the other
+// side has closed, or does not read within `milliseconds` (below 0: it waits without end).
 inline bool SendWith(int socket, const void* data, std::size_t size, const int* descriptors, unsigned count,
                      int milliseconds) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxParts * sizeof(int))] = {};
@@ -120,9 +123,9 @@ inline bool SendWith(int socket, const void* data, std::size_t size, const int* 
   }
 }
 
-// Returns the message's size; 0: the other side has closed; below 0: an error, or nothing came within the
-// time (with a time below 0 it waits without end). `count` is how many descriptors came, close-on-exec; one
-// that did not fit into the table of descriptors is missing.
+// Receives one message. Returns the message's size; 0: the other side has closed; below 0: an error, or no
+// message came within `milliseconds` (below 0: it waits without end). `count` is how many descriptors came;
+// they are close-on-exec. A descriptor that did not fit into the process's table of descriptors is missing.
 inline ssize_t ReceiveWith(int socket, void* data, std::size_t size, int* descriptors, unsigned& count,
                            int milliseconds) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxParts * sizeof(int))];

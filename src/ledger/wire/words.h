@@ -1,6 +1,6 @@
-// Words of a ledger, which others may write at any moment: each is read or written as a whole, and once. The
-// reader keeps the value in a variable of its own and checks it there; read again from the page, it may be
-// another value than the one checked.
+// Reads and writes the words of a ledger. Other processes may write a word at any moment, so each word is
+// read or written as a whole, and once. The reader keeps the value in a variable of its own and checks it
+// there: when it reads the word again, it may get another value than the one it checked.
 #pragma once
 
 #include "ledger/wire/layout.h"
@@ -16,7 +16,7 @@ inline void Store(std::uint32_t& word, std::uint32_t value) {
   __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
 }
 
-// How many GPUs the ledger says that it has, at most as many as there is room for.
+// Returns how many GPUs the ledger says that it has, at most kMaxGpus.
 inline unsigned GpusOf(const Ledger& ledger) {
   const std::uint32_t gpus = Load(ledger.gpus);
   return gpus < kMaxGpus ? gpus : kMaxGpus;

@@ -1,5 +1,5 @@
-// What the shim keeps of the memory that the process has: how much counts on each device, and what costs
-// what.
+// What the shim keeps of the memory of the process: how many bytes count on each device, and what each
+// allocation costs.
 #pragma once
 
 #include <pthread.h>
@@ -18,15 +18,15 @@ struct Device {
   bool known;
   std::uint8_t uuid[16];
   std::uint64_t granule;
-  std::uint64_t held;  // bytes that this process counts there, in the ledger or not
+  std::uint64_t held;  // bytes that this process counts on the device, in the ledger or not
   bool in_ledger;
-  unsigned gpu;  // of the ledger
+  unsigned gpu;  // index in the ledger
 };
 
 inline constexpr int kNoDevice = -1;
 
 struct Pool {
-  int device;  // kNoDevice: of the host
+  int device;  // kNoDevice: the pool has host memory
   std::uint64_t held;
 };
 
@@ -36,25 +36,27 @@ struct Context {
 };
 
 struct AccountingState : LinkState {
-  // Counting (meter.cc).
+  // How many bytes count on each device (meter.cc).
   pthread_mutex_t meter;
-  std::uint32_t changes;  // of the ledger, seen last
+  std::uint32_t changes;  // Ledger::changes, as the shim saw it last
   Device devices[kMaxDevices];
 
-  // What costs what.
+  // What each allocation costs.
   pthread_mutex_t books;
   Allocations allocations;
   VirtualMemory virtual_memory;
   Arrays arrays;
 
-  // Kept in step with the driver.
+  // Pools and contexts. Each mutex is held around the driver's calls too, so that the entries agree with the
+  // driver.
   pthread_mutex_t pools;
   Table<Pool> pool;
-  std::uint64_t spare[kMaxDevices];   // counted, for a pool that grows at the limit
-  std::uint64_t ending[kMaxDevices];  // of pools that were destroyed while work went on
+  std::uint64_t spare[kMaxDevices];   // bytes of the spare (pools.h), which count
+  std::uint64_t ending[kMaxDevices];  // bytes of pools that were destroyed while their work went on
   bool pools_used;                    // atomic
-  // For pools: gives back what the shim's own pools have on the device and do not use, and returns how many
-  // bytes. Who has such pools sets it with the first (stream_pools.cc); null: nobody has.
+  // The caller holds `pools`. Gives back the memory that the shim's own pools have on the device and do not
+  // use, and returns how many bytes. stream_pools.cc sets this with the first such pool; null: there is no
+  // such pool.
   std::uint64_t (*release_unused)(AccountingState& state, int device);
   pthread_mutex_t contexts;
   Table<Context> context;

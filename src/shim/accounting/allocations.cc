@@ -3,10 +3,10 @@
 namespace gpuman::shim {
 namespace {
 
-// The granules that an allocation touches: those it fills alone, and at most two that others may touch as
-// well.
+// The granules that an allocation touches: granules that it fills alone, and at most two granules that other
+// allocations may touch as well.
 struct Touched {
-  std::uint64_t whole = 0;     // how many
+  std::uint64_t whole = 0;     // how many it fills alone
   std::uint64_t part[2] = {};  // number + 1, 0: none
 };
 
@@ -70,7 +70,7 @@ bool Allocations::Add(const Allocation& allocation, std::uint64_t& cost) {
   bool complete = false;
   cost = Join(allocation, complete);
   if (!complete) {
-    // One of its two shared granules could not be entered; give the other one up as well.
+    // There is no memory for the entry of a shared granule. Give up the other one as well.
     Allocation ignored{};
     entries_.Take(allocation.address, ignored);
     Leave(allocation);

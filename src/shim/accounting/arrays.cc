@@ -5,7 +5,7 @@ namespace {
 
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-constexpr std::uint64_t kPitch = 512;  // of a row of an array, and of cuMemAllocPitch (measured)
+constexpr std::uint64_t kPitch = 512;  // of a row of an array and of cuMemAllocPitch (measured)
 
 std::uint64_t BytesOfTexel(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   switch (shape.Format) {

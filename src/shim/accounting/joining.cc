@@ -11,14 +11,15 @@
 namespace gpuman::shim {
 namespace {
 
-// A daemon that is there takes a connection at once, and may have a thousand processes to answer before.
+// A running daemon takes a connection at once, but may have to answer a thousand processes before this one.
 constexpr Patience kPatience{.connect_ms = 500, .answer_ms = 10'000};
 constexpr std::uint64_t kFirstPause = 1'000'000'000;
-// Where the others' turns hang on what it has.
+// For a process that may have to leave the GPU: the turns of other jobs depend on the memory that it has.
 constexpr std::uint64_t kPauseOfShared = 250'000'000;
 constexpr unsigned kMaxDoublings = 6;  // at most a minute between two tries
 
-// The descriptor that a process leaves to a child of its fork, which does not know of it.
+// A child of a fork inherits its parent's descriptor of the ledger, but the state that names it is wiped. The
+// child finds it here and closes it.
 KeptFile left_file{-1, 0, 0};
 
 void CloseLeftFile() {
@@ -26,7 +27,7 @@ void CloseLeftFile() {
   left_file.descriptor = -1;
 }
 
-// True: it has joined.
+// Asks the daemon. Returns true when the process has joined.
 bool Try(AccountingState& state) {
   CloseLeftFile();
   JoinedLedger joined{nullptr, 0, -1};
@@ -50,7 +51,8 @@ bool Try(AccountingState& state) {
 
 }  // namespace
 
-// Whoever comes first asks. At the very first time the others wait for it: what they allocate has to count.
+// The first thread that comes asks. At the first try the other threads wait for it, since what they allocate
+// has to count.
 bool JoinWhenDue(AccountingState& state) {
   const std::uint64_t due = __atomic_load_n(&state.next_try, __ATOMIC_ACQUIRE);
   if (due != 0 && NowNs() < due) return false;

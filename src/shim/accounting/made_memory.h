@@ -1,8 +1,9 @@
-// Memory that a program makes without addresses (cuMemCreate) and that can leave the device: what it holds in
-// place of the driver's handles, which change when the memory comes back, and where it has mapped it.
+// Memory that a program makes without addresses (cuMemCreate) and that can leave the device. The driver's
+// handle of such memory changes when the memory comes back, so the program gets a token in place of it. The
+// tables here hold the tokens, and where the program has mapped the memory.
 //
-// A token is no address of any program, and so no handle of the driver's. Pure; not thread-safe. All zeros is
-// empty.
+// A token is no address in any program, and so it is no handle of the driver. Pure; not thread-safe. An
+// object of zeros is empty.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +13,19 @@
 namespace gpuman::shim {
 
 struct Made {
-  std::uint64_t handle;  // the driver's; not where a region stands for the memory
-  int kept;              // as PieceBacking's
+  std::uint64_t handle;  // the driver's handle; not valid while a region stands for the memory
+  int kept;              // as PieceBacking::kept
   int device;
   std::uint64_t bytes;
   std::uint64_t born;
   std::uint64_t references;  // handles that the program holds
   std::uint64_t mappings;
-  std::uint64_t address;  // of its mapping, where it has been at one only
-  std::uint32_t types;    // by which it may be exported, as the program asked
+  std::uint64_t address;  // of its mapping; of the first where there are several
+  std::uint32_t types;    // handle types that the program asked for, to export the memory
   unsigned char direct;   // allocFlags.gpuDirectRDMACapable
-  bool whole;             // that mapping is of all of it
-  bool stays;             // what others have, or is at two addresses, does not leave
-  bool region;            // one stands for it
+  bool whole;             // the mapping has all of the memory
+  bool stays;             // others can reach the memory, or it has two mappings: it does not leave
+  bool region;            // a region stands for the memory
 };
 
 struct MadeMapping {
@@ -38,22 +39,23 @@ class MadeMemory {
   static constexpr std::uint64_t kTag = std::uint64_t{0x6770} << 48;
   static constexpr bool IsToken(std::uint64_t handle) { return handle >> 48 == kTag >> 48; }
 
-  // Its token, for one reference. 0: there is no memory for the entry.
+  // Enters the memory with one reference. Returns its token; 0: there is no memory for the entry.
   std::uint64_t Add(const Made& made);
-  // Null: no such token, or one that is gone.
+  // Returns null where no memory has this token, or where the memory has ended.
   Made* Find(std::uint64_t token) { return made_.Find(token); }
-  // What the program is to reach by a handle: null where it has dropped all.
+  // Returns the memory for a call of the program with this token; null: the program has dropped its handles.
   Made* Held(std::uint64_t token);
-  // Takes it out where the program has neither a handle nor a mapping of it any more.
+  // Takes the memory out and returns true, where the program has no handle and no mapping of it any more.
   bool TakeEnded(std::uint64_t token, Made& made);
 
-  // False: there is no memory for the entry; the mapping counts as one all the same, for ever.
+  // Enters a mapping. Returns false where there is no memory for the entry; the mapping then counts for ever.
   bool Mapped(const MadeMapping& mapping);
-  // One that lies whole in the range, taken out before the driver is asked; it counts until Unmapped.
+  // Takes out one mapping that lies wholly in the range, before the driver unmaps it; it counts until
+  // Unmapped.
   bool TakeMapping(std::uint64_t address, std::uint64_t size, MadeMapping& mapping);
   void PutBack(const MadeMapping& mapping);
   void Unmapped(const MadeMapping& mapping);
-  // What is mapped at the address; 0: none of these.
+  // Returns the token of the memory that is mapped at the address; 0: there is none.
   std::uint64_t TokenAt(std::uint64_t address);
 
   void Reset() {

@@ -1,4 +1,4 @@
-// Mappings by their address.
+// Looks up mappings by address.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace gpuman::shim {
 
-// The address of one that lies within that range: the one at its begin, else any; 0: none does. A Mapping has
-// a `size`.
+// Returns the address of a mapping that lies within the range: the one at the begin of the range, else any;
+// 0: there is none. A Mapping has a `size`.
 template <typename Mapping>
 std::uint64_t MappingWithin(Table<Mapping>& mappings, std::uint64_t address, std::uint64_t size) {
   if (const Mapping* const first = mappings.Find(address); first != nullptr && first->size <= size)

@@ -14,7 +14,8 @@ namespace {
 namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-constexpr std::uint64_t kUsualGranule = std::uint64_t{2} << 20;  // measured; where the driver does not tell
+// Measured; used where the driver does not tell.
+constexpr std::uint64_t kUsualGranule = std::uint64_t{2} << 20;
 
 std::uint64_t AskGranule(int device) {
   auto* const ask = GPUMAN_REAL(cuMemGetAllocationGranularity);
@@ -28,7 +29,7 @@ std::uint64_t AskGranule(int device) {
   return RoundUp(granule, wire::kUnit);
 }
 
-// For who holds state.meter.
+// The caller holds state.meter.
 void FindInLedger(AccountingState& state, Device& device) {
   if (!device.known || device.in_ledger || state.ledger == nullptr) return;
   const int gpu = wire::FindGpu(*state.ledger, device.uuid);
@@ -38,7 +39,7 @@ void FindInLedger(AccountingState& state, Device& device) {
   if (device.held != 0) wire::Charge(*state.ledger, device.gpu, state.slot, device.held);
 }
 
-// GPUs may have come into the ledger. For who holds state.meter.
+// Looks for GPUs that the daemon has added to the ledger. The caller holds state.meter.
 void FollowChanges(AccountingState& state) {
   if (state.ledger == nullptr) return;
   const std::uint32_t changes = __atomic_load_n(&state.ledger->changes, __ATOMIC_ACQUIRE);
@@ -70,7 +71,7 @@ Device* Known(AccountingState& state, int ordinal) {
 bool TryReserve(AccountingState& state, Device& device, std::uint64_t bytes) {
   const Locked lock(state.meter);
   FollowChanges(state);
-  // An overwritten ledger stops nobody: the guard still counts.
+  // An overwritten ledger stops no allocation: the guard still counts.
   if (device.in_ledger &&
       wire::Reserve(*state.ledger, device.gpu, state.slot, bytes) == wire::Outcome::kRefused)
     return false;
@@ -78,7 +79,7 @@ bool TryReserve(AccountingState& state, Device& device, std::uint64_t bytes) {
   return true;
 }
 
-// Gives back what processes held that have ended. Their locks went with them.
+// Gives back the memory of processes that have ended. Their locks ended with them.
 void ReclaimOthers(AccountingState& state) {
   const Locked lock(state.meter);
   if (state.ledger == nullptr || !IsStill(state.file)) return;

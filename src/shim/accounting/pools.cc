@@ -14,7 +14,7 @@ CUmemoryPool PoolOf(std::uint64_t number) {
   return reinterpret_cast<CUmemoryPool>(static_cast<std::uintptr_t>(number));
 }
 
-// These two for who is relaxed.
+// The caller of these two functions is Relaxed (driver_calls.h).
 bool Read(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t& value) {
   auto* const get = GPUMAN_REAL(cuMemPoolGetAttribute);
   cuuint64_t answer = 0;
@@ -46,7 +46,7 @@ void FillSpare(AccountingState& state, int device) {
     spare += kPoolPiece;
 }
 
-// Bytes of pools that are on the device no more.
+// Pools of the device have given back `bytes`.
 void CameBack(AccountingState& state, int device, std::uint64_t bytes) {
   std::uint64_t& spare = state.spare[device];
   if (spare < kSpareBytes && HeldOn(state, device) != 0 && IsNearLimit(state, device)) {
@@ -103,7 +103,7 @@ bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::u
     reserved = 0;
     return true;
   }
-  // Too large for the spare, which is part of the room.
+  // The request is larger than the spare. Use the spare as a part of the room.
   if (spare == 0 || !ReserveAtOnce(state, device, most - spare)) return false;
   spare = 0;
   return true;
@@ -116,7 +116,7 @@ Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uin
   Pool* const entry = state.pool.Insert(NumberOf(pool));
   std::uint64_t has = 0;
   if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has))
-    return Grown::kCovered;  // stays reserved
+    return Grown::kCovered;  // `reserved` stays counted
   __atomic_store_n(&state.pools_used, true, __ATOMIC_RELEASE);
   if (fresh) *entry = {device, 0};
   const std::uint64_t before = entry->held;

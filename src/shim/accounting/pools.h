@@ -1,11 +1,11 @@
-// Memory of the driver's pools (cuMemAllocAsync and its like). A pool takes memory from the device in pieces
-// and keeps it for a while: what counts is what the driver says that the pool has.
+// Memory of the driver's pools (cuMemAllocAsync and similar functions). A pool takes memory from the device
+// in pieces and keeps it for a while. What counts is the memory that the pool has, as the driver tells it.
 //
-// The driver does not tell beforehand whether an allocation lets its pool grow. So the shim counts the most
-// that the pool can grow by before it asks the driver, and gives back afterwards what the pool did not grow
-// by. At the limit that would refuse what fits into the unused parts of a pool. For this the process sets a
-// little memory aside when the limit comes near, the spare: it counts, no pool has it, and it covers the
-// asking.
+// The driver does not tell in advance whether an allocation lets its pool grow. So the shim counts the most
+// that the pool can grow by before it asks the driver, and afterwards gives back what the pool did not grow
+// by. At the limit this alone would refuse allocations that fit into the unused parts of a pool. For these
+// the process sets a little memory aside when the limit comes near: the spare. The spare counts, although no
+// pool has it, and covers such an allocation while the shim asks the driver.
 //
 // The caller of each function holds state.pools.
 #pragma once
@@ -16,57 +16,55 @@
 
 namespace gpuman::shim {
 
-// Measured on an H200: a pool grows by pieces, never by more than hold the request.
+// Measured on an H200: a pool grows by pieces of this size, and by no more pieces than hold the request.
 inline constexpr std::uint64_t kPoolPiece = std::uint64_t{32} << 20;
-// What lies in unused memory without a whole piece in it touches two pieces at most.
+// An allocation in unused memory that has no whole piece in it touches two pieces at most.
 inline constexpr std::uint64_t kSpareBytes = 2 * kPoolPiece;
-// The process sets a spare aside when less than this is left.
+// The process sets a spare aside when less than this is left of the limit.
 inline constexpr std::uint64_t kNearLimit = 8 * kPoolPiece;
 
-// Counts what each pool has now, where that has changed. What came back fills the spare first while the limit
-// is near; the process gives the spare up with the last memory of its pools.
+// Counts what each pool has now. While the limit is near, memory that came back fills the spare first. The
+// process gives up the spare together with the last memory of its pools.
 void RefreshPools(AccountingState& state);
 
-// Takes from the device's pools, the driver's and the shim's, what nobody uses. It returns false where
-// nothing came back.
+// Takes unused memory from the device's pools, the driver's and the shim's. Returns false where none came.
 bool TrimPools(AccountingState& state, int device);
 
-// Is called before an allocation of `bytes`. It reserves what a pool can grow by, or finds that the spare
-// covers that, and `reserved` is 0 then. It returns false where neither can be.
+// A hook calls this before an allocation of `bytes`. It reserves what a pool can grow by, or finds that the
+// spare covers that; then `reserved` is 0. Returns false where neither is possible.
 bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::uint64_t& reserved);
 
 enum class Grown {
-  kCovered,  // by what was reserved for it
-  kOnSpare,  // the spare, or part of it, is the pool's now
-  kTooFar    // by more than the driver ever did; that is counted all the same
+  kCovered,  // what was reserved covers the growth
+  kOnSpare,  // the pool has taken the spare, or a part of it
+  kTooFar    // the pool grew further than the driver ever let one grow; this counts all the same
 };
-// Is called after the allocation: it counts what the pool has grown by instead of what was reserved.
+// A hook calls this after the allocation: the growth of the pool counts instead of `reserved`.
 Grown SettlePool(AccountingState& state, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
 
-// The program has made a pool. The pool counts where its memory is, whoever allocates from it.
+// The program has made a pool. The pool counts on the device where its memory is, whichever stream allocates.
 void PoolMade(AccountingState& state, driver::abi::CUmemoryPool pool,
               const driver::abi::CUmemLocation& location);
 // Returns the pool that cuMemAllocAsync takes memory from on the device; null where the driver does not tell.
 driver::abi::CUmemoryPool CurrentPool(int device);
-// Returns the device of a pool; kNoDevice: its memory is the host's. A pool that nobody made here, and that
-// is no device's default pool, is taken to be of the stream's device.
+// Returns the device of a pool; kNoDevice: its memory is host memory. Where the program did not make the pool
+// here, and it is no device's default pool, the shim assumes the stream's device, `of_stream`.
 int DeviceOfPool(AccountingState& state, driver::abi::CUmemoryPool pool, int of_stream);
 
-// Whether the pool has `bytes` that nobody uses, in one place or in many.
+// Returns whether the pool has `bytes` that are not used, in one place or in many.
 bool HasUnused(driver::abi::CUmemoryPool pool, std::uint64_t bytes);
 
-// A pool that is about to be destroyed, and what it will have then still.
+// A pool that is about to be destroyed.
 struct Leaving {
   bool known;
-  bool in_use;  // by allocations that are not freed
-  std::uint64_t left;
+  bool in_use;         // the program has not freed all allocations
+  std::uint64_t left;  // bytes that the pool will still have
 };
 Leaving BeforeDestroy(AccountingState& state, driver::abi::CUmemoryPool pool);
-// The pool is destroyed. What it has left counts until all work of its device is done, or for good where it
-// is in use: nobody tells any more when that ends.
+// The pool is destroyed. What it has left counts until all work of its device is done. Where it is in use,
+// this counts for good: the driver does not tell any more when the use ends.
 void AfterDestroy(AccountingState& state, driver::abi::CUmemoryPool pool, const Leaving& leaving);
-// Returns how many bytes of destroyed pools wait for the device's work; Ended: `bytes` of them are the
-// device's again.
+// EndingOn returns how many bytes of destroyed pools wait for the device's work. Ended gives bytes back.
 std::uint64_t EndingOn(AccountingState& state, int device);
 void Ended(AccountingState& state, int device, std::uint64_t bytes);
 

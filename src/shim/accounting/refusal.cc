@@ -18,7 +18,7 @@ void TellIfRefused(AccountingState& state, int device, std::uint64_t bytes, driv
   const int gpu = LedgerGpuOf(state, device);
   if (gpu < 0) return;
   const auto [limit, used] = ReportedMemoryOf(state, device);
-  // Without a limit that says no it is the shim's own tables that are full.
+  // Without a limit that could refuse, only the shim's own tables can be full.
   if (!full && limit == wire::kNoLimit) return;
   const bool shared = wire::Load(state.ledger->room_patience_ms) != 0;
   const wire::RefusedBy by = !full    ? wire::RefusedBy::kLimit

@@ -1,5 +1,5 @@
-// Tells the daemon, in the ledger, of an allocation that the program did not get: the program may say no more
-// than that it failed.
+// Tells the daemon, in the ledger, of an allocation that the program did not get. The program itself may say
+// no more than that it failed.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace gpuman::shim {
 
 struct AccountingState;
 
-// After the program's call has its result: where that is out of memory, writes down what was asked for.
-// `full`: it was the device, or those that share it, that had no room; else the job's limit. Any thread, with
-// no lock of `meter` held.
+// The shim calls this when the program's call has its result. Where the result is out of memory, it writes
+// down how many bytes were asked for. `full`: the device had no memory, or no room came for the job on a
+// shared device; else the job's limit refused. Any thread may call this; it does not hold `meter`.
 void TellIfRefused(AccountingState& state, int device, std::uint64_t bytes, driver::abi::CUresult result,
                    bool full);
 

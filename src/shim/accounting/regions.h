@@ -1,6 +1,6 @@
-// The device memory that can leave the device and come back at the same addresses: one region for each
-// allocation that the shim backs itself, mapped in pieces, and one for each mapping that the program made of
-// its own memory (made_memory.h). Pure; not thread-safe. All zeros is empty.
+// The regions: device memory that can leave the device and come back at the same addresses. A region is
+// memory that the shim backs itself, mapped in pieces, or a mapping that the program made of its own memory
+// (made_memory.h). Pure; not thread-safe. An object of zeros is empty.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,20 @@
 
 namespace gpuman::shim {
 
-inline constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;  // what one handle of the driver's has
+// The most that one handle of the driver has, in a region that the shim backs.
+inline constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;
 
 struct Region {
   std::uint64_t address;
-  std::uint64_t size;     // as the program asked
-  std::uint64_t bytes;    // as mapped, in granules
-  std::uint64_t context;  // it goes with this one
+  std::uint64_t size;     // as the program asked for it
+  std::uint64_t bytes;    // as it is mapped, in granules
+  std::uint64_t context;  // the region ends with this context
   int device;
-  std::uint64_t born = 0;     // which allocation it was
-  std::uint64_t readers = 0;  // devices that may read it, a bit each
-  std::uint64_t writers = 0;  // and write it
-  std::uint64_t token = 0;    // 0: the shim backs it; else of the program's own memory
-  unsigned char direct = 0;   // that is made for devices beside the GPU
+  std::uint64_t born = 0;     // the number of the allocation, in order
+  std::uint64_t readers = 0;  // devices that may read the region, one bit each
+  std::uint64_t writers = 0;  // devices that may write it
+  std::uint64_t token = 0;    // of the program's own memory; 0: the shim backs the region
+  unsigned char direct = 0;   // the program's own memory is made for devices beside the GPU
   unsigned pool = 0;          // above 0: a segment of that pool (stream_pools.h)
 };
 
@@ -43,16 +44,16 @@ constexpr Piece PieceOf(const Region& region, unsigned index) {
 
 class Regions {
  public:
-  // False when there is no memory for it, or it overlaps another one.
+  // Returns false when there is no memory for the entry, or when the region overlaps another.
   bool Add(const Region& region);
-  // The region that begins at the address, taken out.
+  // Takes out the region that begins at the address. Returns false when there is none.
   bool Take(std::uint64_t address, Region& region);
-  // One region of the context, taken out.
+  // Takes out one region of the context. Returns false when there is none.
   bool TakeOneOf(std::uint64_t context, Region& region);
-  // The region of which the program was given this address; null: none.
+  // Returns the region of which the program was given this address; null: there is none.
   const Region* Find(std::uint64_t address) const;
 
-  // Of the region that begins at the address.
+  // Sets the devices of the region that begins at the address.
   void SetAccess(std::uint64_t address, std::uint64_t readers, std::uint64_t writers);
 
   std::size_t size() const { return size_; }
@@ -62,12 +63,12 @@ class Regions {
   void Reset();
 
  private:
-  // How many regions begin at or before the address.
+  // Returns how many regions begin at or before the address.
   std::size_t Before(std::uint64_t address) const;
   bool Grow();
   void Remove(std::size_t index);
 
-  Region* entries_ = nullptr;  // by address
+  Region* entries_ = nullptr;  // sorted by address
   std::size_t capacity_ = 0, size_ = 0;
   std::uint64_t bytes_ = 0;
 };

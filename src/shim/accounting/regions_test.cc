@@ -26,7 +26,7 @@ TEST_F(RegionsTest, AreFoundByAnyAddressThatTheProgramWasGiven) {
   EXPECT_EQ(regions_.Find(kBase + 2 * kMiB - 1)->address, kBase);
   EXPECT_EQ(regions_.Find(kBase + 2 * kMiB), nullptr);
   EXPECT_EQ(regions_.Find(kBase + 103 * kMiB - 1)->address, kBase + 100 * kMiB);
-  EXPECT_EQ(regions_.Find(kBase + 103 * kMiB), nullptr);  // mapped, and not the program's
+  EXPECT_EQ(regions_.Find(kBase + 103 * kMiB), nullptr);  // mapped, but not given to the program
   EXPECT_EQ(regions_.bytes(), 6 * kMiB);
 }
 
@@ -56,7 +56,7 @@ TEST_F(RegionsTest, DoNotOverlap) {
 TEST_F(RegionsTest, KeepWhoMayDoWhatWithThem) {
   ASSERT_TRUE(regions_.Add(At(0, 2 * kMiB)));
   regions_.SetAccess(kBase, DeviceBit(0) | DeviceBit(63), DeviceBit(0));
-  regions_.SetAccess(kBase + kMiB, 0, 0);  // none begins there
+  regions_.SetAccess(kBase + kMiB, 0, 0);  // no region begins there
   EXPECT_EQ(regions_.Find(kBase)->readers, DeviceBit(0) | DeviceBit(63));
   EXPECT_EQ(regions_.Find(kBase)->writers, DeviceBit(0));
 }

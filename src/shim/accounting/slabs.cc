@@ -29,7 +29,7 @@ void Slabs::Drop(std::uint64_t address) {
   if (slabs_.Take(address, ref)) ::munmap(At(ref), sizeof(Slab));
 }
 
-// The first that does.
+// Finds the first run of `steps` free steps.
 bool Slabs::FindFree(Slab& slab, unsigned steps, unsigned& first) {
   if (steps > slab.longest) return false;
   unsigned free = 0, longest = 0;

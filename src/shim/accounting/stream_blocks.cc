@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kLargest = UINT64_MAX / 2;
 
-// 0: none is so large.
+// Returns `size` in whole steps, in bytes; 0: `size` is too large for any block.
 std::uint64_t Steps(std::uint64_t size) {
   if (size > kLargest) return 0;
   const std::uint64_t bytes = size == 0 ? 1 : size;
@@ -79,7 +79,7 @@ void StreamBlocks::Unlink(std::uint32_t i) {
 void StreamBlocks::Spend(const Behind& behind) {
   if (behind.event == 0) return;
   const std::uint32_t i = NewNode();
-  if (i == 0) return;  // the event stays the driver's, unused
+  if (i == 0) return;  // no memory for a node: the event stays unused
   nodes_[i].state = State::kSpent;
   nodes_[i].behind = behind;
   nodes_[i].next = spent_;
@@ -126,14 +126,15 @@ std::uint64_t StreamBlocks::TakeIdle(std::uint64_t& bytes) {
   return address;
 }
 
-// Both free. The later event of one stream stands for the earlier one; numbers say which that is.
+// Returns whether both are free and can be joined: both wait for nothing, or both for events of one stream.
+// Of two events of one stream, the later one stands for both; the numbers say which one is later.
 bool StreamBlocks::Match(const Node& a, const Node& b) const {
   if (a.state != State::kFree || b.state != State::kFree) return false;
   if (a.behind.event == 0 || b.behind.event == 0) return a.behind.event == b.behind.event;
   return a.sure && b.sure && a.stream == b.stream && a.behind.context == b.behind.context;
 }
 
-// With its neighbours; what it is then.
+// Joins the block with its free neighbours. Returns the node of the joined block.
 std::uint32_t StreamBlocks::Merge(std::uint32_t i) {
   for (;;) {
     const std::uint32_t before = nodes_[i].before, after = nodes_[i].after;
@@ -174,10 +175,10 @@ void StreamBlocks::Completed(std::uint32_t i) {
   Spend(spent);
 }
 
-// What is left of the free block behind its first bytes stays free, as the whole was.
+// Gives out the first `bytes` of the free block. The rest stays free, behind the same event.
 void StreamBlocks::Give(std::uint32_t i, std::uint64_t bytes, std::uint64_t size, std::uint64_t context) {
   Unlink(i);
-  const std::uint32_t rest = nodes_[i].bytes > bytes ? NewNode() : 0;  // without a node all of it is given
+  const std::uint32_t rest = nodes_[i].bytes > bytes ? NewNode() : 0;  // no node: all of it is given
   Node& node = nodes_[i];
   if (rest != 0) {
     Node& left = nodes_[rest];

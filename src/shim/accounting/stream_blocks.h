@@ -1,9 +1,9 @@
-// Memory that is given out and freed in the order of streams: segments of the device's memory, and the blocks
-// that they are divided into.
+// Memory that is given out and freed in the order of streams: segments of device memory, and the blocks that
+// they are divided into.
 //
-// A block that was freed in a stream may be used there at once, and elsewhere after the event that was
-// recorded behind the free. Events and streams are numbers here, which somebody else knows the driver's
-// things by. Pure; not thread-safe. All zeros is empty.
+// A block that was freed in a stream may be used in that stream at once. In another stream it may be used
+// after the event that was recorded behind the free. Events and streams are numbers here; the caller knows
+// for which events and streams of the driver they stand. Pure; not thread-safe. An object of zeros is empty.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace gpuman::shim {
 
-// `sure`: nothing but the one stream has this number. Else it has to be told to wait even where it is the
-// same.
+// `sure`: no other stream has this number. Otherwise the stream has to be told to wait even where the numbers
+// are the same.
 struct StreamKey {
   std::uint64_t number;
   bool sure;
 };
 
-// Behind a free: the event, which is of that context; 0: none.
+// What was recorded behind a free: an event, and the context of the event. Event 0: none.
 struct Behind {
   std::uint64_t event;
   std::uint64_t context;
@@ -30,33 +30,35 @@ class StreamBlocks {
  public:
   static constexpr std::uint64_t kStep = 512;  // addresses and sizes are multiples of it
 
-  // What was given out.
+  // A block that was given out.
   struct Block {
     std::uint64_t address;
-    std::uint64_t size;    // as was asked for
-    std::uint64_t number;  // no other one of these ever has it
+    std::uint64_t size;    // as the program asked for it
+    std::uint64_t number;  // no other block ever has this number
     std::uint64_t context;
   };
 
-  // False: there is no memory for the entry.
+  // Enters a segment. Returns false when there is no memory for the entry.
   bool AddSegment(std::uint64_t address, std::uint64_t bytes);
-  // One that is not in use at all, and waits for nothing, taken out; 0: there is none.
+  // Takes out a segment of which no part is in use or waits for an event. Returns 0 when there is none.
   std::uint64_t TakeIdle(std::uint64_t& bytes);
 
-  // A block that may be used in the stream at once. False: there is none.
+  // Takes a block that the stream may use at once. Returns false when there is none.
   bool Take(std::uint64_t size, const StreamKey& stream, std::uint64_t context, std::uint64_t& address);
-  // One that may be used after an event. `same`: only of the stream's own number. 0: there is none; else for
-  // TakeAfter, once the stream was told to wait for it.
+  // Finds a block that the stream may use after an event. `same`: only a block that a stream of the same
+  // number freed. Returns 0 when there is none. Otherwise the caller tells the stream to wait for the event,
+  // and then calls TakeAfter. TakeAfter sets `address` to 0 when there is no memory for the entry.
   std::uint32_t FindAfter(std::uint64_t size, const StreamKey& stream, bool same, Behind& behind) const;
   void TakeAfter(std::uint32_t found, std::uint64_t size, std::uint64_t context, std::uint64_t& address);
 
-  // The block that was given out and that the address is in. False: none.
+  // Finds the block that was given out and in which the address lies. Returns false when there is none.
   bool Find(std::uint64_t segment, std::uint64_t address, Block& block);
   bool IsGiven(std::uint64_t address) { return given_.Find(address) != nullptr; }
-  // Frees what was given out at the address, behind an event or at once (event 0). False: nothing was.
+  // Frees the block that was given out at the address, behind an event or at once (event 0). Returns false
+  // when there is none.
   bool Free(std::uint64_t address, const StreamKey& stream, const Behind& behind);
 
-  // Calls done(behind) for each event that a block waits for; where that is true it waits no more.
+  // Calls done(behind) for each event that a block waits for. Where that is true, the block waits no more.
   template <typename Done>
   void Settle(Done done) {
     for (std::uint32_t i = 1; i < made_ && pending_ != 0; ++i) {
@@ -64,11 +66,11 @@ class StreamBlocks {
       if (node.state == State::kFree && node.behind.event != 0 && done(node.behind)) Completed(i);
     }
   }
-  // An event that no block waits for any more. False: none.
+  // Takes an event that no block waits for any more. Returns false when there is none.
   bool TakeSpent(Behind& behind);
 
-  std::uint64_t used() const { return used_; }          // bytes given out, in steps
-  std::uint64_t reserved() const { return reserved_; }  // of all segments
+  std::uint64_t used() const { return used_; }          // bytes that are given out, in whole steps
+  std::uint64_t reserved() const { return reserved_; }  // bytes of all segments
   std::size_t pending() const { return pending_; }      // blocks that wait for an event
 
   void Reset();
@@ -79,11 +81,11 @@ class StreamBlocks {
 
   struct Node {
     std::uint64_t address, bytes;
-    std::uint64_t size, number;    // of what was given out
-    std::uint64_t stream;          // in which it was freed
-    Behind behind;                 // .context: of the free, or in which it was given out
-    std::uint32_t before, after;   // in the segment
-    std::uint32_t previous, next;  // in the bin, or the list of those that are none
+    std::uint64_t size, number;    // of a block that was given out
+    std::uint64_t stream;          // in which the block was freed
+    Behind behind;                 // .context: of the free, or of the allocation
+    std::uint32_t before, after;   // the neighbours in the segment
+    std::uint32_t previous, next;  // the neighbours in the bin, or in the list of unused or spent nodes
     State state;
     bool sure;
   };
@@ -97,7 +99,7 @@ class StreamBlocks {
   void DropNode(std::uint32_t i);
   void Link(std::uint32_t i);
   void Unlink(std::uint32_t i);
-  // Whether the two, which follow one another, can be one.
+  // Returns whether the two neighbours can become one block.
   bool Match(const Node& a, const Node& b) const;
   std::uint32_t Merge(std::uint32_t i);
   void Completed(std::uint32_t i);
@@ -107,9 +109,9 @@ class StreamBlocks {
     return node.behind.event == 0 || (node.stream == stream.number && node.sure && stream.sure);
   }
 
-  Node* nodes_ = nullptr;  // from 1 on
+  Node* nodes_ = nullptr;  // from index 1 on
   std::uint32_t capacity_ = 0, made_ = 0;
-  std::uint32_t unused_ = 0, spent_ = 0;  // lists of nodes
+  std::uint32_t unused_ = 0, spent_ = 0;  // lists of nodes; 0: empty
   std::uint32_t bins_[kBins] = {};
   Table<Segment> segments_;     // by address
   Table<std::uint32_t> given_;  // by address

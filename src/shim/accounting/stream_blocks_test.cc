@@ -114,11 +114,11 @@ TEST_F(StreamBlocksTest, GiveASegmentBackThatNothingIsInAndThatWaitsForNothing) 
   EXPECT_EQ(Take(1, kFirst), 0u);
 }
 
-// Streams that do their work at some time, and wait for one another where they are told to.
+// A model of streams: each does its work at some time, and waits for others where the test tells it to.
 class Streams {
  public:
   static constexpr unsigned kCount = 4;
-  // In which stream, and after how many others of it.
+  // A point in a stream: the stream, and the place in its order.
   struct Point {
     unsigned stream = 0;
     std::uint64_t place = 0;
@@ -147,7 +147,7 @@ TEST_F(StreamBlocksTest, AreNeverUsedBeforeWhatWasThereIsDone) {
   std::mt19937 chance(17);
   Streams streams;
   std::map<std::uint64_t, Held> held;
-  std::map<std::uint64_t, Streams::Point> last;  // by step: the free of what was there
+  std::map<std::uint64_t, Streams::Point> last;  // by step: the last free of the memory there
   std::vector<Streams::Point> events(1);
   std::set<std::uint64_t> unused;
   unsigned segments = 0, waited = 0, idle = 0;
@@ -190,7 +190,7 @@ TEST_F(StreamBlocksTest, AreNeverUsedBeforeWhatWasThereIsDone) {
       ASSERT_TRUE(blocks_.Find(segment, address + chance() % block.size, found));
       ASSERT_EQ(found.address, address);
       ASSERT_EQ(found.size, block.size);
-      // Who frees in another stream has made it wait.
+      // A program that frees in another stream has made that stream wait before.
       const auto freed = streams.Record(stream);
       for (std::uint64_t at = address; at < address + block.size; at += StreamBlocks::kStep) {
         const auto before = last.find(at);

@@ -1,6 +1,6 @@
-// A map from a number that is not zero to a small value, for a library without the C++ runtime: open
-// addressing in memory of its own from the kernel, which a forked child does not get. All zeros is an empty
-// table, so one can live in memory that a fork wipes. Not thread-safe.
+// A map from a number that is not zero to a small value, for a library without the C++ runtime. It uses open
+// addressing, in memory that it takes from the kernel and that a forked child does not get. An object of
+// zeros is an empty table, so a table can lie in memory that a fork wipes. Not thread-safe.
 #pragma once
 
 #include <sys/mman.h>
@@ -16,14 +16,14 @@ class Table {
  public:
   static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>);
 
-  // The value of the key, or null. Good until the table changes.
+  // Returns the value of the key, or null. The pointer is good until the table changes.
   Value* Find(std::uint64_t key) {
     if (capacity_ == 0 || key == 0) return nullptr;
     Entry& entry = entries_[Place(key)];
     return entry.key == key ? &entry.value : nullptr;
   }
 
-  // The value of the key, which is all zeros when it was not there; null when there is no memory.
+  // Returns the value of the key, all zeros when the key was not there; null when there is no memory.
   Value* Insert(std::uint64_t key) {
     if (key == 0 || (2 * (size_ + 1) > capacity_ && !Grow())) return nullptr;
     Entry& entry = entries_[Place(key)];
@@ -35,14 +35,14 @@ class Table {
     return &entry.value;
   }
 
-  // Removes the key. False when it is not there.
+  // Removes the key. Returns false when it is not there.
   bool Take(std::uint64_t key, Value& value) {
     if (capacity_ == 0 || key == 0) return false;
     std::size_t hole = Place(key);
     if (entries_[hole].key != key) return false;
     value = entries_[hole].value;
     --size_;
-    // What comes after the hole and would have been placed before it moves into it.
+    // An entry behind the hole moves into the hole, if it would have been placed at the hole or before it.
     for (std::size_t next = Next(hole); entries_[next].key != 0; next = Next(next)) {
       const std::size_t home = Home(entries_[next].key);
       if (((next - home) & (capacity_ - 1)) < ((next - hole) & (capacity_ - 1))) continue;
@@ -53,7 +53,7 @@ class Table {
     return true;
   }
 
-  // Calls function(key, value) for each; it must not change the table.
+  // Calls function(key, value) for each entry. The function must not change the table.
   template <typename Function>
   void ForEach(Function function) {
     for (std::size_t i = 0; i < capacity_; ++i) {
@@ -80,7 +80,7 @@ class Table {
     return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15u) >> 20) & (capacity_ - 1);
   }
   std::size_t Next(std::size_t place) const { return (place + 1) & (capacity_ - 1); }
-  // Where the key is, or would go.
+  // Returns the place where the key is, or would go.
   std::size_t Place(std::uint64_t key) const {
     std::size_t place = Home(key);
     while (entries_[place].key != 0 && entries_[place].key != key) place = Next(place);

@@ -1,8 +1,8 @@
 // What memory of cuMemCreate costs, and until when: the device has it while a handle or a mapping of it
 // lives.
 //
-// Pure; not thread-safe. All zeros is an empty account. Memory of other processes (imported handles) costs
-// nothing: who made it counts it. That it is there is known here.
+// Memory of other processes (imported handles) costs nothing: the process that made it counts it. The tables
+// here know of such memory all the same. Pure; not thread-safe. An object of zeros is an empty account.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace gpuman::shim {
 struct GivenBack {
   int device;
   std::uint64_t bytes;
-  bool imported;  // it was memory of another process
+  bool imported;  // the memory came from another process
 };
 
 // A handle or a mapping that was taken out before the driver was asked to drop it.
@@ -27,18 +27,19 @@ struct VirtualReference {
 
 class VirtualMemory {
  public:
-  // A new handle of `bytes` on the device. False when there is no memory for the entry.
+  // Enters a new handle of `bytes` on the device. Returns false when there is no memory for the entry.
   bool Created(std::uint64_t handle, int device, std::uint64_t bytes);
-  // A handle of another process's memory.
+  // Enters a handle of another process's memory. Returns false when there is no memory for the entry.
   bool Imported(std::uint64_t handle);
-  // One more reference to what is mapped at the address, by a handle that may be new.
+  // Adds a reference to the memory that is mapped at the address, by a handle that may be new.
   void Retained(std::uint64_t handle, std::uint64_t address);
   void Mapped(std::uint64_t address, std::uint64_t size, std::uint64_t handle);
 
-  // The pairs of taking out and dropping or putting back, as in Allocations. False: not known here.
+  // The caller takes a handle or mapping out, and then drops it or puts it back, as in Allocations. Returns
+  // false when it is not known here.
   bool TakeHandle(std::uint64_t handle, VirtualReference& reference);
   void PutBackHandle(const VirtualReference& reference);
-  // One mapping that lies whole in the range.
+  // Takes out one mapping that lies wholly in the range.
   bool TakeMapping(std::uint64_t address, std::uint64_t size, VirtualReference& reference);
   void PutBackMapping(const VirtualReference& reference);
   GivenBack Dropped(const VirtualReference& reference);
@@ -68,7 +69,7 @@ class VirtualMemory {
 
   Table<Handle> handles_;
   Table<Mapping> mappings_;
-  Table<Memory> memory_;  // by a number of our own
+  Table<Memory> memory_;  // by a number that this class gives
   std::uint64_t last_memory_ = 0;
 };
 

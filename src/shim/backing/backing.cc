@@ -27,8 +27,8 @@ bool HasVirtualMemory(int device) {
          passes != 0;
 }
 
-// Where one does not reach another, copies between them are the driver's to arrange, which it does for plain
-// memory alone.
+// Returns whether all devices have the virtual memory calls, and reach each other. Where one does not reach
+// another, the driver has to arrange the copies between them, and it does so only for plain memory.
 bool DevicesWithVirtualMemory(int& devices) {
   auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
   auto* const reaches = GPUMAN_REAL(cuDeviceCanAccessPeer);
@@ -46,14 +46,14 @@ bool DevicesWithVirtualMemory(int& devices) {
   return true;
 }
 
-// For who holds the books.
+// The caller holds `books`.
 std::uint64_t Evictable(const BackingState& state) {
   if (wire::Load(state.descriptor_store.broken) != 0) return 0;
   const std::uint64_t bytes = state.regions.bytes(), not_so = state.stuck + state.away;
   return bytes > not_so ? bytes - not_so : 0;
 }
 
-// For who holds the books.
+// The caller holds `books`.
 void Forget(BackingState& state, const PieceBacking& backing, std::uint64_t bytes) {
   if (backing.kept == PieceBacking::kStuck || backing.stays) state.stuck -= bytes;
   if (backing.kept != PieceBacking::kOwn) state.imported -= bytes;
@@ -87,7 +87,7 @@ std::uint64_t UnmapPiece(BackingState& state, const Piece& piece) {
   }
   if (unmap == nullptr || release == nullptr || unmap(piece.address, piece.bytes) != CUDA_SUCCESS) return 0;
   release(backing.handle);
-  // The descriptor keeps the memory as well.
+  // The descriptor keeps the memory alive as well.
   if (backing.kept > 0) CloseDescriptor(state.descriptor_store, backing.kept);
   const Locked lock(state.books);
   state.handles.Take(piece.address, backing);
@@ -123,7 +123,7 @@ void TellEvictable(BackingState& state) {
 bool IsBacked(BackingState& state) {
   std::uint32_t known = wire::Load(state.backing);
   if (known == kNotKnown) {
-    // A daemon that is away will want it of a program that it gave the variable.
+    // Where no daemon has answered yet, the variable decides: the daemon that set it will want backed memory.
     const bool joined = IsJoined(state);
     const bool evictable =
         MayBeEvicted() && (!joined || wire::Load(state.ledger->backing) ==
@@ -154,7 +154,7 @@ void GiveReach(BackingState& state, std::uint64_t address) {
     region = *known;
     region.readers = region.writers = region.readers | state.reach;
   }
-  if (GiveAccess(region) != CUDA_SUCCESS) return;  // then it cannot be copied from there
+  if (GiveAccess(region) != CUDA_SUCCESS) return;  // then those devices cannot copy from the region
   const Locked lock(state.books);
   state.regions.SetAccess(region.address, region.readers, region.writers);
 }
@@ -167,7 +167,7 @@ void ReachFrom(BackingState& state, int device) {
     state.reach |= DeviceBit(device);
   }
   if (!IsBacked(state) || state.visible == 1) return;
-  // What others add meanwhile has seen that bit.
+  // Another thread that adds a region meanwhile has seen the new bit.
   for (std::uint64_t from = 0;;) {
     {
       const Locked lock(state.books);
@@ -231,7 +231,7 @@ std::uint64_t UnmapRegion(BackingState& state, const Region& region) {
     else
       away += piece.bytes;
   }
-  // Only a process that its driver has failed frees what is away.
+  // Only a process whose driver has failed frees evicted memory.
   const Locked lock(state.books);
   state.away -= away < state.away ? away : state.away;
   return bytes;
@@ -261,7 +261,7 @@ int DescriptorOf(BackingState& state, const Piece& piece, CUresult& result) {
     backing = *known;
   }
   if (backing.kept > 0) {
-    // The driver passes on what it made for this process alone (measured).
+    // The driver exports only memory that it made for this process (measured).
     const int lent = DuplicateDescriptor(state.descriptor_store, backing.kept);
     if (lent >= 0) return lent;
     const Locked lock(state.books);

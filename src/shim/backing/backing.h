@@ -1,7 +1,7 @@
-// Device memory of the program's that the shim makes of the driver's virtual memory, so that what is behind
-// the addresses can leave the device and come back.
+// Backed memory: device memory of the program that the shim makes of the driver's virtual memory, so that the
+// memory behind the addresses can leave the device and come back.
 //
-// Functions are for calls that have passed the gate, where nothing else is said.
+// The callers have passed the gate, where nothing else is said.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -13,64 +13,68 @@ namespace gpuman::shim {
 // Smaller allocations share slabs of this size.
 inline constexpr std::uint64_t kMinBacked = Slabs::kBytes;
 
-// Whether memory is backed here: the job is one that can be evicted, and the process sees one device, or
-// several that reach each other.
+// Returns whether memory is backed here: the job is evictable, and the process sees one device, or several
+// devices that reach each other.
 bool IsBacked(BackingState& state);
-// The same of memory on the device. Of several it is the one that memory is first wanted on.
+// Returns whether memory on the device is backed. Where the process sees several devices, only the device on
+// which it first asks for memory has backed memory.
 bool IsBackedOn(BackingState& state, int device);
-// There is a context on the device: as plain memory can be copied from there, it reaches what is backed. For
-// who holds state.contexts.
+// The program has a context on the device. Plain memory can be copied from there, so the device gets access
+// to backed memory as well. The caller holds state.contexts.
 void ReachFrom(BackingState& state, int device);
 
 driver::abi::CUresult AllocateBacked(BackingState& state, const Where& where,
                                      driver::abi::CUdeviceptr* pointer, std::uint64_t bytes);
-// False: it is none of ours. Else `result` is what cuMemFree answers.
+// Returns false where the pointer is not backed memory. Otherwise `result` is the answer of cuMemFree.
 bool FreeBacked(BackingState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUresult& result);
-// All of a context that is gone.
+// Frees all backed memory of a context that has ended.
 void DropBackedOf(BackingState& state, std::uint64_t context);
-// What was allocated where the pointer is, of what the shim allocates: its address, size and context.
-// `number` is that of a small allocation or of one of a pool, else 0. False: the shim has nothing there;
-// where that is a slab's, or a pool's, nobody has. For who does not hold state.pools.
+// Finds the allocation of backed memory in which the pointer lies: its address, size and context. `number` is
+// the number of a small allocation, or of an allocation of a pool, else 0. Returns false where the shim has
+// nothing at the pointer. If `slab` is true then, the pointer lies in an unused part of a slab or a pool: no
+// allocation has it. The caller does not hold state.pools.
 struct Found {
   Region region;
   std::uint64_t number;
   bool slab;
-  driver::abi::CUmemoryPool handle;  // the pool that has it, while there is one
+  driver::abi::CUmemoryPool handle;  // the pool of the allocation; null: none, or destroyed
 };
 bool FindBacked(BackingState& state, driver::abi::CUdeviceptr pointer, Found& found);
-// For who holds the books: others can reach it, so it stays on the device.
+// The region stays on the device from now on, since others can reach it. The caller holds `books`.
 void PinRegion(BackingState& state, const Region& region);
 
-// A segment of the pool with that number: a region that goes with no context. In whole granules.
+// Makes a segment of the pool with that number: a region that does not end with a context. `bytes` are whole
+// granules.
 driver::abi::CUresult MakeSegment(BackingState& state, const Where& where, unsigned pool, std::uint64_t bytes,
                                   std::uint64_t& address);
 void GiveUpSegment(BackingState& state, std::uint64_t address);
-// Lets more devices use what segments of that pool there are.
+// Lets more devices use the segments that the pool has now.
 void OpenSegments(BackingState& state, unsigned pool, std::uint64_t readers, std::uint64_t writers);
 
-// Puts memory behind the pieces of the region that have none, and marks them so. What was done stays where it
-// fails.
+// Maps memory at the pieces of the region that have none, and marks these pieces. Where it fails, the pieces
+// that are mapped stay mapped.
 driver::abi::CUresult MapRegion(BackingState& state, const Region& region,
                                 PieceBacking::Mark mark = PieceBacking::kNone);
-// Lets the devices use them that may.
+// Lets the region's readers and writers use its memory.
 driver::abi::CUresult GiveAccess(const Region& region);
-// The same for those with contexts, of the region that begins there.
+// Lets the devices with contexts use the region at the address.
 void GiveReach(BackingState& state, std::uint64_t address);
-// Takes one piece's memory away; returns how many bytes it was.
+// Unmaps the memory of one piece. Returns how many bytes it was.
 std::uint64_t UnmapPiece(BackingState& state, const Piece& piece);
-// Takes it away, all of it; returns how many bytes. The addresses stay reserved.
+// Unmaps all memory of the region. Returns how many bytes it was. The addresses stay reserved.
 std::uint64_t UnmapRegion(BackingState& state, const Region& region);
 
-// The piece's memory as a descriptor, for who closes it; -1: it cannot leave, or `result` says what the
-// driver did.
+// Returns the piece's memory as a descriptor, for the caller to close; -1: the piece cannot leave, or
+// `result` is the driver's error.
 int DescriptorOf(BackingState& state, const Piece& piece, driver::abi::CUresult& result);
 
-// For the daemon to read, in the slot.
+// These functions tell the daemon, in the slot, how many bytes can leave, and whether memory is shared with
+// other processes. They do nothing before the process has joined.
 void TellEvictable(BackingState& state);
-void TellImported(BackingState& state);  // also before a daemon has answered
-// The process has joined: tells what it could not tell before.
+void TellImported(BackingState& state);
+// Tells the daemon, after the process has joined, what the slot could not say before.
 void TellAfterJoining(BackingState& state);
-// Bytes on the device that can leave it.
+// Returns how many bytes on the device can leave it.
 std::uint64_t BytesEvictable(BackingState& state);
 
 }  // namespace gpuman::shim

@@ -1,5 +1,4 @@
-// Memory that the shim allocates so that it can leave the device: large allocations by themselves, small ones
-// in slabs.
+// Allocates backed memory: a large allocation has a region of its own, small allocations share slabs.
 #include "shim/backing/backing.h"
 #include "shim/backing/stream_memory.h"
 #include "shim/libc/lock.h"
@@ -11,14 +10,15 @@ namespace {
 
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-// One that is gone has no work.
+// Waits for the work of a context. A context that has ended has no work.
 CUresult WaitForContext(std::uint64_t context) {
   const CUresult result = SynchronizeContext(context);
   return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_SUCCESS
                                                                                            : result;
 }
 
-// As cuMemFree waits for the work that may use the memory: of its context, and of those on other devices.
+// Waits for the work that may use the memory, as cuMemFree does: of its context, and of contexts on other
+// devices.
 CUresult WaitForWork(BackingState& state, std::uint64_t context) {
   const CUresult result = WaitForContext(context);
   if (state.visible == 1 || result != CUDA_SUCCESS) return result;
@@ -34,7 +34,7 @@ CUresult WaitForWork(BackingState& state, std::uint64_t context) {
   return result;
 }
 
-// Memory of a pool goes with no context.
+// Waits for the work of all contexts: memory of a pool does not end with a context.
 CUresult WaitForAllWork(BackingState& state) {
   std::uint64_t contexts[kMaxDevices];
   unsigned count = 0;
@@ -56,7 +56,8 @@ void GiveUp(BackingState& state, const Region& region) {
   if (free != nullptr) free(region.address, region.bytes);
 }
 
-// A region with memory behind it and `enter(region)` true of it, which is called with the books held.
+// Makes a region with memory behind its addresses, and calls enter(region) with `books` held. Where that
+// returns false, the region is given up.
 template <typename Enter>
 CUresult MakeRegion(BackingState& state, const Where& where, std::uint64_t bytes, Enter enter,
                     unsigned pool = 0) {
@@ -93,7 +94,8 @@ CUresult MakeRegion(BackingState& state, const Where& where, std::uint64_t bytes
   return CUDA_SUCCESS;
 }
 
-// A context whose work has failed allocates nothing: this call says so, and leaves captures alone (measured).
+// Returns the error of a context whose work has failed: such a context allocates nothing. The call spoils no
+// capture (measured).
 CUresult Health() {
   auto* const ask = GPUMAN_REAL(cuMemGetInfo_v2);
   std::size_t free = 0, total = 0;
@@ -114,7 +116,7 @@ CUresult AllocateSmall(BackingState& state, const Where& where, CUdeviceptr* poi
   }
   return MakeRegion(state, where, Slabs::kBytes, [&](const Region& region) {
     if (!state.slabs.Add(region.address, region.context, region.device)) return false;
-    return allocate();  // it is empty
+    return allocate();  // there is room: the slab is empty
   });
 }
 
@@ -173,7 +175,7 @@ bool FreeBacked(BackingState& state, CUdeviceptr pointer, CUresult& result) {
   result = WaitForWork(state, found.region.context);
   if (result != CUDA_SUCCESS) {
     const Locked lock(state.books);
-    state.regions.Add(found.region);  // there is room: it was there
+    state.regions.Add(found.region);  // there is memory for the entry: it was there before
     return true;
   }
   GiveUp(state, found.region);

@@ -1,6 +1,6 @@
-// What the shim keeps of memory that it makes itself, so that it can leave the device.
+// What the shim keeps of backed memory.
 //
-// Calls that have passed the gate change it, under `books`, and the service thread does while the gate is
+// Calls that have passed the gate change it, under `books`; so does the service thread while the gate is
 // closed.
 #pragma once
 
@@ -17,12 +17,13 @@
 
 namespace gpuman::shim {
 
-// What is behind a piece of a region. `kept`: the descriptor in the descriptor store that it came by, above
-// 0. What came and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it
-// is freed. So is what others can reach (`stays`).
+// The physical memory behind a piece of a region. `kept`: the number, above 0, of the descriptor in the
+// descriptor store by which the memory came. Memory whose descriptor could not be kept cannot be exported: it
+// is stuck on the device until it is freed. Memory that others can reach (`stays`), such as another process,
+// is stuck as well.
 struct PieceBacking {
   static constexpr int kOwn = 0, kStuck = -1, kUnkept = -2;
-  enum Mark : std::uint32_t { kNone, kGoing, kFresh };  // chosen to leave; has just come
+  enum Mark : std::uint32_t { kNone, kGoing, kFresh };  // kGoing: chosen to leave; kFresh: has just come
   std::uint64_t handle;
   int kept;
   Mark mark;
@@ -30,23 +31,24 @@ struct PieceBacking {
 };
 
 struct BackingState : GateState {
-  // Of what plain memory is made (paging.cc), by device. Atomic; 0: not known yet, 1: managed memory, 2: not.
+  // Whether plain memory is made of managed memory (paging.cc), by device. Atomic; 0: not known yet, 1: yes,
+  // 2: no.
   std::uint32_t paged[kMaxDevices];
 
-  Regions regions;              // for books
-  Table<PieceBacking> handles;  // for books: of the regions' pieces that are on the device, by address
-  Slabs slabs;                  // for books: of regions
-  MadeMemory made;              // for books: the program's own, with regions and without
-  StreamMemory streams;         // for pools
-  std::uint64_t stuck;          // for books: bytes of the pieces that cannot leave it
-  std::uint64_t imported;       // for books: bytes of those that came from another process
-  std::uint64_t foreign;        // for books: memory that the program imported itself, how many
-  std::uint64_t away;           // for books: bytes of pieces that are in host memory instead
-  std::uint64_t births;         // for books: allocations so far
-  std::uint32_t backing;        // atomic; 0: not known yet, 1: regions are made, 2: none are
-  int visible;                  // devices that the process sees; known with `backing`
-  std::uint32_t home;           // atomic; 1 + the one of several whose memory can leave; 0: none yet
-  std::uint64_t reach;          // for books: the devices with contexts, a bit each
+  Regions regions;              // under `books`
+  Table<PieceBacking> handles;  // under `books`: the pieces of regions that are on the device, by address
+  Slabs slabs;                  // under `books`
+  MadeMemory made;              // under `books`: the program's own memory, with regions and without
+  StreamMemory streams;         // under `pools`
+  std::uint64_t stuck;          // under `books`: bytes of pieces that cannot leave the device
+  std::uint64_t imported;       // under `books`: bytes of pieces that came from another process
+  std::uint64_t foreign;        // under `books`: how many imports and openings of the program there are
+  std::uint64_t away;           // under `books`: bytes of pieces that are in host memory instead
+  std::uint64_t births;         // under `books`: how many allocations there were
+  std::uint32_t backing;        // atomic; 0: not known yet, 1: the shim makes regions, 2: it makes none
+  int visible;                  // how many devices the process sees; known with `backing`
+  std::uint32_t home;           // atomic; 1 + the device, of several, whose memory can leave; 0: none yet
+  std::uint64_t reach;          // under `books`: the devices with contexts, one bit each
   DescriptorStore descriptor_store;
   Ipc ipc;
   IpcServer ipc_server;

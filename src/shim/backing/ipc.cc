@@ -1,4 +1,4 @@
-// What this process shares.
+// Shares memory of this process by legacy IPC.
 #include "shim/backing/ipc.h"
 
 #include <unistd.h>
@@ -20,8 +20,8 @@ namespace {
 namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-// The region, with memory behind all of it, as descriptors at the server. For who holds ipc.mutex, as all
-// here.
+// Gives the server a descriptor of each piece of the region, which has memory behind all of it. Here and
+// below, the caller holds ipc.mutex.
 CUresult OfferPieces(BackingState& state, const Region& region, std::uint64_t number) {
   IpcTalk talk(state.ipc_server.name);
   const unsigned pieces = PiecesOf(region);
@@ -49,7 +49,7 @@ CUresult Offer(BackingState& state, const Region& region, std::uint64_t number) 
   return result;
 }
 
-// The number of its export, shared now where it was not before.
+// Finds the number of the region's export. Shares the region first where it is not shared yet.
 CUresult Share(BackingState& state, const Region& region, std::uint64_t& number) {
   Ipc& ipc = state.ipc;
   if (const std::uint64_t* const known = ipc.exported.Find(region.address)) {

@@ -1,4 +1,4 @@
-// What others share, and is mapped here.
+// Opens memory that other processes share by legacy IPC.
 #include <unistd.h>
 
 #include <cstring>
@@ -24,7 +24,7 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 46;
 
-// Which of the devices that the process sees; below 0: none of them.
+// Returns the device with this UUID; below 0: the process sees no such device.
 int DeviceWith(const std::uint8_t (&uuid)[16]) {
   auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
   auto* const ask = GPUMAN_REAL(cuDeviceGetUuid_v2);
@@ -47,7 +47,8 @@ void UnmapPieces(const Region& region, unsigned pieces) {
   if (free != nullptr) free(region.address, region.bytes);
 }
 
-// One descriptor's memory behind the piece's addresses, which keep it; the descriptor is closed.
+// Maps the descriptor's memory at the piece's addresses. It closes the descriptor: the mapping keeps the
+// memory.
 CUresult MapForeign(const Piece& piece, int descriptor) {
   auto* const import = GPUMAN_REAL(cuMemImportFromShareableHandle);
   auto* const map = GPUMAN_REAL(cuMemMap);
@@ -65,7 +66,7 @@ CUresult MapForeign(const Piece& piece, int descriptor) {
   return result;
 }
 
-// All that the exporter has for it. `mapped`: how many pieces are.
+// Fetches all pieces from the exporter, and maps them. `mapped`: how many pieces are mapped.
 CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mapped) {
   IpcTalk talk(handle.exporter);
   CUresult result = talk.Ask(handle.number) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -87,7 +88,7 @@ CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mappe
   return result;
 }
 
-// For who holds ipc.mutex.
+// The caller holds ipc.mutex.
 CUresult MapShared(BackingState& state, const SharedHandle& handle, const Where& where,
                    std::uint64_t& address) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
@@ -119,7 +120,7 @@ CUresult MapShared(BackingState& state, const SharedHandle& handle, const Where&
   return CUDA_SUCCESS;
 }
 
-// It was taken out of the table. For who holds ipc.mutex.
+// The caller has taken the entry out of the table, and holds ipc.mutex.
 void UnmapShared(BackingState& state, std::uint64_t address, const Opened& opened) {
   const Region region{address, opened.bytes, opened.bytes, opened.context, opened.device};
   UnmapPieces(region, PiecesOf(region));
@@ -131,7 +132,7 @@ void UnmapShared(BackingState& state, std::uint64_t address, const Opened& opene
   TellImported(state);
 }
 
-// For who holds ipc.mutex.
+// The caller holds ipc.mutex.
 bool FindOpened(Ipc& ipc, CUdeviceptr pointer, std::uint64_t& address) {
   bool found = false;
   ipc.opened.ForEach([&](std::uint64_t at, const Opened& opened) {
@@ -149,7 +150,7 @@ CUresult Open(BackingState& state, CUdeviceptr* pointer, const SharedHandle& han
   const NoCancellation whole;
   const Locked lock(ipc.mutex);
   if (std::memcmp(handle.exporter, state.ipc_server.name, sizeof handle.exporter) == 0)
-    return CUDA_ERROR_INVALID_CONTEXT;  // as the driver
+    return CUDA_ERROR_INVALID_CONTEXT;  // as the driver answers
   std::uint64_t address = 0;
   ipc.opened.ForEach([&](std::uint64_t at, const Opened& opened) {
     if (opened.number == handle.number && opened.context == where.context && opened.bytes == handle.bytes &&

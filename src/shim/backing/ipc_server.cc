@@ -23,11 +23,11 @@ enum : std::uint32_t { kOffer = 1, kWithdraw, kFetch };
 
 constexpr std::uint32_t kMagic = 0x494d5047;  // "GPMI"
 constexpr int kPatienceMs = 10'000;
-constexpr int kPatienceWithClientsMs = 1'000;  // the process waits for its server when it frees
+constexpr int kPatienceWithClientsMs = 1'000;  // short: the process waits for its server when it frees
 constexpr int kBacklog = 256;
 constexpr unsigned kMaxPieces = 1u << 16;
 
-// Both ways; descriptors come with it.
+// A message, in either direction. Descriptors come with it.
 struct Message {
   std::uint32_t magic;
   std::uint32_t verb;  // of an answer: 1 yes, 0 no
@@ -42,10 +42,10 @@ void Pause() {
   ::nanosleep(&time, nullptr);
 }
 
-// What the thread holds.
+// The exports that the server's thread holds.
 class Holdings {
  public:
-  // Takes the descriptors.
+  // Takes over the descriptors. Returns false where there is no room for them; then the export is dropped.
   bool Add(std::uint64_t number, const int* descriptors, unsigned count) {
     Export* const entry = exports_.Insert(number);
     bool held = entry != nullptr;
@@ -74,7 +74,7 @@ class Holdings {
       if (pieces_.Take(Key(number, i), descriptor)) ::close(descriptor);
     }
   }
-  // 0: there is no such export.
+  // Returns how many descriptors the export has; 0: there is no such export.
   unsigned CountOf(std::uint64_t number) {
     const Export* const entry = exports_.Find(number);
     return entry != nullptr && entry->complete ? entry->count : 0;
@@ -111,7 +111,7 @@ void HandOut(Holdings& holdings, int connection, std::uint64_t number) {
   }
 }
 
-// Whatever this peer has to say.
+// Answers all messages of one connection.
 void Hear(Holdings& holdings, int connection) {
   const ucred peer = PeerOf(connection);
   const bool own = peer.pid == ::getpid();
@@ -154,7 +154,7 @@ void* Serve(void* word) {
   for (;;) {
     const int connection = ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (connection < 0) {
-      Pause();  // no descriptor is free for it
+      Pause();  // no descriptor is free for the connection
       continue;
     }
     Hear(holdings, connection);
@@ -178,7 +178,7 @@ bool StartIpcServer(BackingState& state) {
 
 IpcTalk::IpcTalk(const std::uint8_t (&name)[16]) : socket_(ConnectTo(name, kPatienceMs)) {
   if (socket_ < 0) return;
-  // The process's own: it may have become another user since.
+  // This process's own server is believed in any case: the process may have become another user since.
   const ucred peer = PeerOf(socket_);
   if (peer.uid == ::geteuid() || peer.pid == ::getpid()) return;
   ::close(socket_);
@@ -187,7 +187,7 @@ IpcTalk::IpcTalk(const std::uint8_t (&name)[16]) : socket_(ConnectTo(name, kPati
 
 IpcTalk::~IpcTalk() {
   if (socket_ < 0) return;
-  ::shutdown(socket_, SHUT_RDWR);  // a child of a fork may have it
+  ::shutdown(socket_, SHUT_RDWR);  // a child of a fork may have the descriptor
   ::close(socket_);
 }
 

@@ -1,9 +1,10 @@
-// Memory that this process shares by cuIpcGetMemHandle, as descriptors for those who open it: a thread of its
-// own holds them, in a table of descriptors of its own (own_descriptors.h), and hands them out at a socket.
+// Hands out the memory that this process shares by cuIpcGetMemHandle, as descriptors, to processes that open
+// it. A thread of the shim holds the descriptors in a table of its own (own_descriptors.h), and hands them
+// out at a socket.
 //
-// The socket has a random name in the abstract namespace, which is part of the handle, and serves processes
-// of the same user. The process itself tells the thread by the same socket what to hold: nothing of this is
-// in the program's table. Thread-safe. docs/shim-protocol.md.
+// The socket has a random name in the abstract namespace, which is part of the handle. It serves processes of
+// the same user. This process itself tells the thread by the same socket what to hold, so none of the
+// descriptors is in the program's table. Thread-safe. See docs/shim-protocol.md.
 #pragma once
 
 #include <pthread.h>
@@ -17,14 +18,14 @@ struct BackingState;
 struct IpcServer {
   pthread_mutex_t mutex;
   std::uint32_t state;    // a futex word; 0: not started
-  std::uint8_t name[16];  // known once it serves
+  std::uint8_t name[16];  // known once the server serves
 };
 
-// Starts it where it does not serve yet. False: there can be none.
+// Starts the server where it does not serve yet. Returns false where there can be none.
 bool StartIpcServer(BackingState& state);
 
-// One conversation with a server, this process's own or another's of the same user. Waits ten seconds for it
-// at most.
+// One conversation with a server: this process's own, or that of another process of the same user. Each
+// message is waited for at most ten seconds.
 class IpcTalk {
  public:
   explicit IpcTalk(const std::uint8_t (&name)[16]);
@@ -32,14 +33,15 @@ class IpcTalk {
   IpcTalk(const IpcTalk&) = delete;
   IpcTalk& operator=(const IpcTalk&) = delete;
 
-  // The process's own: takes so many descriptors, which stay the caller's, to the export of that number;
-  // `last`: these were all, and others may have them now. False: it has none of them any more.
+  // With this process's own server: adds `count` descriptors to the export of that number; the caller keeps
+  // its own. `last`: these were all, and other processes may have them now. Returns false where the server
+  // has dropped the export.
   bool Offer(std::uint64_t number, const int* descriptors, unsigned count, bool last);
-  // The process's own: nobody may have them any more, and they are closed.
+  // With this process's own server: no process may have the descriptors any more, and the server closes them.
   bool Withdraw(std::uint64_t number);
 
-  // Another's: asks for an export, then gets its descriptors, up to kMaxParts at a time, for who closes
-  // them.
+  // With the server of another process: Ask asks for an export. Next gets its descriptors, up to kMaxParts at
+  // a time, for the caller to close.
   bool Ask(std::uint64_t number);
   bool Next(int* descriptors, unsigned& count, bool& last);
 

@@ -41,7 +41,7 @@ bool Has(int device, CUdevice_attribute attribute) {
 bool IsPagedOn(int device) {
   if (!Has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)) return false;
   if (WantsManaged()) return true;
-  // A job that shares, on a device whose memory nobody else can move.
+  // The job may share the GPU, and only the driver can move memory on this device.
   return ChosenMode() == PlainMemoryMode::kAuto && MayBeEvicted() &&
          !(Has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
            Has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED));

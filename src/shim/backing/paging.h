@@ -1,5 +1,5 @@
-// Managed memory in place of plain memory: the driver pages it, so a process can have more than its device
-// holds, and several take turns where the daemon cannot move their memory.
+// Managed memory in place of plain memory. The driver pages it, so a process can have more of it than its
+// device holds, and processes can take turns where the daemon cannot move their memory.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -8,20 +8,21 @@
 
 namespace gpuman::shim {
 
-// The process asks for managed memory by its environment, whatever the device can do.
+// Returns whether the environment of the process asks for managed memory, whatever the device can do.
 bool WantsManaged();
-// It may have more of it than the device (gpuman run --oversubscribe).
+// Returns whether the process may have more of it than the device has (gpuman run --oversubscribe).
 bool MayExceedDevice();
 
-// Whether plain memory is made managed on the device. Never where the device does not page by faults: there
-// it could not have more than fits.
+// Returns whether the shim makes plain memory of managed memory on the device. It never does so where the
+// device does not page by faults: there the process could not have more than fits.
 bool IsManaged(BackingState& state, int device);
 
-// `bytes` are reserved already. Out of memory where it would be more than the device has, unless it may.
+// Allocates `bytes`, which are reserved already. Returns out of memory where the process would have more than
+// the device has, unless it may (MayExceedDevice).
 driver::abi::CUresult AllocateManaged(BackingState& state, const Where& where,
                                       driver::abi::CUdeviceptr* pointer, std::uint64_t bytes);
 
-// For the daemon to read, in the slot.
+// Tells the daemon, in the slot, how many bytes of managed memory there are.
 void TellManaged(BackingState& state);
 
 }  // namespace gpuman::shim

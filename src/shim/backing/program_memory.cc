@@ -9,8 +9,8 @@ namespace {
 
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-// Memory with a use of its own (compressed, tiles) would not come back as such, nor would what was asked for
-// to be exported other than by a descriptor be exported after it.
+// Returns whether such memory can leave. When it came back, memory with a use of its own (compressed, tiles)
+// would have lost that use, and memory that is to be exported otherwise than by a descriptor could not be.
 bool CanLeave(BackingState& state, const CUmemAllocationProp& prop, unsigned long long flags) {
   constexpr std::uint32_t kPassable = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return flags == 0 && prop.type == CU_MEM_ALLOCATION_TYPE_PINNED &&
@@ -20,7 +20,7 @@ bool CanLeave(BackingState& state, const CUmemAllocationProp& prop, unsigned lon
          prop.allocFlags.usage == 0 && IsBackedOn(state, prop.location.id);
 }
 
-// For who holds the books, as what follows.
+// The caller holds `books`, also for the next functions.
 Region RegionOf(std::uint64_t token, const Made& made) {
   Region region{made.address, made.bytes, made.bytes, 0, made.device, made.born};
   region.token = token;
@@ -49,7 +49,7 @@ void Recall(BackingState& state, Made& made) {
     made.kept = backing.kept;
     if (made.kept == PieceBacking::kStuck) state.stuck -= made.bytes;
   } else {
-    // Only a process that its driver has failed goes on while it is away.
+    // Only a process whose driver has failed goes on while its memory is evicted.
     state.away -= made.bytes < state.away ? made.bytes : state.away;
   }
 }
@@ -63,7 +63,7 @@ void Settle(BackingState& state, std::uint64_t token) {
   if (made->region && !leaves) Recall(state, *made);
 }
 
-// Without the books.
+// The caller does not hold `books`.
 void End(BackingState& state, const Made& made) {
   auto* const release = GPUMAN_REAL(cuMemRelease);
   if (made.handle != 0 && release != nullptr) release(made.handle);
@@ -200,7 +200,7 @@ Unmapping::Unmapping(BackingState& state, CUdeviceptr address, std::size_t size)
     Made* const made = state.made.Find(mapping.token);
     if (made != nullptr && made->region) Recall(state, *made);
     if (entry == nullptr) {
-      // There is no memory to remember it by: it stays, and counts to the end.
+      // There is no memory for the entry: the program's memory stays on the device, and counts for ever.
       if (made != nullptr) made->stays = true;
       break;
     }

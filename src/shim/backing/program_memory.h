@@ -1,8 +1,8 @@
-// Memory of the program's own virtual memory calls in a process whose memory can leave the device: made so
-// that it can be passed on, and known to the program by tokens (accounting/made_memory.h).
+// Memory of the program's own virtual memory calls, in a process whose memory can leave the device. The shim
+// makes it so that it can be exported, and the program knows it by tokens (accounting/made_memory.h).
 //
-// What is mapped once, whole, and is nobody else's has a region, by which it leaves and comes back; the rest
-// stays on the device. For calls that have passed the gate.
+// Memory that is mapped once, as a whole, and that no other process can reach, has a region, by which it
+// leaves and comes back. Other memory stays on the device. The callers have passed the gate.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -12,37 +12,41 @@ namespace gpuman::shim {
 
 using ProgramHandle = driver::abi::CUmemGenericAllocationHandle;
 
-// As cuMemCreate: a token where such memory can leave, else the driver's handle.
+// Makes memory as cuMemCreate does. The handle is a token where such memory can leave, else the driver's
+// handle.
 driver::abi::CUresult CreateForProgram(BackingState& state, ProgramHandle* handle, std::size_t size,
                                        const driver::abi::CUmemAllocationProp& prop,
                                        unsigned long long flags);
 
-// What the driver knows by the program's handle; the program's own where it is no token, 0 for one that is
-// gone.
+// What a handle of the program stands for. `handle`: the driver's handle; the program's own where that is no
+// token; 0 where the token's memory has ended.
 struct Held {
   ProgramHandle handle;
-  int kept;             // as PieceBacking's
-  std::uint32_t types;  // by which it may be exported
+  int kept;             // as PieceBacking::kept
+  std::uint32_t types;  // handle types by which the program may export it
   unsigned char direct;
   bool token;
 };
 Held HeldBy(BackingState& state, ProgramHandle handle);
 
-// False: no token; the driver is to be asked. Else `result` is what cuMemRelease answers.
+// Returns false where the handle is no token; then the driver has to be asked. Otherwise `result` is the
+// answer of cuMemRelease.
 bool ReleaseHeld(BackingState& state, ProgramHandle handle, driver::abi::CUresult& result);
-// The driver has answered cuMemRetainAllocationHandle: the handle becomes the token of what is there.
+// A hook calls this when the driver has answered cuMemRetainAllocationHandle: the handle becomes the token of
+// the memory at the address.
 void RetainHeld(BackingState& state, ProgramHandle& handle, driver::abi::CUdeviceptr address);
-// The driver has mapped it.
+// A hook calls this when the driver has mapped the memory of the handle.
 void MappedHeld(BackingState& state, driver::abi::CUdeviceptr address, std::size_t size,
                 ProgramHandle handle);
-// Others can reach it from now on.
+// The memory stays on the device from now on, since others can reach it.
 void StaysHeld(BackingState& state, ProgramHandle handle);
-// The same of all that can leave and has addresses there.
+// The same for all memory in the range that can leave.
 void StaysAt(BackingState& state, driver::abi::CUdeviceptr address, std::size_t size);
-// As the program asked when it made what is mapped there; all bits where it is none of this.
+// Returns the handle types that the program asked for when it made the memory at the address; all bits where
+// this is not such memory.
 std::uint32_t TypesAt(BackingState& state, driver::abi::CUdeviceptr address);
 
-// The mappings in a range, from before the driver is asked to take them away until it has answered.
+// The mappings in a range, from before the shim asks the driver to unmap them until the driver has answered.
 class Unmapping {
  public:
   Unmapping(BackingState& state, driver::abi::CUdeviceptr address, std::size_t size);

@@ -20,13 +20,13 @@ CUevent EventOf(const Behind& behind) {
   return reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event));
 }
 
-// An allocation while it is tried, for who holds state.pools.
+// An attempt at an allocation. The caller holds state.pools, except for the constructor.
 class Trial {
  public:
   Trial(BackingState& state, const StreamRequest& request)
       : state_(state), request_(request), key_(KeyOf(request.where.context, request.stream)) {}
 
-  // Null: the driver is to be asked.
+  // Returns null where the driver has to be asked.
   StreamPool* Pool() const {
     const CUmemoryPool pool = request_.pool != nullptr ? request_.pool : CurrentPool(request_.where.device);
     return ServingPool(state_, pool, request_.where.device);
@@ -38,7 +38,7 @@ class Trial {
     return true;
   }
 
-  // What may be used once other work is done: the stream waits for that.
+  // Takes a block that may be used once other work is done. The stream waits for that work.
   bool TakeAfter(StreamPool& pool, bool same, std::uint64_t& address) const {
     auto* const wait = GPUMAN_REAL(cuStreamWaitEvent);
     Behind behind{};
@@ -50,8 +50,9 @@ class Trial {
     return address != 0;
   }
 
-  // More memory for the pool: a piece of the size of the driver's, which others will find room in; where that
-  // is too much, or too little, what holds the request.
+  // Makes more memory for the pool: a segment of the size of the driver's pieces, in which later requests
+  // find room. Where there is no room for that, or where it is too small, the segment is as large as the
+  // request.
   CUresult Grow(StreamPool& pool, bool& full) const {
     const std::uint64_t least = RoundUp(request_.bytes, request_.where.granule);
     const std::uint64_t usual = RoundUp(kPoolPiece, request_.where.granule);
@@ -86,12 +87,13 @@ class Trial {
   const StreamKey key_;
 };
 
-// What can be had without waiting. `full`: it is the device that has no more, or the job for now.
+// Tries the allocation without waiting. `full`: the device has no more memory, or the job may have no more
+// for now.
 CUresult Try(BackingState& state, const StreamRequest& request, CUdeviceptr* pointer, bool& full) {
   const Trial trial(state, request);
   const Locked lock(state.pools);
   StreamPool* const pool = trial.Pool();
-  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;  // destroyed meanwhile
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;  // the pool was destroyed meanwhile
   std::uint64_t address = 0;
   if (!trial.Take(*pool, address)) {
     const Relaxed relaxed;
@@ -108,8 +110,8 @@ CUresult Try(BackingState& state, const StreamRequest& request, CUdeviceptr* poi
   return CUDA_SUCCESS;
 }
 
-// Waits for frees: of the stream, then of all of its context. False: there is nothing to wait for, or nobody
-// may wait now.
+// Waits for frees in the stream or, with `of_all`, in its whole context. Returns false where there is nothing
+// to wait for, or where no thread may wait now.
 bool WaitForFrees(BackingState& state, const StreamRequest& request, bool of_all) {
   const Relaxed relaxed;
   auto* const wait = GPUMAN_REAL(cuStreamSynchronize);
@@ -188,7 +190,7 @@ bool FindInPool(BackingState& state, const Region& region, CUdeviceptr pointer, 
   StreamPool& pool = state.streams.pool[region.pool - 1];
   StreamBlocks::Block block{};
   if (!pool.blocks.Find(region.address, pointer, block)) return false;
-  constexpr std::uint64_t kOfPools = std::uint64_t{1} << 62;  // apart from what slabs count
+  constexpr std::uint64_t kOfPools = std::uint64_t{1} << 62;  // apart from the numbers of slabs
   found.region.address = block.address;
   found.region.size = block.size;
   found.region.context = block.context;

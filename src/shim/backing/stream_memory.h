@@ -1,7 +1,7 @@
-// Memory of plain pools, given out and freed in the order of streams (stream_pools.h). Nothing here waits for
-// the device but an allocation that finds no room.
+// Allocates memory of plain pools and frees it, in the order of streams (stream_pools.h). Only an allocation
+// that finds no room waits for the device.
 //
-// For calls that have passed the gate and hold none of the state's mutexes. Thread-safe.
+// The callers have passed the gate and hold none of the state's mutexes. Thread-safe.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -11,24 +11,26 @@
 namespace gpuman::shim {
 
 struct StreamRequest {
-  Where where;                     // the stream's
-  driver::abi::CUmemoryPool pool;  // null: the current one of the stream's device
+  Where where;                     // context and device of the stream
+  driver::abi::CUmemoryPool pool;  // null: the current pool of the stream's device
   driver::abi::CUstream stream;    // as PerThread names it; not captured
   std::uint64_t bytes;             // above 0
 };
 
-// False: it is the driver's to answer. Else `result` is what cuMemAllocFromPoolAsync answers.
+// Returns false where the driver has to answer. Otherwise `result` is the answer of cuMemAllocFromPoolAsync.
 bool AllocateInOrder(BackingState& state, const StreamRequest& request, driver::abi::CUdeviceptr* pointer,
                      driver::abi::CUresult& result);
 
-// What cuMemFreeAsync answers is `result`; kDriver: what the driver does.
+// kDone: `result` is the answer of cuMemFreeAsync. kDriver: the driver has to answer. kNotOfPools: no pool of
+// the shim has the memory.
 enum class FreedInOrder { kNotOfPools, kDone, kDriver };
 FreedInOrder FreeInOrder(BackingState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUstream stream,
                          driver::abi::CUresult& result);
 
-// Of the pool with that number (Region::pool): frees it now that nothing uses it. False: nothing is there.
+// Frees memory of the pool with that number (Region::pool), now that no work uses it. Returns false where no
+// block begins at the pointer.
 bool FreeOfPool(BackingState& state, unsigned number, driver::abi::CUdeviceptr pointer);
-// What was given out there, of the region. False: nothing was.
+// Finds the block of the region in which the pointer lies. Returns false when there is none.
 bool FindInPool(BackingState& state, const Region& region, driver::abi::CUdeviceptr pointer, Found& found);
 
 }  // namespace gpuman::shim

@@ -42,7 +42,7 @@ void Recycle(BackingState& state, StreamPool& pool) {
   for (Behind spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
 }
 
-// A destroyed one that has nothing left.
+// Forgets a destroyed pool that has no memory left.
 void ForgetEmpty(StreamPool& pool) {
   if (pool.handle != nullptr || pool.blocks.reserved() != 0) return;
   pool.blocks.Reset();
@@ -61,7 +61,7 @@ std::uint64_t ThresholdOf(const StreamPool& pool) {
 }  // namespace
 
 void ServePool(BackingState& state, CUmemoryPool handle, const CUmemPoolProps& props) {
-  PoolDestroyed(state, handle);  // one that had the handle before
+  PoolDestroyed(state, handle);  // an earlier pool that had the handle
   if (IsPlain(props) && IsBacked(state)) Enter(state, handle, props.location.id);
 }
 

@@ -19,15 +19,15 @@ namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 using wire::Trouble;
 
-// The mover may have to find host memory first, or copy. Its death ends the waiting at once.
+// The mover may have to find host memory first, or to copy. When the mover ends, the wait ends at once.
 constexpr int kMoverMs = 110'000;
 constexpr int kConnectMs = 2'000;
-// Of a message: the mover copies them while the next are exported.
+// Parts of one message: the mover copies them while the shim exports the next ones.
 constexpr unsigned kFewParts = 4;
 
 constexpr Ended Failed(CUresult result) { return {Trouble::kDriver, result}; }
 
-// To the mover. The end is seen there also where a child of a fork has the descriptor.
+// The connection to the mover. The mover sees its end also where a child of a fork has the descriptor.
 class Connection {
  public:
   explicit Connection(std::uint32_t magic) : socket_(CallDaemon(magic, kConnectMs)) {}
@@ -53,7 +53,7 @@ class Connection {
   int socket_;
 };
 
-// One message of the mover's and its descriptors; those that nobody took are closed.
+// One message of the mover, with its descriptors. The descriptors that were not taken are closed.
 struct Message {
   Message() = default;
   ~Message() {
@@ -64,7 +64,7 @@ struct Message {
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
-  // False: the mover is gone, or talks nonsense.
+  // Returns false where the mover has closed, or where its message makes no sense.
   bool Receive(int socket) {
     const ssize_t got = wire::ReceiveWith(socket, &parts, sizeof parts, descriptor, count, kMoverMs);
     if (got == sizeof(wire::Reply)) {
@@ -90,7 +90,7 @@ Ended Refused(const wire::Reply& reply) {
   return {wire::TroubleOf(reply.error), static_cast<CUresult>(wire::DriverErrorOf(reply.error))};
 }
 
-// What the daemon knows a process at its end by.
+// This error tells the daemon that the process is ending.
 constexpr Ended AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
 
 bool ReceiveAtRest(EvictionState& state, const Connection& mover, Message& message) {
@@ -98,7 +98,7 @@ bool ReceiveAtRest(EvictionState& state, const Connection& mover, Message& messa
   return message.Receive(mover.get());
 }
 
-// On the way back, where the driver is called next.
+// Receives on the way back, where the shim calls the driver next.
 bool ReceiveBack(EvictionState& state, const Connection& mover, Message& message) {
   const bool received = ReceiveAtRest(state, mover, message);
   AwaitNeed(state);
@@ -117,7 +117,7 @@ bool WaitForCaptures(EvictionState& state, const RestLimit& limit) {
 
 Trouble CloseOutsideCaptures(EvictionState& state, const RestLimit& limit) {
   for (;;) {
-    // Who captures has to pass the gate to come to its end.
+    // A thread that captures a stream has to pass the gate to end the capture.
     if (!WaitForCaptures(state, limit)) return Trouble::kCapturing;
     if (!CloseGate(state, limit)) return Trouble::kBusy;
     if (wire::Load(state.captures) == 0) return Trouble::kNone;
@@ -125,7 +125,7 @@ Trouble CloseOutsideCaptures(EvictionState& state, const RestLimit& limit) {
   }
 }
 
-// The pieces so marked, which are so many bytes.
+// Sends the pieces with this mark, `total` bytes, to the mover.
 Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, std::uint64_t total) {
   wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
   int descriptors[wire::kMaxParts];
@@ -147,7 +147,7 @@ Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark ma
       ended.trouble = Trouble::kDriver;
       return false;
     }
-    if (descriptor < 0) return true;  // stays
+    if (descriptor < 0) return true;  // the piece stays on the device
     descriptors[parts.count] = descriptor;
     parts.part[parts.count++] = {piece.address, piece.bytes};
     return parts.count < kFewParts || send();
@@ -165,7 +165,7 @@ void DiscardSegments(EvictionState& state, unsigned first) {
   while (state.segments > first) CloseDescriptor(state.descriptor_store, state.segment[--state.segments]);
 }
 
-// The host memory that the data goes to.
+// Receives the host memory that the mover copies the data to.
 Ended AwaitHostMemory(EvictionState& state, const Connection& mover) {
   for (;;) {
     Message message;
@@ -181,7 +181,7 @@ Ended AwaitHostMemory(EvictionState& state, const Connection& mover) {
   }
 }
 
-// Puts the parts of a message behind their addresses.
+// Maps the parts of a message at their addresses.
 CUresult Map(EvictionState& state, Message& message) {
   for (unsigned i = 0; i < message.parts.count && i < wire::kMaxParts; ++i) {
     const CUresult result =
@@ -197,11 +197,11 @@ Ended AwaitDone(EvictionState& state, const Connection& mover) {
   return message.reply.error != 0 ? Refused(message.reply) : Ended{};
 }
 
-// A process that the driver restored on another GPU than it began on cannot import what is there (measured).
+// A process that the driver restored on another GPU than it began on cannot import memory there (measured).
 constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
 
-// The mover's memory. `result`: what the driver said to it; where that is that it does not let any in, all of
-// it has been received, for the mover to listen again.
+// Maps the memory that the mover sends. `result`: what the driver answered. Where that is kNotHere, the shim
+// has received all messages, so that the mover listens again.
 Ended Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
   for (bool last = false; !last;) {
     Message message;
@@ -217,12 +217,12 @@ Ended Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
   return {};
 }
 
-// Memory of the process's own, which the mover fills.
+// Makes memory of the process's own, which the mover fills.
 Ended MakeOwn(EvictionState& state, const Connection& mover) {
   UnmapMarked(state, PieceBacking::kFresh);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
   if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
-  Ended ended = AwaitDone(state, mover);  // what the mover made is gone
+  Ended ended = AwaitDone(state, mover);  // the mover has given up the memory that it made
   for (std::size_t i = 0; i < state.regions.size() && ended.ok(); ++i) {
     const CUresult result = MapRegion(state, state.regions.at(i), PieceBacking::kFresh);
     if (result != CUDA_SUCCESS) ended = Failed(result);
@@ -245,13 +245,13 @@ Ended Receive(EvictionState& state) {
   return ended;
 }
 
-// What the driver says of the context.
+// Returns what the driver says of the current context.
 CUresult Health() {
   auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
   return synchronize == nullptr ? CUDA_ERROR_NOT_INITIALIZED : synchronize();
 }
 
-// What the job keeps in host memory is counted in its ledger, within its budget.
+// Counts, in the ledger, the host memory that holds evicted data, within the job's budget.
 wire::Outcome Count(EvictionState& state, std::uint64_t bytes) {
   const Locked lock(state.meter);
   return wire::Reserve(*state.ledger, wire::kHost, state.slot, bytes);
@@ -268,7 +268,7 @@ void UncountAll(EvictionState& state) {
                  wire::BytesOf(*state.ledger, wire::kHost, state.slot));
 }
 
-// The marked pieces, which are so many bytes.
+// Hands out the marked pieces, which have `bytes` in all.
 Ended HandOutMarked(EvictionState& state, std::uint64_t bytes) {
   const InSomeContext context(state);
   if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
@@ -335,7 +335,7 @@ Ended FetchBack(EvictionState& state) {
   if (state.segments != 0) {
     AwaitNeed(state);
     const InSomeContext context(state);
-    // A program at its end: the CUDA runtime destroys its context by other ways than the gate's.
+    // No context: the program is ending. The CUDA runtime destroys its context by calls that pass no gate.
     if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
     Ended ended = Receive(state);
     const bool other = !ended.ok() && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,4 +1,4 @@
-// What the shim keeps to carry out the daemon's orders, and of memory that is off the device.
+// What the shim keeps to carry out the daemon's orders, and of evicted memory.
 #pragma once
 
 #include "ledger/wire/transfer.h"
@@ -9,9 +9,9 @@ namespace gpuman::shim {
 
 struct EvictionState : BackingState {
   ServiceThread service_thread;
-  // Both are the service thread's own.
-  unsigned segments;                        // of host memory that has the data that is away
-  int segment[ledger::wire::kMaxSegments];  // in the descriptor store
+  // Only the service thread uses these two.
+  unsigned segments;                        // how many segments of host memory hold evicted data
+  int segment[ledger::wire::kMaxSegments];  // their numbers in the descriptor store
 };
 
 }  // namespace gpuman::shim

@@ -11,7 +11,8 @@ namespace {
 
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-// Of the region, what is on the device, can leave it and is not chosen yet. For who holds the books.
+// Calls function(piece, backing) for each piece of the region that is on the device, can leave it, and is not
+// chosen yet. The caller holds `books`.
 template <typename Function>
 void ForEachThatCanLeave(EvictionState& state, const Region& region, Function function) {
   for (unsigned p = 0; p < PiecesOf(region); ++p) {
@@ -23,7 +24,7 @@ void ForEachThatCanLeave(EvictionState& state, const Region& region, Function fu
   }
 }
 
-// What can leave of the regions up to the allocation of that number.
+// Returns how many bytes can leave, of the regions up to allocation number `born`.
 std::uint64_t BytesUpTo(EvictionState& state, std::uint64_t born) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
@@ -39,7 +40,7 @@ std::uint64_t BytesUpTo(EvictionState& state, std::uint64_t born) {
 
 std::uint64_t MarkGoing(EvictionState& state, std::uint64_t bytes) {
   const Locked lock(state.books);
-  // The first allocation up to which there is enough.
+  // Find the first allocation up to which enough bytes can leave.
   std::uint64_t low = 0, high = state.births;
   while (low < high && bytes < state.regions.bytes()) {
     const std::uint64_t middle = low + (high - low) / 2;

@@ -1,5 +1,5 @@
-// Backed memory on its way out and back, piece by piece. The service thread alone calls these functions, with
-// the gate shut.
+// Moves backed memory out and back, piece by piece. Only the service thread calls these functions, while the
+// gate is closed.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -7,17 +7,17 @@
 
 namespace gpuman::shim {
 
-// Marks pieces that are to leave, so many bytes at least or all that can leave; what was allocated first goes
-// first. It returns how many bytes that are.
+// Marks pieces that are to leave: at least `bytes`, or all that can leave. Memory that was allocated first
+// leaves first. Returns how many bytes it has marked.
 std::uint64_t MarkGoing(EvictionState& state, std::uint64_t bytes);
 void UnmarkAll(EvictionState& state);
-// Asks the driver which devices may do what with the marked memory of the program's own. Memory of which the
-// driver does not tell that is marked no more.
+// Asks the driver which devices may read and write the marked memory of the program's own. Where the driver
+// does not tell, the memory loses its mark.
 void LearnAccess(EvictionState& state);
-// Takes the memory away from the pieces so marked, and returns how many bytes.
+// Unmaps the memory of the pieces with this mark. Returns how many bytes they had.
 std::uint64_t UnmapMarked(EvictionState& state, PieceBacking::Mark mark);
-// Calls function(piece) for each of the pieces so marked, while it says true. It returns false where the
-// function said false.
+// Calls function(piece) for each piece with this mark, while the function returns true. Returns false where
+// the function returned false.
 template <typename Function>
 bool ForEachMarked(EvictionState& state, PieceBacking::Mark mark, Function function) {
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
@@ -30,11 +30,12 @@ bool ForEachMarked(EvictionState& state, PieceBacking::Mark mark, Function funct
   }
   return true;
 }
-// Puts memory that came as a descriptor behind the piece's addresses. It takes the descriptor in any case.
+// Maps memory that came as a descriptor at the piece's addresses. It takes over the descriptor in any case.
 driver::abi::CUresult AdoptPiece(EvictionState& state, const Piece& piece, int descriptor);
-// Is called after all pieces were adopted: lets the devices use them.
+// The service thread calls this after it has adopted all pieces: this lets the devices use them.
 driver::abi::CUresult GiveAccessToFresh(EvictionState& state);
-// Is called after everything came back.
+// The service thread calls this after all memory has come back: this removes the marks. A piece whose
+// descriptor could not be kept is stuck from now on.
 void SettleAdopted(EvictionState& state);
 
 }  // namespace gpuman::shim

@@ -27,10 +27,10 @@ using wire::MemoryStage;
 using wire::Trouble;
 
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the service thread
-constexpr std::uint64_t kWorkedOn = 5'000'000;      // an order that takes so long is not refused at once
+constexpr std::uint64_t kWorkedOn = 5'000'000;      // the daemon is notified of a refusal that took so long
 constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
 
-// For as long as it lives, the program's end waits.
+// The program's end waits for the service thread while an object lives.
 class Working {
  public:
   explicit Working(ServiceThread& service_thread) : service_thread_(service_thread) {
@@ -68,8 +68,8 @@ class Attending {
       done = order;
       wire::Store(slot_.answered, order);
       wire::WakeAll(slot_.answered);
-      // Who ordered looks soon after by itself. A refusal at once, as often as it is ordered again, would
-      // keep the daemon busy if it were told of each.
+      // The daemon looks for the answer soon after its order in any case. A process may refuse a repeated
+      // order at once each time; the daemon would be kept busy if it were notified of each refusal.
       if (obeyed || NowNs() - began >= kWorkedOn) NotifyDaemon();
     }
   }
@@ -79,7 +79,7 @@ class Attending {
   void Tell(const Ended& ended) {
     wire::Store(slot_.error, wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver)));
   }
-  // The program allocates and frees where the gate is open.
+  // The program allocates and frees while the gate is open.
   void TellMemory() {
     __atomic_store_n(&slot_.evicted, BytesAway(state_), __ATOMIC_SEQ_CST);
     TellEvictable(state_);
@@ -89,9 +89,11 @@ class Attending {
     return {NowNs() + std::uint64_t{patience != 0 ? patience : wire::kPatienceMs} * 1'000'000, slot_.order};
   }
 
-  // What the program does; how long to sleep then, ms.
+  // Looks at what the program does. Returns how long to sleep then, in ms; below 0: without end.
   int Look() {
-    constexpr int kLookForWatchersMs = 30'000;  // whose word comes with a wake-up, which may be missed
+    // The daemon wakes this thread when it begins to watch the job. The thread may miss that, so it looks by
+    // itself.
+    constexpr int kLookForWatchersMs = 30'000;
     if (state_.service_thread.shut) return -1;
     const Working working(state_.service_thread);
     if (IsEnding(state_)) return -1;
@@ -99,7 +101,7 @@ class Attending {
     return next < 0 ? kLookForWatchersMs : next;
   }
 
-  // False: the order was refused.
+  // Returns false where the order is refused.
   bool Obey(std::uint32_t order) {
     Tell(Ended{});
     const wire::OrderKind what = wire::OrderKindOf(order);
@@ -117,15 +119,15 @@ class Attending {
       shut = !ended.ok() && !ended.failed;
       TellMemory();
       if (!shut) {
-        // Before its threads go on: they would tell that it had been idle ever since the gate was shut.
+        // This comes before the program's threads go on: they would tell that the program has been idle since
+        // the gate was closed.
         TellActivity(state_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
         OpenGate(state_);
       }
     }
     Tell(ended);
-    Tell(ended.failed ? MemoryStage::kFailed
-         : shut       ? away_
-                      : MemoryStage::kOnGpu);  // the page may have been overwritten
+    // The stage is told also where it has not changed: the program may have overwritten the slot.
+    Tell(ended.failed ? MemoryStage::kFailed : shut ? away_ : MemoryStage::kOnGpu);
     return ended.ok();
   }
 
@@ -159,14 +161,15 @@ class Attending {
 
   EvictionState& state_;
   wire::Slot& slot_;
-  MemoryStage away_ = MemoryStage::kHeld;  // what it is while the gate is shut
+  MemoryStage away_ = MemoryStage::kHeld;  // the stage while the gate is closed
 };
 
 bool IsEvictable(const EvictionState& state) {
   return wire::Load(state.ledger->backing) == static_cast<std::uint32_t>(wire::AllocationMode::kEvictable);
 }
 
-// A daemon that was away when the program began: it may not allocate again.
+// The daemon was not there when the program began. The thread asks for it, since the program may not allocate
+// again.
 void AwaitDaemon(EvictionState& state) {
   while (state.join_state.load(std::memory_order_acquire) == JoinState::kAlone) {
     const std::uint64_t due = __atomic_load_n(&state.next_try, __ATOMIC_ACQUIRE), now = NowNs();
@@ -193,12 +196,12 @@ void* Attend(void* word) {
   Attending(state).Run();
 }
 
-// Known once there is the handler below. A child of a fork has the handler already, and finds its own state
-// at the same place.
+// Set once the handler below is registered. A child of a fork has the handler already, and finds its own
+// state at the same address.
 EvictionState* at_end = nullptr;
 
-// Runs at exit, before the driver's own handlers, which were there earlier: none of the service thread's
-// calls may be in flight in those, with the gate shut as little as with it open.
+// Runs at exit, before the driver's own handlers, which were registered earlier. While those run, no call of
+// the service thread may be in flight, whether the gate is closed or open.
 void AtEnd() {
   if (wire::Load(at_end->service_thread.started) == 0) return;
   ServiceThread& service_thread = at_end->service_thread;

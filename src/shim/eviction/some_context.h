@@ -1,4 +1,4 @@
-// One of the program's contexts, current to a thread of the shim's for as long as this lives; none can be
+// One of the program's contexts is current to a thread of the shim while an object lives. No context can be
 // destroyed meanwhile.
 #pragma once
 
@@ -18,7 +18,7 @@ class InSomeContext {
     pushed_ = any != 0 && push != nullptr && push(handle) == driver::abi::CUDA_SUCCESS;
   }
   ~InSomeContext() {
-    // The driver may be at its end as the program is; kept by the thread, the context does no harm.
+    // The driver may be ending with the program. A context that stays current to the thread does no harm.
     if (IsEnding(state_)) return;
     driver::abi::CUcontext ignored = nullptr;
     if (auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2); pushed_ && pop != nullptr) pop(&ignored);

@@ -19,15 +19,15 @@ using wire::Activity;
 
 constexpr std::uint64_t kLookEveryMs = 1000;
 
-// Whether the contexts have nothing to do, as far as their default streams know: what runs in others is
-// waited for when it comes to that.
+// Returns whether the contexts have nothing to do, as far as their default streams know. Work in other
+// streams does not show; the shim waits for it when it closes the gate.
 bool IsDrained(GateState& state) {
   auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   auto* const query = GPUMAN_REAL(cuStreamQuery);
   if (push == nullptr || pop == nullptr || query == nullptr) return false;
   const Locked lock(state.contexts);
-  const Locked no_capture(state.capturing);  // which a question would spoil
+  const Locked no_capture(state.capturing);  // a query would spoil a capture
   bool drained = wire::Load(state.captures) == 0;
   state.context.ForEach([&](std::uint64_t context, const Context&) {
     if (!drained || push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context))) != CUDA_SUCCESS)
@@ -39,7 +39,7 @@ bool IsDrained(GateState& state) {
   return drained;
 }
 
-// Whether there will be no room for `bytes`; with `all`, for what all threads of the process wait for.
+// Returns whether there will be no room for `bytes`; with `all`, or for all that the process waits for.
 bool IsDenied(const GateState& state, std::uint64_t bytes, bool all) {
   const std::uint64_t least = wire::Load(state.ledger->denied);
   return least != 0 && (bytes >= least || (all && wire::Load(state.ledger->slot[state.slot].wants) >= least));
@@ -59,7 +59,7 @@ int LookAtActivity(GateState& state) {
   const std::uint64_t calls = CallsSince(state.gate, in_flight);
   wire::Slot& slot = state.ledger->slot[state.slot];
   wire::Store(slot.completed, wire::Load(slot.completed) + calls);
-  // Who waits is not done: with what it waits for it goes on at once.
+  // A thread that waits is not idle: it goes on as soon as its wait ends.
   const bool quiet = calls == 0 && !in_flight && !AnyWaits(state);
   if (!quiet || watch.own == Activity::kUnknown) {
     watch.last_call = now;
@@ -77,7 +77,7 @@ std::uint32_t OffersOf(GateState& state) { return IsJoined(state) ? wire::Load(s
 
 bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
   const std::uint32_t patience = IsJoined(state) ? wire::Load(state.ledger->room_patience_ms) : 0;
-  // A program may overwrite what its ledger says: nothing that the daemon writes is so long.
+  // A program may overwrite its ledger. The daemon writes no time that is longer than this.
   constexpr std::uint32_t kMaxMs = 3'600'000;
   if (patience == 0 || patience > kMaxMs || !MayExitGate() || IsDenied(state, bytes, false)) return false;
   if (wait.began == 0) wait.began = NowNs();
@@ -88,7 +88,7 @@ bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, Room
     const GateExit aside(state);
     for (;;) {
       offered = wire::Load(state.ledger->offers) != offers;
-      // What the ledger says now: the daemon may have changed it, or repaired it.
+      // Read again each time: the daemon may have changed the value, or repaired it.
       const std::uint64_t end =
           wait.began + std::uint64_t{wire::Load(state.ledger->room_patience_ms)} * 1'000'000;
       const std::uint64_t now = NowNs();

@@ -1,4 +1,4 @@
-// What the program does, as its calls through the gate show it, and allocations that wait outside of the gate
+// What the program does, as its calls through the gate show it; and allocations that wait outside the gate
 // for room on the device.
 #pragma once
 
@@ -10,20 +10,20 @@ namespace gpuman::shim {
 
 struct GateState;
 
-// Looks what the program does, and tells it (watch.h). For the service thread, while the gate is open. It
-// returns how long until it is worth looking again, ms; -1: nobody wants to know.
+// Finds out what the program does, and tells it (watch.h). The service thread calls this while the gate is
+// open. Returns after how many milliseconds it should look again; -1: the job is not watched.
 int LookAtActivity(GateState& state);
 
-// An allocation that found no room waits for the daemon to make some, outside of the gate. `offers` is what
-// the ledger said before the allocation was tried. AwaitRoom returns false where there will be no room.
+// An allocation that found no room waits outside the gate until the daemon makes room. `offers` is what
+// OffersOf returned before the allocation was tried. AwaitRoom returns false where there will be no room.
 struct RoomWait {
-  std::uint64_t began;  // CLOCK_MONOTONIC, ns; 0: not yet
+  std::uint64_t began;  // CLOCK_MONOTONIC, ns; 0: the wait has not begun
 };
 std::uint32_t OffersOf(GateState& state);
 bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
 
-// Calls attempt(full) until it has succeeded, or has failed for another reason than want of room (`full`), or
-// no room came. It tells the daemon of what `device` did not give in the end.
+// Calls attempt(full) until it succeeds, fails for another reason than a lack of room (`full`), or no room
+// comes. Where the program does not get the memory on `device` in the end, it tells the daemon so.
 template <typename Attempt>
 auto WithRoom(GateState& state, int device, std::uint64_t bytes, Attempt attempt) {
   RoomWait wait{};

@@ -40,7 +40,8 @@ void Ask(Drain& drain) {
   wire::WakeAll(drain.asked);
 }
 
-// Until the thread has nothing to do. Without a limit: for as long as it takes.
+// Waits until the thread has nothing to do; without a limit, for as long as that takes. Returns false when
+// the limit is over.
 bool WaitUntilDone(Drain& drain, const RestLimit* limit) {
   constexpr int kLookAtOrderMs = 20;
   for (;;) {
@@ -58,7 +59,7 @@ bool WaitUntilDone(Drain& drain, const RestLimit* limit) {
 }  // namespace
 
 void StartDrain(GateState& state) {
-  if (!Start(state.drain)) return;  // tried again when there is something to wait for
+  if (!Start(state.drain)) return;  // DrainContexts tries again
   Ask(state.drain);
   WaitUntilDone(state.drain, nullptr);
 }

@@ -34,7 +34,7 @@ void Store(std::uint32_t& word, std::uint32_t value) { __atomic_store_n(&word, v
 
 bool Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
-// For who holds the registry.
+// The caller holds `registry`.
 template <typename Function>
 void ForEachPassenger(Gate& gate, Function function) {
   for (ThreadSlotChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
@@ -44,7 +44,7 @@ void ForEachPassenger(Gate& gate, Function function) {
   }
 }
 
-// For who holds the registry. Null: no memory.
+// Returns a free thread slot; null: there is no memory. The caller holds `registry`.
 ThreadSlot* FindFree(Gate& gate) {
   for (ThreadSlotChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
     for (ThreadSlot& one : chunk->thread_slot) {
@@ -60,10 +60,10 @@ ThreadSlot* FindFree(Gate& gate) {
 
 pthread_key_t at_thread_end;
 bool has_key = false;
-// Known with the key. A child of a fork finds its own state at the same place.
+// Set together with the key. A child of a fork finds its own state at the same address.
 GateState* state_at_thread_end = nullptr;
 
-// A thread ends, also in the middle of a call.
+// Runs when a thread ends, also in the middle of a call.
 void Leave(void* word) {
   thread_slot = nullptr;
   const Locked lock(state_at_thread_end->gate.registry);
@@ -73,7 +73,7 @@ void Leave(void* word) {
   own->used = 0;
 }
 
-// Gives this thread its word, in flight already.
+// Gives this thread a thread slot, which says at once that the thread is in a call.
 ThreadSlot* Register(GateState& state) {
   Gate& gate = state.gate;
   const Locked lock(gate.registry);
@@ -100,7 +100,8 @@ void WaitWhileClosed(GateState& state) {
     ::syscall(SYS_futex, &state.gate.closed, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// With its word as it is where nobody is in a call; null: it has none.
+// Marks the thread as in one call, once the gate is open. `own`: its thread slot, which may say that the
+// thread is in a call already; null: it has none.
 void Pass(GateState& state, ThreadSlot* own) {
   const std::uint32_t outside = own != nullptr ? own->in_flight & ~kDepthMask : 0;
   for (;;) {
@@ -131,7 +132,7 @@ ThreadSlot* EnterSlowPath(FindState* find) {
   const int before = errno;
   GateState* const state = find();
   ThreadSlot* own = thread_slot;
-  if (state == nullptr) return nullptr;  // nothing of it can ever join a ledger either
+  if (state == nullptr) return nullptr;  // without its state, this process never joins a ledger
   if (own != nullptr && own->used != 0 && (own->in_flight & kDepthMask) > 1)
     return own;  // a call within a call
   if (own == nullptr || own->used == 0) own = Register(*state);

@@ -1,10 +1,11 @@
-// The gate: what a program's calls pass on their way to the driver, and wait at while its memory leaves the
-// GPU, is gone, or comes back.
+// The gate: a program's calls pass it on their way to the driver. They wait at it while the program's memory
+// leaves the GPU, is evicted, or comes back.
 //
-// A thread in a call says so in a word of its own and then looks whether the gate is open, with plain loads
-// and stores; who closes the gate says so in every thread's words, makes every processor see it (membarrier)
-// and waits until no call is in flight. So the open gate costs two stores and a load on a cache line that no
-// other thread touches: no lock, no system call, no allocation but at a thread's first call.
+// A thread in a call says so in its thread slot and then looks whether the gate is open, with plain loads and
+// stores. The service thread closes the gate: it says so in every thread slot, makes every processor see it
+// (membarrier), and waits until no call is in flight. So the open gate costs two stores and a load on a cache
+// line that no other thread touches. It needs no lock and no system call, and allocates only at a thread's
+// first call.
 //
 // All of it lies in memory that a fork wipes: a child's gate is open and knows no thread.
 #pragma once
@@ -21,12 +22,12 @@ struct GateState;
 
 // The words of one thread.
 struct alignas(64) ThreadSlot {
-  // How deep the thread is in calls, in the low byte; above it how many calls it has made, which costs no
-  // store more.
+  // The low byte: how many calls the thread is in, one within another. The bits above: how many calls it has
+  // made. One store writes both.
   std::uint32_t in_flight;
-  std::uint32_t open;  // 1: it may go without looking further
-  std::uint32_t used;  // 0: of no thread, or wiped by a fork
-  std::uint32_t seen;  // calls that were counted (CallsSince)
+  std::uint32_t open;  // 1: the thread may pass without looking further
+  std::uint32_t used;  // 0: no thread has the slot, or a fork has wiped it
+  std::uint32_t seen;  // calls that CallsSince has counted
 };
 
 inline constexpr std::uint32_t kDepthMask = 0xff, kOneCall = 0x100;
@@ -34,23 +35,24 @@ inline constexpr std::uint32_t kDepthMask = 0xff, kOneCall = 0x100;
 struct ThreadSlotChunk;
 
 struct Gate {
-  pthread_mutex_t registry;  // held to add threads, to close and to open
+  pthread_mutex_t registry;  // held to add a thread, and to close or open the gate
   std::uint32_t closed;      // a futex word
-  bool probed, expedited;    // whether the kernel has the membarrier
-  bool unsafe;               // a thread went without a word of its own: never closed again
+  bool probed, expedited;    // whether the shim has asked for the membarrier, and whether the kernel has it
+  bool unsafe;               // a thread passed without a thread slot: the gate never closes again
   ThreadSlotChunk* chunks;
 };
 
 extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// Returns the state with the gate of this process; null: there can be none. Whoever makes the state hands
-// this function to the gate, since a call passes the gate before anything else of the shim.
+// Returns the state with the gate of this process; null: there can be none. The room that makes the state
+// hands this function to the gate, since a call passes the gate before it reaches any other code of the shim.
 using FindState = GateState*();
 
-// Does what GateGuard has to do where the gate is not simply open. It keeps errno.
+// Does the work of GateGuard where the thread may not simply pass. It keeps errno.
 ThreadSlot* EnterSlowPath(FindState* find);
 
-// For the length of a call into the driver. A call within a call passes whatever the gate is.
+// An object lives as long as a call into the driver. A call within a call passes, whether the gate is open or
+// not.
 class GateGuard {
  public:
   explicit GateGuard(FindState* find) {
@@ -76,12 +78,12 @@ class GateGuard {
   GateGuard& operator=(const GateGuard&) = delete;
 
  private:
-  ThreadSlot* thread_slot_;  // null: this process has no gate
+  ThreadSlot* thread_slot_;  // null: this process has no gate, or the thread has no slot
   std::uint32_t before_;
 };
 
-// A hook that has to wait for what may need the gate to close is outside of the gate for as long as this
-// object lives. Its end waits while the gate is closed. A call within a call may not use it (MayExitGate).
+// A hook that has to wait for something that may need the gate closed is outside the gate while an object
+// lives. The destructor waits while the gate is closed. A call within a call may not use this (MayExitGate).
 class GateExit {
  public:
   explicit GateExit(GateState& state);
@@ -94,16 +96,16 @@ class GateExit {
 };
 bool MayExitGate();
 
-// Returns how many calls were made since this was asked last, and says whether one is in flight. One thread
-// asks.
+// Returns how many calls the program has made since the last CallsSince, and says whether a call is in
+// flight. Only one thread may call this.
 std::uint64_t CallsSince(Gate& gate, bool& in_flight);
 
-// How long the service thread waits for the program to come to rest: up to the deadline (CLOCK_MONOTONIC,
-// ns), and no longer than the order stands. Work may wait on the GPU for what another process does next, and
-// that one is held too: whoever withdraws the order lets both go on at once.
+// How long the service thread waits until the program has no call and no work in flight: up to the deadline
+// (CLOCK_MONOTONIC, ns), and no longer than the order stands. Work on the GPU may wait for another process
+// that is held too; when the daemon withdraws the order, both go on at once.
 class RestLimit {
  public:
-  // `order`: the word of the slot that the daemon writes.
+  // `order`: the word of the slot that the daemon writes (Slot::order).
   RestLimit(std::uint64_t deadline, const std::uint32_t& order) : deadline_(deadline), order_(order) {}
   bool IsWithdrawn() const;
   bool IsOver() const { return IsWithdrawn() || NowNs() >= deadline_; }
@@ -113,8 +115,8 @@ class RestLimit {
   const std::uint32_t& order_;
 };
 
-// Closes the gate and waits until no call is in flight, within the limit. It returns false where a call went
-// on, and the gate is open again then.
+// Closes the gate and waits until no call is in flight, within the limit. Returns false where a call did not
+// end; then the gate is open again.
 bool CloseGate(GateState& state, const RestLimit& limit);
 void OpenGate(GateState& state);
 

@@ -1,4 +1,4 @@
-// What the shim keeps of the program's calls: the gate that they pass, and what is in flight behind it.
+// What the shim keeps of the program's calls: the gate that they pass, and the work in flight behind it.
 #pragma once
 
 #include <pthread.h>
@@ -13,8 +13,9 @@ namespace gpuman::shim {
 
 struct GateState : AccountingState {
   Gate gate;
-  std::uint32_t captures;     // atomic; streams that capture
-  pthread_mutex_t capturing;  // held where a capture begins, and where one would be spoilt; after contexts
+  std::uint32_t captures;  // atomic; how many streams are being captured
+  // Held where a capture begins, and where a call would spoil a capture; locked after `contexts`.
+  pthread_mutex_t capturing;
   Drain drain;
 };
 

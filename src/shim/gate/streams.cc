@@ -29,7 +29,7 @@ bool WhereOf(GateState& state, CUstream stream, Where& where) {
       return where.granule != 0;
     }
   }
-  // Made where the shim did not see it.
+  // The shim did not see how this context was made.
   auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   if (push == nullptr || pop == nullptr || push(context) != CUDA_SUCCESS) return false;
@@ -39,7 +39,7 @@ bool WhereOf(GateState& state, CUstream stream, Where& where) {
 }
 
 StreamKey KeyOf(std::uint64_t context, CUstream stream) {
-  // Contexts are aligned, and the driver's numbers of streams small.
+  // No other stream has this number: contexts are aligned, and the driver's numbers of streams are small.
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return {context + 1, true};
   if (stream == CU_STREAM_PER_THREAD) return {reinterpret_cast<std::uintptr_t>(&thread_slot), false};
   auto* const ask = GPUMAN_REAL(cuStreamGetId);

@@ -1,6 +1,7 @@
-// What a stream is: captured or not, of which context, and whether two are the same.
+// Tells of a stream whether it is captured, which context it has, and whether it is the same as another
+// stream.
 //
-// Streams are named as calls without the per-thread default stream name them (PerThread).
+// The functions take a stream as functions without the per-thread default stream name it (PerThread).
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -10,19 +11,21 @@
 
 namespace gpuman::shim {
 
-// The stream that a `_ptsz` function means.
+// Returns the stream that a `_ptsz` function means.
 inline driver::abi::CUstream PerThread(driver::abi::CUstream stream) {
   return stream == nullptr ? driver::abi::CU_STREAM_PER_THREAD : stream;
 }
 
-// Also where the driver does not say.
+// Returns true also where the driver does not tell.
 bool IsCapturing(driver::abi::CUstream stream);
 
-// The stream's context and device. False: it is none, or beyond what is counted.
+// Finds the stream's context and device. Returns false where this is no stream, or where the shim does not
+// count its device.
 bool WhereOf(GateState& state, driver::abi::CUstream stream, Where& where);
 
-// Of a stream of that context. A handle may come to stand for another stream, so where the driver has no
-// number for it, and of the default stream of a thread, it is not sure.
+// Returns the key of a stream of that context. The key is not sure where the driver has no number for the
+// stream, since the handle may later stand for another stream. It is not sure for the default stream of a
+// thread either.
 StreamKey KeyOf(std::uint64_t context, driver::abi::CUstream stream);
 
 }  // namespace gpuman::shim

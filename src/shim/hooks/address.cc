@@ -1,13 +1,13 @@
-// cuGetProcAddress: the driver answers, then what it answered is replaced. Without any set-up of the shim's:
-// the CUDA runtime calls this while it holds locks of its own.
+// cuGetProcAddress: the driver answers, and the shim then replaces the answer. It sets up nothing for that:
+// the CUDA runtime makes this call while it holds locks of its own.
 #include "shim/hooks/hooks.h"
 #include "shim/symbols/evictable.h"
 
 namespace gpuman::shim {
 namespace {
 
-// `ask` is the driver's own cuGetProcAddress. A later driver than the list knows may have a newer function of
-// the name, which takes other arguments: that is not replaced.
+// `ask` is the driver's own cuGetProcAddress. A driver that is newer than the list may answer with a newer
+// function of the name, which takes other arguments. The shim does not replace that function.
 template <typename Ask>
 void Replace(const char* symbol, void** out, int version, cuuint64_t flags, Ask ask) {
   Entry entry{};

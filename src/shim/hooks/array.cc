@@ -8,7 +8,8 @@
 namespace gpuman::shim {
 namespace {
 
-// `bytes` bounds what the driver's call takes; `told` asks it afterwards and leaves 0 where it does not tell.
+// `bytes` is the most that the driver's call takes. `told` asks the driver afterwards; 0: the driver does not
+// tell.
 template <typename Handle, typename Create, typename ReportedMemory, typename Destroy>
 CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, ReportedMemory told,
                       Destroy destroy) {

@@ -1,5 +1,6 @@
-// How many streams are being captured: nobody may wait for a context then, or the capture is spoilt. A stream
-// that is destroyed while it captures counts for ever; its process stays on the GPU.
+// Counts the streams that are being captured. While there are any, a wait for a context would spoil a
+// capture. A stream that is destroyed while it is captured counts for ever: the memory of its process stays
+// on the GPU.
 #include "ledger/wire/orders.h"
 #include "shim/gate/streams.h"
 #include "shim/hooks/hooks.h"
@@ -9,7 +10,7 @@
 namespace gpuman::shim {
 namespace {
 
-// `queried` is the stream as calls without the per-thread default name it.
+// `queried` is the stream as functions without the per-thread default stream name it.
 bool Captures(CUstream queried) {
   auto* const ask = GPUMAN_REAL(cuStreamIsCapturing);
   CUstreamCaptureStatus status{};

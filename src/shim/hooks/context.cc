@@ -1,7 +1,8 @@
-// Contexts: what one costs by itself, and all that goes with it.
+// Contexts: what a context costs by itself, and all memory that ends with it.
 //
-// Nobody tells the cost before; the daemon knows it from other processes (context_bytes in the ledger). Where
-// it does not yet, the first context counts nothing here, and is seen from outside.
+// The driver does not tell the cost in advance; the daemon knows it from other processes (context_bytes in
+// the ledger). Where the daemon does not know it yet, the first context counts nothing here, and is uncounted
+// memory.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/refusal.h"
 #include "shim/backing/backing.h"
@@ -15,7 +16,7 @@ namespace {
 
 std::uint64_t NumberOf(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
 
-// Everything that was allocated in the context, and the context. For who holds state.contexts.
+// Gives back the context, and everything that was allocated in it. The caller holds state.contexts.
 void Gone(ProcessState& state, std::uint64_t context) {
   Context entry{};
   if (state.context.Take(context, entry)) GiveBack(state, entry.device, entry.held);
@@ -36,7 +37,7 @@ void Gone(ProcessState& state, std::uint64_t context) {
 }
 
 void Enter(ProcessState& state, std::uint64_t context, int device, std::uint64_t bytes) {
-  Gone(state, context);  // of an earlier context of the same number
+  Gone(state, context);  // an earlier context of the same number
   if (Context* const entry = state.context.Insert(context)) *entry = {device, bytes};
   StartServiceThread(state);
   ReachFrom(state, device);
@@ -80,7 +81,7 @@ CUresult DestroyContext(CUcontext context, Destroy destroy) {
   return result;
 }
 
-// A release or a reset, after which the primary context may be gone.
+// A release or a reset, after which the primary context may have ended.
 template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) {
   const HookScope scope;

@@ -1,8 +1,8 @@
-// The replaced functions of CUDA, as a program calls them, and the table of their addresses. The driver's
-// list of functions and the shim's of what it does with each make both.
+// The replaced functions of CUDA, as a program calls them, and the table of their addresses. Two lists make
+// both: the driver's list of functions, and the shim's list of what it does with each.
 //
-// The compiler makes a body for every function that gpuman knows, and the linker keeps those that are
-// replaced: nothing refers to the others, and exports.map names none of them.
+// The compiler makes a body for every function that gpuman knows. The linker keeps the bodies of replaced
+// functions only: nothing refers to the others, and exports.map does not name them.
 #include <string_view>
 
 #include "shim/gate/gate.h"
@@ -14,14 +14,14 @@ namespace {
 
 GateState* FindOwnState() { return UnjoinedState(); }
 
-// An entry with a body of the shim's.
+// The shim's own body of an entry, where it has one.
 template <unsigned entry>
 struct HookOf {
   static constexpr bool exists = false;
   static constexpr bool gated = true;
 };
 
-// A gate is for what changes, uses or tells device memory.
+// The gate is not for functions that only query sizes, or that have nothing to do with memory.
 constexpr bool IsGated(EntryClass entry_class) {
   return entry_class != EntryClass::kQuery && entry_class != EntryClass::kPass;
 }

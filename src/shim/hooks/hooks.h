@@ -1,8 +1,8 @@
-// The functions that the library exports, and the shim's own bodies of some of them, declared from the list:
-// a definition that differs from the driver's declaration does not compile.
+// The functions that the library exports, and the shim's own bodies of some of them. They are declared from
+// the list, so a definition that differs from the driver's declaration does not compile.
 //
-// What a program calls is made in exports.cc: the gate where there is one, then the shim's body or else the
-// driver's.
+// exports.cc makes what a program calls: the gate where there is one, then the shim's body or else the
+// driver's function.
 #pragma once
 
 #include "shim/symbols/driver.h"

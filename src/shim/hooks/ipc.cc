@@ -1,5 +1,5 @@
-// Legacy IPC. What the shim backs is the shim's to share; other memory, and handles of others, are the
-// driver's.
+// Legacy IPC. The shim shares backed memory; the driver shares other memory, and opens handles that are not a
+// shim's.
 #include "shim/backing/ipc.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"

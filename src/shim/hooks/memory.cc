@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint64_t kPitch = 512;  // measured; what the driver really took is counted afterwards
 
-// An address whose memory went away unseen (with a context that was ended by a call of before CUDA 4) comes
-// back.
+// Forgets an entry whose memory has ended unseen (a call from before CUDA 4 ended its context): the driver
+// has given out its address again.
 void ForgetStale(ProcessState& state, std::uint64_t address) {
   Allocation stale{};
   if (state.allocations.Take(address, stale)) GiveBack(state, stale.device, state.allocations.Freed(stale));
@@ -28,7 +28,7 @@ bool Enter(ProcessState& state, const Allocation& allocation, std::uint64_t& cos
   return state.allocations.Add(allocation, cost);
 }
 
-// Takes an allocation back that costs more than may be had.
+// Takes back an allocation that costs more than the limit holds.
 void Undo(ProcessState& state, std::uint64_t address) {
   Allocation allocation{};
   {
@@ -40,9 +40,9 @@ void Undo(ProcessState& state, std::uint64_t address) {
   if (auto* const free = GPUMAN_REAL(cuMemFree_v2)) free(address);
 }
 
-// What cuMemAlloc allocates by: so that it can leave the device, or as the driver does. So what is small
-// while a stream is captured: that may be refused, and its free must not wait. `managed`: the driver pages
-// it.
+// Allocates for cuMemAlloc: backed memory, managed memory, or plain memory of the driver. While a stream is
+// being captured, a small allocation goes to the driver: the driver may refuse it, and its free must not
+// wait. `managed`: the driver pages the memory.
 template <typename Plain>
 CUresult BackedOr(ProcessState* state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes,
                   bool& managed, Plain plain) {
@@ -63,9 +63,8 @@ struct Taken {
   bool managed;
 };
 
-// `allocate` is the driver's call, or what stands for it where the state is not null; `asked` bounds what it
-// takes, `made` tells afterwards what it was.
-// `full`: the device had no room for it, or the job has none there for now.
+// `allocate` is the driver's call, or the call that stands for it. `reserved` is the most that it takes;
+// `made` tells afterwards what it took. `full`: the device had no room, or the job has no room there for now.
 template <typename Allocate, typename Tell>
 CUresult TryWithin(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t reserved,
                    Allocate allocate, Tell made, bool& full) {
@@ -111,8 +110,8 @@ std::uint64_t PitchedBytes(std::uint64_t pitch, std::uint64_t height) {
   return __builtin_mul_overflow(pitch, height, &bytes) ? UINT64_MAX : bytes;
 }
 
-// The two ways to free. The driver is asked after the entry was taken out: when it has freed the address,
-// another thread may get it at once.
+// Frees for cuMemFree and cuMemFreeAsync. The shim takes the entry out before it asks the driver: when the
+// driver has freed the address, another thread may get it at once.
 template <typename Free>
 CUresult FreeAt(CUdeviceptr pointer, Free free) {
   const HookScope scope;
@@ -126,7 +125,7 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
   CUresult result{};
   if (!FreeBacked(*scope, pointer, result)) result = free();
   if (!known) {
-    // Of a pool, or nobody's.
+    // The memory is a pool's, or the pointer is no allocation.
     if (result == CUDA_SUCCESS && __atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE)) {
       const Locked lock((*scope).pools);
       RefreshPools(*scope);
@@ -146,7 +145,7 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
   return result;
 }
 
-// In the order of a stream, as calls without the per-thread default stream name it.
+// Frees in the order of `queried`, the stream as functions without the per-thread default stream name it.
 template <typename Free>
 CUresult FreeIn(CUstream queried, CUdeviceptr pointer, Free free) {
   if (const HookScope scope; scope && pointer != 0) {
@@ -195,7 +194,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
         if (!good) return plain();
         const std::uint64_t row = RoundUp(width_in_bytes, kPitch);
         const CUresult result = BackedOr(state, where, pointer, PitchedBytes(row, height), managed, plain);
-        // As the driver's own, where the driver has not said it.
+        // The driver has not set the pitch: it becomes the pitch that the driver would set.
         Found found{};
         if (result == CUDA_SUCCESS && state != nullptr && (managed || FindBacked(*state, *pointer, found)))
           *pitch = row;
@@ -206,7 +205,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
       });
 }
 
-// Managed memory comes to the device as it is touched there, up to all of it: all of it counts.
+// All managed memory counts, since all of it may come to the device, as the device touches it.
 CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flags) {
   auto* const real = GPUMAN_REAL(cuMemAllocManaged);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;

@@ -1,5 +1,5 @@
-// What memory that the shim backs is told to be: the allocation that the program made, not the mappings that
-// it is made of. The driver is asked first, so its errors stay its own.
+// What the program is told of backed memory: the allocation that it made, not the mappings behind it. The
+// shim asks the driver first, so the driver's errors stay as they are.
 #include "shim/backing/backing.h"
 #include "shim/backing/program_memory.h"
 #include "shim/hooks/hooks.h"
@@ -18,7 +18,7 @@ struct Seen : Found {
   bool own;
 };
 
-// The driver's answer in `data` becomes that of plain memory.
+// Changes the driver's answer in `data` to the answer for plain memory.
 void Mend(const Seen& found, CUpointer_attribute attribute, void* data) {
   const Region& region = found.region;
   switch (attribute) {
@@ -29,7 +29,7 @@ void Mend(const Seen& found, CUpointer_attribute attribute, void* data) {
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return Answer(data, std::size_t{region.size});
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-      // One for the whole allocation: that of its first piece, or one that no driver counts up to.
+      // The whole allocation has one id: that of its first piece, or a number that no driver counts up to.
       if (found.number != 0) return Answer(data, std::uint64_t{1} << 63 | found.number);
       if (auto* const real = GPUMAN_REAL(cuPointerGetAttribute))
         real(data, CU_POINTER_ATTRIBUTE_BUFFER_ID, region.address);
@@ -46,8 +46,8 @@ void Mend(const Seen& found, CUpointer_attribute attribute, void* data) {
   }
 }
 
-// The driver's answer of memory that the program made itself becomes what it asked for. It is made so that it
-// can be passed on.
+// The shim makes the program's own memory so that it can be exported. This changes the driver's answer to the
+// handle types that the program asked for.
 void MendTypes(ProcessState& state, CUpointer_attribute attribute, void* data, CUdeviceptr pointer) {
   if (attribute != CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES) return;
   std::uint64_t types = 0;
@@ -55,7 +55,7 @@ void MendTypes(ProcessState& state, CUpointer_attribute attribute, void* data, C
   Answer(data, types & TypesAt(state, pointer));
 }
 
-// What is there: allocated here, or opened of another process.
+// Finds the memory at the pointer: allocated here, or opened from another process.
 bool FindAny(ProcessState& state, CUdeviceptr pointer, Seen& seen) {
   seen.own = FindBacked(state, pointer, seen);
   if (seen.own || seen.slab) return seen.own;

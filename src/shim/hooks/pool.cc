@@ -13,7 +13,7 @@
 namespace gpuman::shim {
 namespace {
 
-// Where the bytes came from; null where the driver does not tell.
+// Returns the pool of the memory; null where the driver does not tell.
 CUmemoryPool PoolOf(CUdeviceptr pointer) {
   auto* const ask = GPUMAN_REAL(cuPointerGetAttribute);
   CUmemoryPool pool = nullptr;
@@ -22,26 +22,26 @@ CUmemoryPool PoolOf(CUdeviceptr pointer) {
   return pool;
 }
 
-// Waits for the frees of this stream, until which pools cannot give their memory back. Only this stream's:
-// waiting for others could spoil a capture there.
+// Waits for the frees of this stream: before that, pools cannot give their memory back. It waits for this
+// stream only, since a wait for another stream could spoil a capture there.
 bool WaitForFrees(CUstream stream) {
   const Relaxed relaxed;
   auto* const wait = GPUMAN_REAL(cuStreamSynchronize);
   return wait != nullptr && !IsCapturing(stream) && wait(stream) == CUDA_SUCCESS;
 }
 
-// What an allocation is made by, and taken back.
+// How an allocation is made and taken back.
 template <typename Allocate, typename Free>
 struct Source {
-  CUmemoryPool pool;  // null: the stream's device has one
+  CUmemoryPool pool;  // null: the current pool of the stream's device
   Allocate allocate;
   Free free;
 };
 template <typename Allocate, typename Free>
 Source(CUmemoryPool, Allocate, Free) -> Source<Allocate, Free>;
 
-// One thread at a time allocates from pools: what a pool has grown by is then the one allocation's doing.
-// `refused`: it is the limit that says no; `full`: the device, or the room that the job has there for now.
+// One thread at a time allocates from pools, so that the growth of a pool comes from one allocation.
+// `refused`: the limit refuses; `full`: the device has no room, or the job has no room there for now.
 template <typename Allocate, typename Free>
 CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, std::uint64_t bytes,
                      const Source<Allocate, Free>& source, bool& refused, bool& full) {
@@ -65,7 +65,8 @@ CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, s
   }
   const CUmemoryPool pool = PoolOf(*pointer);
   const Grown grown = SettlePool(state, pool != nullptr ? pool : asked, device, reserved);
-  // The spare is for what has room in a pool; where none had, it is the last of the room.
+  // The spare is for allocations that fit into a pool. Where no pool had room, the spare is the last of the
+  // room.
   if (grown == Grown::kCovered || (grown == Grown::kOnSpare && must_grow)) return CUDA_SUCCESS;
   source.free(*pointer);
   *pointer = before;
@@ -73,13 +74,13 @@ CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, s
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// `queried` is the stream as calls without the per-thread default name it.
+// `queried` is the stream as functions without the per-thread default stream name it.
 template <typename Allocate, typename Free>
 CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream queried,
                           const Source<Allocate, Free>& source) {
   const HookScope scope;
   Where where{};
-  // Captured, it is a node of a graph: the graph takes memory when it runs.
+  // In a captured stream, the allocation is a node of a graph: the graph takes memory when it runs.
   if (!scope || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*scope, queried, where))
     return source.allocate();
   CUresult answer{};
@@ -95,7 +96,7 @@ CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream qu
   });
 }
 
-// After a wait: pools may have less now.
+// Counts again after a wait, since pools may have less now. Returns `result`.
 CUresult Waited(CUresult result) {
   const HookScope scope;
   if (!scope) return result;
@@ -115,7 +116,8 @@ bool HasOneContext(ProcessState& state, int device) {
   return contexts == 1;
 }
 
-// A wait for all that a context has to do: after it destroyed pools have nothing left.
+// Waits for all work of the current context. Where the device has no other context, destroyed pools have no
+// memory left after that.
 template <typename Wait>
 CUresult WaitForAll(Wait wait) {
   const HookScope scope;

@@ -1,4 +1,5 @@
-// What pools tell of themselves, and who may use them: where the shim has their memory, by what it has.
+// What pools tell of themselves, and which devices may use them. The shim's memory of a pool is added to the
+// driver's.
 #include "shim/backing/stream_pools.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"
@@ -7,7 +8,7 @@
 namespace gpuman::shim {
 namespace {
 
-// What the shim has of it beside the driver; 0 where the attribute is none of bytes.
+// Returns the shim's bytes of the pool; 0 where the attribute does not count bytes.
 std::uint64_t BytesOf(const StreamPool& pool, CUmemPool_attribute attribute) {
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:

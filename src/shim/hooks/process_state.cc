@@ -26,7 +26,7 @@ ProcessState* JoinedState() {
   ProcessState* const state = UnjoinedState();
   if (state == nullptr) return nullptr;
   JoinState join_state = state->join_state.load(std::memory_order_acquire);
-  // Once there is a service thread it asks, and the program's threads never wait for that.
+  // Once there is a service thread, that thread asks, and the program's threads never wait for the answer.
   if (__builtin_expect(join_state == JoinState::kAlone, 0) &&
       __atomic_load_n(&state->service_thread.started, __ATOMIC_ACQUIRE) == 0) {
     if (JoinWhenDue(*state)) TellAfterJoining(*state);

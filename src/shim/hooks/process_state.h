@@ -1,9 +1,9 @@
-// All that the shim keeps in a process, and the way to it.
+// The process state: all that the shim keeps in a process.
 //
-// It lies in memory that a fork wipes: a child starts with zeros, which is a state that has not been anywhere
-// yet, with every mutex free. That is how the driver sees it too: contexts do not survive a fork. No mutex is
-// held while the driver is called, except `pools`, `contexts` and `ipc.mutex`, each around calls of its own
-// kind. Order: contexts, pools, ipc, books, meter.
+// It lies in memory that a fork wipes. A child starts with zeros: a state that has not joined yet, with every
+// mutex free. The driver does the same: contexts do not survive a fork. No mutex is held while the shim calls
+// the driver, except `pools`, `contexts`, `capturing` and `ipc.mutex`, each around calls of its own kind.
+// Mutexes are locked in this order: contexts, capturing, pools, ipc, books, meter.
 #pragma once
 
 #include <cerrno>
@@ -14,15 +14,15 @@ namespace gpuman::shim {
 
 struct ProcessState : EvictionState {};
 
-// The state of this process as it is, joined or not; null where there can be none.
+// Returns the state of this process, joined or not; null where there can be none.
 ProcessState* UnjoinedState();
 
-// The state of this process, joined where that is possible now; null where the shim has nothing to do. It
-// waits for the daemon at the first call: half a second until the daemon takes the connection, then ten until
-// it answers.
+// Returns the state of this process, and joins first where that is possible now; null where the shim has
+// nothing to do. The first call waits for the daemon: half a second until the daemon takes the connection,
+// then ten seconds until it answers.
 ProcessState* JoinedState();
 
-// For the length of a hook: the program's errno stays as it was.
+// An object lives as long as a hook: the program's errno stays as it was.
 class HookScope {
  public:
   HookScope() : errno_(errno), state_(JoinedState()) {}

@@ -1,5 +1,5 @@
-// What the program is told: its limit as the total, the limit less what its job uses as free. The driver is
-// asked first, so its errors, and what it does with null pointers, stay its own.
+// Reported memory: the program is told its limit as the total, and the limit less what its job uses as free.
+// The shim asks the driver first, so the driver's errors, and its answers to null pointers, stay as they are.
 #include <cstring>
 
 #include "shim/accounting/meter.h"
@@ -13,7 +13,7 @@ namespace gpuman::shim {
 namespace {
 
 std::uint64_t Less(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
-// What a device is said to have that has `whole`.
+// Returns the total that the program is told of a device that has `whole`.
 std::uint64_t TotalOf(const ReportedMemory& told, std::uint64_t whole) {
   return told.limit != UINT64_MAX && MayExceedDevice() ? told.limit : Less(whole, told.limit);
 }
@@ -27,7 +27,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// "GPU-93f6e897-…" as 16 bytes.
+// Reads a UUID such as "GPU-93f6e897-…" into 16 bytes.
 bool ParseUuid(const char* text, std::uint8_t (&uuid)[16]) {
   unsigned digits = 0;
   std::memset(uuid, 0, sizeof uuid);
@@ -41,7 +41,7 @@ bool ParseUuid(const char* text, std::uint8_t (&uuid)[16]) {
   return digits == 32;
 }
 
-// The limit on NVML's device.
+// Finds the reported memory of NVML's device. Returns false where there is no limit.
 bool LimitOf(nvmlDevice_t device, ProcessState& state, ReportedMemory& told) {
   auto* const ask = GPUMAN_REAL(nvmlDeviceGetUUID);
   char text[96] = {};
@@ -53,7 +53,7 @@ bool LimitOf(nvmlDevice_t device, ProcessState& state, ReportedMemory& told) {
   return told.limit != UINT64_MAX;
 }
 
-// The others' memory makes room for managed memory: what they have is not missing.
+// Managed memory takes room from the memory of others, so their memory counts as free.
 CUresult TellWithoutOthers(ProcessState& state, int device, const ReportedMemory& told, size_t* free,
                            size_t* total) {
   auto* const real = GPUMAN_REAL(cuDeviceTotalMem_v2);

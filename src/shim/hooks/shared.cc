@@ -1,5 +1,6 @@
-// What lets others reach memory that can leave the device, and what tells of a handle: the program's tokens
-// become the driver's handles. What others can reach stays.
+// Functions that let others reach memory that can leave the device, and functions that tell of a handle. The
+// shim puts the driver's handles in place of the program's tokens. Memory that others can reach stays on the
+// device.
 #include "shim/backing/backing.h"
 #include "shim/backing/program_memory.h"
 #include "shim/hooks/hooks.h"
@@ -8,7 +9,7 @@
 namespace gpuman::shim {
 namespace {
 
-// bind(real, handle) binds what the driver knows by the handle.
+// Calls bind(real, handle) with the driver's handle for the program's handle.
 template <typename Real, typename Bind>
 CUresult BindBy(Real* real, CUmemGenericAllocationHandle handle, Bind bind) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
@@ -49,12 +50,13 @@ CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAlloca
   const HookScope scope;
   if (!scope) return real(shareable_handle, handle, handle_type, flags);
   const Held held = HeldBy(*scope, handle);
-  // As the driver answers for what was not made to be exported so (measured).
+  // The driver answers so for memory that was not made for such an export (measured).
   if (held.token && (handle_type == 0 || (held.types & handle_type) != handle_type))
     return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   if (held.kept > 0 && shareable_handle != nullptr && flags == 0) {
-    // The driver exports nothing that came from another process: there is the descriptor that it came by.
+    // The driver does not export memory that came from another process. The program gets the descriptor by
+    // which the memory came.
     const int lent = DuplicateDescriptor((*scope).descriptor_store, held.kept);
     result = lent >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
     if (lent >= 0) __builtin_memcpy(shareable_handle, &lent, sizeof lent);

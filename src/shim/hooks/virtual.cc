@@ -1,4 +1,4 @@
-// Memory without addresses, and its mappings.
+// Memory without addresses (cuMemCreate), and its mappings.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
 #include "shim/backing/backing.h"
@@ -56,7 +56,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   if (result != CUDA_SUCCESS) return result;
   if (MadeMemory::IsToken(*handle)) StartServiceThread(*scope);
   const Locked lock((*scope).books);
-  (*scope).virtual_memory.Created(*handle, device, bytes);  // without an entry it counts to the end
+  (*scope).virtual_memory.Created(*handle, device, bytes);  // no entry: it counts for ever
   return CUDA_SUCCESS;
 }
 
@@ -89,7 +89,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   const CUresult result = real(handle, addr);
   const HookScope scope;
   if (!scope || result != CUDA_SUCCESS) return result;
-  // As of plain memory: by its handle it could be passed on.
+  // The same answer as for plain memory: by the handle, the program could export the backed memory.
   Found found{};
   if (FindBacked(*scope, reinterpret_cast<std::uintptr_t>(addr), found) || found.slab) {
     if (auto* const release = GPUMAN_REAL(cuMemRelease)) release(*handle);
@@ -132,7 +132,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   return result;
 }
 
-// One call may drop many mappings.
+// One call may take away many mappings.
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   auto* const real = GPUMAN_REAL(cuMemUnmap);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
@@ -145,7 +145,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     while ((*scope).virtual_memory.TakeMapping(ptr, size, reference)) {
       VirtualReference* const entry = taken.Insert(reference.name);
       if (entry == nullptr) {
-        (*scope).virtual_memory.PutBackMapping(reference);  // counts to the end
+        (*scope).virtual_memory.PutBackMapping(reference);  // it counts for ever
         break;
       }
       *entry = reference;

@@ -1,4 +1,4 @@
-// The clock that the shim measures by, which the daemon reads too (CLOCK_MONOTONIC).
+// The clock that the shim measures by, in nanoseconds. The daemon reads the same clock (CLOCK_MONOTONIC).
 #pragma once
 
 #include <time.h>

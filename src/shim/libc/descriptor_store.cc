@@ -19,12 +19,13 @@ namespace wire = ledger::wire;
 
 enum : std::uint32_t { kKeep = 1, kDuplicate, kClose, kListen, kAccept };
 
-constexpr int kSocket = 0;  // in the descriptor store's table
+constexpr int kSocket = 0;  // its number in the descriptor store's table
 constexpr int kWaitMs = 10'000;
 constexpr int kConnectMs = 1'000;  // to the descriptor store itself
 constexpr int kBacklog = 8;
 
-// What a process leaves to a child of its fork, which does not know of it.
+// A child of a fork inherits its parent's `end`, but the state that names it is wiped. The child finds it
+// here and closes it.
 KeptFile left_end{-1, 0, 0};
 
 int Receive() {
@@ -35,13 +36,14 @@ int Receive() {
   return descriptors[0];
 }
 
-// While it lives the process may have as many descriptors as its hard limit lets it: a limit is the
-// process's, but its table is not this one. Only where the soft one would not do; not where it was changed
-// meanwhile.
+// Lets the process have as many descriptors as its hard limit allows, while an object lives. The kernel
+// applies the process's limit to the descriptor store's table too, although the program's descriptors are not
+// in it. The soft limit is raised only where it has no room beside `held` descriptors. Where the program has
+// changed the limit meanwhile, that change stays.
 class Widened {
  public:
   explicit Widened(rlim_t held) {
-    constexpr rlim_t kBeside = 16;  // the socket, and what a signal's or a library's business may be
+    constexpr rlim_t kBeside = 16;  // the socket, and what the system or a library may need
     if (::getrlimit(RLIMIT_NOFILE, &before_) != 0 || held + kBeside < before_.rlim_cur ||
         before_.rlim_cur == before_.rlim_max)
       return;
@@ -72,7 +74,8 @@ int ListenBeside(rlim_t held, std::uint8_t (&name)[16]) {
   return ListenUnderNewName(name, kBacklog, SOCK_NONBLOCK);
 }
 
-// The connection of this process that waits there becomes the descriptor store's socket. -1: none does.
+// Accepts the connection of this process that waits at the socket. It becomes the descriptor store's socket.
+// Returns -1 where there is none.
 int AcceptBeside(rlim_t held, int listening) {
   const Widened widened(held);
   int taken = -1;
@@ -123,7 +126,7 @@ void* Guard(void* word) {
   }
 }
 
-// Its answer.
+// Gives the thread a task and returns its answer.
 int Ask(DescriptorStore& descriptor_store, std::uint32_t verb, int number) {
   descriptor_store.verb = verb;
   descriptor_store.number = number;
@@ -140,7 +143,8 @@ void KnowEnd(DescriptorStore& descriptor_store, int end) {
   descriptor_store.end = Keep(high >= 0 ? high : end);
 }
 
-// The program has closed the socket to the descriptor store, as one that it did not open. All else is there.
+// The program has closed `end`, a descriptor that it did not open. The thread and its table are still there:
+// the shim connects to the thread again.
 bool Reconnect(DescriptorStore& descriptor_store) {
   const int listening = Ask(descriptor_store, kListen, 0);
   if (listening < 0) return false;
@@ -210,7 +214,7 @@ int DuplicateDescriptor(DescriptorStore& descriptor_store, int number) {
   char byte = 0;
   int descriptors[wire::kMaxParts];
   unsigned count = 0;
-  // The program may have closed it, and opened a socket of its own, meanwhile.
+  // Meanwhile the program may have closed `end`, and opened a socket of its own under the same number.
   const bool got =
       IsStill(descriptor_store.end) &&
       wire::ReceiveWith(descriptor_store.end.descriptor, &byte, 1, descriptors, count, kWaitMs) == 1 &&

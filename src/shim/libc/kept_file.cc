@@ -8,7 +8,7 @@ namespace gpuman::shim {
 
 KeptFile Keep(int descriptor) {
   struct stat status {};
-  // glibc has had a function of this name since 2.33 alone.
+  // glibc has a function of this name only since 2.33.
   if (descriptor < 0 || ::syscall(SYS_fstat, descriptor, &status) != 0) return {-1, 0, 0};
   return {descriptor, status.st_dev, status.st_ino};
 }

@@ -1,12 +1,12 @@
-// A descriptor that the shim leaves open in a program, which may close it at any time (closefrom) and open
-// something else under its number.
+// A descriptor that the shim leaves open in a program. The program may close it at any time (closefrom) and
+// open another file under its number.
 #pragma once
 
 #include <cstdint>
 
 namespace gpuman::shim {
 
-// Where such descriptors begin, if they can: out of the way of programs that count on low numbers, or on
+// The lowest number of such descriptors, where that is possible. Programs may count on low numbers, or on
 // select.
 inline constexpr int kLowestKept = 600;
 
@@ -15,10 +15,11 @@ struct KeptFile {
   std::uint64_t device, inode;
 };
 
-// Knows the open file again by what it is. -1, or what is no open file: none.
+// Remembers the open file by its device and inode. Where `descriptor` is -1 or no open file, the result has
+// descriptor -1.
 KeptFile Keep(int descriptor);
 
-// Whether the number still stands for that file.
+// Returns whether the number still stands for that file.
 bool IsStill(const KeptFile& file);
 
 }  // namespace gpuman::shim

@@ -1,11 +1,11 @@
-// A mutex that is held for as long as an object lives.
+// Holds a mutex for as long as an object lives.
 #pragma once
 
 #include <pthread.h>
 
 namespace gpuman::shim {
 
-// The shim's mutexes lie in memory of zeros, which is what a free mutex of libc is.
+// The shim's mutexes lie in memory of zeros. In libc, zeros are a free mutex.
 class Locked {
  public:
   explicit Locked(pthread_mutex_t& mutex) : mutex_(mutex) { ::pthread_mutex_lock(&mutex_); }

@@ -1,6 +1,7 @@
-// Included before every source of the shim: binds what glibc 2.34 gave a new version, without giving it
-// anything else, to the version that it always had. The library then loads where the program's glibc is older
-// than the one it was built with, as in the image of a container.
+// The build includes this file before every source of the shim. glibc 2.34 gave some functions a new version
+// without any other change; this file binds them to the version that they always had. So the library also
+// loads where the program's glibc is older than the glibc that the library was built with, as in the image of
+// a container.
 #pragma once
 
 #include <features.h>

@@ -15,7 +15,7 @@ bool OwnDescriptors(int last) {
 
 void CloseAbove(int last) {
   if (::syscall(SYS_close_range, static_cast<unsigned>(last + 1), ~0u, 0) == 0) return;
-  rlimit limit{};  // before Linux 5.9
+  rlimit limit{};  // Linux before 5.9 has no close_range
   const rlim_t most = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : 65536;
   for (int i = last + 1; i < static_cast<int>(most < 65536 ? most : 65536); ++i) ::close(i);
 }

@@ -1,14 +1,16 @@
-// A table of descriptors of its own for a thread of the shim's: what is in it no fork inherits, no closefrom
-// of the program's reaches, and nothing of the program's stays open by it.
+// Gives a thread of the shim a table of descriptors of its own. No fork inherits a descriptor in that table,
+// no closefrom of the program closes one, and the table keeps no file of the program open.
 #pragma once
 
 namespace gpuman::shim {
 
-// The calling thread leaves the program's table and keeps those up to `last`; -1: none. By close_range where
-// that can be: containers that forbid unshare allow it. False: it is in the program's table as before.
+// Gives the calling thread a table of its own, with the descriptors of the program's table up to `last` (-1:
+// none). Where only unshare works, the table also has the descriptors above `last` (CloseAbove). The function
+// tries close_range first: containers that forbid unshare allow it. Returns false where the thread still uses
+// the program's table.
 bool OwnDescriptors(int last);
 
-// Closes all above `last`, for a thread with a table of its own.
+// Closes all descriptors above `last`. The calling thread has a table of its own.
 void CloseAbove(int last);
 
 }  // namespace gpuman::shim

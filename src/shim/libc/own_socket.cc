@@ -19,7 +19,7 @@ namespace wire = ledger::wire;
 socklen_t AddressOf(const std::uint8_t (&name)[16], sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
-  char* const text = address.sun_path + 1;  // abstract
+  char* const text = address.sun_path + 1;  // the first byte is zero: an abstract name
   int length = std::snprintf(text, sizeof address.sun_path - 1, "gpuman-ipc-");
   for (const std::uint8_t byte : name)
     length += std::snprintf(text + length, sizeof address.sun_path - 1 - static_cast<std::size_t>(length),
@@ -52,7 +52,7 @@ int ConnectTo(const std::uint8_t (&name)[16], int milliseconds) {
       ::close(socket);
       return -1;
     }
-    const timespec pause{0, 1'000'000};  // its queue is full
+    const timespec pause{0, 1'000'000};  // the queue of the listening socket is full
     ::nanosleep(&pause, nullptr);
   }
   return socket;

@@ -8,8 +8,8 @@
 namespace gpuman::shim {
 namespace {
 
-constexpr std::size_t kStack = std::size_t{1}
-                               << 20;  // the driver's calls, and what the program keeps by thread
+// Enough for the driver's calls, and for what the program keeps for each thread.
+constexpr std::size_t kStack = std::size_t{1} << 20;
 
 }  // namespace
 

@@ -1,14 +1,15 @@
-// Threads of the shim's own: detached, without a signal of the program's, and not in the way of its end.
+// Threads of the shim. They are detached, block all signals, and do not keep the program from ending.
 #pragma once
 
 #include <pthread.h>
 
 namespace gpuman::shim {
 
-// False: there can be no more threads.
+// Starts a thread. Returns false where the process can have no more threads.
 bool StartThread(void* (*run)(void*), void* argument);
 
-// A thread of the program's that is cancelled within one would leave the shim's mutexes taken.
+// Keeps the calling thread from being cancelled while an object lives. A thread of the program that is
+// cancelled inside the shim would leave the shim's mutexes locked.
 class NoCancellation {
  public:
   NoCancellation() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

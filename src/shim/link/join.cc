@@ -23,7 +23,7 @@ namespace {
 
 namespace wire = ledger::wire;
 
-// Not a class of base: the shim uses nothing but libc.
+// Owns a descriptor. The classes of src/base are of no use here: the shim uses nothing but libc.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -44,7 +44,7 @@ bool Connect(int socket, const char* path, std::int64_t end) {
   address.sun_family = AF_UNIX;
   if (std::strlen(path) >= sizeof address.sun_path) return false;
   std::strcpy(address.sun_path, path);
-  // A full queue of the daemon's is no error to wait for with poll.
+  // Where the daemon's queue is full, poll cannot wait for room in it.
   while (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if ((errno != EAGAIN && errno != EINTR) || wire::MonotonicMs() >= end) return false;
     const timespec pause{0, 1'000'000};
@@ -53,7 +53,7 @@ bool Connect(int socket, const char* path, std::int64_t end) {
   return true;
 }
 
-// In a directory that anyone may make: only root's daemon and this user's own are believed.
+// Any user may make the directory of the socket, so the shim believes only root's daemon and this user's own.
 bool IsTrusted(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -61,13 +61,13 @@ bool IsTrusted(int socket) {
          (peer.uid == 0 || peer.uid == ::geteuid());
 }
 
-// What the environment says, read by the thread of the program's that asks first: another may change it at
-// any later moment, and nobody may read it then.
+// What the environment says. The thread of the program that asks first reads it. Another thread may change
+// the environment at any later moment, so no thread reads it later.
 struct {
   bool known;
   std::uint64_t job;
   char key[sizeof wire::Hello::key];
-  // "": there is none. What is cut off is too long for a socket as well.
+  // "": the variable is not set. A value that is cut off here is too long for a socket as well.
   char socket[sizeof sockaddr_un::sun_path + 1];
   char runtime[sizeof sockaddr_un::sun_path + 1];
 } said;
@@ -127,7 +127,7 @@ bool Enter(const wire::Welcome& welcome, const Descriptor& owner, const Descript
 
 enum class Path { kGiven, kUsual };
 
-// Where a daemon was that had this process in a job.
+// The socket of the daemon that has this process in a job.
 struct {
   char path[sizeof sockaddr_un::sun_path];
   Path kind;
@@ -139,7 +139,7 @@ void RememberDaemon(const char* path, Path kind) {
   joined_at.kind = kind;
 }
 
-// When to stop waiting, as MonotonicMs tells it.
+// When the waits end, in the time of MonotonicMs.
 struct Ends {
   std::int64_t connect;
   std::int64_t answer;

@@ -1,4 +1,4 @@
-// The connection to the daemon: asking for the job's ledger, calling the daemon, notifying it.
+// The connection to the daemon: to ask for the job's ledger, to call the daemon, and to notify it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace gpuman::shim {
 
 enum class Reply {
   kJoined,
-  kNoJob,    // a daemon answered, and none of them has this process in a job (or speaks our version)
-  kNoDaemon  // nobody answered
+  kNoJob,    // a daemon answered, but none has this process in a job (or speaks our version)
+  kNoDaemon  // no daemon answered, or the one that the environment names did not
 };
 
 struct JoinedLedger {
@@ -21,20 +21,21 @@ struct JoinedLedger {
 
 // How long the shim waits for daemons, for all of them together.
 struct Patience {
-  int connect_ms;  // until one takes the connection
-  int answer_ms;   // then until it answers
+  int connect_ms;  // until a daemon takes the connection
+  int answer_ms;   // then until the daemon answers
 };
 
-// Connects to the daemon that this process joined by, or to the one that is there now, and says `magic`
-// (transfer.h). It returns the connection; -1: there is no daemon, or it does not take the connection within
-// so many milliseconds.
+// Connects to the socket at which this process joined (the daemon may have been started again since), and
+// sends a Hello with `magic` (transfer.h). Returns the connection; -1: there is no daemon, or it does not
+// take the connection within `patience_ms`.
 int CallDaemon(std::uint32_t magic, int patience_ms);
 
-// Tells the daemon that the slot of this process has something new to say. It does not wait for the daemon,
-// so the daemon may miss it. It keeps errno.
+// Tells the daemon that the slot of this process has something new to say. The shim does not wait for the
+// daemon, so the notification may be lost. It keeps errno.
 void NotifyDaemon();
 
-// Asks each daemon that there may be. It leaves one descriptor open, in `joined`.
+// Asks each daemon that there may be for the job's ledger. Where the process joins, one descriptor stays open
+// (`joined.file`).
 Reply AskForLedger(JoinedLedger& joined, Patience patience);
 
 }  // namespace gpuman::shim

@@ -1,8 +1,7 @@
-// What the shim keeps of its link to the daemon: whether the process counts in a ledger, and in which.
+// What the shim keeps of its link to the daemon: whether the process counts in a ledger, and in which ledger.
 //
-// All that the shim keeps in a process is one object (process_state.h), in layers: the state of a room is the
-// base of the state of the room above, so a function can take what its room and those below keep, and nothing
-// else.
+// The process state is one object (process_state.h), in layers: the state of a room is the base class of the
+// state of the room above. So a function gets what its room and the rooms below keep, and nothing else.
 #pragma once
 
 #include <pthread.h>
@@ -17,21 +16,21 @@
 namespace gpuman::shim {
 
 enum class JoinState : std::uint32_t {
-  kAlone,   // no daemon has answered yet: counts, without a limit
-  kJoined,  // counts in the ledger
-  kNever    // no job of any daemon: does nothing
+  kAlone,   // no daemon has answered yet: the shim counts without a limit
+  kJoined,  // the shim counts in the ledger
+  kNever    // the process is in no job of any daemon: the shim does nothing
 };
 
 struct LinkState {
   std::atomic<JoinState> join_state;
   std::uint32_t tries;
   std::uint64_t next_try;  // CLOCK_MONOTONIC, ns; atomic
-  pthread_mutex_t join;    // held to ask the daemon
+  pthread_mutex_t join;    // held while a thread asks the daemon
 
-  // Written once, under `meter` (accounting_state.h), before the process says that it has joined.
+  // Written once, under `meter` (accounting_state.h), before `join_state` becomes kJoined.
   ledger::wire::Ledger* ledger;
   unsigned slot;
-  KeptFile file;  // of the ledger, for reclaiming
+  KeptFile file;  // the ledger's file, to reclaim slots
 
   Watch watch;
 };

@@ -12,7 +12,7 @@ namespace {
 namespace wire = ledger::wire;
 using wire::Activity;
 
-// Changes the watch and tells what follows from it.
+// Changes the watch, and tells the daemon in the slot what the program does now.
 template <typename Change>
 void Tell(LinkState& state, Change change) {
   Watch& watch = state.watch;

@@ -1,5 +1,6 @@
-// What the program is doing, told to the daemon in the slot: it decides by that who has the GPU. Every change
-// is followed by a notification to the daemon's socket where the job is watched, or something waits for room.
+// What the program does. The shim tells it to the daemon in the slot, and the daemon decides by it which job
+// has the GPU. The shim sends a notification after each change where the job is watched, and whenever
+// allocations wait for more room than before.
 //
 // Thread-safe.
 #pragma once
@@ -16,14 +17,14 @@ struct LinkState;
 
 struct Watch {
   pthread_mutex_t mutex;
-  ledger::wire::Activity own;  // but for those who wait; the service thread's
-  std::uint64_t own_since;     // CLOCK_MONOTONIC, ns
-  std::uint64_t last_call;     // the same, when something was seen last; the service thread alone
+  ledger::wire::Activity own;  // without the threads that wait; only the service thread sets it
+  std::uint64_t own_since;     // when `own` began; CLOCK_MONOTONIC, ns
+  std::uint64_t last_call;  // when a call was last seen; CLOCK_MONOTONIC, ns; only the service thread uses it
   std::uint32_t at_gate, for_room;
   std::uint64_t wants;
 };
 
-// For as long as it lives, a thread waits at the gate.
+// A thread waits at the gate while the object lives.
 class AtGate {
  public:
   explicit AtGate(LinkState& state);
@@ -35,7 +36,7 @@ class AtGate {
   LinkState& state_;
 };
 
-// For as long as it lives, an allocation of so many bytes waits for room.
+// An allocation of `bytes` waits for room while the object lives.
 class ForRoom {
  public:
   ForRoom(LinkState& state, std::uint64_t bytes);
@@ -49,10 +50,10 @@ class ForRoom {
 };
 
 bool AnyAtGate(LinkState& state);
-// A thread waits at the gate or for room.
+// Returns whether a thread waits at the gate or for room.
 bool AnyWaits(LinkState& state);
 
-// Tells what the service thread knows of the program.
+// The service thread tells what the program does, and since when (CLOCK_MONOTONIC, ns).
 void TellActivity(LinkState& state, ledger::wire::Activity own, std::uint64_t since);
 
 }  // namespace gpuman::shim

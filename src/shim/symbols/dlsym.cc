@@ -1,5 +1,5 @@
-// What dlsym answers: the shim's functions for the driver's, by exact names, and for everything else what it
-// always does. dlsym itself is in dlsym_*.S.
+// What dlsym answers: the shim's functions for exact names of the driver's functions that it replaces, and
+// for every other name what the real dlsym answers. dlsym itself is in dlsym_*.S.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -10,22 +10,24 @@
 namespace gpuman::shim {
 namespace {
 
-// Whether all that is loaded is searched, the program first. What is found there under the driver's name
-// before the shim's own is the program's: a function of its own, or at a fixed address what stands for the
-// one that it was linked with, which is the shim's again.
+// Returns whether dlsym searches all that is loaded, the program first. A function that this search finds
+// under the driver's name before the shim's own is the program's. It is a function of the program's own or,
+// in a program at a fixed address, an entry that leads to the function that the program was linked with: the
+// shim's.
 bool SearchesAll(void* handle) {
   return handle == RTLD_DEFAULT || handle == ::dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
 }
 
 }  // namespace
 
-// Returned in two registers. Not decided: the real dlsym has to answer, called as if by the program itself.
+// The function returns this in two registers. `decided` 0: the real dlsym has to answer, called as if by the
+// program itself.
 struct DlsymAnswer {
   void* function;
   unsigned long decided;
 };
 
-// The shim's own dlsym, which no search shows: its versions are no defaults.
+// The shim's own dlsym. No search finds it, since none of its versions is the default.
 extern "C" __attribute__((visibility("hidden"))) void* gpuman_dlsym_entry(void* handle, const char* symbol);
 
 extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* handle, const char* symbol) {
@@ -33,7 +35,8 @@ extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* 
       symbol != nullptr && handle != RTLD_NEXT && FindReplaced(symbol, Scope::kEvictable, entry)) {
     void* const found = RealDlsym(handle, symbol);
     const bool replaced = static_cast<unsigned>(entry) < kReplacedEverywhere || MayBeEvicted();
-    // A search in the global scope meets the shim's own function: is there a driver behind it?
+    // A search in the global scope finds the shim's own function. It is the answer only if a driver is behind
+    // it.
     if (found == ReplacementOf(entry)) {
       void* const behind = RealOf(entry);
       return {replaced && behind != nullptr ? found : behind, 1};
@@ -46,7 +49,7 @@ extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* 
     void* const found = RealDlsym(handle, symbol);
     if (IsRealDlsym(found)) return {reinterpret_cast<void*>(&gpuman_dlsym_entry), 1};
   } else {
-    RealDlsym(nullptr, nullptr);  // is known from here on
+    RealDlsym(nullptr, nullptr);  // the real dlsym is known from here on
   }
   return {nullptr, 0};
 }

@@ -2,12 +2,12 @@
 
 #include <dlfcn.h>
 
-// What dlsym_*.S jumps to. gpuman_dlsym sets it before that.
+// The function to which dlsym_*.S jumps. gpuman_dlsym sets it before.
 extern "C" __attribute__((visibility("hidden"))) void* gpuman_real_dlsym;
 void* gpuman_real_dlsym = nullptr;
 
-// Of glibc. In a program of another libc there is none, and no dlsym of the shim's either that would ask for
-// it; a strong reference would keep that program from starting.
+// glibc has this function. In a program of another libc there is none, and no dlsym of the shim that would
+// ask for it either. A strong reference would keep that program from starting.
 #pragma weak dlvsym
 
 namespace gpuman::shim {
@@ -24,7 +24,8 @@ void* Load(void* const& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
 
 void* NoSymbol(void*, const char*) { return nullptr; }
 
-// A replacement under any of its addresses: what a search in the global scope finds first is the shim's own.
+// Returns whether the function is one of the replacements. A search in the global scope finds the shim's own
+// functions first.
 bool IsOurs(const void* function) {
   for (const void* own : kReplacements) {
     if (own == function) return true;
@@ -32,8 +33,8 @@ bool IsOurs(const void* function) {
   return false;
 }
 
-// The loaded library of which the function is, held so that a dlclose by the program leaves it in place:
-// pointers into it are about.
+// Holds the loaded library of the function, so that a dlclose by the program leaves it in place: the shim has
+// pointers into it.
 void Hold(Entry entry, void* function) {
   void*& library = libraries[IsNvml(entry) ? 1 : 0];
   Dl_info info{};

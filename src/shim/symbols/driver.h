@@ -1,23 +1,23 @@
-// The driver's own functions behind the ones that the shim replaces, found without loading anything: a
-// program that has no driver in it gets none by the shim. Thread-safe; without locks.
+// Finds the driver's own functions behind the functions that the shim replaces. It loads nothing: a program
+// that has no driver in it does not get one by the shim. Thread-safe; without locks.
 #pragma once
 
 #include "shim/symbols/replaced.h"
 
 namespace gpuman::shim {
 
-// The real dlsym.
+// Calls the real dlsym. With a null symbol, it only finds the real dlsym.
 void* RealDlsym(void* handle, const char* symbol);
 bool IsRealDlsym(const void* function);
 
-// Remembers what a driver answered for the entry. `from_dlsym`: the linker found it, and may be asked for
-// more of the library.
+// Remembers the function that a driver answered for the entry. `from_dlsym`: the dynamic linker found it, so
+// the shim may ask for more functions of its library.
 void Learn(Entry entry, void* function, bool from_dlsym);
 
-// What the shim has learned, by entry; null where it has learned nothing.
+// The functions that the shim has learned, by entry; null: it has learned none.
 extern void* learned[kEntries] __attribute__((visibility("hidden")));
 
-// Looks for the function where the driver may be loaded.
+// Looks for the function where the driver may be loaded; null: there is none.
 void* FindReal(Entry entry);
 
 // Returns the driver's function; null where no driver with it is loaded.
@@ -26,13 +26,13 @@ inline void* RealOf(Entry entry) {
   return __builtin_expect(function != nullptr, 1) ? function : FindReal(entry);
 }
 
-// Looks for all functions of CUDA's that are not known yet. The search takes the linker's lock, which whoever
-// waits at the gate may hold (a library that is being loaded uses CUDA in a constructor): who shuts the gate
-// has to know them all before.
+// Looks for all functions of CUDA that are not known yet. The search takes the dynamic linker's lock. A
+// thread that waits at the gate may hold that lock (a library that is being loaded uses CUDA in a
+// constructor), so the service thread has to know all functions before it closes the gate.
 void LearnAll();
 
-// The addresses of the replacements, by entry. exports.cc makes them and fills the table in, so nothing here
-// knows a replacement by its name.
+// The addresses of the replacements, by entry. exports.cc makes the replacements and fills the table in, so
+// the code here does not know a replacement by its name.
 extern void* const kReplacements[kReplaced] __attribute__((visibility("hidden")));
 inline void* ReplacementOf(Entry entry) { return kReplacements[static_cast<unsigned>(entry)]; }
 

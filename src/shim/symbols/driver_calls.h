@@ -1,4 +1,4 @@
-// Calls into the driver that several parts of the shim make on their own account. Thread-safe.
+// Calls into the driver that several parts of the shim make for the shim itself. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace gpuman::shim {
 
-// A thread of the shim's that calls the driver does this before the gate is ever shut: no capture is its
-// business, and the driver makes what it keeps by thread. That can take the linker's lock, as LearnAll does
-// (driver.h).
+// A thread of the shim that calls the driver calls this before the gate is first closed. No capture concerns
+// the thread from then on, and the driver makes what it keeps for each thread. That can take the dynamic
+// linker's lock, as LearnAll does (driver.h).
 void MeetDriver();
 
 // Waits for the work of the context, for as long as it takes, and returns what the driver says.
 driver::abi::CUresult SynchronizeContext(std::uint64_t context);
 
-// For as long as it lives, the calling thread's questions to pools, trims and waits spoil no capture of the
-// program's: the driver counts them among what must not be called while a stream is captured.
+// While an object lives, queries of pools, trims and waits by the calling thread spoil no capture of the
+// program. While a stream is captured, the driver allows them only to a thread whose capture mode is relaxed.
 class Relaxed {
  public:
   Relaxed();

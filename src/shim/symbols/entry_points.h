@@ -1,9 +1,9 @@
 // Every entry point of the driver that gpuman knows (src/driver/abi), and what the shim does with it. A test
-// holds this list against those: an entry point that is in no class does not pass.
+// compares both lists: it fails when an entry point is in no class.
 //
-// Classes: kAllocate takes device memory, kFree gives some back (also by waiting: a pool gives back then),
-// kSubmit gives work to the GPU, kQuery tells sizes or what memory is, kContext makes, ends or chooses
-// contexts, kPass is none of these.
+// Classes: kAllocate takes device memory, kFree gives memory back (also by a wait, after which a pool gives
+// memory back), kSubmit gives work to the GPU, kQuery tells sizes or what memory is, kContext makes, ends or
+// chooses contexts, kPass does none of these.
 #pragma once
 
 namespace gpuman::shim {
@@ -14,8 +14,8 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
 
 // clang-format off
 
-// Those that the shim replaces, X(symbol, class, twin). The twin, the same function with the per-thread default
-// stream, is replaced as well.
+// Functions that the shim replaces, X(symbol, class, twin). The twin, the same function with the per-thread
+// default stream, is replaced as well.
 #define GPUMAN_SHIM_HOOKED(X) \
   X(cuGetProcAddress, kPass, NONE) \
   X(cuGetProcAddress_v2, kPass, NONE) \
@@ -57,13 +57,14 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuStreamSynchronize, kFree, PTSZ) \
   X(cuEventSynchronize, kFree, NONE)
 
-// The same of NVML, X(symbol, class).
+// Functions of NVML that the shim replaces, X(symbol, class).
 #define GPUMAN_SHIM_HOOKED_NVML(X) \
   X(nvmlDeviceGetMemoryInfo, kQuery) \
   X(nvmlDeviceGetMemoryInfo_v2, kQuery)
 
-// Replaced only in a process whose memory can leave the GPU, since only there they have something to say; all
-// behind the gate (gate.h). What opens another process's memory allocates nothing here: who made it counts it.
+// Functions that the shim replaces only in a process whose memory can leave the GPU: only there the shim has
+// something to say. All of them pass the gate (gate.h). Functions that open another process's memory allocate
+// nothing here: the process that made the memory counts it.
 #define GPUMAN_SHIM_BACKED(X) \
   X(cuMemGetAddressRange_v2, kQuery, NONE) \
   X(cuPointerGetAttribute, kQuery, NONE) \
@@ -87,10 +88,10 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuStreamBeginCaptureToGraph, kPass, PTSZ) \
   X(cuStreamEndCapture, kPass, PTSZ)
 
-// The driver's own, behind the gate in such a process: what submits work, and what allocates, frees or asks with
-// no body of the shim's. Everywhere else a program gets the driver's address.
-//   - What loads code or instantiates a graph takes bytes that nobody tells: the daemon sees them in the driver's
-//     own count and takes them from the limit (`outside` in the ledger).
+// Functions of the driver that pass the gate in such a process and have no body of the shim: they submit
+// work, allocate, free or ask. In other processes a program gets the driver's address. Functions that load
+// code or instantiate a graph take bytes that the driver does not tell. They are uncounted memory: the daemon
+// takes them from the limit (`outside` in the ledger).
 #define GPUMAN_SHIM_GATED(X) \
   X(cuModuleLoad, kAllocate, NONE) \
   X(cuModuleLoadData, kAllocate, NONE) \
@@ -175,7 +176,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemSetAccess, kPass, NONE) \
   X(cuMemGetAccess, kQuery, NONE)
 
-// What the shim asks the driver itself; never replaced.
+// Functions that the shim calls itself and never replaces.
 #define GPUMAN_SHIM_SERVICES(X) \
   X(cuArrayGetMemoryRequirements) \
   X(cuCtxGetCurrent) \
@@ -204,7 +205,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuThreadExchangeStreamCaptureMode) \
   X(nvmlDeviceGetUUID)
 
-// Those that go to the driver untouched, X(symbol, class).
+// Functions that go to the driver untouched, X(symbol, class).
 #define GPUMAN_SHIM_PLAIN(X) \
   X(cuDeviceGetGraphMemAttribute, kQuery) \
   X(cuDevicePrimaryCtxGetState, kQuery) \

@@ -1,4 +1,4 @@
-// Every entry point of the driver is in a class, once.
+// Every entry point of the driver is in exactly one class.
 #include "shim/symbols/entry_points.h"
 
 #include <gtest/gtest.h>

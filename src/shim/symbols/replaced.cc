@@ -7,12 +7,12 @@ namespace {
 
 using driver::abi::CudaTwin;
 
-// What cuGetProcAddress is asked for.
+// A function as a program asks cuGetProcAddress for it.
 struct Procedure {
   const char* name;
   int since;
   Entry entry;
-  bool has_twin;  // which is the next entry
+  bool has_twin;  // the twin is the next entry
 };
 
 consteval const driver::abi::CudaFunction& InAbi(std::string_view symbol) {
@@ -41,7 +41,7 @@ struct Answer {
   bool twin = false;
 };
 
-// The newest of the rows that was there in the version, or what was found before.
+// Returns the newest row of that name that was there in the version, or `best` where that is newer.
 template <std::size_t count>
 Answer Newest(const Procedure (&rows)[count], const char* name, int version, bool per_thread, Answer best) {
   for (const Procedure& row : rows) {

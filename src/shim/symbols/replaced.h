@@ -1,5 +1,5 @@
-// Which function of the driver is meant, by the two ways a program asks: a symbol (dlsym), or a name with the
-// CUDA version it was written for and flags (cuGetProcAddress). Generated from the list; pure.
+// Finds the function of the driver that a program means. A program asks by a symbol (dlsym), or by a name
+// with flags and the CUDA version that it was written for (cuGetProcAddress). Generated from the list; pure.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace gpuman::shim {
 
-// The functions that the shim replaces (a twin follows its function): everywhere, then those that it replaces
-// only where memory can leave the GPU; then those that it only calls.
+// The functions that the shim replaces everywhere, then those that it replaces only where memory can leave
+// the GPU, then those that it only calls. A twin follows its function.
 #define GPUMAN_SHIM_TWIN_NONE(symbol)
 #define GPUMAN_SHIM_TWIN_PTDS(symbol) symbol##_ptds,
 #define GPUMAN_SHIM_TWIN_PTSZ(symbol) symbol##_ptsz,
@@ -36,7 +36,7 @@ inline constexpr unsigned kReplacedEverywhere = static_cast<unsigned>(Entry::nvm
 inline constexpr unsigned kReplaced = static_cast<unsigned>(Entry::kFirstService);
 inline constexpr unsigned kEntries = static_cast<unsigned>(Entry::nvmlDeviceGetUUID) + 1;
 
-// The driver's names of the entries: "cuMemAllocAsync_ptsz".
+// The driver's names of the entries, such as "cuMemAllocAsync_ptsz".
 #define GPUMAN_SHIM_TEXT_NONE(symbol)
 #define GPUMAN_SHIM_TEXT_PTDS(symbol) #symbol "_ptds",
 #define GPUMAN_SHIM_TEXT_PTSZ(symbol) #symbol "_ptsz",
@@ -59,13 +59,15 @@ static_assert(sizeof kSymbols / sizeof kSymbols[0] == kEntries);
 constexpr const char* SymbolOf(Entry entry) { return kSymbols[static_cast<unsigned>(entry)]; }
 constexpr bool IsNvml(Entry entry) { return SymbolOf(entry)[0] == 'n'; }
 
-// Which replacements count: those of every process, or also those of one whose memory can leave the GPU.
+// Which replacements count: those of every process, or also those of a process whose memory can leave the
+// GPU.
 enum class Scope { kEverywhere, kEvictable };
 
-// The replaced function with this symbol. False: none.
+// Finds the replaced function with this symbol. Returns false when there is none.
 bool FindReplaced(const char* symbol, Scope scope, Entry& entry);
 
-// The replaced function that a driver answers for these. False: the answer is none of ours.
+// Finds the replaced function that a driver answers for these. Returns false when the shim does not replace
+// the answer.
 bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope, Entry& entry);
 
 }  // namespace gpuman::shim

@@ -78,7 +78,7 @@ TEST(Replaced, WhereMemoryCanLeaveTheGpuLaunchesAndCopiesAreReplacedAsWell) {
             "cuStreamBeginCapture_v2_ptsz");
 }
 
-// What the driver answers by its own list is what is replaced.
+// The shim replaces what the driver answers by its own list.
 TEST(Replaced, AgreesWithTheDriversListForEveryFunctionAndVersion) {
   for (const Scope scope : {Scope::kEverywhere, Scope::kEvictable}) {
     for (const auto& function : driver::abi::kCudaFunctions) {
@@ -87,7 +87,7 @@ TEST(Replaced, AgreesWithTheDriversListForEveryFunctionAndVersion) {
       EXPECT_EQ(Procedure(name.c_str(), function.version, CU_GET_PROC_ADDRESS_DEFAULT, scope), symbol);
       const std::string twin = symbol + std::string(driver::abi::TwinSuffix(function.twin));
       const int version = std::max(function.version, driver::abi::kFirstTwinVersion);
-      // There may be a newer one by then.
+      // At that version there may be a newer function.
       if (Procedure(name.c_str(), version, CU_GET_PROC_ADDRESS_DEFAULT, scope) != symbol) continue;
       EXPECT_EQ(Procedure(name.c_str(), version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, scope), twin);
     }
