@@ -164,7 +164,7 @@ std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire
   welcome.magic = wire::kWelcomeMagic;
   welcome.version = wire::kVersion;
   welcome.bytes = sizeof(wire::Ledger);
-  const auto say = [&](wire::Answer answer, const JoinedSlot* joined) -> std::optional<Awaited> {
+  const auto say = [&](wire::JoinAnswer answer, const JoinedSlot* joined) -> std::optional<Awaited> {
     welcome.answer = answer;
     Send(connection, welcome, joined);
     return std::nullopt;
@@ -172,24 +172,24 @@ std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire
   const auto peer = base::PeerOf(connection, waiting.accepted);
   if (!peer)
     return say(
-        peer.error().code == base::ErrorCode::kNotFound ? wire::Answer::kNoJob : wire::Answer::kTryLater,
+        peer.error().code == base::ErrorCode::kNotFound ? wire::JoinAnswer::kNoJob : wire::JoinAnswer::kTryLater,
         nullptr);
   const auto caller = CallerOf(*peer, hello);
   const auto found = attribute_(caller);
   // The result is about a pid: it is the peer's if the peer still lives.
-  if (!peer->Lives()) return say(wire::Answer::kNoJob, nullptr);
+  if (!peer->Lives()) return say(wire::JoinAnswer::kNoJob, nullptr);
   if (found.verdict == Verdict::kLater || found.verdict == Verdict::kNotYet)
     return Awaited{found.job, found.verdict == Verdict::kNotYet};
   if (found.verdict == Verdict::kNobody || !ledgers_->Has(found.job))
-    return say(wire::Answer::kNoJob, nullptr);
+    return say(wire::JoinAnswer::kNoJob, nullptr);
   if (hello.version != wire::kVersion) {
-    (void)say(wire::Answer::kOtherVersion, nullptr);
+    (void)say(wire::JoinAnswer::kOtherVersion, nullptr);
     if (other_version_) other_version_(found.job, caller, hello.version);
     return std::nullopt;
   }
   const auto joined = ledgers_->Join(found.job, caller.process);
   if (joined) welcome.slot = joined->slot;
-  return say(joined ? wire::Answer::kJoined : wire::Answer::kTryLater, joined ? &*joined : nullptr);
+  return say(joined ? wire::JoinAnswer::kJoined : wire::JoinAnswer::kTryLater, joined ? &*joined : nullptr);
 }
 
 }  // namespace gpuman::ledger

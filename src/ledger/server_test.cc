@@ -102,7 +102,7 @@ TEST_F(ServerTest, GivesAProcessOfAJobItsPlaceInTheLedger) {
   int descriptors = 0;
   const auto welcome = Ask(GoodHello(), descriptors);
   EXPECT_EQ(welcome.magic, wire::kWelcomeMagic);
-  EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+  EXPECT_EQ(welcome.answer, wire::JoinAnswer::kJoined);
   EXPECT_EQ(welcome.bytes, sizeof(wire::Ledger));
   EXPECT_EQ(descriptors, 2);
   ASSERT_TRUE(caller_);
@@ -117,12 +117,12 @@ TEST_F(ServerTest, SaysWhyThereIsNone) {
   int descriptors = 0;
   auto hello = GoodHello();
   hello.version = 99;
-  EXPECT_EQ(Ask(hello, descriptors).answer, wire::Answer::kOtherVersion);
+  EXPECT_EQ(Ask(hello, descriptors).answer, wire::JoinAnswer::kOtherVersion);
   answer_ = {};
-  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kNoJob);
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kNoJob);
   answer_.verdict = Verdict::kJob;
   answer_.job = {1000};  // a job without a ledger
-  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kNoJob);
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kNoJob);
   EXPECT_EQ(descriptors, 0);
 }
 
@@ -140,7 +140,7 @@ TEST_F(ServerTest, KeepsAProcessWaitingWhoseJobIsNotKnownYet) {
   server_->AskAgain();
   Serve();
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
-  EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+  EXPECT_EQ(welcome.answer, wire::JoinAnswer::kJoined);
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), 0) << "and closed";
 }
 
@@ -153,14 +153,14 @@ TEST_F(ServerTest, HangsUpOnNonsenseAndGoesOn) {
   char byte = 0;
   EXPECT_EQ(::recv(nonsense.get(), &byte, 1, MSG_DONTWAIT), 0);
   int descriptors = 0;
-  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
 }
 
 TEST_F(ServerTest, AKeyThatDoesNotEndIsCutWhereItsFieldEnds) {
   auto hello = GoodHello();
   std::memset(hello.key, 'k', sizeof hello.key);
   int descriptors = 0;
-  EXPECT_EQ(Ask(hello, descriptors).answer, wire::Answer::kJoined);
+  EXPECT_EQ(Ask(hello, descriptors).answer, wire::JoinAnswer::kJoined);
   EXPECT_EQ(caller_->key.size(), sizeof hello.key);
 }
 
@@ -190,7 +190,7 @@ TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
     }
   }
   int descriptors = 0;
-  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
 }
 
 TEST_F(ServerTest, AProcessThatIsAnsweredLateMayHavePassedADescriptorToo) {
@@ -245,7 +245,7 @@ TEST_F(ServerTest, WithoutADescriptorLeftItWaitsInsteadOfTryingAllTheTime) {
     ASSERT_EQ(::poll(&entry, 1, -1), 1);
     server_->Serve();
   }
-  EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+  EXPECT_EQ(welcome.answer, wire::JoinAnswer::kJoined);
 }
 
 // The process of the connection has ended, and another process may have its pid.
@@ -271,7 +271,7 @@ TEST_F(ServerTest, AConnectionWhoseProcessHasEndedGetsNothingWhoeverSpeaksOnIt) 
     Serve();
     wire::Welcome welcome{};
     ASSERT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
-    EXPECT_EQ(welcome.answer, wire::Answer::kNoJob);
+    EXPECT_EQ(welcome.answer, wire::JoinAnswer::kNoJob);
     EXPECT_FALSE(caller_) << "nobody is asked whose it is";
   }
 }
@@ -302,7 +302,7 @@ TEST_F(ServerTest, AProcessThatEndsWhileItIsLookedForGetsNothing) {
   wire::Welcome welcome{};
   ASSERT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
   EXPECT_EQ(caller_->process.pid, child);
-  EXPECT_EQ(welcome.answer, wire::Answer::kNoJob);
+  EXPECT_EQ(welcome.answer, wire::JoinAnswer::kNoJob);
   for (const int end : ready) ::close(end);
 }
 
@@ -385,14 +385,14 @@ TEST_F(ServerTest, WhoCouldNotBeFoundOutAboutIsAskedAboutAgain) {
       ASSERT_EQ(::poll(&entry, 1, -1), 1);
       server_->Serve();
     }
-    EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+    EXPECT_EQ(welcome.answer, wire::JoinAnswer::kJoined);
   }
 }
 
 // A notification is heard even if the process's job was not known at first.
 TEST_F(ServerTest, ABellIsKeptUntilItIsKnownWhoRings) {
   int descriptors = 0;
-  ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
+  ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
   int rung = 0;
   server_->SetNotify([&](base::JobId, base::ProcessId) { ++rung; });
   auto notify = GoodHello();
@@ -497,7 +497,7 @@ TEST_F(ServerTest, AUserWhoConnectsAndSaysNothingKeepsNobodyElseOut) {
   }
   answer_ = {Verdict::kJob, kAskedJob};
   int descriptors = 0;
-  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
   ASSERT_EQ(::write(hold[1], "", 1), 1);
   ASSERT_EQ(::waitpid(crowd, nullptr, 0), crowd);
   for (const int fd : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd);

@@ -32,7 +32,7 @@ struct Hello {
   char key[112];          // GPUMAN_JOB_KEY, ends with a zero
 };
 
-enum class Answer : std::uint32_t {
+enum class JoinAnswer : std::uint32_t {
   kJoined = 1,        // two descriptors come with this answer
   kNoJob = 2,         // the process is in no job of this daemon; the shim does not ask again
   kOtherVersion = 3,  // this daemon speaks another version; the shim does not ask again
@@ -45,7 +45,7 @@ enum class Answer : std::uint32_t {
 struct Welcome {
   std::uint32_t magic;
   std::uint32_t version;  // of the ledger
-  Answer answer;
+  JoinAnswer answer;
   std::uint32_t slot;
   std::uint64_t bytes;  // size of the ledger
   std::uint8_t reserved[8];

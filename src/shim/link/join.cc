@@ -158,12 +158,12 @@ Reply Ask(const char* path, Path kind, JoinedLedger& joined, const Ends& ends) {
   Descriptor owner, file;
   if (!Receive(socket.get(), welcome, owner, file)) return Reply::kNoDaemon;
   switch (welcome.answer) {
-    case wire::Answer::kJoined:
+    case wire::JoinAnswer::kJoined:
       return Enter(welcome, owner, file, joined) ? Reply::kJoined : Reply::kNoDaemon;
-    case wire::Answer::kNoJob:
-    case wire::Answer::kOtherVersion:
+    case wire::JoinAnswer::kNoJob:
+    case wire::JoinAnswer::kOtherVersion:
       return Reply::kNoJob;
-    case wire::Answer::kTryLater:
+    case wire::JoinAnswer::kTryLater:
       break;
   }
   return Reply::kNoDaemon;
