@@ -43,7 +43,7 @@ class AddressedBlock : public Block {
   }
 
  protected:
-  // Reads the start of the first row back, so that not only the device judges its own memory.
+  // Reads the start of the first row back, so that the host, too, checks the memory of the device.
   Result<Mismatches> CheckOnHost(std::uint64_t seed, std::uint64_t added) {
     std::vector<std::uint64_t> words(std::min<std::uint64_t>(region_.width, 8192));
     GPUMAN_TRY(session_.Synchronize());

@@ -15,7 +15,7 @@ namespace gpuman::load {
 class Block {
  public:
   virtual ~Block() = default;
-  // What the block occupies, as far as the API reports it: with padding and granularity.
+  // The bytes that the block occupies, as far as the API reports them: with padding and granularity.
   virtual base::Bytes size() const = 0;
   virtual base::Result<> Fill(std::uint64_t seed) = 0;
   virtual base::Result<> Add() = 0;
@@ -25,8 +25,8 @@ class Block {
 };
 
 // Allocates one block of at least `size`, rounded up to whole 64-bit words, or to rows where the kind has
-// rows. kExhausted: the device has no more. Managed memory is refused where the device has less free, since a
-// driver that thrashes can hang the device.
+// rows. kExhausted: the device has no more. Allocate refuses managed memory if the device has less free
+// memory, since a driver that moves managed memory back and forth can hang the device.
 base::Result<std::unique_ptr<Block>> Allocate(Session& session, Api api, base::Bytes size);
 
 }  // namespace gpuman::load

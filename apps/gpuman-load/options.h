@@ -38,7 +38,7 @@ struct Options {
   bool json = false;
 };
 
-// The options, or the exit status after parsing printed help or a usage error.
+// The options; or the exit status, if ParseOptions has printed help or a usage error.
 std::variant<Options, int> ParseOptions(int argc, char** argv);
 
 }  // namespace gpuman::load

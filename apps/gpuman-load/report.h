@@ -1,6 +1,6 @@
-// The output of the load: one line an event, as JSON or as text. One write prints each line, so that the
-// lines of several processes do not mix. Every event has the process and the time, CLOCK_MONOTONIC
-// nanoseconds.
+// The output of the load: one line for each event, as JSON or as text. One write prints each line, so that
+// the lines of several processes do not mix. Every event has the process and the time, in nanoseconds of
+// CLOCK_MONOTONIC.
 #pragma once
 
 #include <cstdint>

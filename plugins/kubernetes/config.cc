@@ -32,7 +32,7 @@ class Problems {
   std::string file_, text_;
 };
 
-// Takes values out of one table and reports the keys that nobody took.
+// Takes values out of one table and reports the keys that no call took.
 class Table {
  public:
   Table(const toml::table& table, std::string name, Problems& problems)

@@ -18,7 +18,8 @@ namespace gpuman::kubernetes {
 
 class DeviceService {
  public:
-  // Called when a container is about to start; the container waits until the callee calls `then`.
+  // The service calls this function when a container is about to start; the container waits until the callee
+  // calls `then`.
   using BeforeStart = std::function<void(std::function<void(base::Result<>)> then)>;
 
   // `root` holds /proc and /dev.

@@ -1,5 +1,5 @@
-// Watches gpumand on a thread of its own: reads the GPUs, again after each event about a GPU, and reports
-// when gpumand is away.
+// Watches gpumand on a thread of its own: reads the GPUs at the start and after each event about a GPU, and
+// reports when gpumand is away.
 //
 // The thread sleeps in a read of the event stream; it polls only while gpumand is away or has just begun and
 // does not know its GPUs yet.
@@ -19,10 +19,10 @@ namespace gpuman::kubernetes {
 
 class GpuWatch {
  public:
-  // The thread calls both.
+  // The thread calls both functions.
   struct Listener {
     std::function<void(Inventory)> on_gpus;
-    std::function<void(base::Error)> on_away;  // again for each failed attempt
+    std::function<void(base::Error)> on_away;  // called again for each failed attempt
   };
 
   // `root` holds /proc and /sys.

@@ -1,7 +1,7 @@
 // What a container gets for the devices that kubelet allocated to it.
 //
 // The answer depends only on the ids, the pools and the node's files: kubelet keeps it and uses it again
-// after a restart, so nothing in it may expire. Thread-compatible.
+// after a restart, so no part of the answer may expire. Thread-compatible.
 #pragma once
 
 #include <filesystem>
@@ -25,7 +25,7 @@ struct Grant {
 };
 
 // kNotFound: no device has such an id. kConflict: parts of two GPUs, two turns on shared GPUs, a device that
-// occurs twice, or an unhealthy device. kUnsatisfiable: two MIG instances, of which CUDA would see one.
+// occurs twice, or an unhealthy device. kUnsatisfiable: two MIG instances, of which CUDA would see only one.
 // kUnavailable: the driver's files do not name the device nodes that are needed. `root` holds /proc and /dev;
 // `files` as in Inventory.
 base::Result<Grant> MakeGrant(const Config& config, const Pool& pool,

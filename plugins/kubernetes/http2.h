@@ -16,8 +16,8 @@
 
 namespace gpuman::kubernetes {
 
-// nghttp2 copies both texts; its type is not const because callers may ask it not to copy. They must live
-// until the headers are submitted.
+// nghttp2 copies both texts; nghttp2_nv is not const because callers may ask nghttp2 not to copy. The texts
+// must live until the headers are submitted.
 inline nghttp2_nv Header(std::string_view name, std::string_view value) {
   const auto bytes = [](std::string_view text) {
     return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
@@ -43,11 +43,11 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   Http2Connection(Socket socket, Side side);
 
   nghttp2_session* session() { return session_; }
-  // Writes what was submitted to the session; call it after each submission. It does nothing within the calls
-  // below, since the connection flushes after them.
+  // Writes what was submitted to the session; call it after each submission. Flush does nothing within the
+  // calls below, since the connection flushes after each of them.
   void Flush();
 
-  // For each stream, ours or the peer's, in this order.
+  // The connection makes these calls for each stream, in this order; either side may have opened the stream.
   virtual void OnHeader(std::int32_t stream, std::string_view name, std::string_view value) = 0;
   virtual void OnData(std::int32_t stream, std::string_view bytes) = 0;
   virtual void OnEnd(std::int32_t stream) = 0;  // the peer sends no more on this stream
@@ -64,7 +64,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   nghttp2_session* session_ = nullptr;
   std::array<std::uint8_t, 16 * 1024> in_;
   std::string out_;      // taken from the session, not yet written
-  std::string writing_;  // being written; empty: nothing is
+  std::string writing_;  // being written; empty: no write is in progress
   bool inside_ = false;  // a call of nghttp2 is running, so callbacks must not call nghttp2 again
   bool gone_ = false;
 };

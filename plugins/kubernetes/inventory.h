@@ -37,17 +37,17 @@ struct Gpu {
 
 struct Inventory {
   std::vector<Gpu> gpus;
-  // Something is still unknown, and no event will announce it: gpumand has just started.
+  // gpumand has just started and does not know all facts yet; no event will announce them.
   bool incomplete = false;
   // What containers need for the shim to hold their limits; nullopt: the shim is not available.
   std::optional<api::ContainerFiles> files{};
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 
-// Degraded GPUs are healthy: they work.
+// Degraded GPUs count as healthy, since they work.
 Inventory InventoryOf(const api::GpuList& gpus, const api::MigReport& mig, const std::vector<NodeGpu>& files);
 
-// A GPU that was known before and is missing now stays, unhealthy: a container may have it.
+// A GPU that was known before and is missing now stays as an unhealthy GPU: a container may have it.
 Inventory Merge(const Inventory& before, Inventory now);
 
 }  // namespace gpuman::kubernetes

@@ -42,7 +42,7 @@ void TakeParts(const Pool& pool, std::vector<Offer>& offers, std::vector<std::st
   for (const auto& offer : offers)
     free.push_back(bound && offer.unit != bound ? 0 : static_cast<unsigned>(offer.ids.size()));
   if (const auto best = BestFit(free, static_cast<unsigned>(size - chosen.size()))) {
-    // By the numbers of the ids, whatever kubelet's order is: the same question gets the same answer.
+    // The order is by the numbers of the ids, not kubelet's order: the same question gets the same answer.
     auto& ids = offers[*best].ids;
     std::sort(ids.begin(), ids.end(), [](const auto& a, const auto& b) {
       return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
@@ -58,8 +58,8 @@ void TakeTurn(std::vector<Offer>& offers, std::vector<std::string>& chosen, std:
   for (const auto& offer : offers) Take(chosen, std::span(offer.ids).first(1), size);
 }
 
-// Takes GPUs from the NUMA node with the fewest that are enough; else from the nodes with the most, so that
-// few nodes are used.
+// Takes GPUs from the NUMA node that has the fewest free GPUs but enough of them; else from the nodes with
+// the most, so that few nodes are used.
 void TakeWhole(std::vector<Offer>& offers, std::vector<std::string>& chosen, std::size_t size) {
   std::map<int, std::size_t> on_node;
   const auto node_of = [](const Offer& offer) { return offer.unit->memory_node.value_or(-1); };

@@ -1,6 +1,6 @@
 // Chooses the free devices that are best for a container.
 //
-// Parts of a GPU come from one GPU: the fullest that still has room for all of them, so that free parts stay
+// All parts come from one GPU: the fullest GPU that still has room for all of them, so that free parts stay
 // in large pieces. Whole GPUs come from one NUMA node where possible. Pure; thread-safe.
 #pragma once
 
@@ -18,9 +18,9 @@ namespace gpuman::kubernetes {
 // many.
 std::optional<std::size_t> BestFit(std::span<const unsigned> free, unsigned size);
 
-// Chooses `size` of `available`, including `must_include`. Returns fewer, or a mixture, where there is
-// nothing better: kubelet takes it as a wish, and MakeGrant (grant.h) refuses an allocation that spreads
-// parts over GPUs.
+// Chooses `size` of `available`, including `must_include`. Returns fewer devices, or devices of several GPUs,
+// where no better choice exists: kubelet treats the answer as a wish, and MakeGrant (grant.h) refuses an
+// allocation that spreads parts over GPUs.
 std::vector<std::string> Prefer(const Pool& pool, std::span<const std::string> available,
                                 std::span<const std::string> must_include, std::size_t size);
 

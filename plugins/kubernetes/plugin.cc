@@ -183,8 +183,8 @@ base::Result<> Plugin::Listen(const std::string& resource, Endpoint& endpoint) {
 
 void Plugin::OnRemoved() {
   if (KubeletIsThere()) return ListenAgain();
-  // A kubelet that begins removes all sockets, and creates its own when it is ready. Or the directory is
-  // being removed: the kernel reports its end once no process listens there.
+  // A kubelet that starts removes all sockets, and creates its own when it is ready. Otherwise the directory
+  // is being removed: the kernel reports the end of the directory once no process listens there.
   for (auto& [resource, endpoint] : endpoints_)
     if (endpoint.server && !endpoint.server->IsThere()) endpoint.server.reset();
 }
@@ -250,8 +250,8 @@ void Plugin::OnRegistered(const std::string& resource, const base::Result<RpcAns
   });
 }
 
-// A kubelet whose call that watches the devices has ended does not make it again: it waits for another
-// registration, and offers nothing meanwhile.
+// When kubelet's call that watches the devices has ended, kubelet does not repeat the call: it waits for
+// another registration, and offers no devices meanwhile.
 void Plugin::KeepWatched(const std::string& resource, Endpoint& endpoint) {
   endpoint.again.expires_after(kWatchPause);
   endpoint.again.async_wait([this, resource](boost::system::error_code error) {

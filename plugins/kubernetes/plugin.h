@@ -1,5 +1,5 @@
-// The device plugin: serves a socket for each resource, registers it whenever kubelet begins anew, and keeps
-// the devices in step with gpumand.
+// The device plugin: serves a socket for each resource, registers it whenever kubelet starts, and keeps the
+// devices in step with gpumand.
 //
 // Kubelet, gpumand and the plugin may start and end in any order. Lives on the event loop; not thread-safe.
 #pragma once
@@ -24,7 +24,7 @@ namespace gpuman::kubernetes {
 class Plugin {
  public:
   // Fails where the sockets cannot be made, such as in a read-only directory; if the directory does not
-  // exist, it waits for kubelet to make it. `root` holds /proc, /sys and /dev.
+  // exist, the plugin waits for kubelet to make it. `root` holds /proc, /sys and /dev.
   static base::Result<std::unique_ptr<Plugin>> Start(boost::asio::io_context& loop, Config config,
                                                      std::filesystem::path root = "/");
   ~Plugin();
@@ -48,7 +48,7 @@ class Plugin {
   void OnGpus(Inventory inventory);
   void OnAway(const base::Error& error);
   void Tell();
-  // Tells gpumand what containers have.
+  // Tells gpumand which devices each container has.
   void Report(Reporter::Done done = [](const base::Result<>&) {});
 
   base::Result<> Begin();
@@ -74,7 +74,7 @@ class Plugin {
   Reporter reporter_;
   std::unique_ptr<KubeletWatch> kubelet_;
   boost::asio::steady_timer later_;  // until the next look for kubelet's directory
-  // Lets callbacks that run after the plugin's end find out that it is gone.
+  // Tells callbacks that run after the plugin's end that the plugin is gone.
   std::shared_ptr<Plugin*> alive_ = std::make_shared<Plugin*>(this);
   std::unique_ptr<GpuWatch> gpumand_;  // last: its thread ends first
 };

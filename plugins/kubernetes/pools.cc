@@ -20,15 +20,16 @@ bool Names(const Resource& resource, const Gpu& gpu) {
                      [&](const auto& name) { return IsNamed(gpu, name); });
 }
 
-// Whether both compete for the same thing: all resources of whole GPUs do, and all MIG resources of one
-// profile.
+// Whether both resources compete for the same GPUs or instances: all MIG resources of one profile do, and so
+// do all other resources.
 bool Compete(const Resource& a, const Resource& b) {
   if (a.kind == Kind::kMig || b.kind == Kind::kMig) return a.kind == b.kind && a.profile == b.profile;
   return true;
 }
 
-// Whether the GPU (for a MIG resource: its instances) is in the resource's pool: the resource names it, or
-// takes the rest and no other names it. A GPU that two resources name is in no pool: a problem.
+// Whether the GPU (for a MIG resource: its instances) is in the resource's pool: the resource names the GPU,
+// or takes all remaining GPUs and no other resource names this one. A GPU that two resources name is in no
+// pool: that is a problem.
 bool Owns(const Config& config, const Resource& resource, const Gpu& gpu,
           std::vector<std::string>& problems) {
   const bool names = Names(resource, gpu);

@@ -1,8 +1,8 @@
 // The devices of each resource: the configuration applied to the GPUs of the node.
 //
 // A GPU is in at most one resource's pool, and stays there: kubelet never says that a device is free again,
-// so a GPU's resource cannot follow from its use. A GPU that would be in two pools is in neither, and is
-// reported. Values and pure functions; thread-compatible.
+// so the plugin cannot choose a GPU's resource by its use. A GPU that would be in two pools is in neither,
+// and `problems` reports it. Values and pure functions; thread-compatible.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@
 
 namespace gpuman::kubernetes {
 
-// One device as kubelet knows it. Its id has a fixed meaning as long as the node has that GPU: the UUID, and
-// for parts of a GPU "::" and a number.
+// One device as kubelet knows it. Its id is the UUID; for a part of a GPU, "::" and a number follow. The id
+// keeps its meaning as long as the node has that GPU.
 struct Device {
   std::string id;
   bool healthy = false;
@@ -50,7 +50,8 @@ struct Pools {
 };
 Pools MakePools(const Config& config, const Inventory& inventory);
 
-// Every device of the pool; with `away` none is healthy: gpumand does not answer, so their health is unknown.
+// Every device of the pool; with `away` no device is healthy: gpumand does not answer, so their health is
+// unknown.
 std::vector<Device> DevicesOf(const Pool& pool, bool away);
 
 std::string DeviceId(const Unit& unit, unsigned number);

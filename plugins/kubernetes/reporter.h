@@ -1,5 +1,5 @@
-// Tells gpumand what each container on this node has: asks kubelet whenever something may have changed, and
-// sends gpumand the whole table.
+// Tells gpumand what each container on this node has: asks kubelet whenever the allocations may have changed,
+// and sends gpumand the whole table.
 //
 // Lives on the event loop; not thread-safe. A thread of its own talks to gpumand.
 #pragma once

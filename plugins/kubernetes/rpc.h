@@ -1,7 +1,7 @@
 // The gRPC protocol over HTTP/2, as far as kubelet and its plugins use it: messages as plain bytes.
 //
-// It is not the gRPC library because that wakes up twice a second in an idle server (docs/kubernetes.md).
-// Pure functions and values; thread-compatible.
+// The plugin does not use the gRPC library, because that library wakes up twice a second in an idle server
+// (docs/kubernetes.md). Pure functions and values; thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ class FrameReader {
 };
 
 // The text of a grpc-message header: each byte that is not printable ASCII, and '%', becomes %XX. Decoding
-// accepts wrong codes.
+// keeps wrong codes as they are.
 std::string EncodeStatusMessage(std::string_view text);
 std::string DecodeStatusMessage(std::string_view text);
 

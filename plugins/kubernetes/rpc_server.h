@@ -16,7 +16,8 @@ namespace gpuman::kubernetes {
 
 class ServerConnection;
 
-// One call of a client. A holder may answer at any time; after the client has gone an answer does nothing.
+// One call of a client. The holder of a call may answer at any time; after the client has gone, an answer
+// does nothing.
 class ServerCall {
  public:
   ServerCall(std::weak_ptr<ServerConnection> connection, std::int32_t stream, std::string method,

@@ -1,8 +1,8 @@
-// The edge towards Slurm: spank_gpuman.so, loaded by srun, sbatch and salloc for the options, and by each
+// The interface to Slurm: spank_gpuman.so, loaded by srun, sbatch and salloc for the options, and by each
 // task that slurmstepd starts.
 //
-// The task asks gpumand before it becomes the user: slurmstepd itself never waits, and a failure affects one
-// task. No exception leaves a function here. Messages go to slurmd's log and to the user.
+// The task asks gpumand before it changes to the user's identity: slurmstepd itself never waits, and a
+// failure affects one task. No exception leaves a function here. Messages go to slurmd's log and to the user.
 #include <unistd.h>
 
 #include <algorithm>

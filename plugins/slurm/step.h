@@ -1,5 +1,6 @@
-// The decisions of the Slurm plugin: from its options, the facts of a step and gpumand's answer it derives
-// the request to gpumand, the tasks' environment, and whether they may start. Pure; independent of Slurm.
+// The decisions of the Slurm plugin: from its options, the facts of a step and gpumand's answer the plugin
+// derives the request to gpumand, the tasks' environment, and whether the tasks may start. Pure; independent
+// of Slurm.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct StepSettings {
   base::Millis patience{5000};       // for gpumand's answer, 100 ms to 60 s
   base::Bytes shard = base::GiB(1);  // the GPU memory that one shard stands for
   bool share_whole = false;          // the shards of a step that shares do not limit it
-  bool preload = true;               // use the shim; false: the guard alone
+  bool preload = true;               // use the shim; false: only the guard holds the limit
 };
 
 // kInvalidArgument names the word and lists the known ones.
@@ -61,7 +62,7 @@ base::Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, con
 std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
                                                   const std::string& preloaded);
 
-// What happens to a task that could not be put under gpumand.
+// What the plugin does with a task that gpumand could not attach.
 struct Refusal {
   bool may_start = false;
   std::string message;  // for the user, one line

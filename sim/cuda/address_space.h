@@ -1,4 +1,4 @@
-// What lies at which address: the mapped blocks, and the program's allocations.
+// The addresses in use: the mapped blocks, and the program's allocations.
 //
 // A block is one piece of physical memory (2 MiB or more, or a piece of host memory); an allocation is what a
 // call returned. Small allocations share a block; an allocation from a pool may span several. Thread-safe.
@@ -59,8 +59,8 @@ class AddressSpace {
   void AddAllocation(Allocation allocation);
   std::optional<Allocation> TakeAllocation(std::uint64_t begin);
   std::optional<Allocation> FindAllocation(std::uint64_t address) const;
-  // Calls `keep` for each allocation; false removes it. `keep` runs under the lock and must not call this
-  // object.
+  // Calls `keep` for each allocation and removes those for which it returns false. `keep` runs under the lock
+  // and must not call this object.
   template <typename Keep>
   void Filter(Keep keep) {
     const std::unique_lock lock(mutex_);
@@ -71,7 +71,7 @@ class AddressSpace {
 
   void AddReservation(std::uint64_t begin, std::uint64_t size);
   bool TakeReservation(std::uint64_t begin,
-                       std::uint64_t size);  // false unless it is one reservation without mappings
+                       std::uint64_t size);  // false unless the range is one reservation without mappings
   bool IsReserved(std::uint64_t begin, std::uint64_t size) const;
 
   // For kVirtual: whether whole mappings and holes make up [begin, begin + size). `mapped` receives the

@@ -1,4 +1,4 @@
-// The common begin of every call of the API.
+// The common beginning of every call of the API.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class Call {
   CUresult error_;
 };
 
-// While one exists, the null stream of this thread means the per-thread default stream.
+// While an object of this class exists, the null stream of its thread means the per-thread default stream.
 class PerThreadDefault {
  public:
   PerThreadDefault();

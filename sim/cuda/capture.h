@@ -1,5 +1,5 @@
-// Work recorded from capturing streams, in the order of the calls, and graphs of that work. The work may run
-// in that order, whatever the streams were: a launch uses only that order.
+// Work recorded from capturing streams, in the order of the calls, and graphs of that work. A launch runs the
+// work in exactly that order, which is permitted whatever streams captured the work.
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,7 @@ class Capture {
     graph_->nodes.push_back(std::make_shared<GraphNode>(GraphNode{type, std::move(run)}));
   }
   const std::shared_ptr<Graph>& graph() const { return graph_; }
-  CUgraph handle() const { return handle_; }  // null: the graph is its own
+  CUgraph handle() const { return handle_; }  // null: the capture made its own graph
 
  private:
   const CUstreamCaptureMode mode_;

@@ -23,7 +23,7 @@ using namespace driver::abi;
 inline constexpr std::uint64_t kMiB = 1u << 20;
 // Device memory comes in steps of this size (measured on an H200).
 inline constexpr std::uint64_t kDeviceStep = 2 * kMiB;
-// What a checkpointed process keeps on the device (measured).
+// The bytes that a checkpointed process keeps on the device (measured).
 inline constexpr std::uint64_t kCheckpointResidue = 4 * kMiB;
 
 // The state's GPUs that CUDA_VISIBLE_DEVICES makes visible, in its order: indices or UUIDs ("GPU-…", also a
@@ -33,7 +33,7 @@ std::vector<unsigned> VisibleGpus(const Shared& shared, const char* variable);
 
 // The devices of a process with this CUDA_VISIBLE_DEVICES. If a MIG device ("MIG-…") is first, it is the only
 // one; GPUs in MIG mode are not devices, and if no other GPU is visible, the first MIG device of the first
-// such GPU is the only device. As of CUDA 13: a process uses one MIG device.
+// such GPU is the only device. As in CUDA 13, a process uses one MIG device.
 struct Visible {
   unsigned device = 0;  // index in the state's arrays of devices
   std::optional<MigDevice> mig = {};
@@ -73,16 +73,16 @@ class Device {
   std::uint64_t Capacity() const { return DeviceCapacity(state_.shared(), gpu()); }
   std::uint64_t Free() const;
 
-  // The limit of MPS for this process, in bytes; the smallest of several counts, 0 is no limit. Call it
-  // before the device is used.
+  // Sets the limit of MPS for this process, in bytes; of several limits the smallest counts; 0: no limit.
+  // Call it before the device is used.
   void Limit(std::uint64_t bytes);
   bool Reserve(std::uint64_t bytes);
   void Return(std::uint64_t bytes);
-  // Memory that this process has exported or imported and holds here.
+  // Counts memory that this process has exported or imported and holds on this device.
   void SharedBegan(std::uint64_t inode, std::uint64_t bytes, bool imported);
   void SharedEnded(std::uint64_t inode, bool imported);
   bool HoldsImported() const { return imported_.load() != 0; }
-  // Bytes of managed memory that came to the device, or left it (negative).
+  // Counts bytes of managed memory that came to the device, or left it (negative).
   void ManagedMoved(std::int64_t bytes) { client_.ManagedMoved(gpu_, bytes); }
   void ContextCreated();
   void ContextDestroyed();

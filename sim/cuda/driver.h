@@ -35,12 +35,12 @@ struct Primary {
   std::shared_ptr<Context> context;
 };
 
-// A process has one, which is never destroyed: threads of streams and of the program may use it until the
-// very end. Thread-safe.
+// A process has one driver object, which is never destroyed: threads of streams and of the program may use it
+// until the process ends. Thread-safe.
 class Driver {
  public:
-  // In a forked child it is a new one. If the parent's was initialised, the child's always answers
-  // CUDA_ERROR_NOT_INITIALIZED: contexts do not survive a fork.
+  // A forked child gets a new driver. If the parent's driver was initialised, the child's driver always
+  // answers CUDA_ERROR_NOT_INITIALIZED: contexts do not survive a fork.
   static Driver& Get();
 
   CUresult Init();
@@ -73,14 +73,16 @@ class Driver {
   void SynchronizeAll();
   std::vector<std::shared_ptr<Context>> LiveContexts() const;
 
-  // Every call holds it shared; a checkpoint of this process holds it exclusively from lock to unlock.
+  // Every call of the API holds this lock shared; a checkpoint of this process holds it exclusively from lock
+  // to unlock.
   RwLock calls;
-  // Held shared while device memory is touched; exclusively while mappings are removed.
+  // A thread holds this lock shared while it touches device memory, and exclusively while it removes
+  // mappings.
   RwLock execution;
   std::mutex mappings;  // orders changes of virtual memory; taken before `execution`
   Heap heap;
   AddressSpace memory;
-  Handles<Context, CUcontext> contexts;  // destroyed ones stay, unlike wrong pointers
+  Handles<Context, CUcontext> contexts;  // destroyed contexts stay, to tell them from wrong pointers
   Handles<StreamHandle, CUstream> streams;
   Handles<Event, CUevent> events;
   Handles<Module, CUmodule> modules;

@@ -40,7 +40,7 @@ class Physical {
   // nullptr if the device does not have that many bytes left. `device` null: host memory, not accounted.
   static std::shared_ptr<Physical> Allocate(Heap& heap, Device* device, std::uint64_t size, Sharing sharing);
   // Imports another process's memory; takes ownership of the descriptor. The device counts the memory once,
-  // and this process holds it from now on; with legacy IPC (`counted` false) it does not.
+  // and this process holds it from now on; with legacy IPC (`counted` false) this process does not hold it.
   static std::shared_ptr<Physical> Import(Device* device, int descriptor, std::uint64_t offset,
                                           std::uint64_t size, bool counted);
   ~Physical();

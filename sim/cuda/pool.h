@@ -1,5 +1,5 @@
-// Stream-ordered memory: a pool is a range of addresses; a part of it that grows and shrinks has memory, in
-// pieces of 32 MiB (measured on an H200).
+// Stream-ordered memory: a pool is a range of addresses; only a part of the range has memory. This part grows
+// and shrinks in pieces of 32 MiB (measured on an H200).
 #pragma once
 
 #include <cstdint>

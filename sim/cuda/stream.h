@@ -53,7 +53,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void WaitFor(std::uint64_t sequence);
   // No more work will come: the thread ends when all work is done.
   void Close();
-  // Closed and done.
+  // Whether the stream is closed and all its work is done.
   bool Finished();
 
   // Set while the stream captures into a graph; guarded by the context's submission lock.

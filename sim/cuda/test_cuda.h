@@ -1,5 +1,6 @@
 // For tests: the simulated libcuda.so.1, loaded by dlopen in a child process for each test. The library has
-// one driver for a process, and a fault breaks it for good, so a test needs a process of its own.
+// one driver for a process, and a fault spoils it until the process ends, so a test needs a process of its
+// own.
 #pragma once
 
 #include <gtest/gtest.h>

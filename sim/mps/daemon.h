@@ -1,12 +1,12 @@
 // The simulated MPS control daemon: takes commands of the control program and joins of CUDA programs on one
-// socket, and starts a server (a process that only waits) for each user whose programs come.
+// socket, and starts a server (a process that only waits) for each user whose programs join.
 //
 //   command  -> "get_server_list\n"           <- the answer, then the end
 //   program  -> "join\n"                      <- "ok THREADS MEMORY\n" once its user's server serves;
 //                                             <- "gone CODE\n" when it was terminated or its server died
 //
-// Its behaviour follows NVIDIA's documentation; docs/mps.md says what was observed with the real one. One
-// thread.
+// Its behaviour follows NVIDIA's documentation; docs/mps.md says what was observed with the real one. The
+// daemon has one thread.
 #pragma once
 
 #include <string>

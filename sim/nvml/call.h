@@ -1,5 +1,5 @@
-// The common begin of every entry point: checks that the library is initialised, obeys faults that slow it
-// down, and checks the handle and that the GPU is not lost.
+// The common beginning of every entry point: checks that the library is initialised, obeys faults that slow
+// the call down, and checks the handle and that the GPU is not lost.
 #pragma once
 
 #include <unistd.h>

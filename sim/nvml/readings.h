@@ -7,7 +7,7 @@
 
 namespace gpuman::sim {
 
-bool HasContexts(const Gpu& gpu);  // of live processes; sweeps
+bool HasContexts(const Gpu& gpu);  // of live processes; sweeps dead processes first
 unsigned UtilizationPercent(const Gpu& gpu);
 unsigned MemoryUtilizationPercent(const Gpu& gpu);
 unsigned ClockMhz(const Gpu& gpu, ClockKind kind);

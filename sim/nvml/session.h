@@ -14,9 +14,9 @@ namespace gpuman::sim {
 
 class Session {
  public:
-  // nvmlInit and nvmlShutdown are counted. The first Init maps the state that GPUMAN_SIM_DIR names and makes
-  // this process a client of the driver; the last Shutdown ends that but keeps the mapping, since another
-  // thread may be inside a call.
+  // The session counts calls of nvmlInit and nvmlShutdown. The first Init maps the state that GPUMAN_SIM_DIR
+  // names and makes this process a client of the driver; the last Shutdown ends this client but keeps the
+  // mapping, since another thread may be inside a call.
   static driver::abi::nvmlReturn_t Init();
   static driver::abi::nvmlReturn_t Shutdown();
   // nullptr when not initialised.

@@ -1,8 +1,9 @@
 // The identity of a process for the simulated driver, and what one process sees of another.
 //
-// This follows the kernel and NVIDIA's driver: a process has the number of the asker's namespace, and is
-// invisible from a namespace that does not contain it. A container sees its own processes; the machine, whose
-// namespace is the one in which the state was made, sees all processes.
+// This follows the kernel and NVIDIA's driver: a process sees another one by the number that the other has in
+// the pid namespace of the asking process. It does not see a process that this namespace does not contain. A
+// container sees its own processes; the machine, whose namespace is the one in which the state was made, sees
+// all processes.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,16 @@ std::uint64_t MakeIdentity(std::uint32_t number, std::uint32_t space, std::uint6
 // The identity of this process; 0 if /proc is not readable.
 std::uint64_t OwnIdentity();
 
-// The pid namespace of this process: the lowest bits of its number. Two namespaces of a machine share them
-// only if it has many thousands. 0 if /proc does not show it.
+// The pid namespace of this process: the lowest bits of the namespace's number. Two namespaces of a machine
+// have the same bits only if the machine has many thousands of namespaces. 0 if /proc does not show it.
 std::uint32_t OwnSpace();
 
 // Start time of a running process in clock ticks since boot; nullopt if it does not exist or is a zombie.
 // `pid` is a number of this process's namespace.
 std::optional<std::uint64_t> ReadStartTicks(std::uint32_t pid);
 
-// What this process sees of the others, as of the constructor: do not keep it over a fork.
+// What this process sees of other processes. The constructor reads the facts: do not keep the object over a
+// fork.
 class Sight {
  public:
   // The pid of a process that is out of sight: only processes that see it can tell whether it runs.
@@ -34,9 +36,9 @@ class Sight {
   explicit Sight(std::uint32_t machine_space);  // Shared::machine_space
 
   // The pid by which this process knows the other, or kElsewhere; nullopt if it has ended. For a process of
-  // another namespace it looks at every process of the machine.
+  // another namespace, Find looks at every process of the machine.
   std::optional<std::uint32_t> Find(std::uint64_t identity) const;
-  // The same for a process that was found before, without that cost.
+  // Whether a process that Find returned before still runs; without the cost of Find.
   static bool StillRuns(std::uint64_t identity, std::uint32_t pid);
 
  private:

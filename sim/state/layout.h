@@ -4,7 +4,7 @@
 // Concurrency: `GpuStatic` and the identity fields of `Shared` are written before the file is published and
 // do not change afterwards. All other fields are atomic. A process may be killed between any two
 // instructions, so no invariant spans two words, except memory accounting, where other processes complete a
-// dead one's operation (memory.h).
+// dead process's operation (memory.h).
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline constexpr unsigned kEventRingSize = 256;
 inline constexpr unsigned kMaxSlowCalls = 16;
 inline constexpr unsigned kMaxRefusals = 8;
 inline constexpr unsigned kAllGpus = ~0u;
-inline constexpr std::uint64_t kAccountingUnit = 4096;  // bytes; memory is accounted in these
+inline constexpr std::uint64_t kAccountingUnit = 4096;  // bytes; the unit in which memory is accounted
 
 // Utilization is stored as busy time in buckets of time, so that no sampler must run.
 inline constexpr std::uint64_t kBusyBucketNs = 100'000'000;
@@ -103,7 +103,7 @@ struct GpuStatic {
   std::uint32_t mig_kind;                // MigKind: what it can be split into (profiles/mig_tables.h)
   std::array<std::uint32_t, kClockKinds> clock_max_mhz;
   std::array<std::uint32_t, kClockKinds> clock_idle_mhz;
-  std::array<std::uint32_t, 8> memory_clocks_mhz;  // supported, highest first, 0 ends
+  std::array<std::uint32_t, 8> memory_clocks_mhz;  // supported, highest first; 0 ends the list
   std::uint32_t graphics_clock_min_mhz, graphics_clock_step_mhz;
   std::uint32_t power_min_mw, power_max_mw, power_default_mw;
   std::uint32_t power_idle_mw;          // the power of an idle device
@@ -125,8 +125,8 @@ struct GpuDynamic {
   // its sequence number in the last 24. Only memory.cc reads or writes it.
   Word64 memory;
 
-  // Settings: lost when the driver unloads (last client gone, persistence off), except ECC pending and MIG on
-  // parts that keep them.
+  // Settings: lost when the driver unloads (last client gone, persistence off), except the pending ECC mode,
+  // and the MIG mode on GPUs that keep it.
   Word32 persistence;
   Word32 compute_mode;
   Word32 power_limit_mw;
@@ -155,7 +155,7 @@ struct GpuDynamic {
   Word32 last_xid;
   Word32 recovery_action;  // field 230
   Word32 lost;             // every call answers GPU_IS_LOST, CUDA fails with CUDA_ERROR_DEVICE_UNAVAILABLE
-  // CLOCK_MONOTONIC until when copies of all processes occupy the bus: [0 to the device, 1 to the host].
+  // Until when (CLOCK_MONOTONIC) copies of all processes occupy the bus: [0 to the device, 1 to the host].
   std::array<Word64, 2> bus_busy_until_ns;
   Word64 energy_since_ns;  // CLOCK_MONOTONIC; when the energy counter began, with the driver or a reset
   Word64 nvlink_crc_errors;
@@ -179,7 +179,7 @@ struct ProcessGpu {
   Word64 context_created_us;              // CLOCK_REALTIME
   std::array<Word64, kBusyBuckets> busy;  // bucket number << 32 | busy microseconds in it
   Signed64 managed;         // bytes of managed memory on the GPU, as far as there is room; not in `held`
-  Word64 compute_instance;  // of a MIG instance: the one of this process
+  Word64 compute_instance;  // for a MIG instance: the compute instance of this process
   Word64 spare[2];
 };
 

@@ -13,7 +13,7 @@ void PowerOn(Shared& shared, unsigned gpu);
 
 // When no process uses the driver, it is unloaded, and loaded again for the next one: GPUs without
 // persistence lose their settings. `loads` is the count that the caller saw before it looked for users; of
-// many callers, one does it.
+// several callers with the same count, only one loads the driver.
 void LoadDriverIfUnused(Shared& shared, std::uint32_t loads);
 
 // Resets a GPU: pending ECC and MIG modes take effect; volatile counters, settings and the lost state are

@@ -11,7 +11,7 @@
 namespace gpuman::sim {
 
 // Watches each process by a pidfd, all in one epoll instance, so that a query costs the same for one and for
-// a thousand. A process that is out of sight (identity.h) never ends here. Thread-compatible.
+// a thousand. The end of a process that is out of sight (identity.h) is never reported. Thread-compatible.
 class Liveness {
  public:
   explicit Liveness(std::uint32_t machine_space) : sight_(machine_space) {}  // Shared::machine_space
@@ -28,13 +28,13 @@ class Liveness {
   // The watched processes that have ended; they are no longer watched.
   std::vector<std::uint64_t> Ended();
 
-  // The same by a look at each: also finds those whose descriptors the program has closed.
+  // The same by a look at each process: also finds processes whose pidfds the program has closed.
   std::vector<std::uint64_t> EndedByProc();
 
  private:
   struct Watched {
     std::uint32_t pid;
-    int pidfd;  // -1: no descriptor was left, or the process is out of sight; only EndedByProc sees its end
+    int pidfd;  // -1: no descriptor was left: only EndedByProc sees the end; or out of sight
   };
 
   std::vector<std::uint64_t> WatchAllAnew();

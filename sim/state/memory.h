@@ -17,12 +17,12 @@ namespace gpuman::sim {
 std::uint64_t UnitsForBytes(std::uint64_t bytes);
 
 // Changes what `slot` holds of `gpu`; only the slot's own process calls it, one thread at a time. False if
-// the GPU's use would exceed `capacity_units`, or the slot's become negative.
+// the GPU's use would exceed `capacity_units`, or the slot's units would become negative.
 bool ChangeHeld(Shared& shared, unsigned gpu, unsigned slot, std::int64_t units,
                 std::uint64_t capacity_units);
 
 // Returns all memory of a dead process's slot; any number of processes may call it at the same time. `owner`
-// is the dead process; does nothing once the slot belongs to another.
+// is the dead process; the call does nothing once the slot belongs to another process.
 void GiveBackAll(Shared& shared, unsigned slot, std::uint64_t owner);
 
 std::uint64_t UsedUnits(const Shared& shared, unsigned gpu);

@@ -58,7 +58,7 @@ enum class MigOutcome { kDone, kNoRoom, kInUse, kGone };
 
 // How many more instances of the profile have room.
 unsigned MigRemaining(const Shared& shared, unsigned gpu, unsigned row);
-// At `start`, or the first free place. kNoRoom also for an injected fault.
+// Makes the instance at `start`, or at the first free place. kNoRoom also for an injected fault.
 MigOutcome CreateMigInstance(Shared& shared, unsigned gpu, unsigned row, std::optional<unsigned> start,
                              MigInstance& made);
 // kInUse while it has compute instances.

@@ -1,6 +1,7 @@
 // Device memory that several processes hold, passed on as a descriptor. Each holder accounts it (memory.h);
-// this table records the holders, so that the device counts it once, and of the processes only the one with
-// the youngest context shows it (measured on an H200, whichever of two had made the memory).
+// this table records the holders, so that the device counts the memory once. Only the holder with the
+// youngest context shows the memory (measured on an H200 with two processes, whichever of them had made the
+// memory).
 //
 // Holders are named by their identity (ProcessSlot::owner): a dead holder does not count, even before a
 // sweep.

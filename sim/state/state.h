@@ -38,7 +38,7 @@ class State {
   // Makes DIR/state; the directory must exist. Fails if the file exists.
   [[nodiscard]] static Expected<State> Create(const std::string& directory, const CreateOptions& options);
   [[nodiscard]] static Expected<State> Open(const std::string& directory);
-  // From GPUMAN_SIM_DIR; an error also when it is unset.
+  // Opens the state in the directory of GPUMAN_SIM_DIR. An unset variable is an error, too.
   [[nodiscard]] static Expected<State> OpenFromEnvironment();
 
   State(State&& other) noexcept;
@@ -89,12 +89,13 @@ class Client {
   bool ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes);
   // Returns reserved bytes; must not be more than this process holds.
   void ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes);
-  // Memory that this process shares with others and holds, by the inode of its file: it takes its room once.
+  // Counts memory that this process shares with others and holds, by the inode of its file: the memory takes
+  // room on the GPU only once.
   void SharingBegan(unsigned gpu, std::uint64_t inode, std::uint64_t bytes);
   void SharingEnded(std::uint64_t inode);
   std::uint64_t OwnBytes(unsigned gpu);
-  // Bytes of managed memory that came to the GPU, or left it (negative). They need no room: bytes without
-  // room count as sent back to the host.
+  // Counts bytes of managed memory that came to the GPU, or left it (negative). These bytes need no room:
+  // bytes without room count as sent back to the host.
   void ManagedMoved(unsigned gpu, std::int64_t bytes);
 
   void ContextCreated(unsigned gpu);
@@ -119,7 +120,7 @@ class Client {
   std::atomic<Local*> local_{nullptr};
 };
 
-// Xid and other events. Post wakes every waiter.
+// Posts an Xid or another event, and wakes every waiter.
 void PostEvent(Shared& shared, unsigned gpu, std::uint64_t type, std::uint64_t data);
 // The first event at or after `next` that passes the filter by GPU and type; `next` moves past it. Waits up
 // to timeout_ms (forever if negative); nullopt on time-out. Events older than the ring are skipped.

@@ -12,8 +12,8 @@ namespace gpuman::sim {
 struct ExecOptions {
   CreateOptions machine;
   bool virtual_memory = true;  // false: GPUs without the virtual memory calls, whatever the profile says
-  // Empty: a machine of its own, which ends with the command and all processes that the command left behind.
-  // A directory: uses the machine in it, or makes one, which stays.
+  // Empty: Exec makes a machine, which ends with the command and all processes that the command left behind.
+  // A directory: Exec uses the machine in it, or makes a machine there, which stays.
   std::string directory;
   std::vector<std::string> command;
 };

@@ -12,7 +12,7 @@ namespace gpuman::sim {
 base::Result<std::filesystem::path> LibraryDirectory();
 
 // The search path for the libraries of this driver version, in LD_LIBRARY_PATH's form: the folder of the
-// latest version that is not newer, and the common one.
+// latest version that is not newer than this one, and the common folder.
 std::string SearchPath(const std::filesystem::path& libraries, unsigned driver_major);
 
 // `path_list` (as in LD_LIBRARY_PATH) with `directories` in front.

@@ -1,4 +1,4 @@
-// Clients ask for a route of routes.h by these functions: the body and the answer have the route's types.
+// Clients use these functions to ask for a route of routes.h: the body and the answer have the route's types.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace gpuman::api {
 
-// Options of a request that may take any time: drivers, the store and ending jobs are waited for.
+// Options of a request that may take any time: the daemon waits for drivers, the store and ending jobs.
 inline HttpOptions Patient() {
   HttpOptions options;
   options.patience.reset();
@@ -29,7 +29,7 @@ HttpRequest RequestFor(const Route<Body, Answer>& route, const Target& target = 
   return request;
 }
 
-// An answer that could not be read.
+// The error for an answer that the client could not read.
 inline base::Error NotUnderstood(base::Error error) {
   error.code = base::ErrorCode::kInternal;
   error.hint = "is gpumand of the same version as gpuman?";
@@ -42,7 +42,7 @@ inline base::Result<HttpAnswer> Successful(base::Result<HttpAnswer> answer) {
   return base::Fail(ErrorOfAnswer(answer->status, answer->body));
 }
 
-// The value that an answer has, or the error that it is.
+// The value of a successful answer, or the error of any other answer.
 template <typename Answer>
 base::Result<Answer> ValueOf(base::Result<HttpAnswer> answer) {
   GPUMAN_ASSIGN(const HttpAnswer successful, Successful(std::move(answer)));

@@ -59,8 +59,8 @@ base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachR
     const auto answer = Exchange(socket, question, options);
     if (answer) {
       GPUMAN_ASSIGN(const HttpAnswer successful, Successful(answer));
-      // An answer that is not understood is kInvalidArgument: the caller must not go on as if gpumand were
-      // away.
+      // If the call does not understand the answer, it returns kInvalidArgument: the caller must not go on
+      // as if gpumand did not run.
       return Decode<Attached>(successful.body);
     }
     // The next daemon may just be replacing the socket.

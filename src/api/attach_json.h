@@ -10,10 +10,11 @@ namespace gpuman::api {
 Json ToJson(const AttachRequest& value);
 Json ToJson(const Attached& value);
 
-// Attaches a process. For a process that is attached already, with the same tag, it returns that job. So if a
-// daemon ends before it has answered, or was killed before it was asked, the next daemon is asked, which may
-// have the job already. `patience` is for all daemons together. If there was no daemon, the call does not
-// wait for one. kUnavailable and kTimeout mean, as in client.h, that none could be asked.
+// Attaches a process. If the process is attached already, with the same tag, the daemon returns that job. So
+// if a daemon ends before it has answered, or was killed before the call, the call asks the next daemon,
+// which may have the job already. `patience` limits the time for all daemons together. If there was no
+// daemon, the call does not wait for one. kUnavailable and kTimeout mean, as in client.h, that the call could
+// ask no daemon.
 base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachRequest& request,
                               base::Millis patience);
 

@@ -13,15 +13,15 @@ namespace gpuman::api {
 
 // POST /v1/attachments
 struct AttachRequest {
-  int pid = 0;                       // processes that it starts are the job; it is not part of the job itself
+  int pid = 0;                       // the processes that `pid` starts are the job; `pid` is no part of it
   std::string tag;                   // unique among the jobs that have not ended
-  std::optional<std::int64_t> uid;   // the job's owner; absent: the caller. Another user: only for root
+  std::optional<std::int64_t> uid;   // the job's owner; absent: the caller. Only root may name another user
   std::vector<std::string> command;  // shown to people; empty: the command of `pid`
   std::vector<std::string> gpus;     // index, UUID or UUID prefix; empty: every GPU
   std::optional<base::SizeSpec> memory;  // hard limit on each of its GPUs
-  std::optional<base::Bytes> at_most;    // what was allotted: the limit is never more, whatever `memory` says
+  std::optional<base::Bytes> at_most;  // what was allotted: the limit is never above it, whatever `memory` is
   std::optional<base::SizeSpec> soft;
-  bool preload = true;  // false: only the guard
+  bool preload = true;  // false: only the guard holds the limit
   bool share = false;   // its memory may leave the GPU and come back, while it runs
 };
 
@@ -29,7 +29,8 @@ struct Attached {
   std::int64_t id = 0;
   std::string tag;
   std::vector<std::string> gpus;  // UUIDs; empty: every GPU
-  // The variables that its processes have to start with, laid over their own; LD_PRELOAD goes before theirs.
+  // Variables that the starter of the job's processes must set for them. Each replaces a variable of the same
+  // name, except LD_PRELOAD: its value goes before the value that is there.
   std::map<std::string, std::string> environment;
 };
 

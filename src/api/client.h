@@ -1,8 +1,8 @@
 // The HTTP API as functions, for programs that ask the daemon for something.
 //
 // Each call is one blocking exchange over the unix socket. Errors of the daemon come back in its words;
-// kUnavailable and kTimeout mean that it could not be asked. A job is named by id or tag, a GPU by index,
-// UUID or the beginning of a UUID. Not thread-safe.
+// kUnavailable and kTimeout mean that the client could not ask the daemon. A job is named by id or tag, a GPU
+// by index, UUID or the beginning of a UUID. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct LogOptions {
   bool follow = false;
   std::optional<std::uint64_t> tail;    // lines; absent: from the beginning
   std::optional<std::uint64_t> offset;  // bytes to skip
-  // Called before any of the answer, with the offset in the log, in bytes, at which it begins.
+  // Called before any part of the answer, with the offset in the log, in bytes, at which the answer begins.
   std::function<void(std::uint64_t)> begins{};
 };
 
@@ -61,7 +61,7 @@ class Client {
   // Empty: all GPUs.
   base::Result<MigReport> Mig(std::string_view gpu) const;
   base::Result<MigChanges> PlanMig(const MigRequest& request) const;
-  // Returns when it is done; it takes seconds for each GPU.
+  // Returns when the daemon has made the changes, which takes seconds for each GPU.
   base::Result<MigChanges> ApplyMig(const MigRequest& request) const;
   base::Result<MpsReport> Mps() const;
   // These wait for the control daemons, at most some seconds for each GPU.
@@ -70,7 +70,8 @@ class Client {
   base::Result<MpsReport> LimitMps(const MpsOrder& order) const;
   base::Result<MpsReport> TerminateMps(const MpsTermination& order) const;
   base::Result<GpuView> Gpu(std::string_view gpu) const;
-  // With `all` it asks for ended jobs too, in pages; else for at most some thousand waiting jobs, at once.
+  // With `all` the client asks for ended jobs too, page by page. Otherwise it asks once, and the answer has
+  // at most some thousand waiting jobs.
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;
   base::Result<JobView> Run(const RunRequest& request) const;
@@ -78,18 +79,19 @@ class Client {
   // These two wait until a running job has stopped, which may take its grace time.
   base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes = {}) const;
   base::Result<JobView> Remove(std::string_view job, bool keep_running) const;
-  // These wait until the job is off its GPU, back, or on the other GPU; a job that waits for room is returned
-  // as it is.
+  // These wait until the job is off its GPU, back on it, or on the other GPU. If the job has to wait for
+  // room, they return it as it is.
   base::Result<JobView> Suspend(std::string_view job) const;
   base::Result<JobView> Resume(std::string_view job, const PlaceRequest& place) const;
   base::Result<JobView> Move(std::string_view job, const PlaceRequest& place) const;
   // Returns once the job has ended.
   base::Result<JobView> Wait(std::string_view job, const Wake& wake = {}) const;
-  // Returns when the log ends: now, or with `follow` when the job ends.
+  // Returns at the end of the log; with `follow`, that is when the job ends.
   base::Result<> Log(std::string_view job, const LogOptions& options, const BodySink& sink,
                      const Wake& wake = {}) const;
   base::Result<EventList> Events(const EventOptions& options) const;
-  // Past events that `options` select, then new ones until `take` returns false or the daemon ends.
+  // Gives `take` the past events that `options` select, then new events, until `take` returns false or the
+  // daemon ends.
   base::Result<> FollowEvents(const EventOptions& options, const std::function<bool(EventView)>& take) const;
 
   // One exchange, of a request that api/ask.h made. An answer that is an error becomes an Error.

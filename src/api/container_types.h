@@ -20,13 +20,13 @@ struct GivenContainer {
   std::string resource;               // the Kubernetes resource
   std::vector<std::string> gpus;      // UUIDs of GPUs or instances
   std::optional<base::Bytes> memory;  // on each of them; absent: no limit
-  bool share = false;                 // it takes turns, with all of the memory in its turn
-  std::optional<int> priority;        // absent: by the pod's class
+  bool share = false;                 // it takes turns; in its turn it may use all of the memory
+  std::optional<int> priority;        // absent: the pod's class decides
   friend bool operator==(const GivenContainer&, const GivenContainer&) = default;
 };
 
-// PUT /v1/containers: all of them. A container that is not in the list any more keeps what it was given until
-// its processes have ended.
+// PUT /v1/containers: the table of all containers. A container that is not in the list any more keeps what it
+// was given until its processes have ended.
 struct ContainerTable {
   std::vector<GivenContainer> containers;
 };

@@ -31,7 +31,7 @@ struct DeviceSetting {
   std::optional<DeviceRange> range;     // W, MHz
   std::vector<std::string> choices;     // other possible values: words, or MHz
   bool drift = false;                   // it is not as wanted
-  std::optional<base::WallTime> since;  // ECC: since when it is in effect as asked for
+  std::optional<base::WallTime> since;  // ECC: since when the wanted value is in effect
 };
 
 struct DeviceProfileInForce {
@@ -59,8 +59,8 @@ struct DeviceList {
 struct DeviceChange {
   std::vector<std::string> gpus;           // index, UUID or beginning of a UUID; empty: every GPU
   std::map<std::string, std::string> set;  // by name of the setting
-  std::vector<std::string> reset;          // names: back to the device's default, and nothing wanted any more
-  std::optional<std::string> clear_ecc;    // error counters: volatile or aggregate
+  std::vector<std::string> reset;  // names: back to the device's default, and gpuman wants no value any more
+  std::optional<std::string> clear_ecc;  // error counters: volatile or aggregate
   bool dry_run = false;
 };
 
@@ -68,7 +68,7 @@ struct DeviceChange {
 struct DeviceProfileChange {
   std::vector<std::string> gpus;
   std::optional<std::string> name;       // null: the profile in force is removed
-  std::optional<base::Millis> duration;  // "for" in JSON; then the profile is removed
+  std::optional<base::Millis> duration;  // "for" in JSON; after it the daemon removes the profile
   bool dry_run = false;
 };
 

@@ -1,4 +1,4 @@
-// Takes a text/event-stream apart (the HTML standard's server-sent events) as its bytes come.
+// Splits a text/event-stream (the HTML standard's server-sent events) into events as its bytes come.
 //
 // Keeps `data` of each event; skips `id`, `event` and comments, which repeat what the data say. Lines end
 // with LF, CR LF or CR. Not thread-safe.

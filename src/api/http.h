@@ -1,8 +1,8 @@
 // One HTTP/1.1 exchange over a unix socket, blocking: connect, ask, read, close.
 //
-// All that a daemon can do wrong (end in the middle, say nothing, answer with something else, send without
-// end) comes back as an Error: kUnavailable if the connection fails, kTimeout for silence, kInternal for
-// nonsense. Thread-safe: calls share nothing.
+// Each fault of a daemon comes back as an Error: kUnavailable if the connection fails or ends early, kTimeout
+// if the daemon sends nothing for too long, kInternal if the answer is not HTTP or is too long. Thread-safe:
+// calls share nothing.
 #pragma once
 
 #include <sys/types.h>
@@ -30,20 +30,20 @@ struct HttpAnswer {
   std::string body;  // empty if a sink took it
 };
 
-// Takes pieces of a successful answer's body as they come; false: close the connection.
+// Takes each piece of a successful answer's body when it comes; false: Exchange closes the connection.
 using BodySink = std::function<bool(std::string_view)>;
 
 struct HttpOptions {
-  // A line of the answer's head. `take_header` gets its value before the body comes; it is not called if the
-  // answer has no such line.
+  // The name of a header. `take_header` gets the header's value before the body comes; it is not called if
+  // the answer has no such header.
   std::string header{};
   std::function<void(std::string_view)> take_header{};
   // The longest silence while waiting for an answer; absent: wait for ever.
   std::optional<base::Millis> patience = base::Millis(30'000);
   // Absent: the body is collected, up to 512 MiB.
   BodySink sink;
-  // Watched while waiting: when this descriptor becomes readable, on_wake is called; if it returns false the
-  // exchange ends with kConflict "interrupted".
+  // Exchange watches this descriptor while it waits. When the descriptor becomes readable, Exchange calls
+  // on_wake; if on_wake returns false, the exchange ends with kConflict "interrupted".
   int wake_fd = -1;
   std::function<bool()> on_wake;
 };

@@ -1,9 +1,9 @@
 // The JSON of the HTTP API: one codec for the daemon and for its clients.
 //
 // Field names are those of types.h, nested as in docs/api/openapi.yaml (`utilization:{gpu,memory}`). Requests
-// are read strictly: an unknown field is refused by its name, since a misspelt limit that is ignored is no
-// limit. Answers are read leniently: a newer daemon may add fields. Errors name wrong types with their path
-// ("jobs[0].memory.limit: an integer was expected, not a string").
+// are read strictly: an unknown field is refused by its name, since a misspelt limit that the daemon ignored
+// would limit nothing. Answers are read leniently: a newer daemon may add fields. Errors name wrong types
+// with their path ("jobs[0].memory.limit: an integer was expected, not a string").
 //
 //   sizes      in requests an integer or a string ("8GiB", "50%"); in answers integers
 //   durations  in requests seconds as a number or a string ("30s"); in answers seconds as a number
@@ -11,7 +11,7 @@
 //   updates    an absent field stays as it is; `"memory": null` and `"soft": null` take the limit away
 //
 // Text that is not UTF-8 is refused when read and replaced by U+FFFD when written (names of processes may
-// hold any byte). Pure functions; thread-safe; they let no exception out.
+// hold any byte). Pure functions; thread-safe; they throw no exception.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -55,11 +55,11 @@ Json ToJson(const MpsStop& value);
 Json ToJson(const MpsTermination& value);
 Json ToJson(const base::Error& error);  // {"error":{"code":…,"message":…,"hint":…}}
 
-// For T any of the above except base::Error and ProcessView. kInvalidArgument with the path.
+// T: any type above except base::Error and ProcessView. The message of kInvalidArgument has the path.
 template <typename T>
 base::Result<T> FromJson(const Json& json);
 
-// kInvalidArgument with the position of the first text that is no JSON.
+// kInvalidArgument: the message has the position of the first text that is no JSON.
 base::Result<Json> ParseJson(std::string_view text);
 // As one line, without a line end.
 std::string Dump(const Json& json);

@@ -1,4 +1,4 @@
-// What GPUs are split into, as the API shows it. Values; mig/device.h says what the words mean.
+// The parts into which GPUs are split, as the API shows them. Values; mig/device.h says what the words mean.
 #pragma once
 
 #include <cstdint>
@@ -56,9 +56,9 @@ struct MigGpu {
   std::optional<std::string> error;  // why nothing is known
   std::vector<MigInstanceView> instances;
   std::vector<std::string> layout;                 // the instances as words: "3g.71gb", "2x1g.18gb"
-  std::optional<std::vector<std::string>> wanted;  // what gpuman keeps up; null: nothing was asked for
+  std::optional<std::vector<std::string>> wanted;  // the layout that gpuman keeps; null: none was asked for
   std::optional<bool> wanted_enabled;
-  bool drifted = false;  // it is not what is wanted
+  bool drifted = false;  // the GPU is not as wanted
   std::vector<MigProfileView> profiles;
 };
 
@@ -77,7 +77,7 @@ struct MigDevices {
 // POST /v1/mig/plan, /v1/mig/apply
 struct MigRequest {
   std::vector<MigDevices> devices;
-  bool forget = false;  // gpuman keeps nothing up from now on
+  bool forget = false;  // from now on gpuman keeps no layout
 };
 
 struct MigStepView {

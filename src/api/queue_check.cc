@@ -17,7 +17,7 @@ constexpr int kMaxGpus = 1024;
 constexpr int kMaxCpus = 1'000'000;
 constexpr int kMaxRetries = 1000;
 constexpr std::size_t kLongestName = 64;
-constexpr std::size_t kMaxReceivers = 10;  // webhooks, and mails, of a job
+constexpr std::size_t kMaxReceivers = 10;  // of webhooks, and of mails, for a job
 constexpr std::size_t kMaxJobs = 100'000;  // in one request
 constexpr std::size_t kLargestScript = std::size_t{8} << 20;
 
@@ -186,7 +186,7 @@ void CheckRetries(Checker& c, std::string_view field, const spec::Retries& retri
   for (const int code : retries.on_exit_codes) c.Range(fmt::format("{}.on_exit_codes", field), code, 1, 255);
 }
 
-// Each by itself, for a submission and for an update.
+// Checks each option by itself, for a submission and for an update.
 void CheckOptions(Checker& c, const spec::JobOptions& options) {
   CheckProject(c, options.project);
   c.NotEmpty("stdin", options.stdin_file);
@@ -280,7 +280,7 @@ namespace {
 
 constexpr const char* kBeside = "it is changed beside `queue`, not in it";
 constexpr const char* kOnlyFirst = "a job becomes a client of MPS when it is submitted";
-// Options that `queue` of an update does not change, and what is said to who tries.
+// Options that `queue` of an update does not change, and what the error tells a caller who tries.
 constexpr std::array<std::pair<const char*, const char*>, 8> kNotInQueue{{
     {"hold", "`gpuman job hold` and `job release` change it"},
     {"memory", kBeside},

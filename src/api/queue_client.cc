@@ -34,10 +34,11 @@ base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest&
 
 namespace {
 
-// Jobs in one answer: pages keep the daemon's work at a time short.
+// Jobs in one answer: with pages, the daemon's work for one answer is short.
 constexpr std::int64_t kRowsPerPage = 5000, kJobsPerPage = 1000;
 
-// Asks for page after page, each by id after the one before. `ask` returns the jobs of a page.
+// Asks for page after page; each page begins after the last id of the page before. `ask` returns the jobs of
+// a page.
 template <typename T, typename Ask>
 base::Result<std::vector<T>> Pages(QueueFilter filter, std::int64_t page, const Ask& ask) {
   std::vector<T> all;

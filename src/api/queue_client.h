@@ -1,5 +1,5 @@
-// The queue's part of the HTTP API as functions (docs/api/openapi.yaml). As api::Client: blocking, errors in
-// the daemon's words, a job is named by id, tag, "7_3" or "@".
+// The queue's part of the HTTP API as functions (docs/api/openapi.yaml). As with api::Client, each call
+// blocks, and errors have the daemon's words. The caller names a job by id, tag, "7_3" or "@".
 #pragma once
 
 #include <string>
@@ -16,15 +16,15 @@ namespace gpuman::api {
 struct QueueFilter {
   std::vector<std::string> states;  // or "all"
   std::vector<std::string> users, projects, names, jobs;
-  // One page: `limit` jobs by id, from the first above `after`. If neither is set, the client asks for
-  // pages, and returns the list in its whole order.
+  // If `limit` or `after` is set, the answer is one page: at most `limit` jobs in order of their ids, which
+  // are above `after`. If neither is set, the client asks for all pages and puts the whole list in order.
   std::optional<std::int64_t> limit;
   std::optional<std::int64_t> after;
 };
 
 base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest& request);
 base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter);
-// The same as the daemon wrote it, not parsed: JSON, in one answer, which the daemon writes in pieces.
+// The same list as JSON text, not parsed. It is one answer, which the daemon writes in pieces.
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter);
 // The same jobs with only the fields of a table: for tens of thousands of jobs.
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter);

@@ -31,7 +31,7 @@ struct Dependencies {
   friend bool operator==(const Dependencies&, const Dependencies&) = default;
 };
 
-// Which GPUs a job asks for. With none of the first three it asks for no GPU.
+// Which GPUs a job asks for. If none of the first three members is set, the job asks for no GPU.
 struct GpuRequest {
   int count = 0;
   std::vector<std::string> devices;           // exactly these: index, UUID or UUID prefix
@@ -46,7 +46,7 @@ struct Advantage {
   friend bool operator==(const Advantage&, const Advantage&) = default;
 };
 
-// A message about a job that was not delivered yet.
+// A message about a job that gpuman has not delivered yet.
 struct NotificationView {
   std::string delivery;  // the id that the receiver sees
   std::string event;     // started, finished, …
@@ -71,12 +71,12 @@ struct QueueFields {
   std::optional<int> max_concurrent;
   // For a job that waits; null if it is not known.
   std::optional<base::WallTime> estimated_start;
-  bool estimate_presumed = false;               // it rests on queue.presumed_time: a job has no time limit
+  bool estimate_presumed = false;               // it uses queue.presumed_time for a job without a time limit
   std::optional<int> position;                  // 1 is the next one
   std::optional<Advantage> advantage;           // null also in lists
   std::optional<std::int64_t> redo_of;          // the job that this one does again
   std::optional<base::Millis> suspended_total;  // does not count towards the time limit
-  std::vector<NotificationView> notifications;  // of one job that is asked for; left out if there are none
+  std::vector<NotificationView> notifications;  // only where the request names one job; left out if empty
 };
 
 }  // namespace gpuman::api

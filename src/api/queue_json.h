@@ -29,14 +29,14 @@ Json ToJson(const StatsView& value);
 
 // FromJson, Decode and Encode of json.h work for all of the above.
 
-// Sets the options of the patch, and leaves the others; null takes one away that need not be there.
-// kInvalidArgument names the field.
+// Sets the options that the patch has, and leaves the others as they are; null takes an option away that may
+// be absent. kInvalidArgument names the field.
 base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options);
-// The value of an option, by its name in the API, for a patch; null: there is none.
+// The value of an option for a patch; `name` is its name in the API. null: the option has no value.
 Json OptionOf(const spec::JobOptions& options, const std::string& name);
 
 // Checks a submission as far as that needs no knowledge of GPUs and jobs; FromJson<SubmitRequest> calls it
-// for each job. kInvalidArgument with the field, its value and what to do.
+// for each job. kInvalidArgument tells the field, its value and what to do.
 base::Result<> Check(const Submission& job);
 
 // The name of a signal without "SIG" ("usr1", "SIGUSR1", "USR1" -> "USR1"); absent: no signal that can warn a

@@ -139,7 +139,7 @@ base::Result<std::vector<QueueRow>> ParseQueueRows(std::string_view text) {
   std::string_view titles = Next(text, '\n');
   std::vector<std::string_view> names;
   while (!titles.empty()) names.push_back(Next(titles, '\t'));
-  // The place of each column of QueueRow in a line; absent ones keep their default.
+  // The place of each column of QueueRow in a line; a member without a column keeps its default.
   std::vector<std::size_t> places;
   const QueueRow usual;
   Columns(usual, [&](std::string_view title, const auto&) {

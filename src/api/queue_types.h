@@ -29,7 +29,7 @@ inline constexpr int kMaxArrayTasks = 100'000;
 // One job for each index; the tasks have consecutive ids, the first of which is the array's.
 struct ArrayRequest {
   std::vector<IndexRange> indices;  // in order, without duplicates
-  std::optional<int> limit;         // so many tasks at once
+  std::optional<int> limit;         // at most this many tasks run at once
   friend bool operator==(const ArrayRequest&, const ArrayRequest&) = default;
 };
 
@@ -59,12 +59,12 @@ struct Submission : spec::JobOptions {
   std::optional<std::uint32_t> umask;
   GpuRequest gpus;
   std::optional<std::string> warn_signal;   // "TERM", "SIGUSR1"; default USR1
-  std::optional<base::Millis> warn_before;  // so long before the time limit
+  std::optional<base::Millis> warn_before;  // this long before the time limit
   Dependencies depends;
   bool auto_cancel = true;  // the job is cancelled when a dependency can never be met
   std::optional<ArrayRequest> array;
   std::optional<std::string> group;   // jobs of one user with the same word are a group
-  std::optional<int> max_concurrent;  // so many jobs of the group run at once
+  std::optional<int> max_concurrent;  // at most this many jobs of the group run at once
   NotifyRequest notify;
 };
 
@@ -98,8 +98,8 @@ struct SubmissionAnswer {
 
 using OptionsPatch = base::json::Patch<spec::JobOptions>;
 
-// `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null removes what can be removed. For jobs
-// that wait; time_limit, max_concurrent, array_limit and retries also while the job runs.
+// `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null removes a value that may be absent.
+// For jobs that wait; time_limit, max_concurrent, array_limit and retries also while the job runs.
 struct QueueUpdate {
   std::optional<std::string> name;
   std::optional<std::vector<std::string>> command;
@@ -133,7 +133,7 @@ struct CancelRequest {
 struct CancelledJob {
   std::string job;  // as the request named it
   std::int64_t id = 0;
-  std::optional<JobState> state;  // null: not cancelled, for this reason:
+  std::optional<JobState> state;  // null: the job was not cancelled; `error` says why
   std::optional<std::string> error;
   std::optional<std::string> error_code;
   std::optional<std::string> error_hint;
@@ -191,7 +191,7 @@ struct QueueInfo {
   QueueSettings settings;
 };
 
-// GPUs kept for a user for a time: a number, or exactly these.
+// GPUs kept for a user for a time: a number of GPUs, or exactly the GPUs of `devices`.
 struct ReservationRequest {
   std::string user;
   int count = 0;
@@ -237,7 +237,7 @@ struct QuotaList {
   std::vector<Quota> quotas;
 };
 
-// A process that does not prevent the use of a GPU. A rule that names a pid ends with the process.
+// A rule: these processes do not prevent the use of a GPU. A rule that names a pid ends with the process.
 struct IgnoredProcess {
   std::int64_t id = 0;              // 0 in a request
   std::optional<int> pid;           // this process,
@@ -249,7 +249,8 @@ struct IgnoredProcessList {
   std::vector<IgnoredProcess> ignored;
 };
 
-// Parts of the whole, 0 to 1, and the factor: 1 if nothing was used lately, 1/2 for exactly the part.
+// Parts of the whole, 0 to 1. The factor is 1 if the user or project used nothing lately, 1/2 if it
+// used exactly its part.
 struct FairShare {
   double entitled = 0;
   double used = 0;

@@ -1,6 +1,6 @@
-// The routes of the HTTP API, each declared once: method, path, who may use it, what goes in and what comes
-// back. The daemon serves these and the clients ask for these, so both have the same types; a test compares
-// them with docs/api/openapi.yaml. Constants; thread-safe.
+// The routes of the HTTP API, each declared once: its method, its path, who may use it, and the types of
+// its body and its answer. The daemon and the clients use these declarations, so both have the same types; a
+// test compares them with docs/api/openapi.yaml. Constants; thread-safe.
 #pragma once
 
 #include <string_view>
@@ -18,7 +18,7 @@
 
 namespace gpuman::api {
 
-// Whether a request waits at the start of the daemon until the GPUs are known.
+// Whether a request that comes while the daemon starts waits until the daemon knows the GPUs.
 enum class Wait { kForGpus, kNever };
 
 enum class BodyMayBe { kOnlyThere, kEmpty };  // an empty body is read as {}
@@ -32,11 +32,12 @@ struct Route {
   std::string_view path;  // {name} takes one segment
   Right right;
   Wait wait = Wait::kForGpus;
-  unsigned status = 200;  // of success; a submission that is only tried out has 200 as well
+  unsigned status = 200;  // of success; a dry run of a submission has 200 as well
   BodyMayBe body_may_be = BodyMayBe::kOnlyThere;
 };
 
-// A route on the job, or on all tasks of the array, that {ref} names. Who has the right depends on that job.
+// A route on the job, or on all tasks of the array, that {ref} names. Whether a caller has the right depends
+// on that job.
 template <typename Body, typename Answer>
 struct JobRoute : Route<Body, Answer> {};
 
@@ -77,7 +78,7 @@ inline constexpr Route<ShareUpdate, ShareView> kSetShare{"PUT", "/v1/share", Rig
 
 inline constexpr Route<NoBody, ContainersView> kContainers{"GET", "/v1/containers", Right::kAnybody,
                                                            Wait::kNever};
-// It waits: before the GPUs are known, a process of a container could be taken for a stranger's.
+// Waits: before the daemon knows the GPUs, it could take a process of a container for a foreign process.
 inline constexpr Route<ContainerTable, ContainersView> kSetContainers{"PUT", "/v1/containers",
                                                                       Right::kManage};
 
@@ -99,7 +100,7 @@ inline constexpr JobRoute<PlaceRequest, JobView> kMoveJob{
 inline constexpr JobRoute<NoBody, JobView> kWaitForJob{
     {"GET", "/v1/jobs/{ref}/wait", Right::kSee, Wait::kNever}};
 inline constexpr JobRoute<NoBody, Text> kJobLog{{"GET", "/v1/jobs/{ref}/log", Right::kReadLog, Wait::kNever}};
-// The process is the caller's own, unless root asks.
+// The process must belong to the caller, unless the caller is root.
 inline constexpr Route<AttachRequest, Attached> kAttach{"POST", "/v1/attachments", Right::kSubmit,
                                                         Wait::kForGpus, 201};
 
@@ -114,7 +115,7 @@ inline constexpr JobRoute<NoBody, JobView> kReleaseJob{
     {"POST", "/v1/jobs/{ref}/release", Right::kControlJob, Wait::kNever}};
 inline constexpr JobRoute<NoBody, JobView> kCancelJob{
     {"POST", "/v1/jobs/{ref}/cancel", Right::kControlJob, Wait::kNever}};
-// Each job by itself: those that the caller may not end are rows with an error.
+// The daemon checks each job separately: a job that the caller may not end is a row with an error.
 inline constexpr Route<CancelRequest, CancelAnswer> kCancelJobs{"POST", "/v1/cancellations",
                                                                 Right::kByRequest, Wait::kNever};
 
@@ -143,7 +144,7 @@ inline constexpr Route<NoBody, IgnoredProcess> kStopIgnoring{"DELETE", "/v1/igno
                                                              Right::kManage, Wait::kNever};
 inline constexpr Route<NoBody, StatsView> kStats{"GET", "/v1/stats", Right::kSee};
 
-// Calls `visit` with each of them.
+// Calls `visit` with each route.
 template <typename Visit>
 void ForEach(const Visit& visit) {
   visit(kHealthz);

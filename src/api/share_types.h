@@ -29,7 +29,7 @@ struct ShareSettings {
   base::Millis answer_limit{};
 };
 
-// PUT /v1/share: absent fields stay as they are. It holds until the daemon restarts, or reads its
+// PUT /v1/share: absent fields stay as they are. The change holds until the daemon restarts, or reads its
 // configuration.
 struct ShareUpdate {
   std::optional<std::string> policy;

@@ -39,8 +39,8 @@ class Query {
   std::string text_;
 };
 
-// What stands for the {names} of a route's path, in order and as many as it has, and the query. Refers to the
-// names, so it is for one call.
+// The texts that replace the {names} of a route's path (one for each, in order), and the query. It refers to
+// the texts and does not own them, so use it for one call only.
 struct Target {
   std::vector<std::string_view> names{};
   Query query{};

@@ -24,11 +24,11 @@ namespace gpuman::api {
 // Version of this API. A daemon answers the versions that it knows under /v1; fields are only ever added.
 inline constexpr int kApiVersion = 1;
 
-// In the answer with a job's log: the byte at which it begins.
+// The header of an answer with a job's log: the offset in the log, in bytes, at which the answer begins.
 inline constexpr const char* kLogOffsetHeader = "Gpuman-Log-Offset";
 
-// `queued held suspended cancelled timeout` are states of the queue and of suspend. Scripts match on the
-// words, so they do not change.
+// `queued held suspended cancelled timeout` are states of the queue and of suspend. Scripts match on
+// these words, so the words never change.
 enum class JobState {
   kQueued,
   kHeld,
@@ -76,7 +76,7 @@ struct RunRequest : spec::RunOptions {
 // PATCH /v1/jobs/ID: absent fields stay as they are.
 struct UpdateRequest {
   std::optional<base::SizeSpec> memory;
-  bool clear_memory = false;  // there is no hard limit any more
+  bool clear_memory = false;  // takes the hard limit away
   std::optional<base::SizeSpec> soft;
   bool clear_soft = false;
   std::optional<int> priority;
@@ -87,7 +87,7 @@ struct UpdateRequest {
   friend bool operator==(const UpdateRequest&, const UpdateRequest&) = default;
 };
 
-// POST /v1/jobs/ID/resume and /move: the GPU to go on with; absent (only for resume): where it was.
+// POST /v1/jobs/ID/resume and /move: the job's next GPU; absent (only for resume): the GPU where it was.
 struct PlaceRequest {
   std::optional<std::string> gpu;  // index, UUID or UUID prefix
 };
@@ -95,7 +95,7 @@ struct PlaceRequest {
 struct JobMemory {
   std::optional<base::Bytes> limit;
   std::optional<base::Bytes> soft;
-  std::optional<base::Bytes> used;  // the largest of its GPUs; null until a sample was taken
+  std::optional<base::Bytes> used;  // on the GPU where it uses most; null: no sample yet
   std::optional<base::Bytes> peak;
   std::optional<base::Bytes> host;  // for a suspended job: its GPU memory that is in the host's memory
 };
@@ -139,10 +139,10 @@ struct JobView {
   std::optional<base::WallTime> ended_at;
   int restarts = 0;
   std::string log_path;
-  // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: none has
-  // to.
+  // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: no
+  // process of the job has to count its memory.
   std::optional<std::vector<int>> unshimmed;
-  std::vector<std::string> notes;  // of its current or last run: what could not be done for it, as sentences
+  std::vector<std::string> notes;      // of its current or last run, as sentences: what gpuman could not do
   std::optional<RefusalView> refusal;  // of its current or last run; null: none is known
   std::optional<QueueFields> queue;    // null: it never was in the queue
 };
@@ -188,7 +188,7 @@ struct StatusView {
   std::vector<GpuView> gpus;
   std::vector<JobView> jobs;
   std::optional<std::string> driver_error;  // why no GPUs are shown
-  // Without `all` some waiting and ended jobs are left out: their numbers.
+  // How many waiting and ended jobs `jobs` leaves out; 0 if the request had `all`.
   std::int64_t waiting_left_out = 0, ended_left_out = 0;
 };
 

@@ -6,8 +6,9 @@
 
 namespace gpuman::base {
 
-// The kernel's name for this boot; empty: the kernel does not say. Once known it is not read again: a process
-// that has no descriptor left for the read would take every boot for another one. Thread-safe.
+// The kernel's name for this boot; empty: the kernel does not say. Once BootId knows it, it does not read it
+// again: a process that has no descriptor left for the read would take every boot for another one.
+// Thread-safe.
 std::string BootId();
 
 }  // namespace gpuman::base

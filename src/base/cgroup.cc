@@ -37,7 +37,7 @@ std::optional<CgroupMount> FindCgroup2Mount(std::string_view mountinfo) {
     CgroupMount mount;
     mount.root = Unescape(TakeUntil(line, ' '));
     mount.mount_point = Unescape(TakeUntil(line, ' '));
-    // A tree that was mounted outside this cgroup namespace shows nothing of it.
+    // A tree that was mounted outside this cgroup namespace shows no cgroup of this namespace.
     if (mount.root.string().starts_with("/..")) continue;
     if (mount.root == "/") return mount;
     if (!part) part = std::move(mount);

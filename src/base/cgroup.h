@@ -14,8 +14,8 @@ struct CgroupMount {
   friend bool operator==(const CgroupMount&, const CgroupMount&) = default;
 };
 
-// Of a mountinfo text the first mount of the whole cgroup2 tree, as this cgroup namespace sees it; else the
-// first of a part of it.
+// The first mount in a mountinfo text of the whole cgroup2 tree, as this cgroup namespace sees it. If there
+// is none, the first mount of a part of that tree.
 std::optional<CgroupMount> FindCgroup2Mount(std::string_view mountinfo);
 // The path after "0::" of a /proc/PID/cgroup text.
 std::optional<std::filesystem::path> Cgroup2Path(std::string_view proc_cgroup);

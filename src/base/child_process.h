@@ -17,28 +17,28 @@
 
 namespace gpuman::base {
 
-// A program that was just started, and the way to it. Nobody reaps it yet.
+// A program that was just started, and the socket to it. No thread reaps it yet.
 struct SpawnedChild {
   pid_t pid = 0;
   Fd process;  // pidfd
-  Fd socket;   // our end
+  Fd socket;   // the parent's end
 };
 
 class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
  public:
   // Starts the program; may block. Its error says why there is no child.
   using Spawn = std::function<Result<SpawnedChild>()>;
-  // Gets the socket, which belongs to it from then on, or the error of Spawn.
+  // Gets the socket, which belongs to the callback from then on, or the error of Spawn.
   using OnSpawned = std::function<void(Result<Fd>)>;
 
   // `loop` and `workers` must outlive this object.
   ChildProcess(boost::asio::io_context& loop, boost::asio::thread_pool& workers);
 
   // Calls `spawn` on a worker, and then `on_spawned` once on the loop: also after Kill, and also when the
-  // owner has let go of this object, because somebody must close the socket. Call it once.
+  // owner has let go of this object, because `on_spawned` must close the socket. Call Start once.
   void Start(Spawn spawn, OnSpawned on_spawned);
-  // Sends SIGKILL. Before the child has started, the signal waits for it and is sent before `on_spawned` is
-  // called. After the child has ended, this does nothing.
+  // Sends SIGKILL. If the child has not started yet, the loop sends the signal after the start, before it
+  // calls `on_spawned`. After the child has ended, this does nothing.
   void Kill();
 
   // 0 until the child has started; it keeps its value when the child has ended.

@@ -60,8 +60,8 @@ class ChildProcessTest : public testing::Test {
           then();
         });
   }
-  // Returns when the child's start was tried, and the loop waits for nothing any more: not for its end
-  // either.
+  // Returns when the worker has tried to start the child and the loop waits for nothing any more, not even
+  // for the child's end.
   void RunToTheEnd() {
     workers.join();
     loop.run();

@@ -1,7 +1,8 @@
-// The clocks, as a seam: decisions get the time as an argument, edges get a Clock.
+// The clocks, which tests replace: a function that decides gets the time as an argument; code that has to
+// read the time itself gets a Clock.
 //
-// Monotonic time decides (limits, grace, periods); wall time is only written down for people. A clock set
-// back therefore changes what is printed and nothing else.
+// Monotonic time decides (limits, grace, periods); wall time is only written down for people. So if the wall
+// clock is set back, only printed times change.
 #pragma once
 
 #include <chrono>

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::seconds kPause{1};  // the time before the next try when no thread can be started
 
-// A pause holds it shared; a closer holds it exclusively while it closes.
+// A pause holds this mutex shared; a closer holds it exclusively while it closes.
 std::shared_mutex& PauseMutex() {
   static std::shared_mutex mutex;
   return mutex;

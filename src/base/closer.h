@@ -1,12 +1,13 @@
-// Closes descriptors that strangers have passed to this process, in a thread for which nobody waits.
+// Closes descriptors that strangers have passed to this process, in a separate thread, so that no other
+// thread waits for the close.
 //
 // A thread that drops the last reference to a socket that lingers (SO_LINGER) waits for as long as the
 // socket's owner has chosen. The same holds for closing a connection on which such a socket is queued, at any
-// depth. A thread that ends does not wait (inet_release in the kernel). So a separate thread takes the
-// descriptors over in a table of its own (unshare(2), CLONE_FILES), this process closes its copies, which are
-// not the last ones then, and that thread ends.
+// depth. A thread that ends does not wait (inet_release in the kernel). So the separate thread takes
+// the descriptors over in a table of its own (unshare(2), CLONE_FILES). Then this process closes its copies,
+// which are not the last ones, and at last the thread ends.
 //
-// Thread-safe. Never waits in Close.
+// Thread-safe. Close never waits.
 #pragma once
 
 #include <condition_variable>
@@ -42,7 +43,7 @@ class Closer {
 
 // While a pause exists, every Closer of this process keeps the descriptors that it is to close; several
 // pauses may exist at once. A child of fork(2) or posix_spawn(3) has copies of all descriptors until it
-// executes. If the parent closed its own meanwhile, the child's would be the last ones, and the child (and
+// executes. If the parent closed its copies meanwhile, the child would have the last ones, and the child (and
 // posix_spawn, which waits for it) would wait for as long as a stranger has chosen. Thread-safe; hold it
 // briefly.
 class CloserPause {

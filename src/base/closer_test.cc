@@ -27,7 +27,7 @@ TEST(Closer, ClosesASocketThatLingersAndIsNotHeldByIt) {
     Closer closer;
     closer.Close(lingering.Take());
   }
-  // Nobody has read yet, and still no thread may remain that waits for it.
+  // The other end has not read yet; even so, no thread may remain that waits for that.
   for (int i = 0; i < 1000 && AThreadIsClosing(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(AThreadIsClosing());

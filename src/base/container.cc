@@ -140,7 +140,7 @@ std::optional<ProcessContainer> ReadContainer(pid_t pid, const std::filesystem::
   const auto point = mounts ? CgroupMountPoint(*mounts, group->controllers) : std::nullopt;
   if (!point) return std::nullopt;
   const auto directory = std::filesystem::path(*point) / std::filesystem::path(group->path).relative_path();
-  // The container's cgroup may be given to its user. If the one above it is not root's, a user has made it.
+  // The container's cgroup may belong to its user. If the cgroup above it is not root's, a user has made it.
   struct stat above {};
   if (::stat(directory.parent_path().c_str(), &above) != 0) return std::nullopt;
   if (above.st_uid != 0 && above.st_uid != ::geteuid()) return std::nullopt;

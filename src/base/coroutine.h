@@ -19,7 +19,7 @@
 
 namespace gpuman::base {
 
-// What a coroutine returns that nobody waits for: it starts at once, and ends by itself.
+// The return type of a coroutine for which no caller waits: it starts at once, and ends by itself.
 struct Detached {
   struct promise_type {
     Detached get_return_object() noexcept { return {}; }
@@ -30,8 +30,8 @@ struct Detached {
   };
 };
 
-// For co_await: `start` gets a function, and the coroutine waits until that is called, once; its argument is
-// the result of co_await. `start` may call it at once.
+// For co_await: `start` gets a function, which may be called once. The coroutine waits for that call, and the
+// argument of the call is the result of co_await. `start` may call the function itself.
 template <typename T>
 class Callback {
  public:

@@ -1,5 +1,5 @@
 // Tasks of many users for a few threads. Users take turns, and a user has at most a fixed number of tasks
-// under way. So nobody waits for more than one task of each other user, however many tasks those have.
+// under way. So a user waits for at most one task of each other user, however many tasks the others have.
 //
 // Lives on the event loop; not thread-safe. The destructor drops the tasks that wait. Tasks under way
 // continue, but their `then` is not called any more.
@@ -30,7 +30,7 @@ class FairQueue {
     std::size_t of_user = 1;
   };
 
-  // Both call what they get later: `to_threads` on a thread, `to_loop` on the loop.
+  // Both call their argument later: `to_threads` on a thread, `to_loop` on the loop.
   FairQueue(Post to_threads, Post to_loop, Bounds bounds)
       : to_threads_(std::move(to_threads)), to_loop_(std::move(to_loop)), bounds_(bounds) {}
   ~FairQueue() { *self_ = nullptr; }

@@ -1,5 +1,5 @@
-// Hash functions that are the same on every machine and in every version. Neither resists somebody who
-// chooses the input. Pure.
+// Hash functions that are the same on every machine and in every version. Neither is safe against an
+// attacker who chooses the input. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace gpuman::base {
 
-// By Fowler, Noll and Vo: notices bytes that were half written.
+// By Fowler, Noll and Vo: detects data of which only a part was written.
 constexpr std::uint64_t Fnv1a(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

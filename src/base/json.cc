@@ -78,7 +78,7 @@ Writer::Writer(const Format& format) : format_(format) {
   json_.get_ref<Json::object_t&>().reserve(kUsualFields);
 }
 
-// Without the search of operator[]: no list has a name twice.
+// Does without the search of operator[], since no list has a name twice.
 void Writer::Add(const char* name, Json&& value) {
   json_.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
 }
@@ -164,7 +164,7 @@ void Read(Reading& r, const Path& path, const Json& json, double& out) {
   out = json.get<double>();
 }
 
-// An argument, a path or a variable ends at a NUL, so a request must not hide one.
+// An argument, a path or a variable ends at a NUL, so a request must not contain one.
 void Read(Reading& r, const Path& path, const Json& json, std::string& out) {
   if (json.is_string()) {
     out = json.get_ref<const std::string&>();
@@ -234,7 +234,7 @@ void Read(Reading& r, const Path& path, const Json& json, Millis& out) {
 void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out) {
   std::string text;
   if (json.is_object() && !r.format.strict) {
-    // As records have it that an older gpuman wrote: {"bytes":…} or {"percent":…}.
+    // A record of an older gpuman has {"bytes":…} or {"percent":…}.
     Reader older(r, path, json);
     older("bytes", out.bytes);
     older("percent", out.percent);
@@ -242,7 +242,7 @@ void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out) {
 
     return;
   }
-  // A record is read as it was written, whatever was written.
+  // A number in a record is read as it was written, without the checks of ParseSize.
   if (!r.format.strict && json.is_number_integer()) {
     out = {};
     return Read(r, path, json, out.bytes);
@@ -272,7 +272,7 @@ const Json* Reader::Find(const char* name) {
   if (reading_.format.strict) seen_.emplace_back(name);
   const std::string_view text = name;
   if (!(marks_ & MarkOf(text))) return nullptr;
-  // Where a name comes twice the last one counts.
+  // If a name occurs twice, the last value counts.
   const auto& members = json_.get_ref<const Json::object_t&>();
   const auto found = std::find_if(members.rbegin(), members.rend(),
                                   [&](const auto& member) { return member.first == text; });

@@ -18,7 +18,7 @@
 // its own Json Write(const Format&, const T&) and void Read(Reading&, const Path& path, const Json&,
 // T&) there.
 //
-// Pure functions; thread-safe; they let no exception out. Text that is not UTF-8 is replaced by U+FFFD, or
+// Pure functions; thread-safe; they throw no exception. Text that is not UTF-8 is replaced by U+FFFD, or
 // kept as {"hex":"…"} where the format says so.
 #pragma once
 
@@ -59,22 +59,22 @@ using Json = nlohmann::ordered_json;
 
 enum class TimeForm { kIso8601, kMillis };  // "2026-11-25T22:10:43Z"; milliseconds since 1970
 enum class DurationForm {
-  kSeconds,
-  kMillis
-};  // a number, with a fraction where it needs one; a whole number
+  kSeconds,  // a number, with a fraction if necessary
+  kMillis    // a whole number
+};
 
 struct Format {
   TimeForm times = TimeForm::kIso8601;
   DurationForm durations = DurationForm::kMillis;
-  bool any_bytes = false;  // a string that is not UTF-8 is {"hex":"…"}, not changed
-  bool defaults = false;   // when writing: also what Changed() leaves out
-  // When reading: an unknown field is refused, and so is a NUL in a string. A misspelt limit that is ignored
-  // is no limit.
+  bool any_bytes = false;  // a string that is not UTF-8 is kept as {"hex":"…"}
+  bool defaults = false;   // when writing: also the fields that Changed() leaves out
+  // When reading: an unknown field is refused, since a misspelt limit that is ignored would limit nothing. A
+  // NUL in a string is refused too.
   bool strict = false;
 };
 
-// New values of some fields of a T, each as a whole; null takes a value away, or makes it the usual one. Its
-// list of fields says which there are.
+// New values of some fields of a T. Each replaces the whole field; null takes a value away, or makes it the
+// usual one. The list of fields of T says which fields a patch may have.
 template <typename T>
 struct Patch {
   Json fields = Json::object();
@@ -110,7 +110,7 @@ inline Json Write(const Format&, JobId value) { return value.value; }
 Json Write(const Format& format, WallTime value);
 Json Write(const Format& format, Millis value);
 Json Write(const Format& format, const SizeSpec& value);
-// Of other units: a whole number.
+// A duration in another unit: a whole number.
 template <typename Period>
 Json Write(const Format&, std::chrono::duration<std::int64_t, Period> value) {
   return value.count();
@@ -148,12 +148,12 @@ class Writer {
   void Changed(const char* name, const T& value, const std::type_identity_t<T>& usual = {}) {
     if (format_.defaults || !(value == usual)) Put(name, value);
   }
-  // An absent option is left out; with operator() it is null.
+  // Leaves an absent option out; operator() writes null for it.
   template <typename T>
   void Option(const char* name, const std::optional<T>& value) {
     if (value) Put(name, *value);
   }
-  // `clear` is null.
+  // Writes null if `clear` is true.
   template <typename T>
   void Clearable(const char* name, const std::optional<T>& value, const bool& clear) {
     if (clear)
@@ -161,21 +161,21 @@ class Writer {
     else
       Option(name, value);
   }
-  // Fields beside the others of this object; `list` names all that there may be.
+  // Adds the fields of the patch to this object; `list` names all fields that a patch may have.
   template <typename T, typename F>
   void Patched(const Patch<T>& patch, F&&) {
     AddAll(patch.fields);
   }
-  // An object for which there is no type.
+  // An inner object that has no type of its own.
   template <typename F>
   void Group(const char* name, F&& list) {
     Writer inner(format_);
     list(inner);
     Add(name, std::move(inner.json_));
   }
-  // Only this version is read.
+  // A reader accepts only this version.
   void Version(const char* name, int version) { AddSigned(name, version); }
-  // The fields of the alternative in this object, and its word, which NameOf(const Alternative&) tells.
+  // Writes the fields of the alternative to this object, and its word, NameOf(const Alternative&), as `name`.
   template <typename... Alternatives>
   void Variant(const char* name, const std::variant<Alternatives...>& value) {
     std::visit(
@@ -185,7 +185,7 @@ class Writer {
         },
         value);
   }
-  // Conditions that types cannot express: of a field; of the object.
+  // Conditions that types cannot express, of a field and of the object: only a reader checks them.
   void Check(bool, const char*, std::string_view) {}
   void Valid(const Result<>&) {}
 
@@ -193,7 +193,7 @@ class Writer {
   Json Take() && { return std::move(json_); }
 
  private:
-  // The usual kinds go by functions that are compiled once: there are some 2,000 fields.
+  // Functions that are compiled once write the usual types, since there are some 2,000 fields.
   template <typename T>
   void Put(const char* name, const T& value) {
     if constexpr (std::same_as<T, bool>)
@@ -215,7 +215,7 @@ class Writer {
   void AddText(const char* name, std::string_view value);
   void AddAll(const Json& fields);
 
-  // Growing copies all that is there: the keys are constant.
+  // A list of members that grows copies all of them, since their keys are constant.
   static constexpr std::size_t kUsualFields = 16;
 
   const Format& format_;
@@ -241,7 +241,7 @@ Json Write(const Format& format, const std::set<T>& value) {
 template <typename T>
 Json Write(const Format& format, const std::map<std::string, T>& value) {
   Json object = Json::object();
-  // Without the search of operator[]: no key is there twice.
+  // Does without the search of operator[], since no key occurs twice.
   auto& members = object.get_ref<Json::object_t&>();
   members.reserve(value.size());
   for (const auto& [key, element] : value) members.emplace_back(key, Write(format, element));
@@ -256,10 +256,10 @@ requires std::is_class_v<T> Json Write(const Format& format, const T& value) {
 
 // --- reading
 
-// Where a value is in what is read. It becomes text only for an error: "jobs[0].memory".
+// The place of a value in the JSON that is read. It becomes text only for an error: "jobs[0].memory".
 class Path {
  public:
-  Path() = default;  // the whole
+  Path() = default;  // the whole JSON
   // `outer` and `name` must outlive this object.
   Path(const Path& outer, std::string_view name) : outer_(&outer), name_(name) {}
   Path(const Path& outer, std::size_t index) : outer_(&outer), index_(index) {}
@@ -311,7 +311,7 @@ void Read(Reading& r, const Path& path, const Json& json, std::chrono::duration<
   Read(r, path, json, count);
   out = std::chrono::duration<std::int64_t, Period>(count);
 }
-// The place of the word among `words`; nullopt, and the reading failed: it is none of them.
+// The place of the word among `words`. If it is none of them, the reading fails and this returns nullopt.
 std::optional<std::size_t> ReadWord(Reading& r, const Path& path, const Json& json,
                                     std::span<const std::string_view> words);
 template <Word T>
@@ -340,7 +340,7 @@ class Reader {
  public:
   static constexpr bool kReads = true;
 
-  // `json` outlives the reader; if it is no object, the reading fails.
+  // `json` must outlive the reader; if it is no object, the reading fails.
   Reader(Reading& reading, const Path& path, const Json& json);
 
   template <typename T>
@@ -374,7 +374,7 @@ class Reader {
     else
       Read(reading_, At(name), *found, value);
   }
-  // Those of its fields that are there. They are read, so that an error has its place here.
+  // Takes the fields of the patch that are there, and reads their values, so that an error has its place.
   template <typename T, typename F>
   void Patched(Patch<T>& patch, F&& list) {
     T value{};
@@ -382,7 +382,7 @@ class Reader {
     Change(value, std::forward<F>(list));
     taken_ = nullptr;
   }
-  // Sets those fields of the value that are there; null is the usual value.
+  // Sets the fields of `value` that are there; null sets the usual value.
   template <typename T, typename F>
   void Change(T& value, F&& list) {
     in_patch_ = true;
@@ -410,7 +410,7 @@ class Reader {
   bool Has(const char* name) { return Find(name) != nullptr; }
   bool failed() const { return reading_.failed(); }
   bool in_seconds() const { return reading_.format.durations == DurationForm::kSeconds; }
-  // Refuses fields that were not read, where the format is strict.
+  // If the format is strict, refuses fields that were not read.
   void Finish();
 
  private:
@@ -430,7 +430,7 @@ class Reader {
   Reading& reading_;
   const Path path_;
   const Json& json_;
-  std::uint64_t marks_ = 0;             // of all members: most names that are asked for are missing
+  std::uint64_t marks_ = 0;             // of all members: a name without its mark is missing, as most are
   std::vector<std::string_view> seen_;  // names of fields live until the program ends
   Json* taken_ = nullptr;               // the fields that Patched() finds
   bool in_patch_ = false;
@@ -505,7 +505,7 @@ Result<T> FromJson(const Json& json, const Format& format, std::string_view what
   return value;
 }
 
-// Sets the fields of the patch in `value`, and leaves the others. `list` is that of Patched().
+// Sets the fields of the patch in `value`, and leaves the others as they are. `list`: as for Patched().
 template <typename T, typename F>
 Result<> Apply(const Patch<T>& patch, const Format& format, T& value, F&& list) {
   Reading reading{.format = format};

@@ -1,7 +1,7 @@
 // Reads whole numbers from JSON and checks them. nlohmann's own get<int>() takes any number: it cuts a larger
 // one to its low bits, and it converts one with a fraction or an exponent, which is undefined if the type
 // cannot hold the result. So no other file of the product calls it for an integer; tools/check_layers.py
-// holds this.
+// checks this.
 //
 //   if (const auto pid = base::WholeNumber<pid_t>(json["pid"])) …
 #pragma once

@@ -147,7 +147,7 @@ void Fields(V& v, T& x) {
   v("to", x.to);
 }
 
-// Of which a patch may set some fields, beside one of its own.
+// A patch may set some of these fields, and has a field of its own.
 struct Settings {
   int weight = 7;
   Span span;

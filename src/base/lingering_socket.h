@@ -1,5 +1,5 @@
-// A TCP socket whose last close waits for an hour, since nobody reads what it has sent. A stranger may pass
-// such a socket to us. For tests.
+// A TCP socket whose last close waits for an hour, since its other end does not read what it has sent. A
+// stranger may pass such a socket to us. For tests.
 #pragma once
 
 #include <netinet/in.h>
@@ -58,7 +58,7 @@ class LingeringSocket {
     return passed;
   }
 
-  // Reads what was sent, so that nobody waits any more, until the other end is closed.
+  // Reads what was sent, so that no thread waits any more, until the other end is closed.
   void AwaitClosed() {
     char buffer[65536];
     while (::recv(peer_.get(), buffer, sizeof buffer, 0) > 0) {

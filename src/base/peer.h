@@ -17,7 +17,8 @@
 
 namespace gpuman::base {
 
-// The process that connected. What a caller finds out by its pid is true if Lives() is true afterwards.
+// The process that connected. What a caller reads by its pid is about this process if Lives() is true
+// afterwards.
 class Peer {
  public:
   // `descriptor`: a pidfd; empty before Linux 6.5.
@@ -37,9 +38,9 @@ class Peer {
 // Clock ticks since boot, in the unit of a start time. For PeerOf: take it when a connection is accepted.
 std::uint64_t TicksNow();
 
-// kNotFound: the process that connected has ended, or is in a pid namespace that we do not see. Other errors:
-// the answer cannot be had now. Uses the kernel's descriptor of the process (SO_PEERPIDFD). An older kernel
-// gives a pid alone; the process that has this pid is the peer if MayBePeer.
+// kNotFound: the process that connected has ended, or is in a pid namespace that this process does not see.
+// Other errors: the kernel cannot answer now. Uses the kernel's descriptor of the process (SO_PEERPIDFD). An
+// older kernel gives a pid alone; the process that has this pid is the peer if MayBePeer is true.
 Result<Peer> PeerOf(int connection, std::uint64_t accepted);
 // The same as PeerOf on a kernel without SO_PEERPIDFD.
 Result<Peer> PeerByPid(int connection, std::uint64_t accepted);

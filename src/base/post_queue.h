@@ -1,5 +1,5 @@
-// Functions for an event loop. They are called there in the order in which they came, for a limited time at
-// once: however many come together, everything else on the loop waits for one such time only.
+// Functions for an event loop. The loop calls them in the order in which they came, for a limited time at
+// once. So however many functions come together, all other work on the loop waits for one such time only.
 //
 // Thread-safe. Queued functions are called even after this object is gone, as functions posted directly are.
 #pragma once

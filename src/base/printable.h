@@ -1,4 +1,4 @@
-// Finds what in a text can be shown without an effect on the terminal or a deception of its reader.
+// Replaces the characters of a text that would act on the terminal or deceive the reader.
 #pragma once
 
 #include <functional>

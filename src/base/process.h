@@ -34,7 +34,7 @@ struct ProcessInfo {
   std::string name;  // comm, at most 15 characters
 };
 
-// The process table, as a seam. Thread-safe.
+// The process table, which tests replace. Thread-safe.
 class ProcessTable {
  public:
   virtual ~ProcessTable() = default;

@@ -36,7 +36,7 @@ struct [[nodiscard]] Error {
   std::string message;
   std::string hint{};  // empty: nothing useful to say
 
-  // Puts what was being done in front: Error{"no such file"}.In("reading x") -> "reading x: no such file".
+  // Puts `doing` in front of the message: Error{"no such file"}.In("reading x") -> "reading x: no such file".
   Error In(std::string_view doing) &&;
 };
 
@@ -49,7 +49,8 @@ inline tl::unexpected<Error> Fail(ErrorCode code, std::string message, std::stri
 }
 inline tl::unexpected<Error> Fail(Error error) { return tl::unexpected<Error>(std::move(error)); }
 
-// From errno after a failed call: the code is chosen by the number, the message is "doing: reason".
+// The error for errno (`number`) after a failed call: the number decides the code, the message is
+// "doing: reason".
 Error SystemError(int number, std::string_view doing);
 inline tl::unexpected<Error> FailSystem(int number, std::string_view doing) {
   return Fail(SystemError(number, doing));

@@ -1,4 +1,4 @@
-// Runs one program to its end, with standard input, a time limit, and what the program prints.
+// Runs one program to its end: gives it standard input and a time limit, and returns what it prints.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ struct Command {
   std::vector<std::string> arguments{};    // without the program's name
   std::vector<std::string> environment{};  // "NAME=value"; the whole environment
   std::string input{};
-  Millis limit{10'000};  // then the program is killed
+  Millis limit{10'000};  // after this time the program is killed
 };
 
 struct Finished {

@@ -10,12 +10,12 @@
 
 namespace gpuman::base {
 
-// Gives each signal of this process its default handling. System calls alone: also for a child that shares
-// its parent's memory, and for the signals that the C library keeps for itself.
+// Gives each signal of this process its default handling. Uses only system calls: so a child that shares its
+// parent's memory may call it, and it also resets the signals that the C library keeps for itself.
 void ResetSignals();
 
-// A descriptor of this process's child that becomes readable when the child has ended. If none can be had,
-// nobody would notice the child's end: then this function kills the child and waits for it.
+// A descriptor of this process's child that becomes readable when the child has ended. If the kernel gives
+// none, the caller could not notice the child's end: then this function kills the child and waits for it.
 Result<Fd> WatchChild(pid_t child);
 
 // The start of one program. Not thread-safe; several may start at once.

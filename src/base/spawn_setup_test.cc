@@ -150,7 +150,7 @@ TEST(SpawnSetup, SaysWhyAProgramDoesNotStartAndLeavesNoChild) {
 // The child has a copy until it executes. If that were the last copy, this test would wait for an hour.
 TEST(SpawnSetup, IsNotHeldUpByASocketThatIsClosedMeanwhile) {
   for (int round = 0; round < 200; ++round) {
-    LingeringSocket lingering;  // its other end goes with it, so that nobody waits any more
+    LingeringSocket lingering;  // closes its other end too, so that no thread waits any more
     ASSERT_TRUE(lingering.ok());
     Closer closer;
     closer.Close(lingering.Take());

@@ -40,8 +40,8 @@ class TimedProcessTable::Readers : public std::enable_shared_from_this<TimedProc
     if (held_.contains(whose) || held_.size() >= kMaxHeld) return false;
     const auto began = clock_.Mono();
     const TimeBudget::Duration left = is_charged_ ? BudgetOf(what, whose, began).Left(began) : patience_;
-    // A shorter time is not enough for any read: an owner who is asked about all the time would never be
-    // read.
+    // A shorter time is not enough for any read: if callers asked about an owner all the time, no read of
+    // that owner's processes would ever succeed.
     if (left < patience_ / kShare) return false;
     const auto turn = std::make_shared<Turn>(Turn{whose, std::move(act)});
     if (idle_ <= waiting_.size() && !Start()) return false;

@@ -1,11 +1,11 @@
 // The process table for callers that must not be delayed by the processes they look at. Arguments and
 // environment lie in the memory of their process. A reader waits for that memory as long as its owner keeps
-// it locked (with a page that the owner's file system does not deliver). Here a thread waits, and the caller
-// waits only a moment.
+// it locked (with a page that the owner's file system does not deliver). Here a separate thread waits, and
+// the caller waits only for a limited time.
 //
-// On an event loop all waiting is charged to the owner of what is read, whether it came in time or not. So an
-// owner whose processes answer just before the patience ends, again and again, takes no more than a share of
-// the time.
+// On an event loop the table charges all waiting to the owner of the process that it reads, whether the value
+// came in time or not. So an owner whose processes answer just before the patience ends, again and again,
+// takes no more than a share of the loop's time.
 #pragma once
 
 #include <chrono>
@@ -18,12 +18,12 @@
 namespace gpuman::base {
 
 // Thread-safe. A value that did not come in time is not known yet, and neither is a value whose owner has no
-// time left; the table reads again when somebody asks again. While one read is held up, the table reads no
-// other process of the same user (except root's), and while eight are held up, of no user. Everything else is
-// as in ProcFs.
+// time left; the table reads again when a caller asks again. While one read is held up, the table reads no
+// other process of the same user (except root's). While eight reads are held up, it reads no process.
+// Everything else is as in ProcFs.
 class TimedProcessTable final : public ProcessTable {
  public:
-  // For threads beside the loop nothing is charged: each read may take the whole patience.
+  // kThreads, for threads other than the loop: nothing is charged, each read may take the whole patience.
   enum class For { kLoop, kThreads };
   // On the loop each owner may take `patience` at once and a twentieth of the time in the long run.
   // Environments and arguments count separately, since anybody may ask for the arguments of anybody's

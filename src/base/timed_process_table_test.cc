@@ -33,7 +33,7 @@ class TimedProcessTableTest : public testing::Test {
       }
     }
   }
-  // Writes to the pipe at last.
+  // Writes to the pipe, so that its reader goes on.
   void LetGo(pid_t pid, const char* file) {
     std::ofstream(dir_.path() / std::to_string(pid) / file) << "late" << '\0';
   }
@@ -100,7 +100,7 @@ TEST_F(TimedProcessTableTest, WhoAnswersSlowlyIsNotWaitedForBeyondAShareOfTheTim
   EXPECT_EQ(*table.ReadEnvironment(2, "C"), std::nullopt);
 }
 
-// The thread that ends what a job has left reads all processes and delays nobody.
+// The thread that ends processes which a job has left reads all processes and delays no other thread.
 TEST_F(TimedProcessTableTest, ThreadsWaitForEachAsLongAsThePatienceIs) {
   SteppingClock clock;
   const TimedProcessTable table(dir_.path(), std::chrono::hours(1), TimedProcessTable::For::kThreads, clock);

@@ -16,8 +16,8 @@ struct TomlMistake {
   const char* message = "";
 };
 
-// The first mistake, if the text before it is TOML. If it is not, toml++ finds the earlier mistake and does
-// not come so far.
+// The first mistake, if the text before it is TOML. If that text is not TOML, toml++ finds the earlier
+// mistake and reads no further.
 std::optional<TomlMistake> FindTomlMistake(std::string_view text);
 
 // The part of `text` that toml++ may read.

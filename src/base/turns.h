@@ -1,5 +1,5 @@
-// Whose work is done next: parties that have work take turns, so a party with much work delays only itself.
-// Pure.
+// Decides whose work is next: parties that have work take turns, so a party with much work delays only
+// itself. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Connections of unix sockets whose other end may be anybody, who may pass descriptors along (SCM_RIGHTS).
-// Closing such a descriptor can take as long as its owner chooses (closer.h). So nothing is taken off such a
-// connection before it is known that no descriptors come with it, and the connection is closed where that
-// delays nobody.
+// Connections of unix sockets whose other end may be any process, which may pass descriptors along
+// (SCM_RIGHTS). Closing such a descriptor can take as long as its owner chooses (closer.h). So these
+// functions take data off such a connection only when they know that no descriptors come with the data, and
+// they close the connection where the close delays no other work.
 #pragma once
 
 #include <sys/types.h>

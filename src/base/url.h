@@ -1,5 +1,5 @@
 // Addresses that gpuman sends to: only http, https and mail, parsed strictly. Anything unusual is refused, so
-// that no later reader of such an address sees another host in it than we do.
+// that no later reader of such an address sees another host in it than gpuman does.
 //
 // Pure functions; thread-safe.
 #pragma once

@@ -69,8 +69,8 @@ constexpr const char* kFooter =
     "Exit status: 0 success, 1 failure, 2 wrong usage, 3 daemon not reachable, 4 no such job or GPU,\n"
     "5 not permitted, 6 not possible on this machine.";
 
-// Has the command that the user asks for; all commands for help, completion and misspellings. Setting up
-// options is most of what a short command costs.
+// Makes the program with only the command that the user asks for; with all commands for help, completion and
+// misspellings. Setting up options is most of the cost of a short command.
 Command Gpuman(std::string_view first) {
   Command program;
   program.name = "gpuman";

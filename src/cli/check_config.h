@@ -18,8 +18,8 @@ struct ConfigFile {
 };
 ConfigFile ConfigFileOf(const base::EnvironmentLookup& environment, const std::optional<std::string>& file);
 
-// Runs `gpumand --check-config` on the file; absent: on the file that gpumand would read. Status 0: it is
-// valid.
+// Runs `gpumand --check-config` on the file; absent: on the file that gpumand would read. Status 0: the file
+// is valid.
 base::Result<base::Finished> CheckConfigFile(const base::EnvironmentLookup& environment,
                                              const std::optional<std::string>& file);
 

@@ -2,8 +2,8 @@
 // The parser (parser.h) reads a command line by this data and shows the help; the completion of the shells
 // (complete.h) proposes words by it. Lines of scripts and of job files have options of the same tables.
 //
-// A command runs once: its options write their values into settings that its action reads, and nothing resets
-// them. Not thread-safe.
+// A command runs once: its options write their values into settings that its action reads, and no code resets
+// these settings. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct Option {
   std::string help;   // empty: neither the help nor the completion shows the option
   Take take;
   std::string heading{};            // the help lists the option below it; empty: below "Options"
-  std::vector<std::string> sets{};  // names that the API gives to the settings of a job that it changes
+  std::vector<std::string> sets{};  // the API's names of the job settings that the option changes
   bool required = false;
 };
 using Options = std::vector<Option>;
@@ -49,7 +49,7 @@ std::string NameOf(const Option& option);
 
 // "no", "on-failure", "always" of "no|on-failure|always"; empty where the value is no choice.
 std::vector<std::string> ChoicesOf(std::string_view value);
-// kInvalidArgument: the value is a choice, and the word is not one of it.
+// kInvalidArgument: the value is a choice, and the word is not one of its words.
 base::Result<> RequireChoice(std::string_view value, const std::string& word);
 
 inline constexpr std::size_t kAnyNumber = 1'000'000;
@@ -101,7 +101,7 @@ struct Command {
   // The first word that is no option begins the user's command. The parser reads no word behind it: an option
   // or a "--" there belongs to the user's command.
   bool ends_at_word = false;
-  std::string heading{};  // the list of commands has it below this; empty: below "Subcommands"
+  std::string heading{};  // the list of commands shows the command below it; empty: below "Subcommands"
   std::string footer{};   // the end of the help
 };
 

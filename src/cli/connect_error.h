@@ -30,7 +30,7 @@ struct SocketFacts {
   // directory that exists; for kHidden the directory that the caller may not enter.
   std::filesystem::path subject;
   UserRef owner;
-  std::string group;  // of `subject`; `group_may`: its members may use it
+  std::string group;  // of `subject`; `group_may`: members of the group may use `subject`
   bool group_may = false;
   bool caller_joined = false;  // the group lists the caller, but the session began before the caller joined
 };
@@ -49,7 +49,7 @@ UserRef UserOf(uid_t uid);
 base::Error ExplainConnectError(base::Error error, const SocketFacts& facts, const UserRef& caller,
                                 SocketKind kind, const std::filesystem::path& system_socket);
 
-// The error for a socket that another user serves, who is neither the caller nor root.
+// The error for a socket that is served by a user who is neither the caller nor root.
 base::Error ServedByAnother(const std::filesystem::path& path, const UserRef& server);
 
 // kPermissionDenied where the directory for the user's own daemon belongs to another user, as XDG_RUNTIME_DIR

@@ -43,8 +43,8 @@ base::Result<DaemonPlace> FindDaemon(const std::optional<std::string>& option,
 // Starts `gpumand --user`, found beside this program or in PATH, detached from terminal and session, and
 // returns when the daemon accepts connections. The daemon's output goes to gpumand.log in the state
 // directory. Any number of processes may call this at once: one starts the daemon, the others wait for it.
-// kUnavailable with the last line of the log where the daemon ends instead, kTimeout after 20 s. Calls `say`
-// once with what was done.
+// kUnavailable with the last line of the log where the daemon ends before that, kTimeout after 20 s. If this
+// process started the daemon, it calls `say` once with a sentence about that.
 base::Result<> StartUserDaemon(const std::filesystem::path& socket,
                                const base::EnvironmentLookup& environment,
                                const std::function<void(std::string_view)>& say);

@@ -1,4 +1,4 @@
-// --gpu and the argument GPU of commands about GPUs, with the words that they have in each of them.
+// --gpu and the argument GPU of commands about GPUs, with the same names and help in each command.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace gpuman::cli {
 
-// `usual`: which GPUs the command is about without the option. `gpus` must live as long as the option.
+// `usual`: the GPUs that the command uses if the option is not given. `gpus` must live as long as the option.
 inline Option GpuOption(std::vector<std::string>& gpus, std::string_view usual = "all") {
   return {"-g,--gpu", kGpuValue,
           fmt::format("Only these GPUs, by index or UUID; repeat or use commas (default: {})", usual),

@@ -1,8 +1,8 @@
 // Files with MIG layouts, each with a name: gpuman's own in TOML, or those of NVIDIA's mig-parted in YAML.
 //
 // The command line reads them, not the daemon: the daemon runs as root, and a YAML parser is too much code
-// for that. Pure; no exception leaves. Unknown keys are refused, with the line: a misspelt key must not be
-// ignored silently.
+// for that. Pure; the functions throw no exception. Unknown keys are refused, with the line: a misspelt key
+// must not be ignored silently.
 #pragma once
 
 #include <map>

@@ -31,7 +31,7 @@ base::Result<int> Show(Session& session, const Ask& ask) {
   return kExitDone;
 }
 
-// "all" is no GPU: without names an order is for all of them.
+// "all" is no name of a GPU: an order without names is for all GPUs.
 void DropAll(std::vector<std::string>& gpus) {
   if (gpus == std::vector<std::string>{"all"}) gpus.clear();
 }

@@ -95,7 +95,7 @@ const CLI::App* FindBelow(const CLI::App& app, const std::string& word) {
 
 bool IsOption(const std::string& word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
 
-// "-5", where no option is called so.
+// Whether the word is a negative number such as "-5", and no option has that name.
 bool IsNumber(const CLI::App& app, const std::string& word) {
   return std::isdigit(static_cast<unsigned char>(word[1])) != 0 &&
          app.get_option_no_throw(word.substr(0, 2)) == nullptr;
@@ -131,9 +131,9 @@ struct Walked {
   std::optional<WrongOption> bad;  // the first wrong option
 };
 
-// Sorts the words for CLI11, which gets no arguments and no "=": alone it would read "--name=" without a
-// value, and the name of a command among arguments as one more command. An app that is a prefix command ends
-// at a word (command.h).
+// Sorts the words for CLI11, which gets no arguments and no "=": without Walk, CLI11 would read "--name="
+// without a value, and the name of a command among arguments as one more command. An app that is a prefix
+// command ends at a word (command.h).
 class Walk {
  public:
   Walk(const CLI::App& app, const Words& words) : words_(words) { walked_.app = &app; }
@@ -368,7 +368,7 @@ class Reading {
     return ErrorOf(*bad.app, bad.error.message, hint.empty() ? bad.error.hint : hint);
   }
 
-  // The error about a word that nothing takes.
+  // The error about a word that is neither a command nor an option nor an argument.
   base::Error Extra(const std::string& word) const {
     const CLI::App& app = *walked_.app;
     if (IsOption(word)) return Bad({&app, UnknownOption(app, word), word});

@@ -1,5 +1,5 @@
-// Reads command lines by commands that are data (command.h), with CLI11, and shows their help. The only file
-// of the command line that knows CLI11.
+// Reads command lines by commands that are data (command.h), with CLI11, and shows their help. In src/cli,
+// only parser.cc uses CLI11.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct Chosen {
   CommandLine line;
   std::vector<TypedOption> common;
 };
-// What is to be printed instead: a help text, the version.
+// What the program prints instead of running a command: a help text, the version.
 struct HelpText {
   std::string text;
 };
@@ -33,8 +33,9 @@ using Parsed = std::variant<Chosen, HelpText, VersionAsked, NothingAsked>;
 inline constexpr const char* kCommonHeading = "Options of every command";
 
 // Reads the words of a command line, without the program's name. `program` must outlive the result; `common`
-// are the options that each command has. Values are not looked at: TakeOptions does that. kInvalidArgument
-// says what to type instead. Words behind "--" are arguments of a command that has arguments.
+// are the options that each command has. ReadCommandLine does not check values: TakeOptions does that.
+// kInvalidArgument says what to type instead. Words behind "--" are arguments of a command that has
+// arguments.
 base::Result<Parsed> ReadCommandLine(const Command& program, const Options& common,
                                      const std::vector<std::string>& words);
 
@@ -52,9 +53,9 @@ class OptionReader {
   OptionReader(const OptionReader&) = delete;
   OptionReader& operator=(const OptionReader&) = delete;
 
-  // Takes the options in order and returns the words that are none. If the options end at a word, a "--" in
-  // front of these words is one of them; otherwise the first "--" is left out. kInvalidArgument names the
-  // option, and suggests the nearest one.
+  // Takes the options in order and returns the words that are not options. If the options end at a word, a
+  // "--" in front of these words is one of them; otherwise the first "--" is left out. kInvalidArgument names
+  // the option, and suggests the nearest one.
   base::Result<std::vector<std::string>> Read(const std::vector<std::string>& words);
 
  private:

@@ -46,12 +46,13 @@ class Session {
   std::optional<std::vector<std::string>> trailing;
 
   // The daemon's client; starts a daemon for this user where none runs and one should. `tells`: whether to
-  // print that it was started.
+  // print that a daemon was started.
   base::Result<api::Client> Daemon(bool tells = true);
   // The same, but never starts a daemon: for commands that must be quick and silent.
   base::Result<api::Client> RunningDaemon() const;
 
-  // Prints text; escapes all that could change the terminal beyond colours, whoever wrote it.
+  // Prints text; escapes all characters that could change the terminal beyond colours, since any user may
+  // have written the text.
   void Print(std::string_view text) { context_.out << PrintableLines(style(), text); }
   // Prints the output of a job, unchanged.
   void PrintOutput(std::string_view output) { context_.out << output; }

@@ -11,7 +11,7 @@
 
 namespace gpuman::cli {
 
-// While it lives, these signals arrive as readable bytes and have no other effect.
+// While an object of this class exists, these signals arrive as readable bytes and have no other effect.
 class SignalWatch {
  public:
   SignalWatch(std::initializer_list<int> signals) {

@@ -75,12 +75,12 @@ Take Integer(Target& target, std::int64_t least, std::int64_t most) {
 // Appends the parts between commas.
 Take List(std::vector<std::string>& list);
 
-// base::ParseSize, base::ParseDuration; "none" is no value for them.
+// base::ParseSize, base::ParseDuration; these functions refuse "none".
 Take Size(std::optional<base::SizeSpec>& target);
 Take Duration(std::optional<base::Millis>& target);
 Take Duration(base::Millis& target);
 
-// For options that other programs have, and that mean nothing here.
+// For options of other programs that have no effect in gpuman.
 Take Nothing();
 
 }  // namespace gpuman::cli::take

@@ -27,7 +27,7 @@ struct Process {
   const api::ProcessView* process;
 };
 
-// Full when all is in use, empty only when nothing is.
+// The bar is full when all is in use, and empty only when nothing is in use.
 std::string Bar(double part) {
   const auto filled =
       static_cast<std::size_t>(std::ceil(std::clamp(part, 0.0, 1.0) * static_cast<double>(kBarCells)));

@@ -25,7 +25,7 @@ struct TopView {
   base::WallTime now{};
   TopOrder order = TopOrder::kMemory;
   std::size_t skip = 0;  // processes that are scrolled past; a larger number shows the last page
-  std::string problem;   // why the data is old, as a sentence; empty: it is not
+  std::string problem;   // why the data is old, as a sentence; empty: the data is not old
   bool help = false;     // show the help on keys instead
 };
 
@@ -44,8 +44,9 @@ struct TopSize {
 std::size_t LastPage(const TopView& view, const TopSize& size);
 
 // Title, GPUs, waiting jobs, processes; in a window, where rows are given, the keys on the last row. With too
-// few rows, the list of processes shrinks first, then the rest. In a narrow window the GPUs' bars go first,
-// then power, temperature and utilization; their health is never cut, and their faults are wrapped.
+// few rows, the list of processes shrinks first, then the rest. In a narrow window the GPUs' bars are left
+// out first, then power, temperature and utilization; their health is never cut, and their faults are
+// wrapped.
 std::vector<TopLine> TopLines(const TopView& view, const TopSize& size);
 
 }  // namespace gpuman::cli

@@ -27,7 +27,7 @@ void ChooseLocale() {
   if (std::strcmp(::nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-// A dumb terminal does not, and ncurses accepts it anyway.
+// A dumb terminal cannot move its cursor, but ncurses accepts it.
 bool MovesItsCursor() {
   const char* const move = ::tigetstr("cup");
   return move != nullptr && reinterpret_cast<std::intptr_t>(move) != -1;

@@ -1,6 +1,6 @@
-// The terminal of `gpuman top`: shows lines and waits for keys. A thin edge around ncurses.
+// The terminal of `gpuman top`: shows lines and waits for keys. A small wrapper of ncurses.
 //
-// A process can have one at a time, as ncurses requires. The destructor restores the terminal.
+// A process can have one TopScreen at a time, as ncurses requires. The destructor restores the terminal.
 #pragma once
 
 #include <memory>

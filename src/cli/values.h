@@ -45,7 +45,8 @@ base::Result<api::Dependencies> ParseDependencies(std::string_view text,
 // for the T, with a Z or as in JSON for UTC, "now", "now+2h", "now+30" (minutes), "tomorrow", "midnight",
 // "noon". Times are local; a time that the clocks skip on that day means one hour later.
 base::Result<base::WallTime> ParseTime(std::string_view text, base::WallTime now);
-// The same with the local time of a zone ("Europe/Berlin"). Sets TZ for a moment: for programs of one thread.
+// The same with the local time of a zone ("Europe/Berlin"). The function sets TZ for a moment, so the program
+// must have only one thread.
 base::Result<base::WallTime> ParseTimeIn(const std::string& zone, std::string_view text, base::WallTime now);
 // A time in the past: "1h", "2d", "3w", "today", "yesterday", or as ParseTime.
 base::Result<base::WallTime> ParseSince(std::string_view text, base::WallTime now);

@@ -25,7 +25,7 @@ std::string Power(const std::optional<double>& watts) {
   return watts ? fmt::format("{:.0f}W", *watts) : std::string(kUnknown);
 }
 
-// "[#####     ]", full when the last byte is used, empty only when nothing is.
+// "[#####     ]": full when the last byte is used, empty only when no byte is used.
 std::string Bar(const api::MemoryView& memory, std::size_t cells) {
   if (memory.total.count == 0) return {};
   const double part =
@@ -198,7 +198,7 @@ Table GpuTable() {
                 {"HEALTH"}});
 }
 
-// Short lines leave out PEAK.
+// A narrow terminal does not show the column PEAK.
 bool ShowsPeak(const TerminalStyle& style) { return style.width.value_or(SIZE_MAX) >= 100; }
 
 Table JobTable(const TerminalStyle& style) {

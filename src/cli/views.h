@@ -1,6 +1,6 @@
 // Renders the API's values for people. Pure functions; each text ends with a line end.
 //
-// `now` is the wall time for "how long": shown, never decided on. Unknown values are "n/a".
+// `now` is the wall time from which durations are shown; no decision depends on it. Unknown values are "n/a".
 #pragma once
 
 #include <optional>
@@ -32,7 +32,8 @@ std::string JobSentence(const api::JobView& job);
 Color HealthColor(std::string_view state);
 // The command line, or the name where only that is known.
 std::string ProcessCommand(const api::ProcessView& process);
-// The command as a shell would read it. For a script that was copied, the command has a word of the keeper's.
+// The command as a shell would read it. Shows "(its script)" for the word "{script}", which stands for a
+// copied script.
 std::string CommandText(const std::vector<std::string>& command);
 std::string SizeText(const std::optional<base::Bytes>& size);
 

@@ -25,8 +25,8 @@ base::Result<> ShowLog(Session& session, const api::Client& daemon, const std::s
 base::Result<api::JobView> WaitForEnd(Session& session, const api::Client& daemon, const std::string& job,
                                       const api::Wake& wake = {});
 
-// Waits up to a minute for the daemon that follows a lost one; never starts one. Returns `lost` if none
-// comes, and if `lost` is not an error of a daemon that is away.
+// Waits up to a minute for the daemon that follows a lost one; never starts one. Returns `lost` if no daemon
+// comes, or if `lost` does not mean that the daemon is away.
 base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, const api::Wake& wake);
 
 // For a job that has ended.

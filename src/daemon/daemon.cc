@@ -52,10 +52,10 @@ Daemon::Daemon(boost::asio::io_context& loop, std::unique_ptr<Core> core)
 
 Daemon::~Daemon() {
   Stop();
-  while (!modules_.empty()) modules_.pop_back();  // each before those that it uses
+  while (!modules_.empty()) modules_.pop_back();  // each module before the modules that it uses
 }
 
-// Each after those that it uses.
+// Adds each module after the modules that it uses.
 void Daemon::AddModules() {
   auto& notify = Add<NotifyModule>();
   auto& shims = Add<ShimsModule>();

@@ -25,17 +25,17 @@ class Daemon {
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
   static base::Result<std::unique_ptr<Daemon>> Start(boost::asio::io_context& loop, const Config& config,
                                                      DaemonOptions options);
-  // Does what Stop does, where that was not called.
+  // Calls Stop, unless the caller has called it already.
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Takes what can change without a restart: everything but paths and HTTP limits.
+  // Takes over the settings that can change without a restart: all but paths and HTTP limits.
   void Reconfigure(const Config& config) { core_->Reconfigure(config); }
-  // Ends everything, and writes what is still to be written.
+  // Stops all modules and the core, which writes to the store all that is still to be written.
   void Stop();
-  // After Stop: a call of the driver or the kernel has not come back and its thread cannot be joined: the
-  // process must end by _exit.
+  // After Stop. True: a call of the driver or of the kernel has not returned, and its thread cannot be
+  // joined. The process must then end by _exit.
   bool left_a_thread() const { return left_a_thread_; }
 
  private:

@@ -1,5 +1,5 @@
-// How a line of the daemon's own log is written: nothing that a process, a job or a user is called makes a
-// second line of it, or does anything to the terminal that shows it.
+// How the daemon writes a line of its own log. No name of a process, a job or a user can begin a second line,
+// or control the terminal that shows the log.
 #pragma once
 
 #include <spdlog/formatter.h>
@@ -10,10 +10,11 @@
 
 namespace gpuman::daemon {
 
-// Escapes as in C for what cannot be shown: "\n", "\x1b", "\u202e"; bytes that are not UTF-8 as "\xff".
+// Replaces characters that cannot be shown by escapes as in C: "\n", "\x1b", "\u202e"; bytes that are not
+// UTF-8 as "\xff".
 std::string EscapedForLog(std::string_view text);
 
-// spdlog's pattern, with messages escaped.
+// A formatter with this pattern of spdlog, which escapes the messages.
 std::unique_ptr<spdlog::formatter> MakeLogFormatter(std::string pattern);
 
 }  // namespace gpuman::daemon

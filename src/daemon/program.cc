@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kUsage = 2;
 constexpr int kNoSuchFile = 4;  // as `gpuman config check` has it
-constexpr int kUrgency = -10;   // nice value of the loop: a SIGKILL must not wait for those it is meant for
+constexpr int kUrgency = -10;   // nice value of the loop: the jobs' load must not delay a SIGKILL to a job
 
 struct Options {
   std::string config, socket, state_dir;
@@ -40,7 +40,7 @@ constexpr const char* kFooter = R"(Examples:
   gpumand --check-config --config /etc/gpuman/gpumand.toml
 Environment: GPUMAN_CONFIG, GPUMAN_SOCKET and GPUMAN_STATE_DIR set the same as the options.)";
 
-// Everything but the file's own values: where it is, and what holds without it.
+// All but the values of the configuration file: its path, and the defaults for keys that it leaves out.
 struct ResolvedOptions {
   std::filesystem::path file;
   bool file_required = false;
@@ -57,13 +57,13 @@ ResolvedOptions Resolve(const Options& options) {
   return resolved;
 }
 
-// Options and environment come before the file.
+// Options and environment override the file.
 void Override(const Options& options, Config& config) {
   if (!options.socket.empty()) config.socket = std::filesystem::absolute(options.socket);
   if (!options.state_dir.empty()) config.state_dir = std::filesystem::absolute(options.state_dir);
 }
 
-// The configuration, or the exit status.
+// Returns the configuration, or the exit status.
 tl::expected<Config, int> Load(const Options& options) {
   const auto resolved = Resolve(options);
   if (std::error_code error;
@@ -95,14 +95,14 @@ void SetLogLevel(LogLevel level) {
 
 void SetUpLogging(LogLevel level) {
   auto logger = spdlog::stderr_logger_st("gpumand");
-  // The journal has the time of its own.
+  // systemd's journal adds the time itself.
   logger->set_formatter(
       MakeLogFormatter(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %l: %v"));
   spdlog::set_default_logger(logger);
   SetLogLevel(level);
 }
 
-// Beside this program, as it is built and as it is installed.
+// The path of a program beside this one, in a build and in an installation.
 std::filesystem::path ProgramBeside(const std::string& name) {
   std::error_code error;
   const auto directory = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
@@ -113,7 +113,8 @@ std::filesystem::path ProgramBeside(const std::string& name) {
   return directory / name;
 }
 
-// Likewise; empty where there is none, as in a build with sanitizers, whose own library has to come first.
+// The path of the shim, likewise. Empty if there is none, as in a build with sanitizers: the sanitizer's
+// library has to be loaded first.
 std::filesystem::path ShimLibrary() {
   std::error_code error;
   const auto prefix = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().parent_path();
@@ -123,7 +124,8 @@ std::filesystem::path ShimLibrary() {
   return {};
 }
 
-// Each job takes descriptors, and a user's shell gives 1024. Jobs have the limit of those who submit them.
+// Each job takes descriptors, and a user's shell allows 1024. Jobs do not inherit this limit: each has the
+// limit of the process that submitted it.
 void RaiseDescriptorLimit() {
   constexpr rlim_t kWanted = 65'536;  // as packaging/gpumand.service.in has it
   rlimit limit{};
@@ -177,7 +179,7 @@ int Serve(const Options& options, const Config& config) {
                     {options.user, ProgramBeside("gpuman-keeper"), ShimLibrary(),
                      ProgramBeside("gpuman-mover"), ProgramBeside("gpuman-notifier"), GPUMAN_VERSION});
   if (!daemon) return Complain(daemon.error());
-  // This thread alone: keepers are started by others and must not inherit it.
+  // Only this thread gets the nice value. Other threads start the keepers, which must not inherit it.
   (void)::setpriority(PRIO_PROCESS, 0, kUrgency);
   WaitForSignals(loop, signals, **daemon, options);
   spdlog::info("gpumand {} serves {}", GPUMAN_VERSION, config.socket.string());
@@ -187,7 +189,8 @@ int Serve(const Options& options, const Config& config) {
   std::error_code ignored;
   std::filesystem::remove(config.socket, ignored);
   if ((*daemon)->left_a_thread()) {
-    // It may be in the driver, which the end of the process would take down under it.
+    // A thread that has not ended may be in the driver. exit() would destroy the driver's state while the
+    // thread uses it.
     spdlog::warn("a call of the driver or of the kernel has not come back; ending without waiting for it");
     spdlog::default_logger()->flush();
     ::_exit(0);

@@ -17,7 +17,7 @@
 namespace gpuman::daemon {
 namespace {
 
-// One datagram to the socket that systemd named; '@' stands for the abstract name space.
+// Sends one datagram to the socket that systemd named; '@' stands for the abstract name space.
 void Notify(std::string_view text) {
   const char* place = std::getenv("NOTIFY_SOCKET");
   if (place == nullptr) return;

@@ -1,6 +1,6 @@
-// Tells systemd that the service is ready, alive, stopping; does nothing where there is none. The protocol is
-// the one sd_notify(3) and sd_watchdog_enabled(3) document: libsystemd and what it loads would be 2 MiB of
-// the daemon.
+// Tells systemd that the service is ready, alive or stopping. Does nothing where systemd has not started the
+// service. The protocol is the one that sd_notify(3) and sd_watchdog_enabled(3) document. The daemon does not
+// use libsystemd, because it and the libraries that it loads take 2 MiB.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@ namespace gpuman::daemon {
 void NotifyReady();
 void NotifyStopping();
 void NotifyReloading();
-// To be called more often than WatchdogPeriod().
+// The caller calls it more often than once in WatchdogPeriod().
 void NotifyAlive();
-// nullopt: nobody watches.
+// nullopt: systemd does not watch the service.
 std::optional<std::chrono::microseconds> WatchdogPeriod();
 
 }  // namespace gpuman::daemon

@@ -57,7 +57,7 @@ base::Result<> Set(const driver::NvmlCalls& calls, driver::NvmlDevice device, Se
   return base::Fail(ErrorCode::kInternal, "a setting that is none");
 }
 
-// If there is a getter, the setter's success is checked with it.
+// If the driver has a getter, checks the success of the setter with it.
 base::Result<> SetAndLook(const driver::Nvml& nvml, const std::string& uuid, Setting setting,
                           const Value& value) {
   auto device = nvml.DeviceByUuid(uuid);
@@ -99,7 +99,8 @@ Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFai
     done.push_back({gpu.uuid, {}});
     for (const auto& step : gpu.steps) {
       auto set = SetAndLook(nvml, gpu.uuid, step.setting, step.to);
-      // A step after which the driver shows another value has changed something too.
+      // With kConflict the driver shows another value than the wanted one, so the step may have changed the
+      // setting: it must be undone too.
       if (set || set.error().code == ErrorCode::kConflict) done.back().steps.push_back(step);
       if (set && progress.abandoned) set = base::Fail(ErrorCode::kTimeout, "the driver took too long");
       if (set) continue;

@@ -1,6 +1,6 @@
 // Carries out a plan through NVML, checks each step, and undoes the steps when one fails.
 //
-// Calls may hang: for a worker thread.
+// Calls of the driver may hang, so the daemon calls these functions in a worker thread.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ struct Failure {
 };
 
 struct Outcome {
-  std::vector<Failure> failures;    // the first ends the work, unless it continues on failures
+  std::vector<Failure> failures;    // the first one ends the work, unless OnFailure::kGoOn
   std::vector<GpuSteps> undone;     // steps that were undone after the failure
   std::vector<Failure> not_undone;  // steps that could not be undone
   bool Succeeded() const { return failures.empty(); }
@@ -35,9 +35,9 @@ struct Outcome {
 
 enum class OnFailure { kUndo, kGoOn };
 
-// What waiting callers may read and set while the work is done. Thread-safe.
+// Callers that wait may read and set this while Apply works. Thread-safe.
 struct Progress {
-  std::atomic<bool> abandoned{false};  // no caller waits any more: the work is undone before the next step
+  std::atomic<bool> abandoned{false};  // no caller waits any more: Apply undoes the work before the next step
   std::atomic<std::size_t> gpu{0};     // index into the work
 };
 

@@ -87,7 +87,7 @@ base::Result<Value> ResolvePower(const Amount& amount, const Reading& reading) {
   return Milliwatts(std::clamp(share, range->least_mw, range->most_mw));
 }
 
-// Ascending; empty: the device does not report them.
+// The clocks, ascending; empty: the device does not report them.
 std::vector<std::uint32_t> SupportedClocks(Setting setting, const Reading& reading,
                                            std::optional<std::uint32_t> memory_mhz) {
   if (reading.clocks.empty()) return {};

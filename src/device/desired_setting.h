@@ -1,12 +1,12 @@
-// What somebody asks a setting to be, in words that fit any device, and its value on one device. Pure.
+// A setting as a user asks for it, in words that fit any device, and its value on one device. Pure.
 //
 //   persistence, ecc   on | off
 //   compute_mode       default | exclusive-process | prohibited
 //   power              250W | 250 | 60% (of the highest limit) | min | max | default
 //   …clocks            1200 | 1200,1400 | 75% (of the highest clock) | min | max | 50%,max | unlocked
 //
-// A percentage is fitted to the device: into its range of power, or down to a clock that it supports. A
-// number is taken as it is, or refused with the range.
+// A percentage is fitted to the device: into its range of power, or down to a clock that the device supports.
+// A number is not fitted: it is taken, or it is refused and the message names the range.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct Amount {
 
 struct DesiredSetting {
   Setting setting{};
-  std::string text;  // as it was written
+  std::string text;  // as the user wrote it
   Amount low, high;  // as in Value; unlocked: both are 0
   friend bool operator==(const DesiredSetting&, const DesiredSetting&) = default;
 };
@@ -35,8 +35,8 @@ struct DesiredSetting {
 // kInvalidArgument: the message says what is allowed.
 base::Result<DesiredSetting> ParseDesiredSetting(Setting setting, std::string_view text);
 
-// `memory_mhz`: the memory clock with which graphics clocks must be possible; nullopt: the highest.
-// kNotSupported: this device does not have the setting; kInvalidArgument names the range.
+// `memory_mhz`: graphics clocks must be possible with this memory clock; nullopt: with the highest memory
+// clock. kNotSupported: this device does not have the setting. kInvalidArgument names the range.
 base::Result<Value> Resolve(const DesiredSetting& wanted, const Reading& reading,
                             std::optional<std::uint32_t> memory_mhz = {});
 

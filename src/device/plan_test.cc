@@ -210,8 +210,9 @@ TEST(PlanTest, ClocksHaveToGoWithThoseThatAreLockedAlready) {
                          H200(), graphics));
 }
 
-// Whatever layers come and go, and wherever the daemon ends between storing and setting: when all layers are
-// gone, the device is as it was found, except for what was asked for.
+// Layers are added and removed in any order, and the daemon may end at any point between storing and setting.
+// When all layers are removed, the device has the values that the daemon found, except the values that were
+// asked for.
 RC_GTEST_PROP(PlanProperty, NothingThatLayersDidStays, ()) {
   World world;
   World untouched;

@@ -25,7 +25,7 @@ std::span<const Profile> BuiltInProfiles();
 // A profile cannot change ECC: that needs a reset of the GPU.
 bool MayBeInProfile(Setting setting);
 
-// Letters, digits, '.', '_' and '-'.
+// A name has letters, digits, '.', '_' and '-'.
 bool IsProfileName(std::string_view name);
 
 struct Fitted {

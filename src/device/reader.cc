@@ -124,8 +124,8 @@ void GpuReader::Ecc(bool full) {
     reported.usual = Switch(usual == abi::NVML_FEATURE_ENABLED);
 }
 
-// Locked clocks have no getter. What can be known is whether the architecture and the driver have the setter
-// (NVML's documentation: graphics from Volta on, memory from Ampere on).
+// Locked clocks have no getter. This function can only find out whether the architecture and the driver have
+// the setter (NVML's documentation: graphics from Volta on, memory from Ampere on).
 void GpuReader::Clocks(Setting setting) {
   const bool memory = setting == Setting::kMemoryClocks;
   Reported& reported = Of(setting);

@@ -1,5 +1,5 @@
-// Reads the settings of a GPU through NVML. A call may hang, and reading one GPU takes some milliseconds: for
-// a worker thread.
+// Reads the settings of a GPU through NVML. A call of the driver may hang, and reading one GPU takes some
+// milliseconds, so the daemon calls these functions in a worker thread.
 #pragma once
 
 #include <set>
@@ -10,7 +10,7 @@
 
 namespace gpuman::device {
 
-// Reads all settings. An error: the GPU does not answer.
+// Reads all settings. It returns an error if the GPU does not answer.
 base::Result<Reading> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
 
 // Reads only what is needed to check these settings.

@@ -1,4 +1,4 @@
-// What one read of a GPU's settings returned. Values; an absent optional is unknown, never zero.
+// The result of one read of a GPU's settings. Values; an absent optional means unknown, never zero.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace gpuman::device {
 
 struct Reported {
-  std::optional<bool> supported;  // nullopt: only a try will show it
-  std::string why;                // the reason why it is not supported or not known, a sentence
+  std::optional<bool> supported;  // nullopt: only an attempt to set it shows this
+  std::string why;                // a sentence: why it is not supported or not known
   std::optional<Value> now;
   std::optional<Value> pending;  // for ECC: the value after the next reset
   std::optional<Value> usual;    // the device's own default
@@ -26,10 +26,10 @@ struct PowerRange {
 struct Reading {
   std::map<Setting, Reported> settings;  // the settings that were read
   std::optional<PowerRange> power;
-  // For each memory clock the graphics clocks that are possible with it. MHz, ascending. Empty: the device
+  // For each memory clock, the graphics clocks that are possible with it; MHz, ascending. Empty: the device
   // does not report them.
   std::map<std::uint32_t, std::vector<std::uint32_t>> clocks;
-  // The clocks at this moment, MHz: locked clocks cannot be read.
+  // The clocks at the time of the read, in MHz. NVML does not report locked clocks.
   std::optional<std::uint32_t> graphics_mhz, memory_mhz;
   std::optional<std::uint64_t> energy_mj;  // used since the driver was loaded, or the GPU was reset
 };

@@ -1,5 +1,5 @@
-// The settings record of one GPU: what is wanted, why, and what is to be restored. It is stored as one JSON
-// object on one line.
+// The settings record of one GPU: the wanted values, the reasons for them, and the values to restore. The
+// store has it as one JSON object on one line.
 //
 //   {"base":{"power":"250W"},"before":{"graphics_clocks":"unlocked"},"layers":[{"name":"benchmark",…}],…,"v":1}
 //
@@ -16,7 +16,7 @@
 
 namespace gpuman::device {
 
-// A profile in force. It covers the values that were asked for, and can be removed.
+// A profile in force. Its values cover the values that administrators asked for, until the layer is removed.
 struct Layer {
   std::string name;
   Values values;
@@ -27,10 +27,11 @@ struct Layer {
 
 struct SettingsRecord {
   Values base;                // the values that administrators asked for
-  std::vector<Layer> layers;  // at most one without a job, and one with, which comes last and counts most
-  Values before;  // values that layers cover and nobody asked for, as they were found; to be restored later
+  std::vector<Layer> layers;  // at most one without a job and one with a job; the last one counts most
+  Values before;      // as found: values that layers cover and no administrator asked for; restored later
   Values to_restore;  // to be restored now; empty again when that is done
-  // ECC changes with a reset: when the change that is awaited was asked for; when it was seen in effect.
+  // A change of ECC takes effect with a reset. `ecc_asked`: when the pending change was asked for;
+  // `ecc_since`: when the change was seen in effect.
   std::optional<base::WallTime> ecc_asked{}, ecc_since{};
   friend bool operator==(const SettingsRecord&, const SettingsRecord&) = default;
 
@@ -39,7 +40,8 @@ struct SettingsRecord {
   const Layer* JobLayer() const;
 };
 
-// The values that the GPU must have now, layers first; without those to be restored.
+// The values that the GPU must have now, without those to be restored. A layer's value counts before the base
+// value.
 Values Wanted(const SettingsRecord& record);
 // Why the setting is wanted: "asked for", "profile benchmark until 2026-…", "job 7 (profile benchmark)";
 // empty: it is not wanted.

@@ -12,7 +12,7 @@
 
 namespace gpuman::device {
 
-// In the order in which they are changed: with persistence on, the driver keeps the settings that follow.
+// In the order in which a plan changes them: with persistence on, the driver keeps the settings that follow.
 enum class Setting { kPersistence, kComputeMode, kPower, kMemoryClocks, kGraphicsClocks, kEcc };
 
 enum class ComputeMode : std::uint32_t { kDefault = 0, kProhibited = 2, kExclusiveProcess = 3 };  // as NVML's
@@ -36,12 +36,13 @@ constexpr bool IsClocks(Setting setting) {
   return setting == Setting::kMemoryClocks || setting == Setting::kGraphicsClocks;
 }
 
-// The word for JSON and configuration, "compute_mode", and the one for people, "compute mode".
+// ToString: the word in JSON and configuration, "compute_mode". NameOf: the word for people, "compute mode".
 std::string_view ToString(Setting setting);
 std::string_view NameOf(Setting setting);
 std::optional<Setting> SettingFromString(std::string_view word);
 
-// "on", "exclusive-process", "250W" (at most three decimals), "1200,1400" (MHz), "unlocked"; and back.
+// Format: "on", "exclusive-process", "250W" (at most three decimals), "1200,1400" (MHz), "unlocked".
+// ParseValue is the reverse.
 std::string Format(Setting setting, const Value& value);
 base::Result<Value> ParseValue(Setting setting, std::string_view text);
 

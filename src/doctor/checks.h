@@ -1,5 +1,5 @@
-// What is right and wrong on a machine: a table of checks over the facts. Pure; thread-safe. docs/doctor.md
-// has the same table, and a test compares the two.
+// A table of checks over the facts about a machine. Pure; thread-safe. docs/doctor.md has the same table, and
+// a test compares the two.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace gpuman::doctor {
 
-// Note: nothing is wrong, but something could be better. Unknown: this machine does not show it.
+// kNote: the machine works, but a setting could be better. kUnknown: this machine does not show the fact.
 enum class Severity { kFine, kUnknown, kNote, kWarning, kError };
 std::string_view ToString(Severity severity);  // "ok", "unknown", "note", "warning", "error"
 

@@ -1,4 +1,5 @@
-// What the doctor examines: a snapshot of this machine. A value; an absent fact is not known, never zero.
+// The facts that the doctor examines: a snapshot of this machine. A value; an absent fact means unknown,
+// never zero.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct GpuFacts {
   std::optional<bool> persistence{};
   std::optional<bool> ecc{}, ecc_pending{};
   std::optional<std::uint64_t> clock_reasons{};              // NVML's clocks event reasons at present
-  std::optional<std::uint64_t> thermal_ns{}, power_ns{};     // of reduced clocks since the driver was loaded
+  std::optional<std::uint64_t> thermal_ns{}, power_ns{};     // time with reduced clocks since the driver load
   std::optional<unsigned> app_clock{}, default_app_clock{};  // MHz
   std::optional<unsigned> power_limit{}, default_power_limit{};  // mW
   std::optional<unsigned> link_width{}, most_link_width{};       // lanes

@@ -1,5 +1,5 @@
-// The edge: reads the facts that this machine shows without the daemon. Blocks; drivers may take seconds, or
-// hang, so a program should call these where it can give up waiting. Not thread-safe.
+// Reads the facts that this machine shows without the daemon. These functions block: drivers may take
+// seconds, or hang. So a program should call them in a thread for which it can stop waiting. Not thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -10,10 +10,11 @@
 
 namespace gpuman::doctor {
 
-// Reads driver and GPUs, through NVML and libcuda's version. `root` holds /proc, for tests.
+// Reads the facts of the driver and the GPUs, through NVML, and the version of libcuda. `root`: the directory
+// that has /proc; tests pass another one.
 void GatherDriver(Facts& facts, const std::filesystem::path& root = "/");
 
-// Reads the host. `state_dir`: the daemon's.
+// Reads the facts of the host. `state_dir`: the state directory of the daemon.
 void GatherHost(Facts& facts, const std::filesystem::path& state_dir,
                 const std::filesystem::path& root = "/");
 

@@ -15,7 +15,7 @@ namespace {
 using enum Severity;
 namespace abi = driver::abi;
 
-// The findings of `look` for each GPU that answers; "n/a" where it has no finding for any GPU.
+// The findings of `look` for each GPU that answers; "n/a" if `look` has no finding for any GPU.
 template <typename Look>
 Findings OfEach(const Facts& facts, std::string_view fine, Look look) {
   Findings findings;
@@ -238,8 +238,8 @@ auto AdderFor(Findings& findings, unsigned gpu) {
   };
 }
 
-// Sets the desired setting again. A setting of a profile is left to the profile: set by hand, it would
-// override it.
+// The command that sets the desired setting again. If a profile wants the setting, the remedy leaves it to
+// the profile: a setting by hand would override the profile.
 std::string RemedyOfDrift(const Kept& kept) {
   constexpr std::string_view kElse =
       "gpuman device show says more; device.mend_drift = true sets such settings back";

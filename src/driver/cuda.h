@@ -53,7 +53,8 @@ class CudaDriver {
   static base::Result<CudaDriver> Load(const std::string& library = "libcuda.so.1");
 
   const CudaCalls& calls() const { return calls_; }
-  // The address of an exported symbol by dlsym, for twins and for functions that the table does not list.
+  // The address of an exported symbol by dlsym, for per-thread twins (abi/cuda.h) and functions that the
+  // table lacks.
   void* Symbol(const std::string& name) const;
 
   // Calls `function` and turns its result into an error that names `call`. A null function is kNotSupported.
@@ -70,9 +71,9 @@ class CudaDriver {
   base::Result<int> Version() const;  // 13000 is CUDA 13.0
   base::Result<std::vector<CudaDevice>> Devices() const;
 
-  // The driver's checkpoint of a whole process, from driver 570 on. The caller must be of the same user and
-  // stay alive; only one such call at a time on a machine. For the states see the vendor's documentation of
-  // each call.
+  // The driver's checkpoint of a whole process, from driver 570 on. The caller must be a process of the same
+  // user and stay alive; only one such call at a time on a machine. For the states see the vendor's
+  // documentation of each call.
   bool CanCheckpoint() const;
   base::Result<> LockProcess(int pid, base::Millis timeout) const;  // 0 waits without limit
   base::Result<> CheckpointProcess(int pid) const;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr base::Millis kPatience{2000};
 
-// Loads the driver only for this work: while the daemon samples, that only counts one more user of the
-// library; and nothing here keeps a driver that is to be unloaded.
+// Loads the driver only for this work. While the daemon samples, the load only counts one more user of the
+// library. Between two pieces of work the executor does not keep the driver from being unloaded.
 void RunWithDriver(const NvmlExecutor::Work& work) {
   const auto nvml = Nvml::Load();
   if (nvml) return work(nvml->get());
@@ -33,7 +33,7 @@ struct NvmlExecutor::Core {
   };
   explicit Core(Post to) : post(std::move(to)) {}
 
-  // Does the work that waits, until there is none. `on_thread` is false if the system gave no thread: then
+  // Does the waiting work until none is left. `on_thread` is false if the system gave no thread: then
   // the work gets that error.
   void Serve(bool on_thread) {
     std::unique_lock lock(mutex);
@@ -58,7 +58,7 @@ struct NvmlExecutor::Core {
   }
 
   const Post post;
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable idle;
   std::deque<Task> waiting;
   int threads = 0;
@@ -75,7 +75,7 @@ void NvmlExecutor::Run(Work work, std::function<void()> then) {
     const std::lock_guard lock(core_->mutex);
     if (core_->stopped) return;
     core_->waiting.push_back({std::move(work), std::move(then)});
-    if (order_ == Order::kInOrder && core_->threads > 0) return;  // that thread comes to it
+    if (order_ == Order::kInOrder && core_->threads > 0) return;  // that thread will do this work
     ++core_->threads;
   }
   try {

@@ -23,7 +23,8 @@ class NvmlExecutor {
   };
   // Runs its argument on the loop's thread; called from other threads.
   using Post = std::function<void(std::function<void()>)>;
-  // Runs on a thread of the executor. If the system gives no thread, Run itself calls it with that error.
+  // Runs on a thread of the executor. If the system gives no thread, Run itself calls the work with that
+  // error.
   using Work = std::function<void(const LoadedNvml&)>;
 
   NvmlExecutor(Order order, Post post);
@@ -35,8 +36,8 @@ class NvmlExecutor {
 
   // `then` is posted when `work` is done; never after Stop.
   void Run(Work work, std::function<void()> then);
-  // Work that has not begun is dropped. Waits up to `patience` for what has. False: a thread is left in the
-  // driver, and the process should end by _exit.
+  // Drops work that has not begun, and waits up to `patience` for work that has. False: a thread is left in
+  // the driver, and the process should end by _exit.
   bool Stop(base::Millis patience);
 
  private:

@@ -83,7 +83,7 @@ TEST(NvmlExecutor, WorkInOrderWaitsForTheWorkBeforeIt) {
   Loop loop;
   NvmlExecutor executor(NvmlExecutor::Order::kInOrder, loop.Post());
   std::promise<void> release;
-  std::vector<int> done;  // by the one thread
+  std::vector<int> done;  // written by the one thread
   executor.Run(
       [&](const LoadedNvml&) {
         release.get_future().wait();

@@ -67,7 +67,7 @@ Ancestry::Found Ancestry::JobAbove(const base::ProcessInfo& process, std::size_t
     if (path.back().parent <= 1) return Learn(path, {});
     ++looks;
     auto parent = table_.Find(path.back().parent);
-    // The parent has ended, or a younger process than its child has its pid now.
+    // The parent has ended, or its pid now belongs to a process that is younger than the child.
     if (!parent || parent->id.start_time > path.back().id.start_time) {
       if (!Reread(path, looks)) return {};
       continue;

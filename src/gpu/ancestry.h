@@ -1,10 +1,10 @@
 // Finds the job whose keeper is the nearest above a process.
 //
 // Each ancestor costs a read of /proc, and a user can have chains of processes as long as the system permits.
-// So a call reads a limited number and says whether it came to the end; the next call continues from there.
-// The results are kept for each process, so a part of the chain that many processes share is read once. A
-// process gets other ancestors only when an ancestor dies, and then no new keeper is above it. So a result
-// stays true until a keeper is added, and then for all processes that are older than that keeper.
+// So a call reads a limited number of ancestors and says whether it came to the end; the next call continues
+// from there. The results are kept for each process, so a part of the chain that many processes share is read
+// once. A process gets other ancestors only when an ancestor dies, and then no new keeper is above it. So a
+// result stays true until a keeper is added, and then for all processes that are older than that keeper.
 //
 // Not thread-safe.
 #pragma once

@@ -43,7 +43,7 @@ struct JobRoot {
   std::filesystem::path cgroup{};  // the job's own, absolute; empty: it has none
   uid_t owner = 0;
   std::string key{};        // GPUMAN_JOB_KEY of the job's processes; empty: GPUMAN_JOB_ID is used
-  std::string container{};  // the runtime's id of the job's container; then nothing else counts
+  std::string container{};  // the runtime's id of the job's container; if set, nothing else counts
   friend bool operator==(const JobRoot&, const JobRoot&) = default;
 };
 
@@ -80,7 +80,7 @@ class Attribution {
         own_container_(container_of_(::getpid())),
         ancestry_(table) {}
 
-  // Adds the job, or replaces what is known of it (a new keeper). Looks again at processes without a job.
+  // Adds the job, or replaces its description (a new keeper). Looks again at processes without a job.
   void SetJob(const JobRoot& root);
   void RemoveJob(JobId job);
   // Sets the pids of gpuman's own processes that live now.
@@ -97,7 +97,7 @@ class Attribution {
 
  private:
   static constexpr std::size_t kLooksWhenAsked = 256;
-  // For a process on a GPU: being there costs its owner more than these reads cost us.
+  // For a process on a GPU: to be there costs its owner more than these reads cost the daemon.
   static constexpr std::size_t kLooksOnGpu = 4096;
 
   struct Known {

@@ -10,7 +10,7 @@
 namespace gpuman::gpu {
 
 enum class DetailsWanted {
-  kNone,   // reads nothing, and forgets what was read
+  kNone,   // reads nothing, and forgets the values read before
   kQuick,  // for a GPU that is watched closely: values that take 20 ms are left out, and unknown
   kAll,
 };

@@ -1,4 +1,4 @@
-// Reads through NVML what is wrong with a GPU. Has no thread and no clock.
+// Reads the health of a GPU through NVML. Has no thread and no clock.
 //
 // Values for which the driver must use the bus (240 us each on an H200) are read every ten seconds. The
 // others are read each time: about 150 us there. One thread at a time.

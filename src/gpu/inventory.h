@@ -2,8 +2,8 @@
 //
 // Values and pure functions; thread-compatible. Programs name a GPU by its UUID; the index is NVML's order
 // and may change with a reboot. An instance is a device of its own for everything that concerns programs:
-// limits, the queue, memory, processes. What concerns the hardware (health, settings, temperature) belongs to
-// the instance's GPU.
+// limits, the queue, memory, processes. The properties of the hardware (health, settings, temperature) belong
+// to the instance's GPU.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 
 namespace gpuman::gpu {
 
-// What an instance has beyond a whole GPU. NVIDIA's tools call this a MIG device: a compute instance.
+// The properties that an instance has beyond those of a whole GPU. NVIDIA's tools call this a MIG device: a
+// compute instance.
 struct Instance {
   std::string parent;   // UUID of the GPU
   unsigned number = 0;  // among the MIG devices of the GPU: the 1 of "0:1"

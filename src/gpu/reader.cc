@@ -13,7 +13,7 @@ using driver::NvmlFailure;
 
 constexpr unsigned kSlowReadsPerBusy = 10;
 
-// The device works; only this value is not available.
+// True: the device works; only this value is not available.
 bool IsMerelyUntold(const NvmlError& error) {
   return error.failure == NvmlFailure::kNotSupported || error.failure == NvmlFailure::kNoFunction ||
          error.failure == NvmlFailure::kNoPermission;

@@ -26,8 +26,8 @@ namespace gpuman::gpu {
 // is left out, and `problem` says so.
 Inventory ReadInventory(const driver::Nvml& nvml);
 
-// What each GPU is split into, by the GPU's index. ReadDivisions leaves out GPUs that cannot be asked now. It
-// takes some microseconds if no GPU is split, so it can be called often.
+// How each GPU is split, by the GPU's index. ReadDivisions leaves out GPUs that cannot be asked now. It takes
+// some microseconds if no GPU is split, so it can be called often.
 struct Division {
   bool split = false;
   std::vector<std::string> instances{};  // UUIDs

@@ -34,7 +34,7 @@ struct GpuProcess {
 struct MemoryUse {
   base::Bytes total;
   base::Bytes used;      // by programs; without `reserved`
-  base::Bytes free;      // what programs can still get
+  base::Bytes free;      // memory that programs can still get
   base::Bytes reserved;  // by driver and firmware; 0 if the driver does not report it
   friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };

@@ -71,7 +71,7 @@ class Sampler {
   // Call it once.
   void Start();
   // Joins the threads that are not in a driver call or return from it within `call_limit`. Other threads are
-  // left behind with everything they need; their results reach nobody. A process that has left a thread in a
+  // left behind with everything they need; their results are dropped. A process that has left a thread in a
   // driver should end by _exit, so that no static objects are destroyed under that thread.
   void Stop();
   // Whether Stop left a thread behind.

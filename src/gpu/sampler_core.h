@@ -87,7 +87,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   std::vector<LanePtr> lanes_;
   std::map<std::string, TaskPtr> tasks_;
   std::shared_ptr<const driver::Nvml> nvml_;
-  bool driver_gone_ = false;  // it was there, and must be loaded again
+  bool driver_gone_ = false;  // the driver was there, and must be loaded again
   bool incomplete_ = false;   // some device did not report its name
   base::MonoTime load_due_{};
   std::shared_ptr<XidPoll> xids_;  // nullptr: must be made again

@@ -136,7 +136,7 @@ void Sampler::Core::TakeInventory(const Inventory& inventory, std::shared_ptr<co
   for (const auto& one : lanes_) one->wake.notify_all();
 }
 
-// Drops the instances that are not in `kept`: nobody reads them any more.
+// Drops the instances that are not in `kept`: no lane reads them any more.
 void Sampler::Core::DropInstances(const std::map<std::string, TaskPtr>& kept) {
   for (const auto& [uuid, task] : tasks_) {
     if (!IsInstance(uuid) || kept.contains(uuid)) continue;

@@ -1,9 +1,9 @@
 // How often each GPU is sampled. Pure.
 //
-// Every 100 ms at rest, which bounds the delay of the answer to a jump out of rest. Every 5 ms while memory
-// that a limit watches grows fast enough to reach the limit soon, so that the answer comes within 20 ms also
-// on a loaded machine. In between, in proportion to the time until the growth reaches the limit. Without
-// growth the period returns to rest.
+// At rest the period is 100 ms, which bounds the delay of the answer to a jump out of rest. The period is 5
+// ms while memory that a limit watches grows fast enough to reach the limit soon, so that the answer comes
+// within 20 ms also on a loaded machine. In between, the period is in proportion to the time until the growth
+// reaches the limit. Without growth the period returns to rest.
 #pragma once
 
 #include <map>

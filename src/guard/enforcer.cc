@@ -47,8 +47,8 @@ void Enforcer::Perform(std::vector<Action> actions) {
       actuator_.Announce(*action.job, action.event.reason, action.event.message);
     auto sent = Send(action);
     if (sent) continue;
-    // kNotFound: the target has ended by itself. Without a kind: the failure was reported with the first
-    // attempt.
+    // kNotFound: the target has ended by itself. An event without a kind: the failure was reported with the
+    // first attempt.
     if (sent.error().code == base::ErrorCode::kNotFound || action.event.kind.empty()) continue;
     Event failure = action.event;
     failure.kind = kSignalFailed;

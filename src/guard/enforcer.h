@@ -28,9 +28,9 @@ class Actuator {
   // Before the first signal: gives the keeper (and the job's record) the reason why the run is about to end.
   // The guard does not wait for a keeper that cannot be reached.
   virtual void Announce(JobId job, const std::string& reason, const std::string& detail) = 0;
-  // Sends the signal to every process of the job. SIGKILL: until no process is left that could fork. Calls
-  // `sent` when that is done, and before the job's end is reported; never from within this call, and not if
-  // the order is refused.
+  // Sends the signal to every process of the job. SIGKILL is sent until no process is left that could fork.
+  // Calls `sent` when that is done, and before the job's end is reported; never from within this call, and
+  // not if the order is refused.
   virtual base::Result<> SignalJob(JobId job, int signal, std::function<void(const Sent&)> sent) = 0;
   virtual base::Result<> SignalProcess(base::ProcessId process, int signal) = 0;
   // Takes the job off the GPU, and back when there has been room for `return_after`. Returns at once. The

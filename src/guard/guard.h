@@ -40,7 +40,7 @@ struct GuardedJob {
   std::optional<base::SizeSpec> soft{};
   std::vector<std::string> gpus{};  // UUIDs of the GPUs on which the limits hold; empty: every GPU
   std::optional<base::Millis> grace{};
-  std::optional<base::MonoTime> ending_since{};  // somebody else has ordered the end of the job
+  std::optional<base::MonoTime> ending_since{};  // set: another part than the guard has ordered the end
   gpu::JobRoot root{};                           // .job is `id`
 };
 
@@ -74,8 +74,8 @@ class Guard {
 
   void SetSettings(GuardSettings settings);
   void SetInventory(const gpu::Inventory& inventory);
-  // Adds the job or replaces what is known of it. A changed limit holds from the next sample on; poke the
-  // sampler to get that sample now.
+  // Adds the job or replaces its description. A changed limit holds from the next sample on; poke the sampler
+  // to get that sample now.
   void SetJob(const GuardedJob& job);
   void RemoveJob(JobId job);
   // Sets the pids of gpuman's own processes that live now: the guard does not touch them, and they belong to
@@ -92,8 +92,8 @@ class Guard {
   void SetRefusal(JobId job, std::string why);
 
   // Samples come in two steps: OnSample takes the figures, Judge decides by all samples since the last
-  // judgement. Call SetCounted between them with what was read together with the sample, so that a job is not
-  // judged by its new usage and its old count.
+  // judgement. Call SetCounted between them with the counts that were read together with the sample, so that
+  // a job is not judged by its new usage and its old count.
   void OnSample(const gpu::Sample& sample);
   void Judge();
   void OnTime();

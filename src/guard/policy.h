@@ -1,4 +1,4 @@
-// What the guard decides about memory: Decide(snapshot, settings, now, state) -> actions. Pure.
+// The guard's decisions about memory: Decide(snapshot, settings, now, state) -> actions. Pure.
 //
 // Rules, in order (policy_test.cc has them as a table):
 //  - Hard limit: a job is ended if its processes on one GPU are known to hold more than its limit there:
@@ -118,8 +118,8 @@ struct JobSnapshot {
   int priority = 128;           // higher is more important
   std::map<std::string, JobLimit> limits;  // by GPU; percentages resolved
   std::optional<base::Millis> grace;
-  // Somebody else is ending the job: it is no victim any more, but its memory is awaited. Its hard limit
-  // still holds.
+  // Another part than the guard is ending the job: the job is no victim any more, but its memory is awaited.
+  // Its hard limit still holds.
   std::optional<base::MonoTime> ending_since;
   bool shares = false;  // its memory is moved off the GPU if others need the room
   Residency residency = Residency::kOnGpu;
@@ -167,7 +167,7 @@ struct JobState {
   std::set<std::string> over_soft;  // GPUs
   std::set<std::string> unknown_told;
   std::map<std::string, base::MonoTime> over_hard_since{};  // GPUs on which it may stay over its limit
-  std::optional<base::MonoTime> asked_to_leave{};           // and it has not left since
+  std::optional<base::MonoTime> asked_to_leave{};           // and the job has not left since
   unsigned departures = 0;                                  // for pressure, without `calm` in between
   bool away = false;
   base::MonoTime back_at{};

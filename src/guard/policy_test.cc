@@ -492,7 +492,7 @@ TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
   EXPECT_THAT(story.Look(30'000, story.full), IsEmpty());
   story.Residency(7, Residency::kOff, 40'000);
   EXPECT_THAT(story.Look(40'010, story.full), IsEmpty()) << "its memory comes back";
-  // What is left of its memory on the GPU is no reason to choose it again, nor to end it.
+  // The rest of its memory on the GPU is no reason to choose the job again, nor to end it.
   const std::vector<gpu::OwnedProcess> later{Process(1, 7, 4), Process(2, 8, 4000),
                                              Process(3, std::nullopt, 5500)};
   EXPECT_THAT(story.Look(41'000, later), ElementsAre("suspend job 8 for 10s"));

@@ -18,7 +18,7 @@ struct Candidate {
 };
 
 // The order of victims; the first is ended first. It is a total order, so that the choice does not depend on
-// how things are stored.
+// the order in which they are stored.
 bool GoesBefore(const Candidate& a, const Candidate& b) {
   if ((a.job == nullptr) != (b.job == nullptr)) return a.job == nullptr;
   if (!a.job)

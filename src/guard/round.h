@@ -48,7 +48,7 @@ Target TargetOf(const gpu::OwnedProcess& process);
 
 // Notes which jobs have left and which have come back.
 void FollowSuspensions(Round& round);
-// True while the job is on its way off the GPU, whoever ordered it, and its memory can be expected back.
+// True while the job is on its way off the GPU, by any order, and its memory can be expected back.
 bool IsGoingOff(const Round& round, const JobSnapshot& job);
 // Why a victim is ended although the policy says suspend; nullopt: it is to be suspended.
 std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot& job, const GpuSnapshot& gpu,

@@ -15,7 +15,7 @@ constexpr std::string_view kRecovery = "recovery_";
 
 bool IsXid(const Fault& fault) { return fault.code.starts_with(kXid); }
 
-// A driver that reports what it needs would ask for these actions itself.
+// A driver that reports the recovery it needs would ask for these actions itself.
 bool IsForDriverToSay(const Fault& fault) {
   return IsXid(fault) && (fault.action == Action::kReset || fault.action == Action::kDrainAndReset ||
                           fault.action == Action::kReboot);
@@ -83,7 +83,7 @@ void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found
   faults_.erase(known);
 }
 
-// If the driver reports what it needs, that outranks the table of Xids.
+// If the driver reports the recovery it needs, its report counts more than the table of Xids.
 void Monitor::HeedDriver(const Reading& reading, Now now, Notices& notices) {
   const bool is_known = !reading.missing && reading.lost.empty() && reading.silent.empty();
   if (reading.recovery != Recovery::kNone || !is_known) return driver_quiet_since_.reset();
@@ -164,7 +164,7 @@ std::vector<Fault> Monitor::faults() const {
 
 Notices Monitor::Restore(std::vector<Fault> faults, bool rebooted, Now) {
   for (auto& fault : faults) {
-    // Drops a fault of a rule that an earlier version had.
+    // Drops a fault whose rule exists only in an earlier version.
     if (!IsXid(fault) && RuleOf(fault.code) == nullptr) continue;
     faults_.insert_or_assign(fault.code, std::move(fault));
   }

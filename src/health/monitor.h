@@ -1,13 +1,14 @@
-// The health of one GPU over time: its faults, since when they exist, and how they ended.
+// The health of one GPU over time: its faults, when they began, and how they ended.
 //
-// A state machine that takes readings and Xids; it reads no clock and calls nobody. A condition of the rules
-// raises a fault when it has held for the rule's time. The fault is over when the condition has not held for
-// the rule's other time; a value that could not be read changes nothing. An Xid of a kind that breaks the GPU
-// raises a fault at once. That fault ends with a reset of the GPU, with a reboot of the machine, or when the
-// driver reports that no recovery is needed. An acknowledged fault stays listed and counts for nothing, until
-// it comes again.
+// The monitor is a state machine that takes readings and Xids. It reads no clock and calls no other part. A
+// condition raises a fault when it has held for Rule::raise_after. The fault is over when the condition has
+// not held for Rule::clear_after. A value that could not be read changes nothing. An Xid of a kind that
+// breaks the GPU raises a fault at once. That fault ends with a reset of the GPU, with a reboot of the
+// machine, or when the driver reports that no recovery is needed. An acknowledged fault stays in the list but
+// does not affect the verdict, until it occurs again.
 //
-// One thread. The record (record.h) keeps the faults over restarts of the daemon and of the machine.
+// Only one thread may use a monitor. The record (record.h) keeps the faults over restarts of the daemon and
+// of the machine.
 #pragma once
 
 #include <sys/types.h>
@@ -26,9 +27,9 @@
 namespace gpuman::health {
 
 struct MonitorSettings {
-  base::Millis xid_repeat{60'000};    // an Xid that breaks nothing is told again only after this pause
-  base::Millis driver_quiet{30'000};  // how long the driver must ask for no recovery to outrank an Xid
-  std::set<unsigned> ignored_xids{};  // only reported, whatever they mean
+  base::Millis xid_repeat{60'000};    // an Xid that breaks nothing is reported again only after this pause
+  base::Millis driver_quiet{30'000};  // once the driver asked for no recovery for so long, faults of Xids end
+  std::set<unsigned> ignored_xids{};  // these are only reported; they raise no fault
 };
 
 struct Now {
@@ -42,7 +43,7 @@ struct Fault {
   Action action = Action::kNone;
   std::string text;  // a sentence with the figures
   base::WallTime since{};
-  base::WallTime last{};  // for an Xid: when it last came
+  base::WallTime last{};  // for an Xid: when it last occurred
   std::uint64_t count = 1;
   bool acknowledged = false;
   friend bool operator==(const Fault&, const Fault&) = default;
@@ -79,16 +80,16 @@ class Monitor {
   Notices On(const Xid& xid, Now now);
   // The GPU was reset, or its driver was loaded again.
   Notices OnReset(Now now);
-  // Acknowledges the fault `code`, or all faults if it is empty. `by` is a name for the notice. Without such
-  // a fault: no notice.
+  // Acknowledges the fault `code`, or all faults if `code` is empty. `by`: the name of the user, for the
+  // notice. Returns no notice if there is no such fault.
   Notices Acknowledge(const std::string& code, const std::string& by, Now now);
 
   Verdict verdict() const;
   // The most severe first, then the oldest.
   std::vector<Fault> faults() const;
 
-  // Takes over the faults of an earlier monitor. `rebooted`: the machine was rebooted since, which ends all
-  // faults of Xids, and the others that a reset or a reboot ends.
+  // Takes over the faults of an earlier monitor. `rebooted`: the machine was rebooted since. A reboot ends
+  // all faults of Xids, and all other faults that a reset or a reboot ends.
   Notices Restore(std::vector<Fault> faults, bool rebooted, Now now);
   void SetSettings(MonitorSettings settings) { settings_ = std::move(settings); }
 
@@ -106,7 +107,7 @@ class Monitor {
   Watch watch_;
   std::map<std::string, Fault> faults_;
   std::map<std::string_view, Condition> conditions_;
-  std::map<unsigned, base::WallTime> told_;  // when an Xid that breaks nothing last came
+  std::map<unsigned, base::WallTime> told_;  // when an Xid that breaks nothing last occurred
   std::optional<base::MonoTime> driver_quiet_since_;
   std::optional<std::uint64_t> double_bit_errors_;
   bool was_lost_ = false;

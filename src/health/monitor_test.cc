@@ -39,7 +39,7 @@ Words Strike(Monitor& monitor, unsigned xid, int at, std::optional<pid_t> pid = 
   return WordsOf(monitor.On(Xid{xid, pid, "", At(at).wall}, At(at)));
 }
 
-// For one rule: a reading, by time, for which it holds, and one for which it does not.
+// For one rule: a reading, by time, for which its condition holds, and one for which it does not hold.
 struct Example {
   std::function<Reading(int)> bad, good;
 };

@@ -11,7 +11,7 @@ void GrowthOf::Add(MonoTime now, std::uint64_t counter) {
   const std::uint64_t added = first ? 0 : counter >= last_ ? counter - last_ : counter;
   last_ = counter;
   steps_.push_back({now, added});
-  // The last step that is older than the window stays: the window begins there.
+  // Keeps the last step that is older than the window, because the window begins there.
   while (steps_.size() > 2 && steps_[1].at <= now - window_) steps_.pop_front();
 }
 

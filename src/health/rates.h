@@ -1,5 +1,5 @@
-// How fast a counter grows, and in how many minutes something was seen, over a window of time. Pure; one
-// thread.
+// How fast a counter grows, and in how many minutes a condition was seen, over a window of time. Pure; for
+// one thread.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace gpuman::health {
 
-// A counter that only grows, and starts at 0 again when its device is reset; its value then was counted
-// since.
+// Measures a counter that only grows, and starts at 0 again when its device is reset. A value below the last
+// one means a reset; all of that value was counted since the reset.
 class GrowthOf {
  public:
   explicit GrowthOf(base::Millis window) : window_(window) {}
@@ -20,8 +20,8 @@ class GrowthOf {
   void Add(base::MonoTime now, std::uint64_t counter);
   // The growth within the window that ends with the last value; nullopt: fewer than two values.
   std::optional<std::uint64_t> Growth() const;
-  // The growth for each `unit`, measured over the whole window, so a burst does not count as a rate. nullopt:
-  // the values do not cover the whole window yet.
+  // The growth for each `unit` of time, measured over the whole window, so that a short burst does not count
+  // as a high rate. nullopt: the values do not cover the whole window yet.
   std::optional<double> RatePer(base::Millis unit) const;
 
  private:
@@ -34,7 +34,7 @@ class GrowthOf {
   std::deque<Step> steps_;  // the first marks the beginning of the window
 };
 
-// In how many of the last minutes something was seen.
+// Counts in how many of the last minutes a condition was seen.
 class MinutesWith {
  public:
   explicit MinutesWith(int minutes) : minutes_(minutes) {}

@@ -1,4 +1,4 @@
-// The input of the rules: what was read of a GPU, and whether it could be read.
+// The input of the rules: the values that were read of a GPU, and whether the GPU could be read.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace gpuman::health {
 using gpu::Recovery;
 
 struct Reading : gpu::HealthReading {
-  bool missing = false;  // it was in this machine before, and the driver does not list it now
+  bool missing = false;  // the GPU was in this machine before, and the driver does not list it now
   std::string lost{};    // why the GPU cannot be reached, as a sentence; empty: it can
   std::string silent{};  // how long a driver call about it has not returned, as a sentence; empty: none
 };

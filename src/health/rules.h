@@ -1,4 +1,4 @@
-// The conditions under which a GPU is not healthy: a table, and which of them hold now.
+// The conditions under which a GPU is not healthy, as a table, and a check of which conditions hold now.
 //
 // Sources: DCGM's health checks, gpud, and NVIDIA's GPU memory error management (row remapping, page
 // retirement). Pure; a Watch belongs to one GPU and one thread.
@@ -22,19 +22,19 @@ struct Rule {
   State state = State::kDegraded;
   Action action = Action::kNone;
   base::Millis raise_after{0};  // the condition must hold for this long without a break
-  base::Millis clear_after{0};  // and must not hold for this long
+  base::Millis clear_after{0};  // the fault ends when the condition has not held for this long
   std::string_view meaning;     // for the documentation
 };
 
 std::span<const Rule> Rules();
 const Rule* RuleOf(std::string_view code);  // nullptr: there is none
 
-// The number of PCIe replays a minute that a link with this number of lanes may have (bit error rate 1e-12 at
-// its speed). nullopt: an unknown generation.
+// The number of PCIe replays in a minute that is normal for a link with this number of lanes (bit error rate
+// 1e-12 at the speed of its generation). nullopt: an unknown generation.
 std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes);
 
-// By rule: a sentence with the figures if the condition holds, nullopt if it does not. A rule without an
-// entry could not be checked: its state does not change.
+// For each rule: a sentence with the figures if its condition holds, nullopt if the condition does not hold.
+// A rule without an entry could not be checked; its fault does not change.
 using Looked = std::map<std::string_view, std::optional<std::string>>;
 
 // Which conditions hold after all readings so far.

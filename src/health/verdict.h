@@ -1,4 +1,5 @@
-// The result of the health check of a GPU: a state, and what a person must do. Values; thread-safe.
+// The result of the health check of a GPU: a state, and the action that an administrator must take. Values;
+// thread-safe.
 #pragma once
 
 #include <optional>
@@ -11,13 +12,13 @@ namespace gpuman::health {
 // In order of severity: the state of a GPU is the worst of its faults.
 enum class State {
   kHealthy,
-  kDegraded,   // works; needs a look, or a reset when it is idle
+  kDegraded,   // works; an administrator should inspect it, or reset it when idle
   kUnhealthy,  // gets no new jobs
 };
 
-// What mends a fault, in the order in which to try. Replacing a GPU is not in the list, but the test that
-// shows whether it is needed is. Of several faults the later action counts, unless the driver itself asks for
-// one.
+// The actions that repair a fault, in the order in which to try them. The list does not have the replacement
+// of a GPU, but it has the test that shows whether a replacement is needed (kFieldDiagnostics). If a GPU has
+// several faults, the action that is later in this list counts, unless the driver itself asks for an action.
 enum class Action {
   kNone,
   kRestartProgram,

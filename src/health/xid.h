@@ -1,7 +1,8 @@
-// The meaning of the driver's error numbers (Xid) for the GPU and for the program that had one: a table.
+// A table of the driver's error numbers (Xid): what each means for the GPU and for the program that caused
+// it.
 //
-// Source of the classes: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors), and what DCGM and gpud
-// do with them. Pure; thread-safe.
+// Sources of the classes: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors), and the way DCGM and
+// gpud treat Xids. Pure; thread-safe.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Reads Xids from the kernel's log, for the time in which nobody listened to the driver's events. Pure.
+// Reads Xids from the kernel's log, for times in which the daemon did not receive the driver's events. Pure.
 //
 //   NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
 #pragma once

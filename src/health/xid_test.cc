@@ -16,7 +16,7 @@ std::vector<unsigned> Those(State state, Action action) {
   return numbers;
 }
 
-// NVIDIA's catalogue, grouped by what must be done.
+// NVIDIA's catalogue, grouped by the action.
 TEST(Xids, AreOfTheKindThatTheCatalogueSays) {
   using ::testing::ElementsAre;
   EXPECT_THAT(Those(State::kHealthy, Action::kRestartProgram),

@@ -21,7 +21,7 @@ struct RunAccount {
   base::WallTime started{};
   base::WallTime ended{};
   base::Millis waited{0};
-  base::Millis ran{0};           // without the time it was off the GPU
+  base::Millis ran{0};           // without the time during which the job was off the GPU
   std::string outcome;           // the job's state after the end of this run
   std::optional<double> energy;  // joules; absent: not measured
 

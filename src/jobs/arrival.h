@@ -26,12 +26,13 @@ std::optional<JobRange> ArrivalOfKey(std::string_view key);
 
 // Takes back the jobs of an arrival that are written, the last ones first. A deletion writes each page that
 // it changes to the log before it frees any, so on a full disk only few jobs can be deleted at once. Each
-// failure lets the store empty its log; then the same number is tried once more, then half of it.
+// failure lets the store empty its log; then the same number of jobs is tried once more, and after that half
+// of the number.
 //
 //   while (!removal.IsOver()) removal.Take(store.Write(removal.Next()));
 class ArrivalRemoval {
  public:
-  // Jobs below `end` are written, or may be.
+  // Jobs with ids below `end` are written, or may be written.
   ArrivalRemoval(JobRange jobs, JobId end) : jobs_(jobs), end_(end) {}
 
   // The jobs to erase; the step with the first ones also erases the setting row.

@@ -15,9 +15,9 @@ namespace gpuman::jobs {
 // of 8 MiB (execve(2), since Linux 4.13).
 inline constexpr base::Bytes kMaxExecuted = base::MiB(6);
 
-// kInvalidArgument, with the numbers: no kernel executes this, since a word has more than 32 pages, or all
-// have more than kMaxExecuted. `page`: bytes. If the stack's limit is low the kernel executes less, and the
-// job's end reports that.
+// kInvalidArgument, with the numbers: no kernel executes this command, since one word has more than 32 pages,
+// or all words together have more than kMaxExecuted. `page`: bytes. If the stack's limit is low, the kernel
+// executes less, and the job's end reports that.
 base::Result<> CheckExecutable(const std::vector<std::string>& command, const Variables& environment,
                                std::size_t page);
 base::Result<> CheckExecutable(const std::vector<std::string>& command, const Variables& environment);

@@ -14,7 +14,7 @@ Json Value(const simdjson::dom::element& element) {
       Json object = Json::object();
       auto& members = object.get_ref<Json::object_t&>();
       const simdjson::dom::object read(element);
-      members.reserve(read.size());  // growing copies all that is there: the keys are constant
+      members.reserve(read.size());  // growing would copy all members: the keys are constant
       for (const auto& [name, value] : read) members.emplace_back(std::string(name), Value(value));
       return object;
     }

@@ -71,7 +71,7 @@ constexpr bool IsWaiting(JobState state) { return state == JobState::kQueued || 
 // Words of `reason` that decide the job's state after an ordered end.
 inline constexpr std::string_view kCancelledWord = "cancelled";
 inline constexpr std::string_view kTimeLimitWord = "time_limit";
-// A user removed the job; where runs are counted this counts as cancelled.
+// A user removed the job; the counts of runs take this for cancelled.
 inline constexpr std::string_view kRemovedWord = "removed";
 
 using base::JobId;
@@ -85,7 +85,7 @@ struct Owner {
   friend bool operator==(const Owner&, const Owner&) = default;
 };
 
-// Hashes the text of the spec, so that a field that is added counts as well.
+// Hashes the text of the spec, so that the hash includes fields that are added later.
 struct JobSpecHash {
   std::size_t operator()(const spec::JobSpec& spec) const;
 };
@@ -110,8 +110,8 @@ struct ResourceLimitsHash {
 
 // A container of Kubernetes. Its cgroup is Job::cgroup.
 struct Container {
-  std::string name_space, pod, name;  // as Kubernetes has them
-  std::string id;                     // the runtime's
+  std::string name_space, pod, name;  // as Kubernetes names them
+  std::string id;                     // as the container runtime gives it
   friend bool operator==(const Container&, const Container&) = default;
 };
 
@@ -119,9 +119,9 @@ struct Container {
 struct RefusedAllocation {
   std::string gpu;  // UUID
   base::Bytes asked;
-  base::Bytes used;                  // by the job there, at that time
+  base::Bytes used;                  // by the job on this GPU, at that time
   std::optional<base::Bytes> limit;  // at that time
-  std::string by;                    // limit sharing device
+  std::string by;                    // "limit", "sharing" or "device"
   base::WallTime at{};
   friend bool operator==(const RefusedAllocation&, const RefusedAllocation&) = default;
 };
@@ -136,16 +136,16 @@ struct Job {
   Environment environment;
   std::uint32_t umask = 022;
   Shared<ResourceLimits> resource_limits;
-  Shared<spec::JobSpec> spec;     // what its user asked for, as changed since
+  Shared<spec::JobSpec> spec;     // the user's request, with later changes
   std::vector<std::string> gpus;  // UUIDs; empty: every GPU, also those that appear later
 
-  // The job is of the queue: it starts when the queue orders it, on the GPUs that the queue chooses.
+  // The job belongs to the queue: the queue orders its start and chooses its GPUs.
   bool queued = false;
-  // An attached job: somebody else started it, and its processes are those that `keeper`, a foreign process,
+  // An attached job: gpuman did not start it. Its processes are those that `keeper`, a foreign process,
   // starts. Its environment holds only the key of its processes.
   bool attached = false;
-  // The job is what runs in this container: attached, without a process in place of a keeper (`keeper` is {0,
-  // 0}, which no process has).
+  // The job consists of the processes in this container. It is attached, but no process stands in place of a
+  // keeper (`keeper` is {0, 0}, an id that no process has).
   std::shared_ptr<const Container> container;  // copies share it; null: none, as most jobs
   spec::ArrayTask array;
   JobId redo_of;  // the job that this one repeats; 0: none
@@ -162,31 +162,32 @@ struct Job {
   std::optional<int> signal;
   std::optional<JobState> verdict;  // the job's state after the last end, unless it runs again
   std::optional<base::Bytes> peak;
-  std::vector<std::string> notes;   // of the current or last run: what it did not get
+  std::vector<std::string> notes;   // of the current or last run: requests that could not be met
   Rare<RefusedAllocation> refusal;  // of the last run, once it has ended
-  // The energy that each GPU had used since the driver was loaded, in millijoules by UUID, when the job came
-  // on it; empty: it is on none. And the energy that the run used before that; absent: not measured.
+  // `energy_before`: the energy that each GPU had used since the driver was loaded, in millijoules by UUID,
+  // when the job came on that GPU; empty: the job is on no GPU. `energy_used`: the energy that the run used
+  // before that; absent: not measured.
   std::map<std::string, std::uint64_t> energy_before;
   std::optional<std::uint64_t> energy_used;
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at;  // of the current or last run
   std::optional<base::WallTime> ended_at;
-  std::string suspension;          // its suspension as suspend/record.h writes it; empty: it is not suspended
-  int runs = 0;                    // commands executed
-  int restarts = 0;                // runs after the first, whatever caused them
-  int attempts = 0;                // how many of spec's retries were used
-  base::WallTime waiting_since{};  // when it was submitted, or came back to the queue
+  std::string suspension;                    // the suspension record (suspend/record.h); empty: not suspended
+  int runs = 0;                              // commands executed
+  int restarts = 0;                          // runs after the first, whatever caused them
+  int attempts = 0;                          // how many of spec's retries were used
+  base::WallTime waiting_since{};            // when the job was submitted, or came back to the queue
   std::optional<base::WallTime> not_before;  // end of a retry's delay
-  base::Millis suspended{0};                 // how long its current or last run has been off the GPU
-  std::optional<base::WallTime> off_since;   // it is off the GPU now, since this time
+  base::Millis suspended{0};                 // how long the current or last run was off the GPU
+  std::optional<base::WallTime> off_since;   // set: the job is off the GPU since this time
 
   // Bookkeeping between daemon and keeper.
   int incarnation = 1;            // a restart of an ended job starts a new journal
   std::uint64_t journal_seq = 0;  // records of this incarnation's journal that are applied here
-  bool stop_wanted = false;       // ordered again until the keeper has it in its journal
+  bool stop_wanted = false;       // the order is repeated until the keeper has it in its journal
   bool remove_when_ended = false;
-  bool requeue_when_ended = false;  // it makes room and runs again later
-  bool cancel_wanted = false;       // its owner cancelled it: it ends as cancelled, whatever ends it
+  bool requeue_when_ended = false;  // the job makes room and runs again later
+  bool cancel_wanted = false;       // its owner cancelled the job: any end counts as cancelled
   bool updated = false;             // its settings differ from those with which the keeper was started
 };
 

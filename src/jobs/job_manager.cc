@@ -117,8 +117,8 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
       if (*self && outcome) (*self)->DeleteFiles(user, {left});
       if (stored) stored(outcome);
     };
-  // Waiters are told of the end when it is on the disk: a daemon that is killed before would find another
-  // state.
+  // Waiters learn of the end when it is on the disk: after a daemon that is killed before, the next daemon
+  // would find another state.
   if (ended_now) {
     entry.end_unwritten = true;
     stored = [self = self_, ended = entry.job, stored = std::move(stored)](const Result<>& outcome) {
@@ -158,7 +158,7 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
     ForgetOldOnes();
 }
 
-// The job waits for its next run, which has nothing of the last one.
+// The job waits for its next run; nothing of the last run stays.
 void JobManager::LeaveRun(Entry& entry) {
   entry.runtime = {};
   entry.stop_in_journal = false;
@@ -177,7 +177,7 @@ void JobManager::Perform(JobId id, const std::vector<Effect>& effects) {
 }
 
 void JobManager::Save(JobId id, Done<void> stored, Enclosed enclosed) {
-  // Writes what the disk refused before as well: the record says that it was written.
+  // Also writes the rows that the disk refused before: the record says that they were written.
   if (auto before = dirty_.extract(id); !before.empty()) {
     Enclosed& unwritten = before.mapped();
     enclosed.runs.insert(enclosed.runs.begin(), unwritten.runs.begin(), unwritten.runs.end());

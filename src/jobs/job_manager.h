@@ -2,7 +2,8 @@
 //
 // Everything that is acknowledged (a Done called with success) is on the disk. A job's record is committed
 // before its keeper is started. After a restart of the daemon Adopt continues every job from its stored
-// state: never started, running, ended meanwhile, its keeper killed, the machine rebooted.
+// state: not started yet, running, or ended meanwhile; also after its keeper was killed or the machine was
+// rebooted.
 //
 // Not thread-safe: lives on the event loop, where all callbacks run. Keepers are started and files are
 // deleted on `workers`, in turns between users. The store's thread writes, and another thread sends signals.
@@ -40,13 +41,13 @@
 
 namespace gpuman::jobs {
 
-// What is known of a job only while this daemon runs.
+// Facts about a job that are known only while this daemon runs.
 struct Runtime {
   base::MonoTime run_started{};  // of the current or last run
   std::string key;               // GPUMAN_JOB_KEY of its processes
 };
 
-// The job manager calls it; it may call back, but may not destroy the job manager.
+// The job manager calls the host. The host may call the job manager, but may not destroy it.
 class JobManagerHost {
  public:
   virtual ~JobManagerHost() = default;
@@ -55,7 +56,7 @@ class JobManagerHost {
   // gpuman does not manage the job any more: it was removed, forgotten or released.
   virtual void OnJobForgotten(JobId job) = 0;
   virtual void OnNotice(const Job& job, const Notice& notice) = 0;
-  // A keeper's journal record is about to be applied to the job; the host may add what is known now.
+  // A keeper's journal record is about to be applied to the job; the host may add facts that it knows now.
   virtual void OnRecorded([[maybe_unused]] Job& job, [[maybe_unused]] const keeper::JournalRecord& record) {}
   // A run has ended. Its account is written with the job's record; the host may complete it.
   virtual void OnRunEnded(const Job& job, RunAccount& run) = 0;
@@ -63,13 +64,14 @@ class JobManagerHost {
   virtual std::vector<OutboxRow> MessagesAbout(const Job& /*job*/, const std::vector<Notice>& /*notices*/) {
     return {};
   }
-  virtual void OnMessagesStored(const std::vector<OutboxRow>& /*rows*/) {}  // or never will be: send them
-  // Whether others wait for the job's end: then it is not forgotten because of its age.
+  // Called also if the rows could not be stored: the host sends them in both cases.
+  virtual void OnMessagesStored(const std::vector<OutboxRow>& /*rows*/) {}
+  // Whether others wait for the job's end: then the job manager does not forget the job because of its age.
   virtual bool IsNeeded(JobId job) = 0;
   // For the daemon's log.
   virtual void OnTrouble(const Job& job, const std::string& what) = 0;
-  // Whether the job is off the GPU: that time does not count for its time limit. A keeper that is found again
-  // is told.
+  // Whether the job is off the GPU: that time does not count for its time limit. The job manager also tells
+  // this to a keeper that it finds again.
   virtual bool IsOffGpu(JobId /*job*/) { return false; }
   // The largest use of memory in this run.
   virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
@@ -84,12 +86,12 @@ class JobManagerHost {
 struct JobManagerOptions {
   std::filesystem::path keeper_program;
   std::filesystem::path jobs_dir;  // exists
-  LaunchSettings launch;           // all_gpus is asked of the host
+  LaunchSettings launch;           // the job manager asks the host for all_gpus
   std::size_t keep_ended = 1000;   // older ended jobs are forgotten (retention.h)
   base::Millis keep_ended_for{30LL * 86'400'000};
   // The bounds of each user but root. 0: no bound.
   std::size_t running_of_user = 0;  // jobs that run at once
-  base::Bytes text_of_user{};       // of jobs that have not ended; and as much again of those that have
+  base::Bytes text_of_user{};       // of jobs that have not ended; ended jobs have the same bound again
 };
 
 class JobManager {
@@ -113,14 +115,16 @@ class JobManager {
   // Gives `job` its id and starts it. kAlreadyExists: a job that has not ended has the tag; kUnsatisfiable:
   // the job exceeds a bound of its user.
   void Create(Job job, Done<Job> done);
-  // Takes what the process `root` starts as a job, from now on until root has ended; root itself is not part
-  // of the job. Its processes must have AttachedEnvironment. When root has ended, its remaining processes are
-  // ended. If root is attached under this tag already, the answer is that job. If the job is ended by an
-  // order, it is over when its processes are gone, even if root lives. kAlreadyExists: a job that has not
-  // ended has the tag; kConflict: root is attached to another job; kNotFound: there is no such process.
+  // Takes the processes that the process `root` starts as a job, from now on until root has ended; root
+  // itself is not part of the job. The processes must have AttachedEnvironment. When root has ended, the job
+  // manager ends the remaining processes. If root is attached under this tag already, the answer is that job.
+  // If an order ends the job, the job is over when its processes are gone, even if root lives.
+  // kAlreadyExists: a job that has not ended has the tag; kConflict: root is attached to another job;
+  // kNotFound: there is no such process.
   void Attach(Job job, base::ProcessId root, Done<Job> done);
-  // The same for what runs in `job.container`, whose cgroup is `job.cgroup`, until nothing runs there.
-  // kAlreadyExists: it is a job already, or its tag is taken; kNotFound: nothing runs in it.
+  // The same for the processes in `job.container`, whose cgroup is `job.cgroup`, until no process runs there.
+  // kAlreadyExists: the container is a job already, or the tag is taken; kNotFound: no process runs in the
+  // container.
   void AttachContainer(Job job, Done<Job> done);
   std::vector<std::string> AttachedEnvironment(const Job& job) const {
     return jobs::AttachedEnvironment(job, options_.launch);
@@ -128,25 +132,25 @@ class JobManager {
   // Applies `change` to the settings (limits, priority, restart, grace) and tells the keeper.
   void Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
   // Stores the job's suspension record, and the messages for `notices`. Calls `done` when they are on the
-  // disk, or cannot be; nothing is stored for a job that is gone.
+  // disk, or cannot be written. Stores nothing for a job that is gone.
   void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
                      std::function<void()> done);
   // Starts a new run of a running or an ended job. For a running job `done` is called when the new run has
-  // begun, or there will be none. Waits for a job that is just being started (OnceStarted).
+  // begun, or when no new run will begin. If the job is just being started, the request waits (OnceStarted).
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
   // The error with which Restart would refuse.
   base::Result<> MayRestart(JobId id);
   // Ends the job and forgets it. Calls `done` when the job is gone, with the job as it ended.
   void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
-  // Forgets the job and lets it run on without limits; it will not be restarted. Waits for a job that is just
-  // being started (OnceStarted).
+  // Forgets the job and lets it run on without limits; it will not be restarted. If the job is just being
+  // started, the request waits (OnceStarted).
   void Release(JobId id, Done<Job> done);
 
   // --- The bounds of one user (job_manager_bounds.cc) ---
   base::Result<> MayAddText(const Owner& owner, base::Bytes claimed, base::Bytes more) const;
   base::Result<> MayChangeText(JobId id, const Job& changed);
 
-  // Its keeper is not there yet, or has not begun the run for which it was started.
+  // True: the job's keeper is not there yet, or the keeper has not begun the run for which it was started.
   bool IsBeingStarted(JobId id) const;
   // Calls `act`, soon, when the job is not being started any more: it may run, wait, have ended or be gone.
   // If the daemon ends before that, `act` is not called.
@@ -160,9 +164,9 @@ class JobManager {
     last_id_ += static_cast<std::int64_t>(count);
     return {last_id_ - static_cast<std::int64_t>(count) + 1};
   }
-  // Gives waiting jobs the next ids, in their order, and keeps them until they are started: all of them, or
-  // none. Nobody sees a job before it is on the disk. Many jobs are taken in slices: the first are visible
-  // before the last.
+  // Gives waiting jobs the next ids, in their order, and keeps the jobs until they are started: all of them,
+  // or none. A job is visible only once it is on the disk. The job manager takes many jobs in slices: the
+  // first jobs are visible before the last.
   void Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done);
   // Starts a waiting job on these GPUs (UUIDs). kConflict: the job does not wait, or is held.
   void Start(JobId id, std::vector<std::string> gpus, Done<Job> done);
@@ -171,7 +175,7 @@ class JobManager {
   void Unhold(JobId id, Done<Job> done);
   // When `done` is called, a running job is being ended. kConflict: the job has ended.
   void Cancel(JobId id, const keeper::Reason& reason, Done<Job> done);
-  // Ends the job's run, to run it again when its turn comes. Does nothing if the job does not run.
+  // Ends the job's run; the job runs again when its turn comes. Does nothing if the job does not run.
   void Requeue(JobId id, const keeper::Reason& reason);
   // Changes the request of a waiting job.
   void Change(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
@@ -179,26 +183,28 @@ class JobManager {
   // limit.
   void SetOffGpu(JobId id, bool off);
 
-  // For the guard. They do nothing for an unknown job or one without a keeper.
+  // Announce, Signal and Note are for the guard. They do nothing for a job that is unknown or has no keeper.
   void Announce(JobId id, const keeper::Reason& reason);
-  // Sends the signal to every process of the job, on a thread; SIGKILL: until no process is left that could
-  // fork. `done`: as in TreeSignals::Send; it is not called if the order is refused.
+  // Sends the signal to every process of the job, on another thread. For SIGKILL the thread repeats this
+  // until no process is left that could fork. `done`: as in TreeSignals::Send; it is not called if the order
+  // is refused.
   base::Result<> Signal(
       JobId id, int signal, TreeSignals::Done done = [](const SignalSent&) {});
   void Note(JobId id, const std::string& line);
 
-  // nullptr: no such job. Valid until the next call that changes something.
+  // nullptr: no such job. The pointer is valid until the next call that changes something.
   const Job* Find(JobId id) const;
-  // By id, or by tag: the job with the tag that has not ended, else the newest.
+  // Finds a job by id or by tag. By tag: the job with this tag that has not ended, else the newest job with
+  // it.
   base::Result<JobId> Resolve(const std::string& ref) const;
   // The same, but a tag means a job of this user first.
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
   // kAlreadyExists: a job other than `but` that has not ended has the tag.
   base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
-  // The jobs of this tag that have not ended, of this user or of all users; for an array its id. The newest
-  // first; the search is limited to a few.
+  // The jobs of this tag that have not ended, of this user or of all users; for an array, the array's id. The
+  // newest first; the search is limited to a few.
   std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
-  // The job; or the tasks of an array that are not forgotten, by id.
+  // The job itself; or, for an array, its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
   // A task of an array; nullopt: it does not exist, or is forgotten.
   std::optional<JobId> TaskOf(JobId array, std::int64_t task) const;
@@ -211,7 +217,8 @@ class JobManager {
   // The number of jobs that wait.
   std::size_t WaitingCount() const { return entries_.size() - active_.size() - ended_.size(); }
 
-  // Calls `ended` when the job has ended or was released, at once if it has. 0: `ended` was called already.
+  // Calls `ended` when the job has ended or was released; at once if that has happened. Returns 0 if `ended`
+  // was called already.
   std::uint64_t WaitForEnd(JobId id, std::function<void(const Job&)> ended);
   void CancelWait(std::uint64_t handle);
 
@@ -231,10 +238,10 @@ class JobManager {
     std::shared_ptr<KeeperLink> link;  // shared with its pending operations
     std::unique_ptr<RootWatch> root;   // for an attached job, in place of a link
     bool stop_in_journal = false;
-    bool end_unwritten = false;   // it has ended, and its stored record will say so soon
+    bool end_unwritten = false;   // the job has ended, and its stored record will say so soon
     bool forgotten_soon = false;  // its stored record is being deleted
     Rare<std::string> settings_in_journal;
-    Rare<std::string> settings_told;  // over this connection; they will be in the journal soon
+    Rare<std::string> settings_told;  // over this connection; the keeper writes them to its journal soon
     std::vector<Done<Job>> removals;  // called when the job is gone
     std::size_t tag_hash = 0;         // its key in the index
     uid_t tag_user = 0;
@@ -244,7 +251,7 @@ class JobManager {
   // The jobs of one user.
   struct UserTotals {
     TextAccount open, ended;
-    std::size_t running = 0;  // and have a keeper of gpuman
+    std::size_t running = 0;  // jobs that run and have a keeper of gpuman
     std::size_t jobs = 0;
   };
   // Many jobs on their way into the queue.
@@ -255,7 +262,7 @@ class JobManager {
     std::vector<JobId> ids{};
     Done<std::vector<JobId>> done;
   };
-  // What is written together with a job's record; if the disk refuses it, with the next record.
+  // Rows that are written together with a job's record; if the disk refuses them, with the next record.
   struct Enclosed {
     std::vector<RunAccount> runs;
     std::vector<OutboxRow> messages;
@@ -278,7 +285,7 @@ class JobManager {
     std::function<void()> act;
   };
 
-  // Of a job's request, on its way to the disk.
+  // A change of a job's request, on its way to the disk.
   struct RequestChange {
     Job before;
     Job changed;
@@ -288,8 +295,8 @@ class JobManager {
   static base::Error NoSuchJob(std::string_view ref);
   static keeper::UpdateSettings SettingsOf(const Job& job);
   base::Result<Entry*> Existing(JobId id);
-  // The same, and the job is not just being forgotten: a record written then would come back with the next
-  // daemon.
+  // The same, but an error also for a job that is just being forgotten: the next daemon would find a record
+  // that was written then.
   base::Result<Entry*> Kept(JobId id);
   void ShareParts(Job& job);
   // Updates the index by state and tag. Call it after each change of either.
@@ -313,8 +320,8 @@ class JobManager {
   void ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
                     std::function<void(const base::Result<>&)> done);
   void OnChangeStored(JobId id, OnTheirWay::iterator change, bool stored);
-  // Stores the change that `event` makes to a waiting job, and answers with the job; kConflict: it changes
-  // nothing.
+  // Stores the change that `event` makes to a waiting job, and answers with the job; kConflict: the event
+  // changes nothing.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
   // Does the same, but the change takes effect once it is on the disk.
   void DecideStored(JobId id, const JobEvent& event, Done<Job> done);
@@ -323,7 +330,7 @@ class JobManager {
   void WatchRoot(Entry& entry);
   void WatchLater(Entry& entry, const base::Error& error);
   void WatchContainer(Entry& entry);
-  // The oldest of its processes.
+  // The oldest process of the job.
   std::optional<base::ProcessId> OldestIn(const Job& job) const;
   void OnRootEnded(JobId id, bool another_boot);
   void StopAttached(JobId id);
@@ -351,7 +358,7 @@ class JobManager {
   void Vanish(JobId id);
   void AnswerWaiters(const Job& job);
   void AnswerReruns(JobId id);
-  // Carries out the requests that wait for the start of the job, if that is over.
+  // Carries out the requests that wait for the start of the job, if the start is over.
   void CarryOutLater(JobId id);
   void ForgetOldOnes();
   void SweepDirectories();
@@ -380,7 +387,7 @@ class JobManager {
   std::vector<Rerun> reruns_;
   std::vector<Later> later_;
   std::map<JobId, Enclosed> dirty_;      // records that the disk refused
-  std::map<JobId, OnTheirWay> changes_;  // of jobs that have some
+  std::map<JobId, OnTheirWay> changes_;  // only of jobs that have changes on their way
   boost::asio::steady_timer retry_;
   base::SlicedWork slices_;
   TreeSignals signals_;

@@ -1,5 +1,6 @@
-// Attached jobs: what runs below a foreign process that stands in place of a keeper, or what runs in a
-// container. There is no journal: that process, or the cgroup, and the store hold all that is known.
+// Attached jobs: the processes below a foreign process that stands in place of a keeper, or the processes in
+// a container. There is no journal: all that is known comes from that process or the cgroup, and from the
+// store.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,7 +123,7 @@ void JobManager::WatchRoot(Entry& entry) {
   if (!watch) return WatchLater(entry, watch.error());
   entry.root = std::move(*watch);
   host_.OnJobChanged(entry.job, entry.runtime);
-  // An end was ordered, and the daemon was killed before it was carried out.
+  // An end was ordered, and the daemon was killed before it carried out the end.
   if (entry.job.state == JobState::kStopping) StopAttached(id);
 }
 
@@ -148,8 +149,8 @@ std::optional<base::ProcessId> JobManager::OldestIn(const Job& job) const {
   return oldest == members.end() ? std::nullopt : std::optional(oldest->id);
 }
 
-// Watches one process after the other, until there is none: a cgroup of version 1 does not report that it is
-// empty.
+// Watches one process after the other, until no process is left: a cgroup of version 1 does not report that
+// it is empty.
 void JobManager::WatchContainer(Entry& entry) {
   const JobId id = entry.job.id;
   const auto ended = [self = self_, id] {
@@ -196,7 +197,7 @@ void JobManager::OnRootEnded(JobId id, bool another_boot) {
                     }});
 }
 
-// The root ends when it sees the end of its processes, or it lives on: then the job is over without it.
+// The root may end when it sees the end of its processes. If the root lives on, the job is over all the same.
 void JobManager::StopAttached(JobId id) {
   if (!entries_.at(id).root) return;
   const auto then = [self = self_, id](const SignalSent& sent) {

@@ -114,7 +114,7 @@ TEST_F(AttachedJobs, GoOnWhereTheirRootCannotBeWatchedForAWhile) {
   const rlimit none{3, before.rlim_max};  // open descriptors stay open
   std::optional<base::Result<Job>> answer;
   manager->Attach(Asked("step", ""), root, [&](base::Result<Job> job) { answer = std::move(job); });
-  // The job is on the disk, and nobody knows that yet.
+  // The job is on the disk, and the job manager does not know that yet.
   std::promise<void> written;
   store->Read([&](Store&) { written.set_value(); });
   written.get_future().wait();

@@ -1,4 +1,4 @@
-// What the job manager's tests share: the parts of a daemon, with real keepers and real commands.
+// The fixture of the job manager's tests: the parts of a daemon, with real keepers and real commands.
 //
 // Needs GPUMAN_BUILD_DIR, which ctest sets. Not thread-safe.
 #pragma once
@@ -59,7 +59,7 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
       (void)manager->Signal(job->id, SIGKILL);
     }
     StopDaemon();
-    // A keeper that restarts its job has begun the next run by now; that ends with it.
+    // A keeper that restarts its job has begun the next run by now; that run ends with the keeper.
     for (const auto& keeper : keepers) {
       (void)base::SendSignal(keeper, SIGKILL);
       EXPECT_TRUE(IsGoneSoon(keeper)) << "the test leaves a job behind";

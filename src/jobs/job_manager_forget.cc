@@ -1,4 +1,4 @@
-// Forgets jobs, and deletes what is left of them on the disk.
+// Forgets jobs, and deletes their files that are left on the disk.
 #include <map>
 #include <utility>
 
@@ -13,8 +13,8 @@ using base::Fail;
 using base::Result;
 
 void JobManager::Forget(JobId id) {
-  // Out of the list while the deletion is on its way: otherwise, of many jobs that end together, each would
-  // ask to delete all before it.
+  // The job is out of the list while its deletion is on its way: otherwise, of many jobs that end together,
+  // each would request the deletion of all jobs before it.
   ended_.erase(id);
   CountAs(entries_.at(id), {});
   entries_.at(id).forgotten_soon = true;
@@ -85,8 +85,7 @@ void JobManager::ForgetOldOnes() {
 
 // Deletes the directories that belong to no job: of a request whose commit failed or never happened, or of
 // jobs that were removed or released. Directories whose keeper lives stay. Call it before anything is
-// created: an id whose commit never happened is given again, and must not find the directory of its
-// predecessor.
+// created: an id whose commit never happened is given again, and its new job must not find the old directory.
 void JobManager::SweepDirectories() {
   std::set<std::filesystem::path> wanted;
   for (const auto& [id, entry] : entries_)

@@ -109,7 +109,7 @@ void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {
     entry.runtime.key = started->key;
   if (std::holds_alternative<keeper::RunStarted>(record.body))
     entry.runtime.run_started = base::MonoTime(record.mono);
-  // Before its end is applied: the signal came first.
+  // RunIsOver comes before the end is applied: the signal came first.
   if (std::holds_alternative<keeper::RunEnded>(record.body)) signals_.RunIsOver(id);
   if (std::holds_alternative<keeper::StopOrdered>(record.body)) entry.stop_in_journal = true;
   if (const auto* changed = std::get_if<keeper::SettingsChanged>(&record.body))
@@ -122,8 +122,8 @@ void JobManager::OnConnected(JobId id) {
   if (it == entries_.end() || IsEnded(it->second.job)) return;
   Entry& entry = it->second;
   host_.OnJobChanged(entry.job, entry.runtime);
-  // What an earlier connection was told is in the journal by now, or never will be. And the change may have
-  // been undone since.
+  // Settings that an earlier connection carried are in the journal by now, or never will be. And the change
+  // may have been undone since.
   entry.settings_told.reset();
   if (entry.job.updated || entry.settings_in_journal) SendSettings(entry);
   // The job left its GPU, or came back, while daemon or keeper was away.
@@ -132,7 +132,7 @@ void JobManager::OnConnected(JobId id) {
     SendStop(entry);
   } else if (entry.job.state == JobState::kStopping && !entry.job.verdict && entry.job.reason &&
              !entry.stop_in_journal) {
-    // The guard had ordered this end, and the daemon was killed before it was carried out. If the keeper
+    // The guard had ordered this end, and the daemon was killed before the end was carried out. If the keeper
     // cannot be told, or has no run to end any more, the job is ended all the same.
     (void)Order(entry,
                 keeper::AnnounceReason{0, {*entry.job.reason, entry.job.reason_detail.value_or("")}, false},
@@ -171,8 +171,8 @@ Result<> JobManager::Order(Entry& entry, keeper::Command command, Answered answe
       });
 }
 
-// If the order cannot be sent or gets no answer, OnConnected sends it again, until it is in the journal. The
-// keeper refuses it only if the job has ended, and its journal record reports that.
+// If the order cannot be sent or gets no answer, OnConnected sends it again, until the order is in the
+// journal. The keeper refuses the order only if the job has ended, and a journal record reports that.
 void JobManager::SendStop(Entry& entry) {
   if (entry.job.attached) return StopAttached(entry.job.id);
   (void)Order(entry,

@@ -160,8 +160,8 @@ void JobManager::Decide(JobId id, const JobEvent& event, Done<Job> done) {
   });
 }
 
-// A job that is released may start at once. So its record is on the disk before: what the disk refuses does
-// not happen.
+// A job that is released may start at once. So its record must be on the disk before: a change that the disk
+// refuses does not happen.
 void JobManager::DecideStored(JobId id, const JobEvent& event, Done<Job> done) {
   auto found = Kept(id);
   if (!found) return done(Fail(found.error()));
@@ -213,7 +213,7 @@ void JobManager::SetOffGpu(JobId id, bool off) {
   (void)Order(it->second, keeper::PauseClock{off},
               [off](JobManager& me, Entry& entry, const Result<>& outcome) {
                 if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
-                // Its run is over, as records before this answer say; the next run has a clock of its own.
+                // The run is over, as records before this answer say; the next run has a clock of its own.
                 if (outcome.error().code == ErrorCode::kConflict && entry.job.state != JobState::kRunning)
                   return;
                 me.Trouble(entry.job.id, fmt::format("its keeper does not {} the clock of its time limit: {}",

@@ -235,7 +235,7 @@ TEST_F(QueuedJobs, KeepTheJournalOfARunUntilItsEndIsOnTheDisk) {
   EXPECT_TRUE(std::filesystem::exists(job_dir / "journal"))
       << "a daemon that is killed now knows nothing else of the run";
   gate.set_value();
-  // A daemon does not delete what a keeper still uses.
+  // A daemon does not delete a directory that a keeper still uses.
   ASSERT_TRUE(Until([&] { return !keeper::KeeperLives(job_dir); }));
   RestartDaemon();
   EXPECT_EQ(StateOf(id), JobState::kQueued);

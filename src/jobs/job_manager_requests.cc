@@ -1,4 +1,4 @@
-// What people request of jobs.
+// The requests of users about their jobs.
 #include <fmt/format.h>
 
 #include <iterator>
@@ -81,7 +81,7 @@ void JobManager::Update(JobId id, const std::function<void(Job&)>& change, Done<
 
 namespace {
 
-// Undoes the change of each member, and of each field of the spec, that nobody has changed since.
+// Undoes the change of each member, and of each field of the spec, that was not changed again since.
 void TakeBack(Job& now, const Job& before, const Job& changed) {
   const auto undo = [&](auto member) {
     if (now.*member == changed.*member) now.*member = before.*member;
@@ -110,7 +110,7 @@ void JobManager::ChangeStored(Entry& entry, const std::function<void(Job&)>& cha
   });
 }
 
-// Later changes were made on top of it: they learn what was there without it.
+// Later changes were made on top of this change: their `before` becomes the request without it.
 void JobManager::OnChangeStored(JobId id, OnTheirWay::iterator change, bool stored) {
   const auto all = changes_.find(id);
   const auto entry = entries_.find(id);
@@ -232,8 +232,8 @@ void JobManager::Release(JobId id, Done<Job> done) {
   if (IsBeingStarted(id)) return OnceStarted(id, [this, id, done = std::move(done)] { Release(id, done); });
   entry.forgotten_soon = true;
   if (entry.job.attached) return LetGo(id, std::move(done));
-  // The keeper is told first: otherwise it would apply the restart policy of a job that nobody knows any
-  // more.
+  // The keeper is told first: otherwise it would apply the restart policy to a job that the daemon does not
+  // know any more.
   keeper::UpdateSettings settings = SettingsOf(entry.job);
   settings.restart->mode = spec::RestartMode::kNo;
   const auto answer = [self = self_, id, done](const Result<>& outcome) {
@@ -245,7 +245,7 @@ void JobManager::Release(JobId id, Done<Job> done) {
     it->second.settings_told.reset();
     if (IsEnded(it->second.job)) return (*self)->Remove(id, {"removed", ""}, done);
     (*self)->Save(id, {});
-    // If its keeper took the settings all the same, OnConnected corrects what the journal says of them.
+    // If the keeper took the settings all the same, OnConnected corrects the settings by the journal.
     done(Fail(outcome.error().code,
               fmt::format("job {} was not let go: {}", id.value, outcome.error().message), "try again"));
   };

@@ -1,4 +1,4 @@
-// Tests start, end and settings: every answer must be what happened.
+// Tests start, end and settings: every answer must agree with what happened.
 #include <gmock/gmock.h>
 
 #include <csignal>

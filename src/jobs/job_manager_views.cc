@@ -29,7 +29,7 @@ std::optional<JobId> JobManager::NewestOf(const std::string& tag, std::optional<
   auto uid = user.value_or(std::numeric_limits<uid_t>::max());
   for (;;) {
     auto at = tags_.upper_bound({hash, uid, JobId{INT64_MAX}});
-    std::optional<JobId> newest;  // of this user's
+    std::optional<JobId> newest;  // of this user's jobs
     while (at != tags_.begin()) {
       const auto& [its_hash, its_user, id] = *--at;
       if (its_hash != hash || (user && its_user != *user)) break;
@@ -180,7 +180,7 @@ void JobManager::AnswerWaiters(const Job& job) {
   for (const auto& ended : mine) ended(copy);
 }
 
-// Answers the requests that wait for a new run of the job, if it has begun or none will begin.
+// Answers the requests that wait for a new run of the job, if that run has begun or no run will begin.
 void JobManager::AnswerReruns(JobId id) {
   const Job* const job = Find(id);
   const bool over = !job || IsEnded(*job) || IsWaiting(*job);
@@ -204,7 +204,7 @@ bool JobManager::IsBeingStarted(JobId id) const {
   const Job& job = it->second.job;
   if (job.attached || IsEnded(job) || IsWaiting(job)) return false;
   if (!it->second.link || !it->second.link->connected()) return true;
-  // After a failed first attempt it waits for the next, which may take long.
+  // After a failed first attempt the job waits for the next one, which may take long.
   return job.state == JobState::kStarting && !job.started_at && !job.verdict;
 }
 

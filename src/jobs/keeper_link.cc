@@ -100,7 +100,8 @@ void KeeperLink::OnNotSpawned(const base::Error& error) {
   // The keeper may have written more to its journal than it reported.
   (void)ReadJournal();
   if (ended_ || stopped_) return;
-  // It was killed while it started, or it may live although its starter was killed: the next try finds out.
+  // The keeper was killed while it started, or it may live although its starter was killed: the next try
+  // finds out.
   if (error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout) return RetryLater();
   callbacks_.on_failed(error);
 }
@@ -143,7 +144,7 @@ void KeeperLink::OnReadable() {
       return;
     }
     if (const auto* hello = std::get_if<keeper::Hello>(&**message)) {
-      hello_ = true;  // set before the journal makes somebody send an order
+      hello_ = true;  // set before the journal is read, since its records may cause orders
       shortens_ = hello->shortens;
       // New messages are used only behind the records that were written before.
       if (!ReadJournal()) return OnGone();
@@ -180,7 +181,7 @@ bool KeeperLink::ReadJournal() {
 
 void KeeperLink::OnStored(std::uint64_t seq) {
   if (seq < told_stored_ + kShortenEvery || !connected() || !shortens_) return;
-  // If it cannot be told, the link connects again and tells the next number.
+  // If the keeper cannot be told, the link connects again and tells the next number.
   if (Send(keeper::RecordsStored{seq})) told_stored_ = seq;
 }
 
@@ -233,7 +234,8 @@ void KeeperLink::Disconnect() {
   });
 }
 
-// The caller may be a callback of this link, or in the middle of something that a record would change.
+// The caller may be a callback of this link, or the caller may be in the middle of a change that a record
+// would disturb.
 void KeeperLink::HangUp() {
   Disconnect();
   asio::post(loop_, [self = shared_from_this()] {

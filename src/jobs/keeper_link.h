@@ -1,7 +1,8 @@
-// One job's keeper as the event loop uses it: starts it, follows it, sends it orders, notices its end.
+// The event loop's link to the keeper of one job: starts the keeper, follows it, sends it orders, notices its
+// end.
 //
 // Starting blocks, so a worker does it; everything else, also the callbacks, runs on `loop`. Not thread-safe.
-// After its destruction the keeper goes on, and no callback is called.
+// After the destruction of the link the keeper goes on, and no callback is called.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -20,20 +21,21 @@ namespace gpuman::jobs {
 class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
  public:
   struct Callbacks {
-    // Every record of the journal, in order, from the first; all again after a reconnection (see their
-    // numbers).
+    // Gets every record of the journal, in order, from the first. After a reconnection it gets all records
+    // again (see their numbers).
     std::function<void(const keeper::JournalRecord&)> on_record;
-    // The keeper listens, and on_record has had everything that it wrote so far.
+    // The keeper listens, and on_record has got all records that the keeper has written so far.
     std::function<void()> on_connected;
-    // The job's directory could not be made, or the keeper could not be started, and it was not killed.
+    // The job's directory could not be made, or the keeper could not be started, for another reason than that
+    // it was killed.
     std::function<void(const base::Error&)> on_failed;
     // Something that an administrator should know; the link continues.
     std::function<void(const std::string&)> on_trouble;
   };
 
-  // The result of an order. Success: the keeper carried it out, or keeps it until it can. kUnavailable: the
-  // result is not known, since the connection or this link ended before the keeper answered. Other errors:
-  // the keeper refused it.
+  // The result of an order. Success: the keeper carried out the order, or keeps it until it can carry it out.
+  // kUnavailable: the result is not known, since the connection or this link ended before the keeper
+  // answered. Other errors: the keeper refused it.
   using Answer = std::function<void(const base::Result<>&)>;
 
   // Runs its argument on a worker, when the job's user has a turn; or not at all if the daemon is gone.
@@ -51,15 +53,16 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void TryAgain() { RetryLater(); }
   // No callback is called any more; orders that wait get their answer soon, from the loop.
   void Stop();
-  // Stops, and deletes the job's directory, also if it is just being made. Not after Start.
+  // Stops, and deletes the job's directory, also if it is just being made. Do not call it after Start.
   void Discard();
 
   bool connected() const { return connection_.has_value() && hello_; }
   // kUnavailable: there is no connection, or the keeper takes no more; then the link connects again, and
-  // on_connected says when to send again. If the order was sent, `answer` is called once, later; without
-  // `answer` a refusal goes to on_trouble.
+  // on_connected tells the caller when to send again. If the order was sent, `answer` is called once, later;
+  // without `answer` a refusal goes to on_trouble.
   base::Result<> Send(keeper::Command command, Answer answer = {});
-  // The store has all records up to `seq`. The keeper is told now and then, and drops old records.
+  // The store has all records up to `seq`. The link tells the keeper now and then, and the keeper drops old
+  // records.
   void OnStored(std::uint64_t seq);
 
  private:

@@ -1,10 +1,10 @@
 // Turns a job into the spec for its keeper. Pure.
 //
-// The command gets the environment with which it was submitted, and in addition GPUMAN_JOB_ID,
-// GPUMAN_JOB_TAG, for the GPUs it was given CUDA_VISIBLE_DEVICES (UUIDs) and CUDA_DEVICE_ORDER, and
-// LD_PRELOAD with the shim before the caller's value. A job that was given no GPUs may use every one: then
-// the caller's own CUDA_VISIBLE_DEVICES stays. With GPUMAN_VISIBLE_DEVICES=index in its environment a job
-// gets indices in place of UUIDs; but not on a machine with MIG instances, which have no index.
+// The command gets the environment with which it was submitted. It also gets GPUMAN_JOB_ID and
+// GPUMAN_JOB_TAG; for the GPUs that the job was given, CUDA_VISIBLE_DEVICES (UUIDs) and CUDA_DEVICE_ORDER;
+// and LD_PRELOAD with the shim before the caller's value. A job that was given no GPUs may use every one:
+// then the caller's own CUDA_VISIBLE_DEVICES stays. With GPUMAN_VISIBLE_DEVICES=index in its environment a
+// job gets indices in place of UUIDs; but not on a machine with MIG instances, which have no index.
 #pragma once
 
 #include <filesystem>
@@ -42,8 +42,8 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);
 // shim.
 std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings);
 
-// The name of a file with its signs replaced: %j the job's id, %A the array's id, %a the task, %x the tag, %%
-// a %.
+// The name of a file with its placeholders replaced: %j by the job's id, %A by the array's id, %a by the
+// task, %x by the tag, %% by a %.
 std::string ExpandFile(std::string_view pattern, const Job& job);
 
 std::filesystem::path LogPath(const std::filesystem::path& log_dir, JobId id);

@@ -99,7 +99,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::KeeperS
   job.cgroup = started.cgroup.string();
   job.boot_id = started.boot_id;
   if (!had_one) return;
-  // Its predecessor was killed. The records that follow say what happened to the run.
+  // The earlier keeper was killed. The records that follow say what happened to the run.
   const bool ordered = job.state == JobState::kStopping && job.reason;
   if (!ordered)
     Explain(job, another_boot ? Reason{"reboot", "the machine was started again while the job ran"}
@@ -255,7 +255,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   if (!clock.paused) BackOnGpu(job, record.wall);
 }
 
-// If a job of the queue must go back there instead of ending, puts it back and returns true.
+// If a job of the queue must go back to the queue instead of ending, puts it back and returns true.
 bool RunsAgain(Transition& t, base::WallTime at) {
   Job& job = t.job;
   if (job.requeue_when_ended && job.state == JobState::kKilled) {

@@ -52,14 +52,15 @@ struct GuardOrdered {
   keeper::Reason reason;
 };
 
-// The keeper refused the guard's order: there is no run to which it applies. `before`: the job's state then.
+// The keeper refused the guard's order: there is no run to which it applies. `before`: the job's state before
+// the order.
 struct GuardRefused {
   keeper::Reason reason;
   JobState before{};
   std::optional<keeper::Reason> before_reason{};
 };
 
-// No keeper could be started for the job; nothing of it runs.
+// No keeper could be started for the job; no process of it runs.
 struct CannotStart {
   std::string message;
   base::WallTime at;
@@ -74,14 +75,14 @@ struct RootEnded {
 
 // The other events are for jobs of the queue; in a state that does not fit they change nothing.
 
-// A waiting job is held, and it is released.
+// The first event holds a waiting job, the second releases it.
 struct HoldAsked {
   keeper::Reason reason;
 };
 struct ReleaseAsked {};
 
-// The owner does not want the job any more, or it waits for something that cannot happen. A running job is
-// ended.
+// The owner does not want the job any more, or the job waits for something that cannot happen. A running job
+// is ended.
 struct CancelAsked {
   keeper::Reason reason;
   base::WallTime at;

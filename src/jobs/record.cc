@@ -212,7 +212,7 @@ base::Result<ResourceLimits> ParseLimits(std::string_view text) {
   GPUMAN_ASSIGN(const auto rows, Parse<std::vector<LimitRow>>(text, "a job's limits"));
   return LimitsOf(rows);
 }
-// {"request":"{…}","script":"…"} and copies of what the request has.
+// {"request":"{…}","script":"…"} and copies of fields of the request.
 static base::Result<spec::JobSpec> OlderSpec(const Json& json) {
   std::string request, script;
   base::json::Reading reading{.format = kFormat};
@@ -224,7 +224,8 @@ static base::Result<spec::JobSpec> OlderSpec(const Json& json) {
   if (request.empty()) return spec::JobSpec{};
   auto spec = spec::ParseJobSpec(request).value_or(spec::JobSpec{});
   spec.script = std::move(script);
-  // It was a number there; and these are in the job's record, if they are not as usual.
+  // The older spec has `memory` as a number. The fields below are in the job's record if they differ from the
+  // default.
   if (spec.memory) spec.memory_on_each = spec.memory->bytes;
   const spec::JobSpec usual;
   spec.memory = usual.memory;
@@ -238,7 +239,7 @@ base::Result<spec::JobSpec> ParseSpec(std::string_view text) {
   GPUMAN_ASSIGN(const auto json, ParseFast(text));
   if (json.is_object() && !json.contains("v")) return OlderSpec(json);
   GPUMAN_ASSIGN(auto spec, spec::JobSpecOf(json));
-  // One that cannot be used asks for nothing: the job is shown, and can be cancelled.
+  // A spec that cannot be used becomes an empty one: the job is shown, and can be cancelled.
   if (!spec::Validate(spec)) spec = spec::JobSpec{};
   return spec;
 }

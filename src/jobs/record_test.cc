@@ -130,12 +130,12 @@ TEST(JobRecord, ReadsASpecThatAnOlderVersionWroteInParts) {
   expected.priority = 9;
   expected.retries.count = 3;
   EXPECT_EQ(*job->spec, expected);
-  // What is not in the record is as usual, whatever the request had.
+  // A field that is not in the record has its default, whatever the request had.
   const auto plain = ParseJob(R"({"id":1,"state":"queued"})", *terms);
   EXPECT_EQ(plain->spec->priority, 128);
   EXPECT_FALSE(plain->spec->share);
   EXPECT_EQ(*ParseSpec("{}"), spec::JobSpec{});
-  // One job that asks for what cannot be does not keep the daemon from starting.
+  // One job with an impossible request does not keep the daemon from starting.
   EXPECT_EQ(*ParseSpec(R"({"v":1,"priority":256})"), spec::JobSpec{});
   EXPECT_EQ(ParseSpec(R"({"request":"{\"v\":1,\"cpus\":-1}","script":"x"})")->script, "x");
 }

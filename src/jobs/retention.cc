@@ -56,7 +56,8 @@ std::vector<JobId> ToForget(const std::vector<EndedJob>& ended, const RetentionB
       forget_oldest(jobs);
     }
   }
-  // The user with the most jobs comes last; of two with as many, the one whose oldest job is older.
+  // The user with the most jobs comes last; of two users with as many jobs, the one whose oldest job is
+  // older.
   using Rank = std::tuple<std::size_t, base::WallTime::duration, uid_t>;
   const auto rank_of = [&](uid_t user, const std::deque<const EndedJob*>& jobs) {
     return Rank{jobs.size(), -AgeOf(*jobs.front(), now).ended_at.time_since_epoch(), user};

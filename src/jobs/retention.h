@@ -25,9 +25,10 @@ struct RetentionBounds {
   base::Bytes text{};       // for each user's ended jobs; 0: no bound
 };
 
-// For each user the oldest first: jobs that are too old, and jobs whose text is too much. Then jobs of the
-// user who has most, until there are no more than `count`: so a user's jobs never push out those of a user
-// who has fewer. `text`: the accounts of the ended jobs; a user without one has little text.
+// The jobs to forget. First, for each user and the oldest first: jobs that are too old, and jobs whose text
+// exceeds the bound. Then jobs of the user who has the most jobs, until no more than `count` remain: so a
+// user's jobs never push out the jobs of a user who has fewer. `text`: the accounts of the ended jobs; a user
+// without an account has little text.
 std::vector<JobId> ToForget(const std::vector<EndedJob>& ended, const RetentionBounds& bounds,
                             std::map<uid_t, TextAccount> text, base::WallTime now);
 

@@ -19,7 +19,7 @@ class Shared {
 
   const T& operator*() const { return *pointer(); }
   const T* operator->() const { return pointer().get(); }
-  // Replaces the value by a changed copy; others keep theirs.
+  // Replaces the value by a changed copy; other copies keep theirs.
   template <typename F>
   void Change(F&& change) {
     T copy = **this;
@@ -42,7 +42,8 @@ class Shared {
   std::shared_ptr<const T> value_;  // null: empty
 };
 
-// Makes equal values share one object. Keeps no value alive. Not thread-safe; the values are.
+// Makes equal values share one object. Keeps no value alive. Not thread-safe; the shared values are
+// thread-safe.
 template <typename T, typename Hash>
 class Pool {
  public:
@@ -71,7 +72,7 @@ class Pool {
   }
 
   std::multimap<std::size_t, std::weak_ptr<const T>> known_;  // by hash
-  std::weak_ptr<const T> last_;                               // neighbours are mostly equal
+  std::weak_ptr<const T> last_;                               // consecutive jobs mostly have equal values
   std::size_t sweep_at_ = 64;
 };
 

@@ -1,8 +1,9 @@
-// The part of the store for what jobs have in common: one row for each different environment, set of limits
-// and queue spec, to which the rows of jobs refer. Not thread-safe; throws the exceptions of SQLiteCpp.
+// The part of the store for the values that jobs have in common: one row for each different environment, set
+// of limits and queue spec, to which the rows of jobs refer. Not thread-safe; throws the exceptions of
+// SQLiteCpp.
 //
-// A value is recognized by its address (shared.h makes equal values share one object), so nothing is
-// compared, and a text is made once for many jobs.
+// A value is recognized by its address (shared.h makes equal values share one object), so this class compares
+// no values, and makes a text once for many jobs.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -28,7 +28,7 @@ using base::Fail;
 using base::Result;
 
 constexpr int kBusyTimeoutMs = 2000;
-constexpr std::size_t kSweepAfter = 1000;  // erased jobs before shared rows that nobody uses are deleted
+constexpr std::size_t kSweepAfter = 1000;  // erased jobs before shared rows without a job are deleted
 base::Error FromSqlite(const SQLite::Exception& error, const std::filesystem::path& file,
                        std::string_view doing) {
   const std::string what = fmt::format("{} {}: {}", doing, file.string(), error.what());
@@ -265,7 +265,7 @@ class SqliteStore final : public Store {
   }
 
   void Put(const Job& job) {
-    // Before the statement is bound: RowOf writes rows of its own.
+    // RowOf is called before the statement is bound, since it writes rows of its own.
     const auto environment =
         shared_->RowOf(job.environment.pointer(), [&] { return Serialize(job.environment); });
     const auto limits =

@@ -1,5 +1,5 @@
 // The daemon's data across restarts, in SQLite (write-ahead log, full sync): jobs, events, accounts of runs,
-// and settings that were made while it ran. docs/state.md has the tables.
+// and settings that were made while the daemon ran. docs/state.md has the tables.
 //
 // A Batch is written whole or not at all, and is on the disk when Write returns. A damaged database is never
 // replaced or repaired without the administrator: Open refuses it and says what to do. Not thread-safe;
@@ -78,7 +78,7 @@ class Store {
   virtual base::Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
                                   const std::function<void(const RunAccount&)>& visit) = 0;
 
-  // The free space of its disk; nullopt: not known.
+  // The free space of the store's disk; nullopt: not known.
   virtual std::optional<base::Bytes> RoomOnDisk() const { return std::nullopt; }
 
   // Makes the database refuse to grow beyond its present size, like a full disk, until it is called with

@@ -1,5 +1,5 @@
-// Reads all jobs of the store at the daemon's start: most of the time of a start with many jobs. Internal to
-// the store; throws the exceptions of SQLiteCpp.
+// Reads all jobs of the store at the daemon's start; with many jobs this takes most of the time of a start.
+// Internal to the store; throws the exceptions of SQLiteCpp.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -39,7 +39,7 @@ base::Bytes ToWrite(const std::vector<Job>& jobs, std::size_t from) {
   return {kTimesWritten * bytes};
 }
 
-// Data that fills the disk with its commit can then neither be moved to its place nor deleted.
+// If a commit fills the disk, its data can neither be moved to its place nor deleted.
 base::Result<> HasRoomFor(const Store& store, const std::vector<Job>& jobs, std::size_t from) {
   const auto room = store.RoomOnDisk();
   const auto needed = ToWrite(jobs, from);
@@ -114,7 +114,7 @@ void StoreWorker::TakeArrivals(std::deque<Item>& items) {
   items = std::move(others);
 }
 
-// Writes a part of the first arrival; then it is the others' turn.
+// Writes a part of the first arrival; then the other arrivals have their turn.
 void StoreWorker::WriteSome() {
   Arrival arrival = std::move(arrivals_.front());
   arrivals_.pop_front();

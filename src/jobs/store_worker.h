@@ -3,7 +3,7 @@
 // Batches are written in the order in which they were submitted. Batches that wait together share one commit;
 // if that fails they are tried one by one, so that one bad batch does not fail others. A batch that adds many
 // jobs is written in several commits, all of it or nothing (arrival.h). Other batches are written between
-// them, so that nobody waits for another user's many jobs. If a batch is refused, batches for its jobs that
+// them, so that no user waits for another user's many jobs. If a batch is refused, batches for its jobs that
 // were submitted before its `done` was called are refused as well: their caller did not know of the refusal,
 // and a job's later record would lose what belongs to the earlier one. `done` runs through `post`, that is on
 // the event loop, after the batch is on the disk or was refused. Submit may be called from any thread. The
@@ -72,7 +72,7 @@ class StoreWorker {
   void WriteTogether(std::deque<Item>& items);
 
   std::unique_ptr<Store> store_;
-  base::PostQueue answers_;  // one commit may have very many
+  base::PostQueue answers_;  // one commit may have very many answers
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;

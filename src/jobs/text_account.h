@@ -1,5 +1,5 @@
 // The memory for the text of jobs: commands, environments, scripts and the other words with which they were
-// submitted. What several jobs share (shared.h) counts once. Not thread-safe.
+// submitted. A value that several jobs share (shared.h) counts once. Not thread-safe.
 #pragma once
 
 #include <cstddef>

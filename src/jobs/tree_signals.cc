@@ -50,8 +50,7 @@ struct TreeSignals::Walk {
   JobId job;
   SignalOrder order;
   std::set<pid_t> counted{};  // had cgroup.kill, and are counted
-  // Held for as long as signals are sent and counted: a process may end, and the loop learn of it, in
-  // between.
+  // Held while signals are sent and counted: in between, a process may end and the loop may learn of its end.
   std::mutex step;
   SignalSent sent{};  // guarded by `step`
   keeper::Killing killing{};
@@ -139,7 +138,7 @@ struct TreeSignals::Thread {
         return process.parent == order.tree.keeper.pid && process.name == keeper->name &&
                process.id != order.run;
       });
-    // Asked after the listing: a run is in the journal before its command is executed.
+    // is_over is called after the listing: a run is in the journal before its command is executed.
     if (!members.empty() && order.is_over && order.is_over()) return {};
     return members;
   }

@@ -1,11 +1,11 @@
-// Sends signals to whole jobs, on a thread of its own: to find all processes of a job, one must list all
-// processes of the machine, and to end a fork bomb, many times.
+// Sends signals to whole jobs, on a thread of its own: to find all processes of a job, the thread must list
+// all processes of the machine; to end a fork bomb, it must do that many times.
 //
-// The caller does what costs one system call: it sends SIGKILL to a cgroup at once, by cgroup.kill. The
-// thread lists the process table once for all jobs that have an order, serves the smallest job first, and
-// repeats that until each job has its signal. A job has one order under way. Another order joins a SIGKILL
-// that is under way; otherwise it waits, and becomes one with the others that wait, where the strongest
-// signal wins.
+// The caller does only the part that costs one system call: it sends SIGKILL to a cgroup at once, by
+// cgroup.kill. The thread lists the process table once for all jobs that have an order, serves the smallest
+// job first, and repeats that until each job has its signal. A job has one order under way. A further order
+// joins a SIGKILL that is under way; otherwise it waits. All waiting orders of a job become one order, with
+// the strongest of their signals.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -29,8 +29,9 @@ using base::JobId;
 struct SignalOrder {
   keeper::ProcessTree tree;
   int signal = 0;
-  // The tree may continue with another run, which is spared: `is_over`, called on the thread, says so. A
-  // process that is about to execute that run's command is spared as well.
+  // The tree may continue with another run, which gets no signal: `is_over`, called on the thread, says
+  // whether the run that is meant is over. A process that is about to execute the other run's command gets no
+  // signal either.
   bool has_runs = false;
   std::optional<base::ProcessId> run{};  // the main process of the run that is meant, if known
   std::function<bool()> is_over{};
@@ -38,7 +39,7 @@ struct SignalOrder {
 
 struct SignalSent {
   std::size_t processes = 0;  // in a cgroup with more than some hundred processes not all are counted
-  base::MonoTime at{};        // when the last one was sent
+  base::MonoTime at{};        // when the last signal was sent
 };
 
 class TreeSignals {
@@ -67,7 +68,7 @@ class TreeSignals {
   struct Pending {
     std::shared_ptr<Walk> walk;  // under way
     std::vector<Done> done{};
-    bool over = false;  // its run is over: no further order may join
+    bool over = false;  // the run is over: no further order may join
     std::optional<SignalOrder> next{};
     std::vector<Done> next_done{};
   };

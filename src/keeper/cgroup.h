@@ -1,6 +1,6 @@
-// The job's own cgroup v2 directory, where the machine has such a tree and lets us make one. The keeper uses
-// it to list and kill everything in it, and needs no controller for that. On hybrid machines the tree lies at
-// /sys/fs/cgroup/unified, so the place is read from /proc/self/mountinfo (proc(5), cgroups(7)).
+// The job's own cgroup v2 directory, where the machine has cgroup v2 and lets us make a directory. The keeper
+// uses it to list and kill all processes in it, and needs no controller for that. On hybrid machines the tree
+// lies at /sys/fs/cgroup/unified, so the place is read from /proc/self/mountinfo (proc(5), cgroups(7)).
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// Bounds of what a spec and an update of settings may hold: they refuse values that are negative or absurd.
-// Pure.
+// Bounds of the values in a spec and in an update of settings: they refuse values that are negative or
+// absurd. Pure.
 #pragma once
 
 #include <cstdint>

@@ -76,9 +76,9 @@ base::Result<SpawnOutcome> OutcomeOf(int exit_status, std::string said) {
 
 namespace {
 
-// Writes a new spec in place before it syncs: nobody can be reading it, and one sync then does for the file
-// and for all names made so far, on file systems with a journal. Replaces a spec that exists: a keeper may be
-// reading that one.
+// Writes a new spec in place before it syncs: no process can be reading it, and on file systems with a
+// journal one sync then writes the file and all names made so far. Replaces a spec that exists: a keeper may
+// be reading the old one.
 base::Result<> PutSpec(const std::filesystem::path& job_dir, const Spec& spec) {
   const auto path = job_dir / kSpecFile;
   const std::string text = SerializeSpec(spec);

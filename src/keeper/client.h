@@ -1,11 +1,11 @@
 // The daemon's side of a keeper: prepare a job's directory, start its keeper, talk to it.
 //
-// The journal (journal.h) holds the truth; the connection brings it sooner and carries orders. A keeper is
-// not the daemon's child: it detaches, and Receive shows its end as kUnavailable. The daemon then reads the
-// journal: with a JobEnded the job is over, without one the keeper was killed. SpawnKeeper then starts a new
-// keeper, which records the end (status unknown), kills what is left and goes on by the restart policy.
-// Spawning is always safe: a second keeper of a living job and the keeper of an ended job exit without doing
-// anything.
+// The journal (journal.h) decides what happened; the connection brings its records sooner and carries orders.
+// A keeper is not the daemon's child: it detaches, and Receive shows its end as kUnavailable. The daemon then
+// reads the journal: with a JobEnded the job is over, without one the keeper was killed. SpawnKeeper then
+// starts a new keeper, which records the end (status unknown), kills what is left and goes on by the restart
+// policy. Spawning is always safe: a second keeper of a living job and the keeper of an ended job exit
+// without doing anything.
 #pragma once
 
 #include <chrono>

@@ -16,7 +16,8 @@ namespace {
 
 using base::ErrorCode;
 
-// One daemon needs one connection; there is room for an old and a new daemon, and a person who looks.
+// One daemon needs one connection; there is room for an old and a new daemon, and for a client that a person
+// uses.
 constexpr std::size_t kMaxConnections = 16;
 
 bool Watch(int epoll_fd, int fd) {

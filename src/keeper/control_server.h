@@ -1,5 +1,6 @@
-// The keeper's end of the control socket: takes commands, tells what happens. Not thread-safe; never blocks:
-// it hangs up on a client that does not read, since that client can read the journal instead.
+// The keeper's end of the control socket: takes commands and reports what happens. Not thread-safe; never
+// blocks: the server closes the connection of a client that does not read, since that client can read the
+// journal instead.
 #pragma once
 
 #include <sys/types.h>
@@ -22,12 +23,12 @@ class ControlServer {
   using Handler = std::function<base::Result<>(const Command&)>;
   using State = std::function<Hello()>;
 
-  // Listens at JOB_DIR/control (mode 0600) and replaces what lies there: the caller holds the job's lock. The
+  // Listens at JOB_DIR/control (mode 0600) and replaces any file there: the caller holds the job's lock. The
   // server adds its descriptors to `epoll_fd`; on any event of theirs the caller calls Drain.
   static base::Result<ControlServer> Listen(const std::filesystem::path& job_dir, int epoll_fd);
 
   // Accepts and reads everything that has been sent so far. The answers wait for SendReplies, so that the
-  // keeper gives one only when what was ordered is on disk.
+  // keeper answers only when the ordered change is on disk.
   void Drain(const State& state, const Handler& handler);
 
   void SendReplies();

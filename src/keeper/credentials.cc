@@ -22,7 +22,7 @@ void ApplyLimit(const ResourceLimit& limit, std::vector<std::string>& notes) {
   const rlimit wanted{limit.soft, limit.hard};
   if (::setrlimit(resource, &wanted) == 0) return;
   const int error = errno;
-  // Takes as much of the limit as is allowed.
+  // Raises the limit as far as is allowed.
   rlimit now{};
   if (::getrlimit(resource, &now) == 0) {
     now.rlim_max = std::min(now.rlim_max, limit.hard);

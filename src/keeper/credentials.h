@@ -1,5 +1,5 @@
-// What a job's process takes on between fork and execve: the user, limits, priority, directory. For use in
-// the forked child of a single-threaded process only.
+// Gives a job's process its user, limits, priority and directory between fork and execve. For use in the
+// forked child of a single-threaded process only.
 #pragma once
 
 #include <string>

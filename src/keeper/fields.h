@@ -1,5 +1,5 @@
 // Internal: the fields of the keeper's files and messages, as base/json.h reads and writes them.
-// docs/keeper.md lists them. Unknown fields are ignored: the daemon may be newer than a keeper, and older.
+// docs/keeper.md lists them. Unknown fields are ignored: the daemon may be newer or older than a keeper.
 #pragma once
 
 #include "base/json.h"

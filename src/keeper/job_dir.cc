@@ -67,7 +67,7 @@ base::Result<base::Fd> TakeLock(const std::filesystem::path& job_dir) {
   }
   const std::string text = HolderText(base::SelfId());
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) {
-    // The disk is full: the lock itself holds, only the wait above loses its hint.
+    // The disk is full: the lock itself holds; only the wait above lacks the name of the keeper.
   }
   return fd;
 }

@@ -17,11 +17,11 @@ inline constexpr const char* kControlSocket = "control";
 
 base::Result<base::Fd> OpenDirectory(const std::filesystem::path& directory);
 
-// The address of DIRECTORY/control through /proc/self/fd, so that it fits whatever the path's length.
+// The address of DIRECTORY/control through /proc/self/fd, so that it fits, however long the path is.
 sockaddr_un ControlAddress(int directory_fd);
 
 // Takes an open-file-description lock: it belongs to the descriptor and its copies in forked children.
-// LockHeld looks at it and takes nothing. kConflict when another process holds it.
+// kConflict when another process holds it. LockHeld only tests whether a process holds the lock.
 base::Result<base::Fd> TakeLock(const std::filesystem::path& job_dir);
 bool LockHeld(const std::filesystem::path& job_dir);
 

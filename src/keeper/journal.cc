@@ -123,7 +123,7 @@ void ApplyBody(JobHistory& history, const JournalRecord&, const RestartScheduled
   history.in_a_row = body.in_a_row;
 }
 
-// Nothing to keep: a run ends with its keeper, and the next run has its whole time.
+// The history keeps nothing of it: a run ends with its keeper, and the next run has its whole time.
 void ApplyBody(JobHistory&, const JournalRecord&, const ClockPaused&) {}
 
 void ApplyBody(JobHistory& history, const JournalRecord&, const SettingsChanged& body) {

@@ -1,4 +1,4 @@
-// What a keeper writes down of a job: STATE/jobs/ID/journal.
+// The records that a keeper writes of a job: STATE/jobs/ID/journal.
 //
 // Text, one record a line, appended: 8 hex digits of CRC-32C, a space, JSON, a newline. The first line that
 // cannot be trusted (torn by a crash, altered) ends the readable part. docs/keeper.md has every field. The
@@ -33,7 +33,8 @@ struct Reason {
   friend bool operator==(const Reason&, const Reason&) = default;
 };
 
-// A keeper took charge. If there are several, the earlier keepers were killed or left at a shutdown.
+// A keeper took charge. If there are several such records, the earlier keepers were killed or left at a
+// shutdown.
 struct KeeperStarted {
   base::ProcessId keeper;
   std::string boot_id;           // process ids mean something only within one boot
@@ -72,7 +73,7 @@ struct Usage {
 // The main process of the run ended; its children may live on until the next record.
 struct RunEnded {
   RunNumber run = 0;
-  EndKind kind = EndKind::kUnknown;  // unknown: the keeper was killed, nobody saw the status
+  EndKind kind = EndKind::kUnknown;  // unknown: the keeper was killed, so no process saw the status
   int code = 0;                      // exit status or signal number
   bool core_dumped = false;
   base::Millis lasted{0};         // monotonic; 0 when unknown
@@ -91,13 +92,13 @@ struct RestartScheduled {
   RunNumber run = 0;  // the next run
   base::Millis delay{0};
   std::uint32_t in_a_row = 0;
-  std::optional<Reason> ordered;  // empty: the restart policy
+  std::optional<Reason> ordered;  // empty: by the restart policy
   friend bool operator==(const RestartScheduled&, const RestartScheduled&) = default;
 };
 
-// A restart was ordered during a run: once nothing of the run is left the next one starts, whatever the
-// policy says and whichever keeper is there then. The RestartScheduled that follows carries the order out; a
-// stop cancels it.
+// A restart was ordered during a run: once no process of the run is left, the next run starts, whatever the
+// policy says, also if another keeper is in charge by then. The RestartScheduled that follows carries the
+// order out; a stop cancels it.
 struct RestartOrdered {
   Reason reason;
   friend bool operator==(const RestartOrdered&, const RestartOrdered&) = default;
@@ -126,7 +127,7 @@ using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded
                                 RestartScheduled, SettingsChanged, ClockPaused, JobEnded>;
 
 struct JournalRecord {
-  std::uint64_t seq = 0;  // 1, 2, …; gaps are records that are not needed any more
+  std::uint64_t seq = 0;  // 1, 2, …; gaps: removed records that were not needed any more
   base::WallTime wall;
   base::Millis mono{0};  // CLOCK_MONOTONIC, of the boot of the last KeeperStarted
   RecordBody body;
@@ -158,8 +159,8 @@ struct JournalEnd {
 base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
                                     const std::function<void(JournalRecord)>& visit);
 
-// The records that are still needed when a daemon's store has everything up to `stored`: all younger ones,
-// and of the others those that a later keeper needs. Their history is the same, except for the number of runs
+// The records that are still needed when a daemon's store has everything up to `stored`: all younger records,
+// and those older records that a later keeper needs. Their history is the same, except for the number of runs
 // that are over.
 std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records, std::uint64_t stored);
 
@@ -168,7 +169,7 @@ struct JobHistory {
   std::optional<KeeperStarted> keeper;  // the latest
   std::uint64_t last_seq = 0;
   RunNumber last_run = 0;             // highest number used, started or not
-  std::uint32_t runs = 0;             // runs whose command execve took, as far as the records tell
+  std::uint32_t runs = 0;             // runs whose command execve accepted, as far as the records tell
   bool run_open = false;              // last_run started and its end is not recorded
   std::optional<RunStarted> started;  // of last_run
   std::optional<base::WallTime> started_at;
@@ -177,7 +178,7 @@ struct JobHistory {
   std::optional<RunEnded> ended;      // of last_run
   std::optional<base::WallTime> ended_at;
   std::optional<StopOrdered> stop;
-  std::optional<RestartOrdered> restart_ordered;  // and not carried out yet
+  std::optional<RestartOrdered> restart_ordered;  // ordered and not carried out yet
   std::optional<RestartScheduled> restart;        // scheduled and not begun yet
   std::uint32_t in_a_row = 0;                     // restarts in a row, for the policy
   std::vector<std::string> settings;              // of every SettingsChanged, in order

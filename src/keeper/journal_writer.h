@@ -38,8 +38,8 @@ class JournalWriter {
   // Between Hold and Release the child may write the record number NextSeq(); nothing else is written.
   void Hold() { held_ = true; }
   void Release(bool child_wrote);
-  // For a child that died without a report: cuts off what it may have torn, and returns the record that it
-  // wrote.
+  // For a child that died without a report: cuts off a line that the child may have written in part, and
+  // returns the record that the child wrote.
   base::Result<std::optional<JournalRecord>> ReleaseAfterLoss(const std::filesystem::path& job_dir);
   // Reduces the file to the records that are StillNeeded; the file is whole at any moment. kConflict while
   // held.

@@ -10,11 +10,11 @@
 
 namespace gpuman::keeper {
 
-// Takes charge of the job in `job_dir`: records the end of what an earlier keeper left, runs the command, and
-// goes on until the job has ended. Calls `ready` once, when it listens for commands and before the command
-// starts. Returns the exit status for the process (client.h: kExit…); errors come before `ready`. Blocks
-// signals and makes the process a child subreaper, for good: call it in a process of its own that has one
-// thread.
+// Takes charge of the job in `job_dir`: records the end of a run that an earlier keeper left, runs the
+// command, and goes on until the job has ended. Calls `ready` once, when the keeper listens for commands and
+// before the job's command starts. Returns the exit status for the process (client.h: kExit…); errors come
+// before `ready`. Blocks signals and makes the process a child subreaper, for good: call it in a process of
+// its own that has one thread.
 base::Result<int> KeepJob(const std::filesystem::path& job_dir, const base::Clock& clock,
                           const base::ProcessTable& table, const std::function<void()>& ready);
 

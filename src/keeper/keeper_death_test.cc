@@ -1,4 +1,4 @@
-// What becomes of a job whose keeper is killed, and of processes that try to escape.
+// Tests the end of a job whose keeper is killed, and of processes that try to escape.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

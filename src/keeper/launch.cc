@@ -116,8 +116,8 @@ class Child {
     return OpenAs(2, spec.standard_error, O_WRONLY | O_CREAT | O_APPEND);
   }
 
-  // Keeps the script in memory, so that nothing of it remains and nobody changes it; only the interpreter has
-  // it open.
+  // Keeps the script in memory, so that nothing of it remains and no process changes it; only the interpreter
+  // has it open.
   SetupResult MakeScript() {
     if (request_.spec.script.empty()) return {};
     const int fd = ::memfd_create("script", 0);

@@ -21,10 +21,10 @@ struct LaunchRequest {
   RunNumber run = 0;
   std::vector<std::string> extra_environment;  // replaces variables of the spec
   std::filesystem::path cgroup;                // empty: none
-  std::vector<int> processors;                 // the only ones it runs on; empty: no restriction
+  std::vector<int> processors;                 // the run uses only these; empty: no restriction
   int output_fd = -1;                          // becomes stdout and stderr
   int journal_fd = -1;                         // where the child writes its RunStarted
-  std::uint64_t seq = 0;                       // its number there
+  std::uint64_t seq = 0;                       // the number of that record
   std::vector<std::string> notes;              // go into that record, before the child's own
 };
 
@@ -38,7 +38,7 @@ class Launching {
   int fd() const { return report_.get(); }
 
   // True when the launch is over. `started` set and `failed` not: the command was handed to execve. `failed`
-  // set: it was not executed (both: execve refused it). Neither: the child died before.
+  // set: the command was not executed (both: execve refused it). Neither: the child died before.
   bool Poll();
   const std::optional<JournalRecord>& started() const { return started_; }
   const std::optional<StartFailed>& failed() const { return failed_; }

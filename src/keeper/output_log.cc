@@ -70,7 +70,7 @@ void OutputLog::SetLimits(base::Bytes size_limit, std::uint32_t rotations) {
   settings_.rotations = rotations;
 }
 
-// Closes a deleted file: nobody could read what goes into it, and it would take room on the disk.
+// Closes a deleted file: no user could read its text, and the file would take room on the disk.
 void OutputLog::LeaveDeleted() {
   struct stat status {};
   if (!fd_.ok() || ::fstat(fd_.get(), &status) != 0 || status.st_nlink > 0) return;

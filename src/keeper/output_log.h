@@ -1,4 +1,4 @@
-// The file for a job's output: it has at most a set size, and older parts are kept as PATH.1, PATH.2, … It
+// The file for a job's output. Its size is limited, and older parts are kept as PATH.1, PATH.2, … The file
 // belongs to the job's user. Not thread-safe.
 //
 // Nothing that happens to the file stops the job: output that cannot be written is dropped and, when the file

@@ -57,7 +57,7 @@ std::size_t SignalNew(const std::vector<ProcessInfo>& members, int signal, std::
 }  // namespace
 
 std::vector<ProcessInfo> Members(const ProcessTree& tree, const base::ProcessTable& table) {
-  // Without a keeper no process is below it, so only the cgroup is asked.
+  // Without a keeper there is no process below one, so only the cgroup is read.
   const auto listing = tree.keeper == ProcessId{} ? std::vector<ProcessInfo>() : table.List();
   return MembersOf(tree, listing, [&](pid_t pid) { return table.Find(pid); });
 }

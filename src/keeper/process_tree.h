@@ -18,7 +18,7 @@
 namespace gpuman::keeper {
 
 struct ProcessTree {
-  base::ProcessId keeper;        // ended, or its pid reused: nothing is below it
+  base::ProcessId keeper;        // if it has ended, or its pid is reused, nothing is below it
   std::filesystem::path cgroup;  // the job's own; empty: none
 };
 
@@ -37,7 +37,7 @@ std::size_t SignalTree(const ProcessTree& tree, int signal, const base::ProcessT
 
 struct KillReport {
   std::size_t killed = 0;  // processes this call sent SIGKILL to, one by one
-  bool complete = false;   // the last look found only processes that had been sent it
+  bool complete = false;   // the last look found only processes that had got SIGKILL before
 };
 
 // Sends SIGKILL to every member, faster than they can fork. Uses cgroup.kill where there is one; else it
@@ -68,7 +68,7 @@ class Killing {
   bool kills_ = false;  // SIGKILL has been sent to what an earlier look found
 };
 
-// How long a fork bomb may hold up its killer; the next order goes on where this one stopped.
+// How long one order to kill may work on a fork bomb; the next order goes on where this one stopped.
 inline constexpr std::chrono::seconds kKillPatience{5};
 
 }  // namespace gpuman::keeper

@@ -51,7 +51,7 @@ struct Hello {
   RunNumber run = 0;
   std::optional<base::ProcessId> process;  // main process of the run
   std::uint64_t last_seq = 0;  // every record up to here is in the journal file; later ones will be sent
-  bool shortens = false;       // it shortens its journal when it learns what is stored
+  bool shortens = false;       // the keeper shortens its journal when it learns which records are stored
 };
 
 struct Reply {
@@ -62,30 +62,30 @@ struct Reply {
 using KeeperMessage = std::variant<Hello, JournalRecord, Reply>;
 
 // Announces why the run is about to end; send it just before the signal. The first announcement of a run
-// stays. kConflict when `run` is not the current one; 0 means the current run. The keeper holds it in memory:
-// if the keeper is killed as well, the end is recorded without it.
+// stays. kConflict when `run` is not the current one; 0 means the current run. The keeper holds the reason in
+// memory: if the keeper is killed as well, the end is recorded without a reason.
 struct AnnounceReason {
   RunNumber run = 0;
   Reason reason;
   bool final = false;  // true: no restart after this end, whatever the policy says
 };
 
-// The signal to the whole tree, then SIGKILL after the grace. No restart afterwards.
+// Sends the signal to the whole tree, and SIGKILL after the grace. No restart follows.
 struct StopJob {
   Reason reason{"stopped", ""};
   std::optional<int> signal;          // empty: the spec's
   std::optional<base::Millis> grace;  // empty: the spec's; 0: SIGKILL at once
 };
 
-// The same, then a new run at once; a later keeper starts it where this one ends before. A job that waits
-// starts at once. Does not count as a restart in a row.
+// Does the same, then starts a new run at once. If this keeper ends before, a later keeper starts the run. A
+// job that waits for its next restart starts at once. The new run does not count as a restart in a row.
 struct RestartJob {
   Reason reason{"restart", ""};
   std::optional<int> signal;
   std::optional<base::Millis> grace;
 };
 
-// Stays in force for later keepers of the job. An empty field changes nothing.
+// The settings stay in force for later keepers of the job. An empty field changes nothing.
 struct UpdateSettings {
   std::optional<RestartPolicy> restart;
   std::optional<base::Bytes> log_size_limit;
@@ -95,7 +95,8 @@ struct UpdateSettings {
   friend bool operator==(const UpdateSettings&, const UpdateSettings&) = default;
 };
 
-// A signal to the current run; kept while its command is being started. kConflict: no process can get it.
+// A signal to the current run. The keeper keeps it while the command is being started. kConflict: no process
+// can get it.
 struct SendSignalTo {
   int signal = 0;
   bool tree = false;  // false: the main process alone

@@ -1,4 +1,4 @@
-// Handles what a new keeper finds of an earlier one that was killed: its processes and its cgroup.
+// Handles the processes and the cgroup that a new keeper finds of an earlier keeper that was killed.
 #pragma once
 
 #include <string>

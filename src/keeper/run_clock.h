@@ -1,4 +1,4 @@
-// How much of its time limit a run has used. Pure: times go in.
+// How much of its time limit a run has used. Pure: the caller passes the times.
 //
 // The clock starts with the run, stands still while it is paused, and says when the warning and the limit are
 // due. The limit may change meanwhile.
@@ -25,7 +25,7 @@ class RunClock {
 
   const TimeLimit& limit() const { return limit_; }
   base::Millis Ran(base::MonoTime now) const;
-  // When to look again; nullopt: never, as things are.
+  // When the caller must look again; nullopt: not before something changes.
   std::optional<base::MonoTime> Due() const;
   // True once, when it is time for the warning.
   bool TakeWarning(base::MonoTime now);
@@ -39,7 +39,7 @@ class RunClock {
   bool started_ = false;
   bool paused_ = false;
   bool warned_ = false;
-  base::Millis before_{0};  // what had run before since_
+  base::Millis before_{0};  // the time that the run had used before since_
   base::MonoTime since_{};
 };
 

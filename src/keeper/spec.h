@@ -1,4 +1,5 @@
-// What a keeper runs: STATE/jobs/ID/spec.json. The daemon writes it before it starts the keeper.
+// The description of the job that a keeper runs: STATE/jobs/ID/spec.json. The daemon writes it before it
+// starts the keeper.
 //
 // Strings of argv, environment and paths may hold any bytes but NUL. docs/keeper.md describes the file.
 #pragma once
@@ -38,7 +39,7 @@ struct LogSettings {
   friend bool operator==(const LogSettings&, const LogSettings&) = default;
 };
 
-// What becomes of the processes that a job leaves behind when its command has ended.
+// What the keeper does with the processes that a job leaves behind when its command has ended.
 enum class Leftovers {
   kEnd,   // SIGTERM, the stop grace, SIGKILL: the job ends with its command
   kWait,  // the job, and a restart, wait until they end by themselves
@@ -56,8 +57,8 @@ struct TimeLimit {
   friend bool operator==(const TimeLimit&, const TimeLimit&) = default;
 };
 
-// What all processes of the job together may have of the host. Where a limit cannot be held the job runs
-// without it, and a note of the run says so.
+// The memory and processors of the host that all processes of the job together may use. Where a limit cannot
+// be held the job runs without it, and a note of the run says so.
 struct HostLimits {
   std::optional<base::Bytes> memory;
   int cpus = 0;  // the time of so many processors; 0: no limit

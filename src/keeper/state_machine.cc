@@ -168,7 +168,7 @@ std::optional<MonoTime> RunStateMachine::deadline() const {
   return due;
 }
 
-// The limit also holds for processes that outlive the command and are waited for.
+// The limit also holds for processes that outlive the command and for which the job waits.
 bool RunStateMachine::ClockCounts() const {
   return phase_ == KeeperPhase::kRunning ||
          (phase_ == KeeperPhase::kLeftovers && leftovers_ == Leftovers::kWait);
@@ -300,7 +300,7 @@ base::Result<Actions> RunStateMachine::Handle(const WriteNote& command, MonoTime
   return actions;
 }
 
-// It concerns the journal's file alone.
+// This command concerns the journal's file alone.
 base::Result<Actions> RunStateMachine::Handle(const RecordsStored&, MonoTime) { return Actions{}; }
 
 bool RunStateMachine::HasTree() const {
@@ -343,7 +343,7 @@ void RunStateMachine::AfterRun(Actions& actions, MonoTime now) {
   const bool final = std::exchange(final_, false);
   const auto order = std::exchange(restart_order_, std::nullopt);
   if (stop_) return Finish(actions, "stopped");
-  // The keeper that comes after this one starts the next run; it finds in the journal what was ordered.
+  // The keeper that comes after this one starts the next run; it finds the order in the journal.
   if (shutdown_ && (order || (restart_.mode != RestartMode::kNo && !final))) {
     restart_order_ = order;
     phase_ = KeeperPhase::kWaiting;

@@ -64,7 +64,7 @@ struct MainEnd {
   int code = 0;
   bool core_dumped = false;
   Usage usage;
-  std::optional<Reason> cause{};  // known from more than the status; counts unless the end was ordered
+  std::optional<Reason> cause{};  // the status alone does not show it; counts unless the end was ordered
 };
 
 class RunStateMachine {
@@ -93,18 +93,19 @@ class RunStateMachine {
   std::optional<base::MonoTime> deadline() const;
   KeeperPhase phase() const { return phase_; }
   RunNumber run() const { return run_; }
-  // No further run begins. A run whose Launch was not performed yet needs none: OnLaunchFailed ends it.
+  // No further run begins. A run whose Launch was not performed yet needs no Launch: OnLaunchFailed ends the
+  // run.
   bool stop_ordered() const { return stop_; }
   const std::optional<base::ProcessId>& process() const { return process_; }
 
-  // Changes the settings without actions, for those in force before this keeper.
+  // Changes the settings without actions: for settings that were in force before this keeper.
   void ApplySettings(const UpdateSettings& settings, base::MonoTime now = {});
 
  private:
   bool MainMayLive() const;
   // A run is under way, and the keeper knows its processes.
   bool HasTree() const;
-  // Carries out what was ordered for this run before it was known to have started.
+  // Carries out the orders for this run that came before the keeper knew that the run had started.
   void CarryOutKept(Actions& actions, base::MonoTime now);
   void ForgetKept();
   base::Result<Actions> Handle(const AnnounceReason& command, base::MonoTime now);
@@ -119,10 +120,10 @@ class RunStateMachine {
   // Acts on the time limit.
   void LookAtClock(Actions& actions, base::MonoTime now);
 
-  // Begins the end of whatever lives, or speeds it up: signal now, SIGKILL after the grace.
+  // Begins the end of all processes that live, or makes it sooner: signal now, SIGKILL after the grace.
   void EndTree(Actions& actions, std::optional<int> signal, std::optional<base::Millis> grace,
                base::MonoTime now);
-  // The run is over and nothing of it is left: restart, wait or end.
+  // The run is over and no process of it is left: restart, wait or end.
   void AfterRun(Actions& actions, base::MonoTime now);
   void StartNext(Actions& actions, base::Millis delay, std::uint32_t in_a_row, std::optional<Reason> ordered,
                  base::MonoTime now);

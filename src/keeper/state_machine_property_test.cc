@@ -1,6 +1,6 @@
-// What a client may rely on whatever it orders, and whenever: an order is carried out, kept or refused, never
-// answered and dropped. The world here is the supervisor (supervisor.h), its child on the way to execve, a
-// disk that may be full, and deaths of all of them, in any order.
+// Whatever a client orders, and whenever, the client may rely on this: an order is carried out, kept or
+// refused, never answered and dropped. The world here is the supervisor (supervisor.h), its child on the way
+// to execve, a disk that may be full, and deaths of all of them, in any order.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ class World {
   }
 
  private:
-  // How far the child has come on its way to execve, and what the keeper is about to read of it.
+  // How far the child has come on its way to execve, and the report of it that the keeper is about to read.
   enum class Way { kNone, kForked, kRecorded, kExecuted, kRefused, kFailed, kKilled };
 
   struct Order {
@@ -183,7 +183,7 @@ class World {
   }
   void Write(RecordBody body) { disk_.push_back({disk_.size() + 1, {}, {}, std::move(body)}); }
 
-  // Replies once what was ordered is on disk; then performs the launch that was decided on.
+  // Replies once the orders are on disk; then performs the launch that was decided on.
   void EndTurn() {
     if (!machine_) return;
     Flush();
@@ -264,7 +264,7 @@ class World {
     std::erase_if(orders_, [](const Order& order) { return !order.answered; });
     Lose();
   }
-  // The command dies with its keeper, and the next keeper ends what it left.
+  // The command dies with its keeper, and the next keeper ends the processes that are left.
   void Lose() {
     KillAll();
     way_ = Way::kNone;

@@ -115,8 +115,8 @@ void Supervisor::Perform(const action::SignalMain& order) {
         fmt::format("signal {} did not reach the command: {}", order.signal, sent.error().message));
 }
 
-// An order is on disk before it has effects, so that the next keeper knows of it if this one is killed
-// meanwhile.
+// An order is on disk before it has effects, so that the next keeper knows of the order if this keeper is
+// killed meanwhile.
 void Supervisor::Perform(const action::SignalTree& order) {
   FlushJournal();
   SignalTree(resources_.tree, order.signal, table_);
@@ -270,7 +270,7 @@ void Supervisor::ReapMain() {
   Perform(machine_.OnMainEnded(end, empty, clock_.Mono()));
 }
 
-// Sets the limit again: it stays lifted when the last run ended while it was off its GPU.
+// Sets the limit again: the limit stays lifted if the last run ended while it was off its GPU.
 void Supervisor::HoldMemory() {
   if (!resources_.memory_held) return;
   (void)LimitMemory(resources_.tree.cgroup, resources_.spec.host.memory).has_value();

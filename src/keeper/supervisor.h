@@ -2,8 +2,9 @@
 // thread; it sleeps in epoll until something happens, so an idle keeper costs no time.
 //
 // The order within one turn keeps the records right: the supervisor first looks whether the main process has
-// ended, then reads the control socket to its end, and only then handles the end. It has therefore always
-// read a reason that was announced before a signal when it records the end that the signal caused.
+// ended, then reads the control socket to its end, and only then handles the end. The supervisor has
+// therefore always read a reason that was announced before a signal when it records the end that the signal
+// caused.
 #pragma once
 
 #include <sys/types.h>
@@ -41,7 +42,7 @@ struct KeeperResources {
   base::Fd signals;  // signalfd: SIGCHLD and the signals that tell the keeper to end
   base::Fd output;   // read end of the pipe that is every run's stdout and stderr
   base::Fd output_in;
-  std::vector<std::string> notes;  // for the first run: what could not be done
+  std::vector<std::string> notes;  // for the first run: the steps that failed
   bool memory_held = false;        // the cgroup limits the host memory
   bool pin_processors = false;     // nothing but affinity limits the processors
 };
@@ -50,7 +51,7 @@ class Supervisor {
  public:
   Supervisor(KeeperResources resources, const base::Clock& clock, const base::ProcessTable& table);
 
-  // Returns when the job has ended, or the keeper was told to leave. `history`: what the journal held.
+  // Returns when the job has ended, or the keeper was told to leave. `history`: the content of the journal.
   void Run(const JobHistory& history, bool same_boot);
 
  private:
@@ -67,7 +68,8 @@ class Supervisor {
   void Perform(const action::Leave& leave);
 
   void FlushJournal();
-  // Removes from the journal what the daemon has stored, as soon as no child may write to the journal.
+  // Removes from the journal the records that the daemon has stored, as soon as no child may write to the
+  // journal.
   base::Result<> ShortenJournal();
   void StartLaunch();
   void PollLaunch();

@@ -18,8 +18,8 @@
 namespace gpuman::ledger {
 namespace {
 
-// The name is not enough: a file of any file system has this name once its mount is gone, and its file system
-// may take any time to open it. This asks no file system.
+// The name is not enough: a file of any file system can have this name once its mount is gone, and that file
+// system may take any time to open the file. This check asks no file system.
 bool IsOnSameDevice(int a, int b) {
   struct statx one {
   }, other{};
@@ -35,7 +35,8 @@ std::optional<base::Fd> FindIn(const std::filesystem::path& folder, const std::s
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (std::filesystem::read_symlink(entry.path(), error) != name) continue;
-    // Holds the file without opening it, so that the process cannot put another file in its place meanwhile.
+    // O_PATH holds the file without opening it, so that the process cannot put another file in its place
+    // meanwhile.
     const base::Fd held(::open(entry.path().c_str(), O_PATH | O_CLOEXEC));
     const auto own = fmt::format("/proc/self/fd/{}", held.get());
     if (!held.ok() || std::filesystem::read_symlink(own, error) != name ||
@@ -56,8 +57,8 @@ std::optional<base::Fd> FindInFolders(const std::vector<pid_t>& pids, const std:
   return std::nullopt;
 }
 
-// A look at a process's mappings waits for as long as the owner keeps the process's memory locked: here a
-// thread waits, and the caller only for a moment.
+// A look at a process's mappings waits for as long as the process's owner keeps its memory locked: so a
+// thread of its own waits for that, and the caller waits only for a moment.
 template <typename Look>
 std::invoke_result_t<Look> Patiently(Look look) {
   constexpr std::chrono::milliseconds kPatience{500};
@@ -87,7 +88,7 @@ std::optional<base::Fd> FindLedger(base::JobId job, std::span<const pid_t> pids,
   const std::string name = fmt::format("/memfd:gpuman-ledger-{} (deleted)", job.value);
   const std::vector<pid_t> all(pids.begin(), pids.end());
   if (auto found = FindInFolders(all, proc, "fd", name)) return found;
-  // A program may have closed a descriptor that it did not open: it still has the file mapped.
+  // A program may have closed the shim's descriptor: the process still has the file mapped.
   return Patiently([all, proc, name] { return FindInFolders(all, proc, "map_files", name); });
 }
 

@@ -1,4 +1,4 @@
-// Finds the ledger of a job whose daemon was started anew: a process of the job still has it.
+// Finds the ledger of a job after a restart of the daemon: a process of the job still has the ledger's file.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,10 @@
 namespace gpuman::ledger {
 
 // A newly opened descriptor of the ledger's file, from the first of `pids` that has it; nullopt: none has.
-// Only root (CAP_CHECKPOINT_RESTORE) finds the file of a process that closed its own descriptor, and not
-// while the process keeps its memory locked: the call waits for half a second at most. `proc` is where the
-// processes are shown. The processes may have written anything into the file: Ledgers::Adopt checks it.
+// If a process has closed its own descriptor, only root (CAP_CHECKPOINT_RESTORE) finds the file, and only
+// while the process does not keep its memory locked: the call waits for half a second at most. `proc`: the
+// path of the proc file system. The processes may have written anything into the file: Ledgers::Adopt checks
+// it.
 std::optional<base::Fd> FindLedger(base::JobId job, std::span<const pid_t> pids,
                                    const std::filesystem::path& proc = "/proc");
 

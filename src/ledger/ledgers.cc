@@ -181,7 +181,7 @@ Result<JoinedSlot> Ledgers::Join(JobId job, base::ProcessId process) {
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
     if (!wire::LockSlot(joined.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
-    wire::Clear(ledger, slot);  // it may hold memory of a process that has ended
+    wire::Clear(ledger, slot);  // the slot may still count memory of a process that has ended
     const auto order = static_cast<std::uint32_t>(entry.joining);
     wire::Store(ledger.slot[slot].order, order);
     wire::Store(ledger.slot[slot].start_time, process.start_time);
@@ -207,7 +207,8 @@ bool Ledgers::Registered(JobId job, base::ProcessId process) const {
   return found != jobs_.end() && SlotOf(found->second, process).has_value();
 }
 
-// Looked up once: a moment later the process may have ended, and the ledger may hold something else.
+// The slot is looked up only once: a moment later the process may have ended, and the ledger may have
+// changed.
 std::optional<Ledgers::Account> Ledgers::AccountOf(JobId job, base::ProcessId process,
                                                    std::string_view uuid) const {
   const auto found = jobs_.find(job);

@@ -1,8 +1,8 @@
 // The ledgers of the running jobs, on the daemon's side.
 //
 // The daemon writes limits into a ledger and reads usage from it, but relies on nothing that it reads there:
-// the job's programs can write it too. The daemon also keeps here what has to be right (the limits, which
-// process joined).
+// the job's programs can write it too. The daemon keeps its own copy of everything that has to be right (the
+// limits, which process joined) in class Ledgers.
 #pragma once
 
 #include <array>
@@ -32,10 +32,10 @@ struct GpuLimit {
 
 struct GpuUsage {
   std::string uuid;
-  base::Bytes used;  // by the processes that count, as they count
+  base::Bytes used;  // by the processes that count in the ledger, by their own count
 };
 
-// The last allocation on a GPU that was refused to a program of the job, as its process tells it.
+// The last allocation on a GPU that was refused to a program of the job, as the process itself reports it.
 struct Refusal {
   std::string uuid;
   std::uint64_t number = 0;  // grows with each refusal on this GPU
@@ -56,8 +56,8 @@ struct Eviction {
 
 // How a job shares its GPUs with others.
 struct Sharing {
-  base::Millis watched{
-      0};  // above 0: its shims tell what their programs do; a program is idle after so long without a call
+  base::Millis watched{0};  // above 0: the job's shims tell what their programs do; a program is idle after
+                            // so long without a call
   base::Millis room_patience{0};  // how long an allocation that finds no room waits for some; 0: not at all
   base::Bytes denied{};  // an allocation of this size or more is refused and does not wait; 0: no such size
   friend bool operator==(const Sharing&, const Sharing&) = default;
@@ -66,11 +66,11 @@ struct Sharing {
 // An order to a process.
 struct Command {
   wire::OrderKind what = wire::OrderKind::kRun;
-  base::Bytes away{};  // kTake: bytes that are to be away in all, at least
+  base::Bytes away{};  // kTake: at least so many bytes are to be away in all
   friend bool operator==(const Command&, const Command&) = default;
 };
 
-// Where a process's memory is. The process itself tells all but `process` and `ordered`.
+// Where a process's memory is. All members except `process` and `ordered` come from the process itself.
 struct SlotStatus {
   base::ProcessId process;
   wire::MemoryStage stage = wire::MemoryStage::kNone;
@@ -80,20 +80,21 @@ struct SlotStatus {
   std::uint32_t driver_error = 0;  // CUresult, where the driver caused the trouble
   base::Bytes evictable;           // on the GPU
   base::Bytes evicted;             // in host memory
-  base::Bytes managed;             // the driver moves it
-  bool holds_imported = false;     // it has memory on the GPU that a checkpoint must not find there
-  bool notifies = false;           // when it answers an order
-  // What it counts on each GPU, where it counts anything, evicted memory included. What is neither evictable
-  // nor evicted is pinned.
+  base::Bytes managed;             // memory that the driver moves
+  bool holds_imported = false;     // the process has memory that must not be on the GPU at a checkpoint
+  bool notifies = false;           // the shim sends a notification when it answers an order
+  // What the process counts on each GPU where it counts anything, evicted memory included. Memory that is
+  // neither evictable nor evicted is pinned.
   std::vector<GpuUsage> held;
   std::string home;  // the GPU whose memory can leave, if the process sees several; else empty
   wire::Activity activity = wire::Activity::kUnknown;
   std::uint64_t activity_since = 0;  // CLOCK_MONOTONIC, ns
-  base::Bytes wants;                 // bytes that allocations wait for
+  base::Bytes wants;                 // the bytes that waiting allocations need
   std::uint64_t completed = 0;       // calls; only differences mean anything
 };
 
-// What a process that joins gets. A process that holds `owner`, or a mapping made through it, owns the slot.
+// What the daemon gives to a process that joins. A process that holds `owner`, or a mapping made through
+// `owner`, owns the slot.
 struct JoinedSlot {
   unsigned slot = 0;
   base::Fd owner;
@@ -109,17 +110,17 @@ class Ledgers {
   // Makes a ledger for a job that has none. kInvalidArgument: a malformed UUID, a GPU twice or too many.
   base::Result<> Create(base::JobId job, std::span<const GpuLimit> limits, const Eviction& eviction = {});
   // Takes the ledger that the job's processes already use (an earlier daemon made it) and gives it these
-  // limits; without limits it keeps those that it has. Processes and orders are taken as the ledger names
-  // them: the caller checks whether such a process is the job's before it does anything to it.
+  // limits; without limits the ledger keeps its present ones. Adopt takes processes and orders as the ledger
+  // names them: the caller checks whether such a process is the job's before it does anything to the process.
   base::Result<> Adopt(base::JobId job, base::Fd file, std::span<const GpuLimit> limits,
                        const Eviction& eviction = {});
   // Sets new limits for a running job. GPUs that the ledger lacks are added; GPUs not named here lose their
   // limits.
   base::Result<> SetLimits(base::JobId job, std::span<const GpuLimit> limits);
-  // The same for what its eviction may take; `possible` stays as the ledger was made with.
+  // Sets what the job's eviction may take; `possible` stays as it was when the ledger was made.
   void SetEviction(base::JobId job, const Eviction& eviction);
   // Bytes of the job that the driver shows on the GPU beyond what the ledger counts: contexts, modules,
-  // processes without the shim. They take from the limit.
+  // processes without the shim. They count against the limit.
   void SetUncounted(base::JobId job, std::string_view uuid, base::Bytes bytes);
   // Forgets the job. Its processes go on with the last limits.
   void Drop(base::JobId job);
@@ -133,31 +134,31 @@ class Ledgers {
   std::optional<base::Bytes> HeldBy(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // The same without the part that is in host memory.
   std::optional<base::Bytes> OnGpuOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
-  // Whether memory of the process leaves the GPU or comes back now: what it counts is told at the end of
-  // that.
+  // Whether memory of the process is leaving the GPU or coming back now: the process updates its count only
+  // at the end of that.
   bool IsMoving(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // Changes with each order to the process, and with each answer.
   std::uint64_t OrdersOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
-  // Gives back what ended processes held, and returns their number. A process of the job that is refused
-  // memory does the same, so nothing waits for this.
+  // Gives back what ended processes held, and returns the number of these processes. A process of the job
+  // that is refused memory does the same by itself, so no process waits for this call.
   unsigned Reclaim(base::JobId job);
-  // Orders a process to do something. Gives the order anew where the last such order was refused, and does
-  // nothing where it is carried out or on its way. Returns at once: SlotStatusesOf tells the result.
-  // kNotFound: no such process counts in the job's ledger; kNotSupported: eviction is not possible in this
-  // job.
+  // Orders a process to do something. Gives the order again where the process refused the last such order,
+  // and does nothing where the process has carried it out or is about to. Returns at once: SlotStatusesOf
+  // tells the result. kNotFound: no such process counts in the job's ledger; kNotSupported: eviction is not
+  // possible in this job.
   base::Result<> Order(base::JobId job, base::ProcessId process, const Command& command);
-  // Orders it off its GPU (`out`), or back.
+  // Orders the process off its GPU (`out`), or back.
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out);
-  // The same for all processes, including those that join later (these are held where the others are to have
-  // memory away). Returns how many there are now.
+  // The same for all processes, including those that join later (these get a hold where the command is to
+  // have memory away). Returns the number of processes now.
   base::Result<unsigned> OrderAll(base::JobId job, const Command& command);
   base::Result<unsigned> OrderAll(base::JobId job, bool out);
-  // Sets how the job shares. Its shims follow at once.
+  // Sets how the job shares. The job's shims follow at once.
   void SetSharing(base::JobId job, const Sharing& sharing);
-  // Sets the bytes that the job may have on the GPU for now; nullopt: only its limit bounds it. It keeps what
-  // it has.
+  // Sets the bytes that the job may have on the GPU for now; nullopt: only its limit bounds it. The job keeps
+  // the memory that it has.
   void SetRoom(base::JobId job, std::string_view uuid, std::optional<base::Bytes> bytes);
-  // Tells allocations that wait for room to try again, since there may be some.
+  // Tells the allocations that wait for room to try again.
   void OfferRoom(base::JobId job);
   // The status of each process that counts in the ledger now.
   std::vector<SlotStatus> SlotStatusesOf(base::JobId job) const;
@@ -170,7 +171,7 @@ class Ledgers {
   std::vector<GpuUsage> UsageOf(base::JobId job) const;
   // The last refusal on each GPU that had one, in the order of the limits.
   std::vector<Refusal> RefusalsOf(base::JobId job) const;
-  // False when the ledger holds something else than was written: a program has overwritten it.
+  // False when the ledger's content differs from what the daemon wrote: a program has overwritten it.
   bool Intact(base::JobId job) const;
 
  private:
@@ -186,7 +187,7 @@ class Ledgers {
     std::map<unsigned, Member> members;               // processes that may have ended
     wire::OrderKind joining = wire::OrderKind::kRun;  // the order for processes that join
     Sharing sharing{};
-    std::map<unsigned, std::uint64_t> room{};  // what was set, by the GPU's index in the ledger
+    std::map<unsigned, std::uint64_t> room{};  // the bytes from SetRoom, by the GPU's index in the ledger
   };
   // What a process has on one GPU.
   struct Account {

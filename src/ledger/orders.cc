@@ -39,7 +39,7 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   const wire::Slot& place = ledger.slot[slot];
   SlotStatus status;
   status.process = member.process;
-  // In this order: a process writes its stage before its answer.
+  // The answer is read before the stage, because a process writes its stage before its answer.
   status.answered = wire::Load(place.answered) == member.order;
   const std::uint32_t stage = wire::Load(place.stage), error = wire::Load(place.error);
   if (stage < wire::kStages) status.stage = static_cast<wire::MemoryStage>(stage);

@@ -14,8 +14,8 @@ class Page {
  public:
   // Everything is zero except magic, version and `job`.
   static base::Result<Page> Create(std::int64_t job);
-  // Takes a ledger that an earlier daemon made, found in a process of the job. kCorrupt when it is no ledger
-  // of that job.
+  // Takes a ledger that an earlier daemon made and that was found in a process of the job. kCorrupt: the file
+  // is no ledger of that job.
   static base::Result<Page> Adopt(base::Fd file, std::int64_t job);
   Page(Page&& other) noexcept;
   Page& operator=(Page&& other) noexcept;

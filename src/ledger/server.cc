@@ -21,7 +21,7 @@ using base::Fd;
 using base::Result;
 using base::UntrustedSocket;
 
-constexpr std::size_t kMaxOfUser = 2048;      // leaves room for other users' processes; root may have all
+constexpr std::size_t kMaxOfUser = 2048;      // leaves room for other users' processes; no bound for root
 constexpr std::chrono::seconds kPatience{5};  // for a process that connects and says nothing
 constexpr std::chrono::seconds kEarlyPatience{15};  // longer than a shim's own
 constexpr std::chrono::milliseconds kPause{50};     // while there is no descriptor for a new process
@@ -59,8 +59,8 @@ Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute,
                 std::move(other_version));
 }
 
-// Processes that were not accepted wait in the listening socket, with descriptors that they have passed
-// along.
+// Processes that the server has not accepted wait in the listening socket, with descriptors that they have
+// passed along; the closer closes them.
 Server::~Server() {
   if (closer_) closer_->Close(std::move(listening_));
 }
@@ -122,8 +122,8 @@ void Server::Admit(UntrustedSocket connection) {
 }
 
 // Makes room for one more process of the user. False: the user has enough, or no user has more silent
-// processes than this user has processes. The user with the most silent ones loses the one that waits
-// longest.
+// processes than this user has processes. The user with the most silent processes loses the one that has
+// waited longest.
 bool Server::MakeRoomFor(uid_t user) {
   if (waiting_.size() + early_.size() < kMaxOfUser) return true;
   std::map<uid_t, std::size_t> counts, silent;
@@ -137,7 +137,7 @@ bool Server::MakeRoomFor(uid_t user) {
   const auto most = std::max_element(silent.begin(), silent.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == silent.end() || most->second <= counts[user]) return false;
-  // waiting_ is in the order in which they came.
+  // waiting_ is in the order in which the processes came.
   const auto oldest = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
     return !entry.second.spoke && entry.second.user == most->first;
   });
@@ -170,7 +170,7 @@ void Server::DropOld() {
   WaitForOldest();
 }
 
-// A process that says nothing is dropped also when nothing else happens.
+// The timer also drops a silent process when no other event happens.
 void Server::WaitForOldest() {
   if (waiting_.empty() && early_.empty()) return;
   auto first = Clock::time_point::max();
@@ -182,7 +182,7 @@ void Server::WaitForOldest() {
   (void)Start(wakers_.patience, std::max<std::chrono::nanoseconds>(first - Clock::now(), kSoon));
 }
 
-// The process has spoken; it is heard when it is its user's turn.
+// The process has spoken; the server reads its message when it is its user's turn.
 void Server::Queue(int connection) {
   const auto found = silent_.find(connection);
   if (found == silent_.end()) return;

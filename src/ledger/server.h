@@ -1,9 +1,9 @@
 // The socket on which the shims of a job's processes ask for their ledger.
 //
 // Transport only: the caller decides which process may join which ledger; ledgers.h says what a ledger is.
-// Not thread-safe; never blocks, whatever descriptors a process passes along. Everything it waits for is
-// behind one descriptor, so any event loop can drive it. To find the job of a process takes a look at the
-// machine's processes, so each Serve answers one process, and users take turns.
+// Not thread-safe; never blocks, whatever descriptors a process passes along. The server has one descriptor
+// for all events that it waits for, so any event loop can drive it. To find the job of a process, the caller
+// has to look at the machine's processes, so each Serve answers only one process, and users take turns.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +28,8 @@
 
 namespace gpuman::ledger {
 
-// A process that asks. The kernel tells `process` and `uid`; the process itself tells the rest.
+// A process that asks for its ledger. `process` and `uid` come from the kernel, the other members from the
+// process itself.
 struct Caller {
   base::ProcessId process;
   uid_t uid = 0;
@@ -36,26 +37,29 @@ struct Caller {
   std::string key;
 };
 
-// Says whose ledger the process gets. kLater: that is not known yet, but may be in a moment
-// (Server::AskAgain). kNotYet: it takes more than one look to find out; the server asks again by itself.
+// Says whose ledger the process gets. kLater: the job is not known yet, but may be in a moment; the caller
+// then calls Server::AskAgain. kNotYet: the callback needs more than one look to find out; the server asks it
+// again by itself.
 enum class Verdict { kJob, kNobody, kLater, kNotYet };
 struct Attribution {
   Verdict verdict = Verdict::kNobody;
-  base::JobId job{};  // kLater: the job that it waits for, or none
+  base::JobId job{};  // kLater: the job that the process waits for, or none
 };
 using Attribute = std::function<Attribution(const Caller&)>;
-// The shim of a process of the job speaks another version of the protocol: it goes on without a ledger.
+// The shim of a process of the job speaks another version of the protocol: the process goes on without a
+// ledger.
 using OtherVersion = std::function<void(base::JobId job, const Caller& caller, std::uint32_t version)>;
 
-// A process was ordered off its GPU (`out`) or back. It talks on this connection to the mover that takes its
-// memory or gives it back (wire/transfer.h).
+// A process was ordered off its GPU (`out`) or back. On this connection, the process talks to the mover that
+// takes its memory or gives it back (wire/transfer.h).
 using Transfer =
     std::function<void(base::JobId, base::ProcessId, bool out, base::UntrustedSocket connection)>;
 
 // A process has something new to say in its slot (Ledgers::SlotStatusesOf).
 using Notify = std::function<void(base::JobId, base::ProcessId)>;
 
-// New processes have to wait, for the given reason: there are no descriptors left.
+// New processes have to wait, because the daemon cannot accept them (for example, it has no descriptors
+// left).
 using Trouble = std::function<void(const base::Error&)>;
 
 class Server {
@@ -67,21 +71,23 @@ class Server {
   Server(Server&&) = default;
   Server& operator=(Server&&) = delete;
 
-  // Without this callback such processes are sent away: their memory stays where it is.
+  // Without this callback the server sends such processes away: their memory stays where it is.
   void SetTransfer(Transfer transfer) { transfer_ = std::move(transfer); }
 
   void SetNotify(Notify notify) { notify_ = std::move(notify); }
 
-  // Called when it begins, and again only after a process could be accepted in between.
+  // The server calls it when the trouble begins, and again only after it could accept a process in between.
   void SetTrouble(Trouble trouble) { trouble_ = std::move(trouble); }
 
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
-  // Does some of it: accepts new processes, and answers one process.
+  // Does a part of the pending work: accepts new processes, and answers one process.
   void Serve();
-  // New jobs exist: asks again about the processes for which it was too early, when it is their turn.
+  // New jobs exist: the server asks again about every process that came too early, when it is the process's
+  // turn.
   void AskAgain();
-  // A new job exists: asks again only about processes that wait for it, or for no particular job.
+  // A new job exists: the server asks again only about processes that wait for this job, or for no particular
+  // job.
   void AskAgain(base::JobId job);
 
  private:
@@ -90,7 +96,7 @@ class Server {
   struct Wakers {
     base::Fd pause;     // fires when the server listens again
     base::Fd patience;  // fires when a process has said nothing for too long
-    base::Fd retry;     // fires when the server asks again about a process that was not found out about
+    base::Fd retry;     // fires when the server asks again about a process whose job was not found (kNotYet)
     base::Fd turn;      // readable while a process can be answered
   };
   using Number = std::uint64_t;  // of a connection; never used again
@@ -105,10 +111,10 @@ class Server {
     Waiting waiting;
     wire::Hello hello;
     base::JobId job;
-    bool in_turn = false;  // it waits for its turn
+    bool in_turn = false;  // it is in turns_
     bool listed = false;   // in to_retry_
   };
-  // What has to be known before a process can be answered.
+  // What the server has to learn before it can answer a process.
   struct Awaited {
     base::JobId job{};  // 0: no particular job
     bool retry = false;
@@ -156,10 +162,10 @@ class Server {
   Trouble trouble_;
   OtherVersion other_version_;
   Number last_ = 0;
-  std::map<Number, Waiting> waiting_;               // connected, and nothing read from it yet
-  std::map<int, Number> silent_;                    // those of waiting_ that have said nothing, by descriptor
-  std::map<Number, Early> early_;                   // read from, and not answered yet
-  base::Turns<Number> turns_;                       // of those that have spoken, or are asked about again
+  std::map<Number, Waiting> waiting_;  // connected, and nothing read from it yet
+  std::map<int, Number> silent_;       // the processes of waiting_ that have said nothing, by descriptor
+  std::map<Number, Early> early_;      // read from, and not answered yet
+  base::Turns<Number> turns_;          // of processes that have spoken, or about which the server asks again
   std::map<uid_t, std::deque<Number>> to_retry_{};  // the server retries one process of each user at a time
   bool retries_ = false;                            // the timer runs
 };

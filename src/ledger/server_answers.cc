@@ -1,5 +1,5 @@
-// Which process is answered when, and with what. A process that cannot be answered yet is kept, and asked
-// about again.
+// Decides which process the server answers when, and with what. The server keeps a process that it cannot
+// answer yet, and asks about it again.
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@
 namespace gpuman::ledger {
 namespace {
 
-constexpr std::chrono::milliseconds kRetry{50};  // where one look does not tell the job of a process
+constexpr std::chrono::milliseconds kRetry{50};  // before the next look for a process's job
 
 Caller CallerOf(const base::Peer& peer, const wire::Hello& hello) {
   Caller caller{peer.process(), peer.uid(), std::nullopt, {}};
@@ -129,7 +129,7 @@ void Server::AskAbout(Number number) {
   const uid_t user = early.waiting.user;
   const auto awaited = Treat(early.waiting, early.hello);
   if (awaited) Keep(std::move(early), number, *awaited);
-  // When one of the user's processes has been found out about, the next can be.
+  // This process needs no further look, so the server can ask about the user's next process.
   if (!awaited || !awaited->retry) RetryNextOf(user);
 }
 
@@ -171,12 +171,12 @@ std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire
   };
   const auto peer = base::PeerOf(connection, waiting.accepted);
   if (!peer)
-    return say(
-        peer.error().code == base::ErrorCode::kNotFound ? wire::JoinAnswer::kNoJob : wire::JoinAnswer::kTryLater,
-        nullptr);
+    return say(peer.error().code == base::ErrorCode::kNotFound ? wire::JoinAnswer::kNoJob
+                                                               : wire::JoinAnswer::kTryLater,
+               nullptr);
   const auto caller = CallerOf(*peer, hello);
   const auto found = attribute_(caller);
-  // The result is about a pid: it is the peer's if the peer still lives.
+  // The result is about a pid: it holds for the peer only if the peer still lives.
   if (!peer->Lives()) return say(wire::JoinAnswer::kNoJob, nullptr);
   if (found.verdict == Verdict::kLater || found.verdict == Verdict::kNotYet)
     return Awaited{found.job, found.verdict == Verdict::kNotYet};

@@ -28,7 +28,7 @@ inline bool Start(const base::Fd& timer, std::chrono::nanoseconds time) {
   return ::timerfd_settime(timer.get(), 0, &moment, nullptr) == 0;
 }
 
-// Reads what made it readable; works for an event descriptor as well.
+// Takes the expiration, so that the timer is not readable any more; works for an event descriptor as well.
 inline void Take(const base::Fd& timer) {
   std::uint64_t times = 0;
   (void)!::read(timer.get(), &times, sizeof times);

@@ -6,7 +6,7 @@
 namespace gpuman::ledger {
 namespace {
 
-// Less is no context: the process is making one or taking it down.
+// A smaller difference is no complete context: the process is just creating or destroying one.
 constexpr std::int64_t kMinContext = std::int64_t{16} << 20;
 
 std::int64_t MedianOf(std::deque<std::int64_t> values) {
@@ -17,7 +17,7 @@ std::int64_t MedianOf(std::deque<std::int64_t> values) {
 
 }  // namespace
 
-// A process whose memory moves between all samples is taken with those, until there are better ones.
+// If a process's memory moves between all samples, these samples count until there are better ones.
 void UncountedMemory::Add(Process& process, const ProcessSample& sample) {
   const bool steady = std::exchange(process.orders, sample.orders) == sample.orders;
   if (sample.moving || (process.steady && !steady)) return;
@@ -44,7 +44,7 @@ base::Bytes UncountedMemory::Observe(const std::vector<ProcessSample>& samples) 
     Process& process = processes_[sample.process];
     Add(process, sample);
     const auto& last = process.differences;
-    if (last.empty()) continue;  // it moves, and nothing is known of before
+    if (last.empty()) continue;  // its memory moves, and there are no samples from before
     const std::int64_t median = MedianOf(last);
     uncounted += std::max<std::int64_t>(median, 0);
     if (process.steady && last.size() == kSamples && median >= kMinContext)

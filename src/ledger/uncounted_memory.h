@@ -1,12 +1,14 @@
 // Memory that the driver shows of a job beyond what its ledger counts: contexts, code, graphs, processes
-// without the shim. It takes from the limit; otherwise the job would pass the limit by that much.
+// without the shim. This memory counts against the limit; otherwise the job would pass the limit by that
+// much.
 //
-// The driver's figure and the ledger's are never of the same moment, and a program allocates and frees in
-// between: one difference may be too large (memory was freed meanwhile, and the program would be refused what
-// it may have) or too small. Contexts and code change slowly, so a process that counts is taken with the
-// median of its last samples. While memory of a process moves, the two differ by what has moved so far, so
-// the samples from before hold. They hold as well where memory left or came back between two samples: the
-// driver's figure may be of before, and the ledger's of afterwards. Pure; not thread-safe.
+// The driver's figure and the ledger's figure are never of the same moment, and a program allocates and frees
+// in between: a single difference may be too large (the program freed memory meanwhile, and would be refused
+// memory that it may have) or too small. Contexts and code change slowly, so for a process that counts, the
+// median of its last differences is used. While memory of a process moves, the two figures differ by the
+// bytes that have moved so far, so the earlier samples stay in use. They also stay in use where memory left
+// or came back between two samples: the driver's figure may be older than the move, and the ledger's newer.
+// Pure; not thread-safe.
 #pragma once
 
 #include <deque>
@@ -23,20 +25,20 @@ namespace gpuman::ledger {
 struct ProcessSample {
   base::ProcessId process;
   base::Bytes shown;                   // by the driver
-  std::optional<base::Bytes> counted;  // in its slot; nullopt: it does not count
-  bool moving = false;                 // memory leaves or comes back, and is counted at the end of that
-  std::uint64_t orders = 0;            // another number: memory may have left or come back meanwhile
+  std::optional<base::Bytes> counted;  // in its slot; nullopt: the process does not count its memory
+  bool moving = false;       // memory is leaving or coming back; the process counts it at the end of that
+  std::uint64_t orders = 0;  // a changed number: memory may have left or come back since the last sample
 };
 
 // The uncounted memory of one job on one GPU.
 class UncountedMemory {
  public:
-  // `samples`: all processes of the job there. Returns the bytes that take from the limit.
+  // `samples`: all processes of the job on the GPU. Returns the bytes that count against the limit.
   base::Bytes Observe(const std::vector<ProcessSample>& samples);
 
   // What a context seems to cost: the least that a process showed beyond its count, over all processes with
-  // enough samples between which no memory moved; nullopt: not known yet. Of use only while contexts are not
-  // counted themselves.
+  // enough samples between which no memory moved; nullopt: not known yet. Meaningful only while shims do not
+  // count the contexts themselves.
   std::optional<base::Bytes> context() const { return context_; }
 
  private:

@@ -50,7 +50,7 @@ void AddInstance(const Snapshot& snapshot, const Device& device, std::set<std::s
   if (parent == snapshot.devices.end()) return;
   const auto id = std::to_string(part.gpu_instance);
   if (!told.insert(part.parent + "/" + id).second) return;
-  // "3g.71gb" of "1c.3g.71gb".
+  // Takes "3g.71gb" from "1c.3g.71gb".
   const auto share = part.profile.find("c.");
   const auto profile = share == std::string::npos ? part.profile : part.profile.substr(share + 2);
   const auto labels = DcgmLabels(snapshot, parent->gpu).Add("GPU_I_PROFILE", profile).Add("GPU_I_ID", id);

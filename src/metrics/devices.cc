@@ -66,7 +66,7 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
     if (const auto* const xids = snapshot.counters.XidsOf(device.gpu.uuid))
       for (const auto& [number, count] : xids->by_number)
         out.Add(Metric::kGpuXids, labels.With("xid", std::to_string(number)), count);
-    // Before the first sample nothing is known.
+    // Before the first sample there are no values.
     if (device.sample->taken_at == base::MonoTime{}) continue;
     const bool up = device.sample->state == gpu::GpuState::kOk;
     out.Add(Metric::kGpuUp, labels, up);

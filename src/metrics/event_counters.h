@@ -1,7 +1,7 @@
 // Counts events since the daemon started. Pure.
 //
-// The set of labels is bounded: kinds and states are words of the program. Of the users with their projects,
-// the first `kMaxOwners` are counted separately and later ones together as "other".
+// The set of labels is bounded: kinds and states are fixed words of the program. The first `kMaxOwners`
+// owners (a user with a project) are counted separately, later owners together as "other".
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Owner {
   friend auto operator<=>(const Owner&, const Owner&) = default;
 };
 
-// An event of the daemon, with what is known of its job.
+// An event of the daemon, with the known data of its job.
 struct Event {
   std::string kind{};
   std::optional<Owner> owner{};  // of the job; nullopt: the event has no job, or the job is gone

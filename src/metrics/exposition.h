@@ -1,7 +1,7 @@
 // Prometheus' text format (version 0.0.4), written family by family.
 //
-// Samples may be added in any order: the families come out in the order of the table (families.h), each with
-// its HELP and TYPE. A family without samples is left out. Pure; thread-compatible.
+// The caller may add samples in any order. Text() writes the families in the order of the table (families.h),
+// each with its HELP and TYPE. A family without samples is left out. Pure; thread-compatible.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,11 +20,11 @@ namespace gpuman::metrics {
 
 inline constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-// A label's value as it stands between quotes. Bytes that are not UTF-8 become '?', because one such byte
-// makes Prometheus reject the whole answer.
+// Returns a label's value in the form that stands between quotes. Bytes that are not UTF-8 become '?',
+// because one such byte makes Prometheus reject the whole answer.
 std::string Escape(std::string_view value);
 
-// `gpu="0",uuid="GPU-…"`. Composed once and used for many samples.
+// `gpu="0",uuid="GPU-…"`. The caller makes the labels once and uses them for many samples.
 class Labels {
  public:
   Labels() = default;

@@ -1,9 +1,9 @@
 // Every family of metrics that gpuman exports, in the order of /metrics. docs/metrics.md describes them; a
 // test compares the table with that page, the dashboard and the alert rules.
 //
-// Our own names follow Prometheus' conventions: base units, and counters end in _total. Names that begin with
-// DCGM_ are dcgm-exporter's, with its units (MiB, percent, millijoules); its counters that do not end in
-// _total are untyped here.
+// gpuman's own names follow Prometheus' conventions: they use base units, and counters end in _total. Names
+// that begin with DCGM_ are those of dcgm-exporter, with its units (MiB, percent, millijoules). Counters of
+// dcgm-exporter do not end in _total, so they are untyped here.
 #pragma once
 
 #include <array>

@@ -27,7 +27,7 @@ void AddJob(const Job& job, Exposition& out) {
                     .Add("tag", job.tag)
                     .Add("user", job.user)
                     .Add("project", job.project);
-  // dcgm-exporter's names.
+  // These labels have the names of dcgm-exporter.
   if (!job.pod.empty())
     labels.Add("namespace", job.name_space).Add("pod", job.pod).Add("container", job.container);
   out.Add(Metric::kJobInfo, labels.With("state", job.state), 1);

@@ -1,4 +1,4 @@
-// The parts of an answer. Internal to src/metrics.
+// The parts of an answer of /metrics. Internal to src/metrics.
 #pragma once
 
 #include "metrics/exposition.h"

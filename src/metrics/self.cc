@@ -68,7 +68,8 @@ SelfCost ReadSelfCost() {
     }
   }
   cost.open_files = OpenFiles();
-  // Kept: it does not change, but a later calculation would differ, since the clocks drift.
+  // The process keeps the first result: the start time does not change, but a later calculation would differ,
+  // since the clocks drift.
   static const auto started = StartedSeconds();
   cost.started_seconds = started;
   return cost;

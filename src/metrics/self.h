@@ -1,5 +1,5 @@
-// The resources that this process uses, as the kernel reports them. Takes some system calls; none of them
-// waits.
+// The resources that this process uses, as the kernel reports them. Reading them takes some system calls;
+// none of these calls waits.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The input of an answer of /metrics. Values, but the samples are borrowed while the answer is made.
+// The input of an answer of /metrics. Values, except the samples: their owner must keep them while the answer
+// is made.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,14 @@ namespace gpuman::metrics {
 // The processes of one user on a GPU that belong to no job.
 struct Unmanaged {
   base::Bytes memory{};
-  base::Bytes idle{};  // of those that have left the GPU idle for longer than administrators permit
+  base::Bytes idle{};  // of processes that left the GPU idle for longer than queue.hoarder_idle
 };
 
 struct Device {
   gpu::Gpu gpu{};
   const gpu::Sample* sample = nullptr;  // never null in a snapshot
   std::string health = "unknown";       // healthy, degraded, unhealthy, unknown
-  std::vector<std::string> faults{};    // codes of faults that nobody has acknowledged
+  std::vector<std::string> faults{};    // codes of faults that are not acknowledged
   bool drained = false;
   base::Bytes reserve{};
   std::map<std::string, Unmanaged> unmanaged{};  // by user
@@ -41,7 +42,7 @@ struct JobPart {
   std::optional<base::Bytes> used{}, limit{}, soft{};
 };
 
-// A job that has started and not ended.
+// A job that has started and has not ended.
 struct Job {
   std::int64_t id = 0;
   std::string tag{}, user{}, project{}, state{};

@@ -19,7 +19,7 @@ class Worker {
       : nvml_(nvml), uuid_(std::move(uuid)), geometry_(geometry) {}
 
   base::Result<> Do(const Step& step) {
-    // Looked up again for each step: a change of the mode invalidates all handles.
+    // Looks up the device again for each step, because a change of the mode invalidates all handles.
     GPUMAN_ASSIGN(device_, nvml_.DeviceByUuid(uuid_));
     switch (step.kind) {
       case StepKind::kDestroyCompute:
@@ -98,8 +98,8 @@ class Worker {
     return GPUMAN_MIG_CALL(nvml_, nvmlGpuInstanceDestroy, instance);
   }
 
-  // Takes, of the profiles with this number of slices, the one with the most multiprocessors: a 1g with twice
-  // the memory has more of them than its plain compute instance takes.
+  // Of the profiles with this number of slices, takes the one with the most multiprocessors: a 1g with twice
+  // the memory has more multiprocessors than its plain compute instance uses.
   base::Result<> CreateCompute(const Step& step) {
     GPUMAN_ASSIGN(auto* const instance, InstanceOf(step));
     GPUMAN_ASSIGN(const auto profiles, ComputeProfilesOf(nvml_, instance));

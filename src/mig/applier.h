@@ -1,7 +1,7 @@
-// Carries out a plan through NVML. Calls take up to seconds, and may hang.
+// Carries out a plan through NVML. Calls of the driver take up to seconds, and may hang.
 //
-// All or nothing, as far as the driver permits. When a step fails, the steps before it are undone in reverse
-// order; the error says so, or says what could not be undone.
+// Apply does all or nothing, as far as the driver permits. When a step fails, Apply undoes the steps before
+// it in reverse order. The error says so, or says which steps could not be undone.
 #pragma once
 
 #include <string>
@@ -20,7 +20,8 @@ struct Applied {
   std::string needs_reset;
 };
 
-// Reads the GPU, plans, and carries the plan out. kConflict: processes are in the way; nothing was done.
+// Reads the GPU, makes a plan, and carries it out. kConflict: processes are in the way; Apply changed
+// nothing.
 base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const Wanted& wanted);
 
 }  // namespace gpuman::mig

@@ -1,8 +1,8 @@
-// What a GPU reports about splitting it into instances (MIG), and what it is split into now. Values.
+// How a GPU can be split into instances (MIG), as the driver reports it, and its present instances. Values.
 //
 // A GPU instance takes slices of the memory, at places that its profile permits, and slices of the
 // multiprocessors with them. Compute instances divide the multiprocessors of one GPU instance; programs run
-// in them. Words and rules are NVIDIA's (Multi-Instance GPU User Guide).
+// in them. Words and rules come from NVIDIA (Multi-Instance GPU User Guide).
 #pragma once
 
 #include <sys/types.h>
@@ -39,8 +39,7 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-// The profiles of one device. Plans use nothing else, so they also work for kinds of devices that did not
-// exist when this was written.
+// The profiles of one device. Plans depend on nothing else, so they also work for new kinds of devices.
 using Geometry = std::vector<Profile>;
 
 struct ComputeInstance {
@@ -62,12 +61,12 @@ struct Process {
   pid_t pid = 0;
   std::string name;                    // empty: not known
   std::optional<unsigned> instance{};  // the GPU instance in which it runs
-  std::optional<unsigned> compute{};   // the compute instance in that
+  std::optional<unsigned> compute{};   // the compute instance within it
   friend bool operator==(const Process&, const Process&) = default;
 };
 
 struct Device {
-  bool enabled = false;  // MIG mode, as it is now, and as it will be after the next reset
+  bool enabled = false;  // MIG mode now; `pending`: MIG mode after the next reset
   bool pending = false;
   Geometry geometry;
   std::vector<GpuInstance> instances;

@@ -126,7 +126,7 @@ TEST_F(SimulatedMig, IsLeftAloneWhileAProcessIsInTheWay) {
   EXPECT_THAT(refused.error().message, HasSubstr(std::to_string(busy->pid())));
   EXPECT_THAT(Now(), testing::UnorderedElementsAre("3g.71gb", "1g.18gb"));
   EXPECT_FALSE(Make({}, false));
-  // The instance in which the process does not run may go.
+  // The plan may destroy the instance in which the process does not run.
   EXPECT_TRUE(Make({"1g.18gb"}));
   EXPECT_THAT(Now(), ElementsAre("1g.18gb"));
 }

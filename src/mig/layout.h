@@ -1,9 +1,10 @@
-// What a GPU is to be split into, in words: "3g.71gb", "2x1g.18gb", "1c.3g.71gb". Pure.
+// The wanted instances of a GPU, in words: "3g.71gb", "2x1g.18gb", "1c.3g.71gb". Pure.
 //
 //   [COUNTx][SLICESc.]PROFILE
 //
-// PROFILE alone is a GPU instance with one compute instance that uses all of it. With SLICES it is a compute
-// instance of that many slices; those of one profile share GPU instances, as few as have room for them.
+// PROFILE alone is a GPU instance with one compute instance that uses all of it. SLICESc.PROFILE is a compute
+// instance of that many slices. Such compute instances of one profile share GPU instances, as few as have
+// room for them.
 #pragma once
 
 #include <span>
@@ -23,7 +24,7 @@ struct Item {
   friend bool operator==(const Item&, const Item&) = default;
 };
 
-// What one GPU is to be split into.
+// The wanted state of one GPU.
 struct Wanted {
   bool enabled = true;
   std::vector<Item> items;  // empty: MIG on and no instance
@@ -42,10 +43,12 @@ base::Result<Item> ParseItem(std::string_view text);
 base::Result<std::vector<Item>> ParseItems(std::span<const std::string> texts);
 std::string FormatItem(const Item& item);
 
-// kNotFound names the existing profiles; kUnsatisfiable: more slices than the profile has.
+// kNotFound: no such profile; the message names the existing profiles. kUnsatisfiable: an item asks for more
+// slices than its profile has.
 base::Result<std::vector<WantedInstance>> Resolve(const Geometry& geometry, std::span<const Item> items);
 
-// The items for these instances, the biggest first: Resolve turns them into the instances again.
+// The items that describe these instances, the biggest first. Resolve turns the items into the same
+// instances.
 std::vector<Item> ItemsOf(const Geometry& geometry, std::span<const GpuInstance> instances);
 
 }  // namespace gpuman::mig

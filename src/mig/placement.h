@@ -19,16 +19,16 @@ struct PlacedInstance {
   friend auto operator<=>(const PlacedInstance&, const PlacedInstance&) = default;
 };
 
-// Placements for one instance of each of `profiles` (indices, repeated for several), beside `taken`, in the
-// order of `profiles`. nullopt: there are none. Rules: no slice is used twice, a profile has at most as many
-// instances as it says, and all have at most the engines of the device, which are those of its biggest
-// profile.
+// Placements for one instance of each of `profiles`, beside `taken`, in the order of `profiles`. `profiles`
+// has indices into the geometry; an index occurs once for each wanted instance. nullopt: there are no such
+// placements. Rules: no slice is used twice; a profile has at most Profile::most instances; all instances
+// together have at most the engines of the device, which are those of its biggest profile.
 std::optional<std::vector<PlacedInstance>> FindPlacements(const Geometry& geometry,
                                                           std::span<const PlacedInstance> taken,
                                                           std::span<const std::size_t> profiles);
 
-// Why a device without instances has no room for these, as a sentence with the figures. For profiles that
-// FindPlacements refuses.
+// Why a device without instances has no room for these profiles, as a sentence with the figures. Call it only
+// for profiles that FindPlacements refuses.
 base::Error WhyNot(const Geometry& geometry, std::span<const std::size_t> profiles);
 
 }  // namespace gpuman::mig

@@ -1,5 +1,6 @@
-// Compares the search with an enumeration that shares nothing with it: the enumeration walks the slices of
-// the memory from first to last and puts, at each, nothing or an instance that may start there.
+// Compares the search with an enumeration that shares no code with it. The enumeration goes through the
+// slices of the memory from first to last. At each slice it puts no instance, or an instance that may start
+// there.
 #include "mig/placement.h"
 
 #include <gmock/gmock.h>
@@ -119,7 +120,7 @@ TEST_P(EveryMultiset, IsPlacedExactlyWhereTheTablesHaveAnArrangementOfIt) {
 TEST_P(EveryMultiset, IsPlacedBesideWhatIsThereExactlyWhereSomeArrangementHasBoth) {
   const auto rows = sim::MigProfiles(GetParam());
   const Geometry geometry = GeometryOf(GetParam());
-  // What can be added beside each instance at each of its places.
+  // For each instance at each of its places: the profiles that fit beside it.
   std::map<std::pair<unsigned, unsigned>, std::set<std::vector<unsigned>>> beside;
   for (const auto& each : Arrangements(rows)) {
     for (const auto& placed : each.placed) {

@@ -62,8 +62,8 @@ ComputeChange ChangeCompute(const Device& device, const GpuInstance& instance, s
   return change;
 }
 
-// One way to the wanted state: which instances stay and for which wanted one, and where the others are
-// placed.
+// One way to the wanted state: the instances that stay, the wanted instance that each of them serves, and the
+// places of the other wanted instances.
 struct Way {
   std::vector<std::pair<std::size_t, ComputeChange>> kept;  // instances of the device, by index
   std::vector<std::size_t> gone;
@@ -224,8 +224,8 @@ base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted) {
   std::vector<std::size_t> profiles;
   for (const auto& instance : instances) profiles.push_back(instance.profile);
   auto way = Planner(device, std::move(instances)).Best();
-  // The most places are free if no instance stays, so if the wanted ones fit at all, keeping none finds a
-  // way.
+  // If no instance stays, the most places are free. So if the wanted instances fit at all, the way that keeps
+  // none exists.
   if (!way) return base::Fail(WhyNot(device.geometry, profiles));
   Plan plan = PlanOf(device, std::move(*way));
   if (!device.enabled || !device.pending) {

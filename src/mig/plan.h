@@ -1,7 +1,8 @@
 // The steps from the present instances of a device to the wanted ones. Pure.
 //
-// The plan changes as little as possible: first, as few instances with running programs as possible go; then
-// as many GPU instances as possible stay where they are; then as many compute instances.
+// The plan changes as little as possible: first, it destroys as few instances with running programs as
+// possible; then it keeps as many GPU instances as possible where they are; then as many compute instances as
+// possible.
 #pragma once
 
 #include <string>
@@ -17,7 +18,7 @@ enum class StepKind {
   kDestroyCompute,
   kDestroyGpu,
   kDisable,  // MIG mode off
-  kEnable,   // and on
+  kEnable,   // MIG mode on
   kCreateGpu,
   kCreateCompute,
 };
@@ -27,7 +28,8 @@ std::string_view ToString(StepKind kind);
 
 struct Step {
   StepKind kind = StepKind::kEnable;
-  // For all steps but those that change the mode: the place of the GPU instance. No two have the same place.
+  // The place of the GPU instance, for all steps except those that change the mode. No two GPU instances have
+  // the same place.
   std::size_t profile = 0;  // index into the geometry
   Placement placement{};
   unsigned instance = 0;  // id of a GPU instance that exists already
@@ -39,21 +41,22 @@ struct Step {
 struct Plan {
   std::vector<Step> steps;          // in the order to carry them out; empty: nothing has to change
   std::vector<unsigned> kept;       // ids of the GPU instances that stay
-  std::vector<Process> in_the_way;  // nothing may be done while these run
+  std::vector<Process> in_the_way;  // the plan must not be carried out while these run
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // The error says why a device of this kind cannot be split like that.
 base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted);
 
-// Whether a reset, a reboot or a reload of the driver undid what was wanted: the mode, or every instance. A
-// change by hand does not count as lost, and a mode that waits for a reset comes by itself.
+// Whether a reset, a reboot or a reload of the driver undid the wanted state: the mode, or every instance. A
+// change by hand does not count as lost. A mode that waits for a reset does not count either: the reset sets
+// it.
 bool IsLost(const Device& device, const Wanted& wanted);
 
 // "create 3g.71gb at slice 4 of 8", for people.
 std::string Describe(const Geometry& geometry, const Step& step);
 
-// kConflict that names the processes; call it only if there are some.
+// kConflict that names the processes in the way; call it only if the plan has some.
 base::Error InTheWay(const Plan& plan);
 
 }  // namespace gpuman::mig

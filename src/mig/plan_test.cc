@@ -104,7 +104,7 @@ TEST(MigPlan, TurnsTheModeOnFirst) {
   EXPECT_EQ(plan.steps.front().kind, StepKind::kEnable);
   EXPECT_EQ(plan.steps.size(), 3u);
   EXPECT_EQ(plan.in_the_way, device.processes);
-  device.pending = true;  // it waits for a reset, and is tried again
+  device.pending = true;  // the mode waits for a reset; the plan tries it again
   EXPECT_EQ(MakePlan(device, {true, {}})->steps.front().kind, StepKind::kEnable);
 }
 
@@ -172,7 +172,7 @@ TEST(MigLost, IsWhatAResetTakesAndNotWhatSomebodyChanged) {
   EXPECT_FALSE(IsLost(off, {false, {}}));
 }
 
-// Carries out the steps on a list, as strictly as the driver.
+// Carries out the steps on a list of instances, and is as strict as the driver.
 class Replay {
  public:
   explicit Replay(const Device& device) : geometry_(device.geometry) {
@@ -222,7 +222,7 @@ class Replay {
   std::map<std::pair<std::size_t, Placement>, std::multiset<unsigned>> at_;
 };
 
-// From every pair of instances that fit beside each other, to every set of up to three profiles.
+// Plans from every pair of instances that fit beside each other to every set of up to three profiles.
 TEST(MigPlan, LeadsFromAnythingToAnythingThatFits) {
   const Geometry geometry = GeometryOf(MigKind::kH200);
   std::vector<std::vector<Existing>> begins = {{}};

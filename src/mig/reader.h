@@ -1,4 +1,4 @@
-// Reads through NVML what a GPU can be split into and what it is split into. Calls may hang.
+// Reads through NVML how a GPU can be split, and its present instances. Calls of the driver may hang.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace gpuman::mig {
 // kNotSupported: the GPU cannot be split. kPermissionDenied: the driver reports this only to root.
 base::Result<Device> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
 
-// The handle of the GPU instance at this place; kNotFound: there is none.
+// The handle of the GPU instance at this place. kNotFound: there is no instance.
 base::Result<driver::abi::nvmlGpuInstance_t> FindInstance(const driver::Nvml& nvml, driver::NvmlDevice device,
                                                           const Profile& profile, const Placement& placement);
 
@@ -28,7 +28,8 @@ base::Result<std::vector<ComputeProfile>> ComputeProfilesOf(const driver::Nvml& 
 base::Result<std::vector<driver::abi::nvmlComputeInstance_t>> ComputesOf(
     const driver::Nvml& nvml, driver::abi::nvmlGpuInstance_t instance, const ComputeProfile& profile);
 
-// The result of a call that returns only its status. `function` is null if this driver lacks it.
+// Calls a function of the driver that returns only its status. `function` is null if this driver lacks the
+// function.
 template <typename... Parameters, typename... Arguments>
 base::Result<> Call(const char* name, driver::abi::nvmlReturn_t (*function)(Parameters...),
                     Arguments... arguments) {
@@ -40,8 +41,8 @@ base::Result<> Call(const char* name, driver::abi::nvmlReturn_t (*function)(Para
 #define GPUMAN_MIG_CALL(nvml, function, ...) \
   ::gpuman::mig::Call(#function, (nvml).calls().function __VA_OPT__(, ) __VA_ARGS__)
 
-// The name that NVIDIA's tools give a profile, if the driver does not report it: from its slices, and from
-// its eighths of the GPU's memory in GiB. `special`: the suffix, "+me".
+// Makes the name that NVIDIA's tools give a profile, for drivers that do not report names: from the profile's
+// slices, and from its memory in eighths of the GPU's memory, in GiB. `special`: the suffix, "+me".
 std::string NameOf(unsigned slices, base::Bytes memory, base::Bytes whole, const std::string& special);
 
 }  // namespace gpuman::mig

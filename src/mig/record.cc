@@ -16,7 +16,7 @@ void Fields(V& v, T& x) {
   v.Version("v", 1);
   v.Required("enabled", x.enabled);
   if constexpr (V::kReads) {
-    // Equal items may come one after the other; ParseItems puts them together.
+    // Equal items may follow each other; ParseItems combines them.
     std::vector<std::string> words;
     v.Required("instances", words);
     auto items = ParseItems(words);

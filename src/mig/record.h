@@ -1,4 +1,4 @@
-// The stored form of what a GPU is to be split into: one JSON object on one line, with its version.
+// The stored form of the wanted instances of a GPU: one JSON object on one line, with its version.
 //
 //   {"enabled":true,"instances":["3g.71gb","2x1g.18gb"],"v":1}
 //

@@ -7,7 +7,7 @@ namespace gpuman::mover {
 using base::Result;
 namespace abi = driver::abi;
 
-// The name for errors, and the pointer.
+// The function's name (for errors) and its pointer.
 #define GPUMAN_CALL(name, symbol) name, gpus_->driver_.calls().symbol
 
 Result<CopyStream> CopyStream::Open(Gpus& gpus, int gpu, Direction direction) {

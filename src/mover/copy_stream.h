@@ -10,7 +10,8 @@
 
 namespace gpuman::mover {
 
-// Move-only; for one thread at a time, whose current context it changes. The destructor waits for the copies.
+// Move-only; for one thread at a time. The calls change that thread's current context. The destructor waits
+// for the copies.
 class CopyStream {
  public:
   static base::Result<CopyStream> Open(Gpus& gpus, int gpu, Direction direction);
@@ -22,8 +23,7 @@ class CopyStream {
   base::Result<> Add(std::span<const Copy> copies);
   // Copies from another GPU whose memory this stream's GPU may read.
   base::Result<> AddAcross(const Memory& to, const Memory& from);
-  // Waits until the first piece that was not waited for yet is copied. An error holds for all pieces after
-  // it.
+  // Waits for the copies of the next piece, in the order of Add. An error holds for all later pieces too.
   base::Result<> Await();
   std::size_t waiting() const { return marks_.size(); }
 

@@ -11,7 +11,7 @@ namespace gpuman::mover {
 
 class Credit {
  public:
-  // For the next step that asks for room; no `room`: no bound.
+  // Sets the credit of the next step that asks for room; no `room`: no bound.
   void Begin(std::optional<std::uint64_t> room) {
     const std::lock_guard lock(mutex_);
     limited_ = room.has_value();
@@ -24,7 +24,7 @@ class Credit {
     left_ += bytes;
     changed_.notify_all();
   }
-  // No step waits for more room from now on: the memory is not wanted back any more.
+  // From now on no step waits for more room, because the process does not want its memory back any more.
   void CallOff() {
     const std::lock_guard lock(mutex_);
     called_off_ = true;

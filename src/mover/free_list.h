@@ -1,9 +1,9 @@
 // Device memory that has left one process and is about to serve another one.
 //
 // Making and mapping memory while copies run slows them down by a third (H200: 78 GB/s in sum instead of 101,
-// as cuMemSetAccess waits for the copy engine). The pieces that are emptied have the sizes of those that are
-// filled, so a block is filled again as it is. Movers of different users pass nothing on to each other.
-// Thread-safe.
+// as cuMemSetAccess waits for the copy engine). The pieces that leave have the same sizes as the pieces that
+// come, so a block can be used again without a change. Movers of different users pass no memory on to each
+// other. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace gpuman::mover {
 
 class FreeList {
  public:
-  // Has the descriptor that the memory came by: the driver refuses to export imported memory.
+  // Includes the descriptor from which the memory was imported: the driver refuses to export imported memory.
   struct Block {
     Memory memory;
     base::Fd file;
@@ -32,9 +32,9 @@ class FreeList {
   std::optional<Block> Take(int gpu, std::uint64_t bytes);
   // One of the expected pieces is not needed.
   void Cancel(int gpu, std::uint64_t bytes);
-  // Keeps the memory as long as it is expected; else frees it.
+  // Keeps the memory as long as a piece of its size is expected; else frees it.
   void Leave(Memory memory, base::Fd file);
-  // Frees all kept memory, since the GPU has no room. False: there was none.
+  // Frees all kept memory, because the GPU has no room. False: there was none.
   bool Empty();
 
  private:
@@ -42,7 +42,7 @@ class FreeList {
     std::size_t expected = 0;
     std::vector<Block> kept;
   };
-  // A kept block that is not expected any more.
+  // Removes a kept block for which no piece is expected any more.
   static std::optional<Block> Surplus(Bucket& bucket);
 
   std::mutex mutex_;

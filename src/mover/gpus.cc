@@ -11,7 +11,7 @@ using base::Fail;
 using base::Result;
 namespace abi = driver::abi;
 
-// The name for errors, and the pointer.
+// The function's name (for errors) and its pointer.
 #define GPUMAN_CALL(name, symbol) name, driver_.calls().symbol
 
 Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }
@@ -41,8 +41,8 @@ void Memory::Drop() {
 
 namespace {
 
-// The UUID without its prefix: CUDA gives only the sixteen bytes, others write "MIG-" before those of an
-// instance.
+// The UUID without its prefix: CUDA gives only the sixteen bytes; other programs write "MIG-" before those of
+// an instance.
 std::string_view Bytes(std::string_view uuid) { return uuid.substr(uuid.find('-') + 1); }
 
 }  // namespace

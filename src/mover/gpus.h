@@ -1,7 +1,7 @@
 // The driver's side of moving: imports memory of other processes by descriptors, makes memory for them, and
 // copies.
 //
-// A GPU gets a context when it is first needed; it stays as long as the process. Thread-safe.
+// A GPU gets a context when it is first needed; the context stays until the process ends. Thread-safe.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ struct Copy {
 
 class Gpus;
 
-// Device memory behind addresses of this process; frees both when it is destroyed.
+// Device memory mapped at addresses of this process; the destructor frees the memory and the addresses.
 class Memory {
  public:
   Memory() = default;
@@ -34,7 +34,7 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory() { Drop(); }
 
-  // Whether it holds memory.
+  // Whether the object holds memory.
   explicit operator bool() const { return gpus_ != nullptr; }
   driver::abi::CUdeviceptr address() const { return address_; }
   std::uint64_t bytes() const { return bytes_; }
@@ -76,9 +76,9 @@ class Gpus {
   // For memory that Create made: the driver refuses to export imported memory (measured).
   base::Result<base::Fd> Export(const Memory& memory) const;
 
-  // Whether a GPU can read another GPU's memory over NVLink or the bus, without going through the host.
+  // Whether `reader` can read the memory of `other` over NVLink or the bus, without a copy in host memory.
   bool Reaches(int reader, int other) const;
-  // Lets another GPU, which gets a context here, read the memory too.
+  // Lets another GPU read the memory too; that GPU gets a context in this process.
   base::Result<> LetRead(const Memory& memory, int reader);
 
   // Registers host memory, so that copies run at the bus's speed. Without it copies work too, only slower.

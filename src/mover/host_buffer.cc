@@ -34,7 +34,7 @@ Fd Reopen(int descriptor) {
   return Fd(::open(fmt::format("/proc/self/fd/{}", descriptor).c_str(), O_RDWR | O_CLOEXEC));
 }
 
-// A lock of the open file description: it ends with the last descriptor of the one that took it.
+// Locks the open file description: the lock ends when the last descriptor of that description is closed.
 bool Lock(int descriptor, bool wait) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -43,8 +43,8 @@ bool Lock(int descriptor, bool wait) {
   return ::fcntl(descriptor, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) == 0;
 }
 
-// Files without a name, of one of the two kinds, that any thread of the process has: its shim keeps them in a
-// table of descriptors of its own.
+// The files without a name, of one of the two kinds, that any thread of the process has open: the shim keeps
+// them in a thread with its own table of descriptors.
 std::vector<Fd> FilesOf(pid_t pid, const char* name) {
   std::vector<Fd> files;
   const std::string wanted = fmt::format("/memfd:{} (deleted)", name);
@@ -53,7 +53,7 @@ std::vector<Fd> FilesOf(pid_t pid, const char* name) {
   for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
     for (const auto& entry : std::filesystem::directory_iterator(task.path() / "fd", error)) {
       if (std::filesystem::read_symlink(entry.path(), error) != wanted) continue;
-      // Holds the file without opening it, so that the process cannot put another file in its place
+      // O_PATH holds the file without opening it, so that the process cannot put another file in its place
       // meanwhile.
       const Fd held(::open(entry.path().c_str(), O_PATH | O_CLOEXEC));
       if (!held.ok()) continue;
@@ -67,7 +67,7 @@ std::vector<Fd> FilesOf(pid_t pid, const char* name) {
 
 Result<Layout> ReadLayout(int page) {
   struct stat status {};
-  // Only memory files: for another file its owner's file system may answer at any time.
+  // Accepts only memory files: for any other file, a file system of its owner may take any time to answer.
   if (::fcntl(page, F_GET_SEALS) < 0 || ::fstat(page, &status) != 0 || status.st_size < 4 ||
       static_cast<std::size_t>(status.st_size) > kMaxLayout)
     return Fail(ErrorCode::kCorrupt, "this is no layout");
@@ -158,7 +158,7 @@ Result<std::vector<HostBuffer>> HostBuffer::Find(const base::ProcessId& process)
     found.at_work_ = Reopen(found.page_.get());
     if (!found.at_work_.ok() || !Lock(found.at_work_.get(), /*wait=*/true))
       return FailSystem(errno, "waiting for an earlier mover");
-    found.ReadWord();  // as that mover left it
+    found.ReadWord();  // the value that the earlier mover left
     if (found.content() == Content::kEmpty) continue;
     if (files.empty()) files = FilesOf(process.pid, kSegmentFile);
     GPUMAN_TRY(OpenSegments(found, files));

@@ -1,8 +1,9 @@
-// One process's data in host memory: its segments and the page that says what they hold. The process has
-// descriptors of all of them; a mover that finds them there can go on with them.
+// One process's data in host memory: the segments, and the page that says what they hold. The process has
+// descriptors of all of them; a later mover finds them in the process and can go on with them.
 //
-// The process can write the page at any moment, and may be anybody's. So the page is read once, when it is
-// found, and its content is checked; from then on the values here count, and the page is only written.
+// The process can write the page at any moment, and is not trusted. So the mover reads the page only once,
+// when it finds it, and checks its content; from then on the values in this object count, and the mover only
+// writes the page.
 #pragma once
 
 #include <optional>
@@ -18,9 +19,9 @@ namespace gpuman::mover {
 // Move-only; thread-compatible.
 class HostBuffer {
  public:
-  // For data that is about to come, in pieces that Seal will name; the segments come from the pool.
+  // A buffer for data that are about to come, in pieces that Seal will name; the segments come from the pool.
   static base::Result<HostBuffer> Make(std::vector<Segment> segments);
-  // Writes to the page what the pieces are, and kFilling. The layout has these segments.
+  // Writes the layout and Content::kFilling to the page. The layout's segments are those of this buffer.
   base::Result<> Seal(Layout layout);
   // All buffers of a process that an earlier mover served; waits while that mover is still at work.
   // kNotFound: the process has none. kCorrupt: the data are lost.
@@ -46,7 +47,7 @@ class HostBuffer {
   std::size_t whole_ = 0;
   std::vector<Segment> segments_;
   base::Fd page_;
-  base::Fd at_work_;  // an open file description of its own, with a lock while a mover may fill
+  base::Fd at_work_;  // its own open file description, locked while a mover may fill the buffer
 };
 
 }  // namespace gpuman::mover

@@ -34,7 +34,7 @@ std::uint64_t NumberIn(const char* text, const char* name) {
   return end == at + std::strlen(name) ? kNone : number;
 }
 
-// Whether a sixteenth is left, and at least 512 MiB.
+// Whether a sixteenth of the memory is left after this, and at least 512 MiB.
 bool Leaves(std::uint64_t available, std::uint64_t total, std::uint64_t bytes) {
   const std::uint64_t reserve = total / 16 > 512 * kMiB ? total / 16 : 512 * kMiB;
   return available > reserve && bytes <= available - reserve;

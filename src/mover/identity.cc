@@ -33,7 +33,7 @@ Result<> Become(const MoverUser& user) {
   if (::setgroups(user.groups.size(), user.groups.data()) != 0) return FailSystem(errno, "taking on groups");
   if (::setresgid(user.gid, user.gid, user.gid) != 0) return FailSystem(errno, "taking on a group");
   if (::setresuid(user.uid, user.uid, user.uid) != 0) return FailSystem(errno, "taking on a user");
-  KeepOthersOut();  // after the change of user the kernel sets it by the machine's settings
+  KeepOthersOut();  // the change of user has reset this to the machine's default
   return {};
 }
 

@@ -107,7 +107,7 @@ Result<Layout> ParseLayout(std::string_view text) {
   layout.gpu.assign(fixed.gpu, ::strnlen(fixed.gpu, kUuid));
   layout.pieces = TakeAll<Piece>(text, fixed.pieces);
   layout.segments = TakeAll<SegmentName>(text, fixed.segments);
-  // A process that has the page may have forged it: a sum that overflows must not pass as a small one.
+  // The process may have forged the page: a sum that overflows must not pass as a small sum.
   const auto adds_up = [](const auto& list) {
     std::uint64_t sum = 0;
     return std::ranges::all_of(

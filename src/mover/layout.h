@@ -1,5 +1,5 @@
-// Where each piece of a process's device memory goes in host memory, and the page beside it that says so: by
-// that page a new mover, or that of a new daemon, knows what the segments hold.
+// Where each piece of a process's device memory goes in host memory, and the page that records this: from
+// that page a new mover, also one of a new daemon, knows what the segments hold.
 //
 // Pieces lie one after the other in segments, which are files without a name. Values; the functions are pure.
 #pragma once
@@ -50,7 +50,7 @@ inline constexpr std::uint64_t kSmallSegment = std::uint64_t{64} << 20;
 std::vector<std::uint64_t> SegmentSizes(std::uint64_t bytes);
 
 std::uint64_t BytesOf(std::span<const Piece> pieces);
-// Lays pieces, as they come, one after the other into segments of these sizes.
+// Places pieces, in the order in which they come, one after the other into segments of these sizes.
 class Cutter {
  public:
   explicit Cutter(std::vector<std::uint64_t> segments) : segments_(std::move(segments)) {}
@@ -63,14 +63,15 @@ class Cutter {
   std::uint64_t in_segment_ = 0;
 };
 
-// Empty where the segments are too small.
+// The result is empty where the segments are too small.
 std::vector<Slice> SlicesOf(const Layout& layout);
 
 // What the segments hold, in the first word of the page: the content in its low two bits; above them how many
 // of the pieces, from the first on, are whole.
 enum class Content : std::uint32_t { kEmpty = 0, kFilling = 1, kComplete = 2 };
 
-// The part after the first word. kCorrupt for text that SerializeLayout did not write, or only in part.
+// The part of the page after its first word. kCorrupt for text that is not a complete output of
+// SerializeLayout.
 std::string SerializeLayout(const Layout& layout);
 base::Result<Layout> ParseLayout(std::string_view text);
 

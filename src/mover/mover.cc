@@ -29,7 +29,7 @@ using suspend::Outcome;
 using suspend::Request;
 using suspend::Verb;
 
-// As long as it lives no other mover of the user makes checkpoint calls.
+// As long as this object lives, no other mover of the user makes checkpoint calls.
 class Turn {
  public:
   explicit Turn(bool lock) : lock_(lock) {
@@ -50,7 +50,7 @@ bool Send(const Answer& answer, std::span<const int> files = {}) {
   return SendPacket(suspend::kMoverSocket, suspend::Serialize(answer) + "\n", files);
 }
 
-// Notices of a request in progress: not more often than every few milliseconds.
+// Sends the notices of a request in progress, at most one every few milliseconds.
 class Notices {
  public:
   explicit Notices(std::uint64_t id) : id_(id) {}
@@ -99,8 +99,9 @@ class Mover {
       std::unique_lock lock(mutex_);
       ending_ = true;
       changed_.notify_all();
-      // No daemon is left to grant room, or to go on with memory that stayed on a GPU: the memory that is
-      // here now, and what requests in progress still leave there.
+      // No daemon is left that could grant room or go on with memory that stayed on a GPU. So the mover
+      // brings such memory to host memory: the memory that it has now, and then the memory that requests in
+      // progress leave on a GPU.
       for (const auto& [process, transfer] : transfers_) transfer->CallOff();
       for (int round = 0; round < 2; ++round) {
         for (const auto& [process, transfer] : transfers_) Work([one = transfer] { one->Finish({}); });
@@ -211,16 +212,16 @@ class Mover {
         break;
     }
     if (notices.any()) notices.Flush();
-    // Another mover can go on with what is here, and nothing can go on in this process.
+    // Another mover can go on with the memory that is held here; this process cannot go on.
     if (answer.outcome == Outcome::kFailed && gpus_.IsLost()) ::_exit(1);
     answer.id = request.id;
     Send(answer);
-    // Even if it is not asked for any more: the process has given the memory away.
+    // The mover copies it even if no request for it comes: the process has given the memory away.
     if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
       transfer.Finish(request.gpu);
   }
 
-  // Drops what processes leave that end while their memory is away.
+  // Drops the transfers of processes that ended while their memory was away.
   void Sweep() {
     std::unique_lock lock(mutex_);
     while (!ending_) {

@@ -6,8 +6,8 @@
 //                               \---> a thread for each transfer that moves
 //                                     Pool: host memory ahead of need
 //
-// When the daemon's socket closes, the mover finishes what it is doing and ends: all that it has taken over
-// is whole in host memory then.
+// When the daemon's socket closes, the mover finishes its work and ends: all memory that it has taken over is
+// whole in host memory then.
 #pragma once
 
 #include "suspend/mover_options.h"

@@ -68,7 +68,7 @@ Answer At(const tl::expected<Saved, Answer>& state, Answer answer) {
   return answer;
 }
 
-// Makes the call only if the process was the right one a moment before.
+// Makes the call only if the pid still belongs to the process just before it.
 template <typename Call>
 Result<> Checked(const ProcessId& process, Call call) {
   if (!Lives(process)) return Fail(ErrorCode::kNotFound, fmt::format("process {} has ended", process.pid));
@@ -95,7 +95,7 @@ Result<std::vector<abi::CUcheckpointGpuPair>> PairsOf(const std::vector<GpuMove>
 Operations Operations::WithDriver() {
   auto driver = driver::CudaDriver::Load();
   if (driver) {
-    // There is a driver; it only does not work just now.
+    // There is a driver, but it does not work just now.
     if (auto initialised = driver->Init(); !initialised)
       return Operations(Fail(ErrorCode::kInternal, initialised.error().message));
   }
@@ -188,7 +188,7 @@ Answer Operations::Checkpoint(const Request& request) const {
   if (*state == Saved::kCheckpointed) return {.outcome = Outcome::kDone, .state = *state};
   if (*state == Saved::kBroken)
     return {.state = *state, .message = fmt::format("the driver says that process {} failed", process.pid)};
-  // A mover that was killed left it locked.
+  // A mover that was killed left the process locked.
   if (*state == Saved::kRunning) {
     auto locked = Checked(process, [&] { return driver_->LockProcess(process.pid, request.lock_timeout); });
     if (!locked) return LetRunOn(request, locked.error());

@@ -1,7 +1,7 @@
 // The driver's checkpoint calls as gpuman-mover makes them: each request ends in a known state, and a process
 // that could not be taken off the device runs on.
 //
-// Blocks for as long as the driver does. Not thread-safe.
+// Each call blocks for as long as the driver does. Not thread-safe.
 #pragma once
 
 #include <optional>
@@ -29,7 +29,8 @@ class Operations {
   suspend::Answer Checkpoint(const suspend::Request& request) const;
   suspend::Answer Restore(const suspend::Request& request) const;
   suspend::Answer Unlock(const suspend::Request& request) const;
-  // Checks that the process is the right one and uses CUDA, and returns its state; else the answer to give.
+  // Checks that the process is the right one and uses CUDA, and returns its state; otherwise returns the
+  // answer for the daemon.
   tl::expected<suspend::Saved, suspend::Answer> StateOf(const base::ProcessId& process) const;
   suspend::Answer AnswerOf(const base::ProcessId& process) const;
   // After a step failed: lets the process run on where that is possible, and tells its state.

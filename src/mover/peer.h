@@ -7,7 +7,7 @@
 
 namespace gpuman::mover {
 
-inline constexpr int kPeerMs = 60'000;  // for the process to send what it has to
+inline constexpr int kPeerMs = 60'000;  // how long the process may take to send its messages
 
 tl::unexpected<base::Error> WentBack();
 
@@ -16,9 +16,9 @@ void Refuse(int connection, ledger::wire::Trouble trouble);
 // Tells the process that the mover has done its part.
 base::Result<> SayDone(int connection);
 
-// kOwn: the process cannot import, and makes its own memory for the mover to fill. Waits as long as the
-// process lives, even stopped: only the process can tell whether it has given its memory away, or has it.
-// kUnavailable: the process gave up, or ended.
+// kOwn: the process cannot import, and makes its own memory for the mover to fill. AwaitReceipt waits as long
+// as the process lives, even if it is stopped: only the process can tell whether it has given its memory
+// away, or has it. kUnavailable: the process gave up, or ended.
 enum class Receipt { kDone, kOwn };
 base::Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process);
 

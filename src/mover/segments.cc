@@ -51,7 +51,7 @@ Segment::~Segment() {
 Result<> Segment::MapIt() {
   void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (at == MAP_FAILED) return FailSystem(errno, "mapping host memory");
-  ::madvise(at, bytes_, MADV_DONTDUMP);  // core files do not have the device's memory either
+  ::madvise(at, bytes_, MADV_DONTDUMP);  // core files do not contain the device's memory either
   at_ = static_cast<std::uint8_t*>(at);
   return {};
 }
@@ -76,7 +76,8 @@ Result<Segment> Segment::Make(std::uint64_t bytes, const Gpus& gpus) {
 
 Result<Segment> Segment::Open(base::Fd file, std::uint64_t bytes) {
   struct stat status {};
-  // Checks first that it is memory: for another file its owner's file system could answer, at any time.
+  // Checks first that the file is a memory file: for any other file, a file system of its owner could take
+  // any time to answer.
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(file.get(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) != bytes)
@@ -201,7 +202,7 @@ void Pool::Prepare() {
       const std::string gpu = gpu_;
       lock.unlock();
       (void)gpus_.Use(gpus_.Find(gpu).value_or(0));
-      last.reset();  // takes some time
+      last.reset();  // freeing the segment takes some time
     } else {
       changed_.wait(lock);
     }

@@ -1,8 +1,8 @@
 // Host memory for data that leaves the GPUs: files without a name, touched and registered with the driver,
 // made ahead of need in the background.
 //
-// The process whose data is in a segment holds a descriptor of it too: so the data live as long as the
-// process, whatever happens to the mover. A segment cannot change its size.
+// The process whose data are in a segment holds a descriptor of the segment too: so the data stay as long as
+// the process lives, whatever happens to the mover. A segment cannot change its size.
 #pragma once
 
 #include <atomic>
@@ -58,8 +58,8 @@ class Pool {
   // memory.
   base::Result<std::vector<Segment>> Take(const std::vector<std::uint64_t>& sizes);
   void Give(std::vector<Segment> segments);
-  // Brings all segments, taken or not, to so many bytes in the background, as far as the machine's memory
-  // allows; frees what is much more.
+  // Brings the sum of all segments, taken or not, to so many bytes in the background, as far as the machine's
+  // memory allows; frees segments if the sum is much larger.
   void Want(std::uint64_t bytes, const std::string& gpu);
   std::uint64_t free_bytes() const;
 

@@ -61,7 +61,7 @@ Result<> Transfer::Find() {
   return {};
 }
 
-// Imports again what another mover had taken and not copied out.
+// Imports again the memory that another mover had taken and not copied out.
 Result<> Transfer::Regain(Batch& batch) {
   if (batch.buffer.content() == Content::kComplete) return {};
   const auto& pieces = batch.buffer.layout().pieces;
@@ -86,7 +86,7 @@ std::optional<int> Transfer::NumberOf(const std::string& gpu) const {
   return found ? std::optional(*found) : std::nullopt;
 }
 
-// Whether all of it is on a GPU that is not the target, and that the target can read.
+// Whether all of the batch is on GPUs other than the target, and the target can read them.
 bool Transfer::GoesStraight(Batch& batch, std::optional<int> target) {
   if (!target || batch.stream || batch.buffer.content() == Content::kComplete || batch.buffer.whole() != 0)
     return false;
@@ -125,7 +125,7 @@ Result<> Transfer::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter&
   return {};
 }
 
-// Begins the copies of the pieces that wait: their data do not change any more.
+// Begins the copies of the waiting pieces, whose data do not change any more.
 Result<> Transfer::SetOut(Offer& offer) {
   Batch& batch = *offer.batch;
   if (offer.waiting.empty()) return {};
@@ -145,10 +145,10 @@ bool Transfer::MayStay(const Batch& batch, std::optional<int> target) const {
          });
 }
 
-// The size that a process names decides how much host memory is made for it.
+// Checks the size that a process names, because the mover makes so much host memory for it.
 Result<> Transfer::MayHave(std::uint64_t bytes) const {
   GPUMAN_ASSIGN(const std::uint64_t all, gpus_.TotalMemory());
-  const std::uint64_t most = 2 * all;  // what is away, and what takes its place meanwhile
+  const std::uint64_t most = 2 * all;  // memory that is away, and memory that takes its place meanwhile
   std::uint64_t away = 0;
   for (const Batch& batch : batches_) away += std::min(BytesOf(batch.buffer.layout().pieces), most - away);
   if (bytes <= most - away) return {};
@@ -169,7 +169,7 @@ Result<> Transfer::Receive(int connection, std::optional<int> target, const Prog
     for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
     if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
     last = parts.last != 0;
-    if (count == 0 && !last) return WentBack();  // otherwise it would never end
+    if (count == 0 && !last) return WentBack();  // otherwise the loop might never end
     if (!cutter) {
       GPUMAN_TRY(MayHave(parts.total));
       offer.more = parts.more != 0;
@@ -235,7 +235,7 @@ Answer Transfer::Take(Fd connection, bool whole, const std::string& target, cons
     if (offer.batch) Discard(*offer.batch);
     return AnswerOf(taken.error());
   }
-  if (!offer.more) Clear();  // left from an earlier time
+  if (!offer.more) Clear();  // removes what an earlier offer left
   const std::uint64_t bytes = BytesOf(offer.batch->buffer.layout().pieces);
   batches_.push_back(std::move(*offer.batch));
   tell.taken(bytes);
@@ -265,7 +265,7 @@ Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& a
     for (; next < pieces.size(); ++next)
       GPUMAN_TRY(batch.stream->Add(CopiesOf(batch, next, batch.memory[next])));
     if (auto done = batch.stream->Await(); !done) {
-      batch.stream.reset();  // another try begins with this piece
+      batch.stream.reset();  // the next attempt begins with this piece
       return done;
     }
     batch.buffer.SetWhole(i + 1);
@@ -303,7 +303,7 @@ void Transfer::Finish(const std::string& target) {
   if (!batches_.empty()) finished_ = SecureAll({}, NumberOf(target));
 }
 
-// Leaves what may stay for `target` to read: if any stays, the answer's bytes are those.
+// Leaves batches on the GPU that `target` can read: if any stay, the answer's bytes are theirs.
 Answer Transfer::SecureAll(const ProgressCallbacks& tell, std::optional<int> target) {
   Answer answer{.outcome = Outcome::kDone};
   if (auto found = Find(); !found) {
@@ -318,7 +318,7 @@ Answer Transfer::SecureAll(const ProgressCallbacks& tell, std::optional<int> tar
       continue;
     }
     if (auto secured = Secure(batch, tell, answer); !secured) return AnswerOf(secured.error());
-    batch.memory.clear();  // what was loaded again
+    batch.memory.clear();  // memory that was loaded again
     batch.files.clear();
   }
   if (staying != 0) return {.outcome = Outcome::kDone, .bytes = {staying}, .straight = true};

@@ -1,16 +1,16 @@
-// One process's memory between the GPU and the host: taken from it in one or more batches, copied, loaded
-// again, given back at once. `ours` is the mover's.
+// One process's memory between the GPU and the host: the mover takes it from the process in one or more
+// batches, copies it, loads it again, and gives it all back at once. `ours` means: the mover has it.
 //
 //   Take -> on the GPU, ours -Secure-> in host memory -Load-> on a GPU, ours -Give-> the process's
 //
-// On the way to a GPU that can read the GPU where a batch is, the batch stays there until it is given: the
-// process makes its own memory, and the copy goes straight into it. For a GPU that cannot, the copy comes
-// from host memory.
+// If the target GPU can read the GPU where a batch is, the batch stays there until Give: the process makes
+// its own memory, and the mover copies straight into it. If the target GPU cannot, the copy comes from host
+// memory.
 //
 // Pieces leave and come back one by one: the pieces of a batch that are whole in host memory are off the GPU,
-// and those that are loaded are on it. A step that fails leaves each piece where it was: it is whole in one
-// of the two places at any time. Thread-safe: one step runs at a time, a second one waits; Begin, Grant and
-// CallOff may come at any time.
+// and those that are loaded are on it. A step that fails leaves each piece where it was: each piece is whole
+// in one of the two places at any time. Thread-safe: one step runs at a time, a second one waits; Begin,
+// Grant and CallOff may come at any time.
 #pragma once
 
 #include <chrono>
@@ -32,11 +32,13 @@
 
 namespace gpuman::mover {
 
-// What a step tells on the way; called from within the step.
+// What a step reports while it runs; the step itself calls these functions.
 struct ProgressCallbacks {
-  // So many bytes more have left the GPU, or have come to it; on the way out, `pieces` of the batch in all.
+  // So many more bytes have left the GPU, or have come to it; on the way out, `pieces` is the number of
+  // pieces of the batch that have left so far.
   std::function<void(std::uint64_t bytes, std::size_t pieces)> moved = [](std::uint64_t, std::size_t) {};
-  // Duplicates for another mover, if this one dies; called before the process gives its memory away.
+  // Gets duplicates of the descriptors, for another mover if this one dies; called before the process gives
+  // its memory away.
   std::function<void(std::span<const int>)> holding = [](std::span<const int>) {};
   // All of the memory is whole in host memory: the descriptors are not needed any more.
   std::function<void()> safe = [] {};
@@ -51,25 +53,27 @@ class Transfer {
 
   const base::ProcessId& process() const { return process_; }
 
-  // Takes what the process hands out over the connection. kDone: the mover has the batch, in host memory if
-  // it has to be `whole`; else Secure brings it there. `target`: the GPU where the process goes next; empty:
+  // Takes what the process hands out over the connection. kDone: the mover has the batch; with `whole` it is
+  // in host memory, otherwise Secure brings it there. `target`: the GPU where the process goes next; empty:
   // not known.
   suspend::Answer Take(base::Fd connection, bool whole, const std::string& target,
                        const ProgressCallbacks& tell);
-  // Its answer includes what Finish has copied. Memory that `target` can read may stay.
+  // Brings all batches to host memory; memory that `target` can read may stay. The answer includes the bytes
+  // that Finish has copied.
   suspend::Answer Secure(const std::string& target, const ProgressCallbacks& tell);
   // The same without a request.
   void Finish(const std::string& target);
   // `gpu`: where the process will be; empty: where it came from.
   suspend::Answer Load(const std::string& gpu, const ProgressCallbacks& tell);
-  // Loads the rest first. kDone: nothing of the process is here any more.
+  // Loads the rest first. kDone: the mover has no memory of the process any more.
   suspend::Answer Give(base::Fd connection, const std::string& gpu, const ProgressCallbacks& tell);
   // The process has ended.
   void Drop();
 
-  // Descriptors of what another mover had taken and not finished; for the next step. At any time.
+  // Gets descriptors of memory that another mover had taken and not finished; the next step uses them. May be
+  // called at any time.
   void Hold(std::size_t first, std::vector<base::Fd> files);
-  // For the next Load or Give.
+  // Sets the room that the next Load or Give may take; none: no bound.
   void Begin(std::optional<base::Bytes> room);
   void Grant(base::Bytes bytes) { credit_.Grant(bytes.count); }
   // From now on no Load or Give waits for room.
@@ -79,9 +83,9 @@ class Transfer {
   struct Batch {
     HostBuffer buffer;
     std::vector<Memory> memory{};        // by piece, where it is on a GPU; else empty
-    std::vector<base::Fd> files{};       // of imported memory; with these it can be given back as it is
+    std::vector<base::Fd> files{};       // of imported memory; with these the mover can give it back uncopied
     std::optional<CopyStream> stream{};  // for the copies on their way out
-    std::vector<Slice> slices{};         // of all pieces, once they are known
+    std::vector<Slice> slices{};         // of all pieces, once all pieces are known
     std::chrono::steady_clock::time_point begun{};
     std::optional<int> read_by{};  // another GPU that can read its memory
   };
@@ -97,10 +101,10 @@ class Transfer {
   // Delivers pieces that have arrived, in order. An error ends the step.
   using Deliver = std::function<base::Result<>(std::span<const PieceRef>)>;
 
-  // What a process hands out, until it has given it away.
+  // The memory that a process hands out, until the process has given it away.
   struct Offer {
     std::optional<Batch> batch{};
-    bool more = false;                         // in addition to what the process has handed out before
+    bool more = false;  // in addition to the batches that the process has handed out before
     std::vector<std::vector<Copy>> waiting{};  // by piece: their copies begin together
   };
 
@@ -141,8 +145,8 @@ class Transfer {
   Credit credit_;
   std::mutex mutex_;
   std::vector<Batch> batches_;
-  std::optional<int> elsewhere_;  // the GPU, not the one it came from, where the process will be
-  suspend::Answer finished_{};    // bytes and time that no request has asked for yet
+  std::optional<int> elsewhere_;  // the GPU where the process will be, if the memory came from another GPU
+  suspend::Answer finished_{};    // bytes and time that no answer has reported yet
   std::mutex held_mutex_;
   std::vector<std::pair<std::size_t, base::Fd>> held_;  // by piece
 };

@@ -24,7 +24,7 @@ namespace wire = ledger::wire;
 
 constexpr std::size_t kFlying = 8;  // pieces in flight: so many that the copy engine never waits for a call
 constexpr std::uint64_t kBatch = std::uint64_t{256} << 20;  // as much as one message carries
-constexpr std::chrono::seconds kSilence{20};  // then daemon and process learn that it still waits
+constexpr std::chrono::seconds kSilence{20};  // then daemon and process learn that the mover waits
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void Transfer::Begin(std::optional<base::Bytes> room) {
   credit_.Begin(room ? std::optional(room->count) : std::nullopt);
 }
 
-// False: there is no room now. No copy is in flight when it may wait.
+// False: there is no room now. With `wait` the caller has no copy in flight.
 Result<bool> Transfer::GetRoom(std::uint64_t bytes, bool wait, const ProgressCallbacks& tell,
                                const Deliver& deliver) {
   for (std::chrono::seconds patience{0};; patience = kSilence) {
@@ -51,7 +51,7 @@ Result<bool> Transfer::GetRoom(std::uint64_t bytes, bool wait, const ProgressCal
   }
 }
 
-// Tells free_list what the pieces still need.
+// Tells free_list which memory the pieces still need.
 class Transfer::Needs {
  public:
   Needs(FreeList& free_list, int gpu, std::span<const PieceRef> refs) : free_list_(free_list), gpu_(gpu) {
@@ -91,7 +91,7 @@ Result<> Transfer::Begin(CopyStream& stream, int gpu, const PieceRef& ref, Needs
   } else {
     auto made = gpus_.Create(gpu, bytes);
     const bool full = !made && made.error().code == ErrorCode::kExhausted;
-    if (full && free_list_.Empty()) made = gpus_.Create(gpu, bytes);  // the blocks had other sizes
+    if (full && free_list_.Empty()) made = gpus_.Create(gpu, bytes);  // the kept blocks had other sizes
     GPUMAN_ASSIGN(memory, std::move(made));
   }
   return stream.Add(CopiesOf(batch, ref.piece, memory));
@@ -104,7 +104,7 @@ Result<> Transfer::Fill(std::vector<PieceRef> refs, int gpu, const ProgressCallb
   const auto bytes_of = [](const PieceRef& ref) {
     return ref.batch->buffer.layout().pieces[ref.piece].bytes;
   };
-  std::deque<std::pair<PieceRef, bool>> flying;  // and whether the piece is being copied
+  std::deque<std::pair<PieceRef, bool>> flying;  // the piece, and whether it is being copied
   Needs needs(free_list_, gpu, refs);
   std::vector<PieceRef> ready;
   std::uint64_t ready_bytes = 0;
@@ -142,14 +142,14 @@ Result<> Transfer::Fill(std::vector<PieceRef> refs, int gpu, const ProgressCallb
   return flush();
 }
 
-// The caller holds the mutex. If it fails, nothing that is whole in host memory stays on a GPU.
+// The caller holds the mutex. If LoadAll fails, no piece that is whole in host memory stays on a GPU.
 Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tell, const Deliver& deliver) {
   const auto begin = std::chrono::steady_clock::now();
   if (auto found = Find(); !found) return AnswerOf(found.error());
   const std::string& home = batches_.front().buffer.layout().gpu;
   if (const auto gpu = NumberOf(wanted); gpu && wanted != home) return MakeReadyFor(*gpu, tell);
   elsewhere_.reset();
-  // If no GPU is named: where it is loaded already, else where it was.
+  // If no GPU is named, the target is the GPU where the memory is loaded already, else the GPU where it was.
   auto target = gpus_.Find(wanted.empty() ? home : wanted);
   for (Batch& batch : batches_) {
     if (auto regained = Regain(batch); !regained) return AnswerOf(regained.error());
@@ -160,7 +160,8 @@ Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tel
   const auto elsewhere = [&](const Batch& batch) {
     return std::ranges::any_of(batch.memory, [&](const Memory& one) { return one && one.gpu() != *target; });
   };
-  // First finishes what no mover could finish so far, unless it may stay where it is.
+  // First finishes copies to host memory that no mover has finished so far, unless the memory may stay where
+  // it is.
   const auto stays = [](const Batch& batch) {
     std::size_t i = batch.buffer.whole();
     while (i < batch.memory.size() && batch.memory[i]) ++i;
@@ -190,7 +191,7 @@ Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tel
   return answer;
 }
 
-// The process will make its own memory there, and ask the mover to fill it.
+// The process will make its own memory on that GPU, and ask the mover to fill it.
 Answer Transfer::MakeReadyFor(int gpu, const ProgressCallbacks& tell) {
   elsewhere_ = gpu;
   Answer secured = SecureAll(tell, gpu);
@@ -206,13 +207,13 @@ Answer Transfer::Load(const std::string& gpu, const ProgressCallbacks& tell) {
   return answer;
 }
 
-// Sends pieces by their descriptors; without any it only shows that the mover is still there.
+// Sends pieces by their descriptors; a message without pieces only shows that the mover still lives.
 Result<> Transfer::Send(int connection, std::span<const PieceRef> refs, bool last) {
   wire::Parts parts{wire::kPartsMagic, 0, last ? 1u : 0u, 0, 0, {}};
   std::vector<Fd> made;
   int files[wire::kMaxParts];
   for (const auto& [batch, i] : refs) {
-    // An imported piece goes with the descriptor that it came by; one made here is exported.
+    // An imported piece goes with the descriptor from which it was imported; a piece made here is exported.
     if (i < batch->files.size() && batch->files[i].ok()) {
       files[parts.count] = batch->files[i].get();
     } else {
@@ -307,7 +308,7 @@ Result<> Transfer::Pour(const std::vector<Own>& own) {
   return {};
 }
 
-// The process makes the memory, where it cannot import the mover's.
+// The process makes the memory where it cannot import the mover's memory.
 Result<> Transfer::FillOwn(int connection, const ProgressCallbacks& tell, Answer& answer) {
   const Answer secured = SecureAll(tell, elsewhere_);
   if (secured.outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, secured.message);
@@ -319,7 +320,7 @@ Result<> Transfer::FillOwn(int connection, const ProgressCallbacks& tell, Answer
   answer = {.outcome = Outcome::kDone, .straight = secured.straight};
   for (const auto& [ref, memory] : own) answer.bytes.count += memory.bytes();
   answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
-  own.clear();  // it belongs to the process
+  own.clear();  // this memory belongs to the process
   return SayDone(connection);
 }
 

@@ -1,7 +1,7 @@
 // Parses the answers of nvidia-cuda-mps-control. Pure; thread-safe.
 //
-// The program has no error status: it refuses with a sentence in place of a value. That becomes kConflict
-// with the sentence.
+// The program has no error status: it refuses with a sentence in place of a value. The parsers return
+// kConflict with that sentence.
 #pragma once
 
 #include <sys/types.h>
@@ -15,17 +15,17 @@
 
 namespace gpuman::mps {
 
-// get_server_list, get_client_list: one process id on each line; empty: none.
+// get_server_list, get_client_list: one process id on each line; an empty answer means no process.
 base::Result<std::vector<pid_t>> ParsePids(std::string_view answer);
 
-// get_active_thread_percentage and the command for its default: "50.0".
+// get_active_thread_percentage and get_default_active_thread_percentage: "50.0".
 base::Result<double> ParsePercentage(std::string_view answer);
 
-// get_device_pinned_mem_limit and the command for its default: "8192M", "8G"; "0" or an empty answer: no
-// limit.
+// get_device_pinned_mem_limit and get_default_device_pinned_mem_limit: "8192M", "8G"; "0" or an empty answer:
+// no limit.
 base::Result<std::optional<base::Bytes>> ParseMemoryLimit(std::string_view answer);
 
-// For commands that answer nothing or the value that was set: anything else is a refusal.
+// For commands whose answer is empty or the value that was set. Any other answer is a refusal.
 base::Result<> ParseDone(std::string_view answer);
 
 // The limit of device 0 in CUDA_MPS_PINNED_DEVICE_MEM_LIMIT ("0=8G,1=512M"); nullopt: there is none, or the

@@ -1,4 +1,4 @@
-// For any answer of the control program and any environment of a client, the parsers return.
+// The parsers return for any answer of the control program and for any environment of a client.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -27,8 +27,8 @@ constexpr int kDevice = 0;  // each daemon has one GPU
 // With "-t 5" the daemon ends servers whose clients do not leave, after 5 seconds.
 constexpr const char *kQuit = "quit", *kQuitNow = "quit -t 5";
 
-// The variables with which programs and libraries are found, and those of `places`; none that would make the
-// daemon a client of another one.
+// The variables that are needed to find programs and libraries, and those of `places`. Other variables could
+// make the daemon a client of another daemon.
 std::vector<std::string> EnvironmentOf(const Places& places, const std::string& uuid) {
   std::vector<std::string> environment;
   for (char** entry = ::environ; entry && *entry; ++entry) {
@@ -84,7 +84,7 @@ Result<base::ProcessId> Control::Start(const std::string& uuid, const Limits& li
     const auto control = ControlAt(FindControls(table_), places.pipe);
     if (!control || !Ask(uuid, "get_server_list")) continue;
     if (auto applied = Apply(uuid, limits); !applied) {
-      (void)Stop(uuid, control->id, true).has_value();  // nobody asked for it without its limits
+      (void)Stop(uuid, control->id, true).has_value();  // a daemon without the limits must not stay
       return Fail(std::move(applied.error()));
     }
     return control->id;
@@ -159,7 +159,7 @@ Result<> Control::Stop(const std::string& uuid, base::ProcessId daemon, bool for
   if (force) {
     GPUMAN_ASSIGN(const auto servers, Servers(uuid));
     for (const auto& server : servers)
-      // The control program refuses for a client that has left meanwhile.
+      // The control program refuses if the client has ended meanwhile.
       for (const auto& client : server.clients) (void)Terminate(uuid, server.pid, client.pid).has_value();
   }
   GPUMAN_TRY(Ask(uuid, force ? kQuitNow : kQuit));

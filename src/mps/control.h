@@ -24,17 +24,17 @@ struct Client {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
   std::string name{};
-  Limits limits{};  // from its environment; in Watch: the limits that apply to it
+  Limits limits{};  // from its environment; in Watch: the limits that apply to the client
   bool limits_known = true;
-  std::optional<base::JobId> job{};  // in Watch: the job that it was seen to belong to
+  std::optional<base::JobId> job{};  // in Watch: the client's job, as it was seen
   friend bool operator==(const Client&, const Client&) = default;
 };
 
-// There is one for each user, and one user at a time.
+// An MPS server. A server serves one user; a control daemon has servers of one user at a time.
 struct Server {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
-  Limits limits{};  // for clients that come from now on
+  Limits limits{};  // for new clients
   std::vector<Client> clients{};
   friend bool operator==(const Server&, const Server&) = default;
 };
@@ -45,10 +45,10 @@ class Control {
   Control(std::filesystem::path program, std::filesystem::path root, const base::ProcessTable& table)
       : program_(std::move(program)), root_(std::move(root)), table_(table) {}
 
-  // The control daemon of this GPU: starts it, or takes the one that runs; sets `limits` as its defaults.
+  // Starts the control daemon of this GPU, or takes the one that runs, and sets `limits` as its defaults.
   base::Result<base::ProcessId> Start(const std::string& uuid, const Limits& limits) const;
-  // An absent limit stays as it is. The limits apply to new clients of present and future servers; present
-  // clients keep theirs.
+  // Sets limits; an absent limit stays as it is. The limits apply to new clients of present and future
+  // servers; present clients keep their limits.
   base::Result<> Apply(const std::string& uuid, const Limits& limits) const;
   base::Result<std::vector<Server>> Servers(const std::string& uuid) const;
   base::Result<> Terminate(const std::string& uuid, pid_t server, pid_t client) const;
@@ -70,7 +70,7 @@ class Control {
   const base::ProcessTable& table_;
 };
 
-// The first in PATH; kNotSupported: PATH has none.
+// Finds the first nvidia-cuda-mps-control in `search_path` (PATH). kNotSupported: there is none.
 base::Result<std::filesystem::path> FindControl(const std::string& search_path);
 
 }  // namespace gpuman::mps

@@ -9,7 +9,7 @@
 
 namespace gpuman::mps {
 
-// Absent: no limit. The limits are for each client, not for all together.
+// An absent value means no limit. The limits apply to each client, not to all clients together.
 struct Limits {
   std::optional<double> threads{};      // percent of the GPU's threads, 1 to 100
   std::optional<base::Bytes> memory{};  // on the GPU
@@ -20,7 +20,7 @@ struct Limits {
 base::Result<> Validate(const Limits& limits, base::Bytes whole);
 base::Result<> ValidateThreads(double percent);
 
-// In the form of the control program: "50", "12.5"; "8192M", whole mebibytes, rounded down.
+// The limit as the control program reads it: "50", "12.5"; "8192M", in whole mebibytes, rounded down.
 std::string ThreadsWord(double percent);
 std::string MemoryWord(base::Bytes bytes);
 

@@ -4,8 +4,8 @@
 //   ROOT/GPU-93f6…/pipe   the daemon's sockets    CUDA_MPS_PIPE_DIRECTORY
 //   ROOT/GPU-93f6…/logs   what it writes          CUDA_MPS_LOG_DIRECTORY
 //
-// Each GPU has a control daemon of its own, which is started, limited and stopped alone, so an error of one
-// server affects only the clients of one GPU. A client reaches one daemon, so it works on one GPU.
+// Each GPU has its own control daemon, and gpuman starts, limits and stops each one separately. So an error
+// of one server affects only the clients of one GPU. A client reaches one daemon, so it works on one GPU.
 #pragma once
 
 #include <filesystem>
@@ -26,14 +26,14 @@ struct Places {
 
 Places PlacesOf(const std::filesystem::path& root, const std::string& uuid);
 
-// kInvalidArgument: the names of its sockets would be too long (sun_path of unix(7)).
+// kInvalidArgument: the names of the daemon's sockets would be too long (sun_path of unix(7)).
 base::Result<> CheckLength(const Places& places);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // For the control daemon, which shows only this GPU to its clients.
 Variables DaemonVariables(const Places& places, const std::string& uuid);
-// For a client; `threads`: percent, less than the server permits.
+// For a client. `threads`: percent, for a client that gets less than the server permits.
 Variables ClientVariables(const Places& places, std::optional<double> threads);
 
 }  // namespace gpuman::mps

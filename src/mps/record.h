@@ -17,7 +17,7 @@
 namespace gpuman::mps {
 
 struct GpuRecord {
-  base::ProcessId control{};  // pid 0: it is wanted and does not run
+  base::ProcessId control{};  // pid 0: the control daemon is wanted and does not run
   std::string boot{};         // pids have a meaning only within one boot
   Limits limits{};
   bool changed = false;  // the limits have changed since the start: older clients may have others

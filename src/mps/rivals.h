@@ -1,5 +1,5 @@
-// Finds the MPS control daemons of this machine, and those that conflict with gpuman's. Pure but for the
-// process table; thread-safe.
+// Finds the MPS control daemons of this machine, and those that conflict with gpuman's. Pure except for reads
+// of the process table; thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace gpuman::mps {
 
-// A variable is nullopt if it is not set, or may not be read.
+// A variable is nullopt if it is not set, or if gpuman may not read it.
 struct ControlProcess {
   base::ProcessId id;
   uid_t uid = 0;
@@ -22,15 +22,15 @@ struct ControlProcess {
   friend bool operator==(const ControlProcess&, const ControlProcess&) = default;
 };
 
-// Only daemons, not programs that talk to one.
+// Finds only daemons, not programs that talk to a daemon.
 std::vector<ControlProcess> FindControls(const base::ProcessTable& table);
 
 // The daemon whose sockets are in `pipe`.
 std::optional<ControlProcess> ControlAt(const std::vector<ControlProcess>& controls,
                                         const std::filesystem::path& pipe);
 
-// A daemon that is not below `root` and may serve this GPU. Only UUIDs of other GPUs in its
-// CUDA_VISIBLE_DEVICES rule that out.
+// A daemon whose directory is not below `root` and that may serve this GPU. A daemon cannot serve this GPU if
+// its CUDA_VISIBLE_DEVICES has only UUIDs of other GPUs; any other daemon may serve it.
 std::optional<ControlProcess> RivalFor(const std::vector<ControlProcess>& controls,
                                        const std::filesystem::path& root, const std::string& uuid);
 

@@ -11,7 +11,7 @@ bool Has(const std::vector<Server>& servers, pid_t pid) {
   return std::any_of(servers.begin(), servers.end(), [&](const Server& server) { return server.pid == pid; });
 }
 
-// A server ends in good order only for a server of another user.
+// Without an error, a server ends only to make way for a server of another user.
 bool MadeWay(const Server& gone, const std::vector<Server>& servers) {
   return std::any_of(servers.begin(), servers.end(),
                      [&](const Server& server) { return server.uid != gone.uid; });
@@ -40,8 +40,8 @@ const Client* FindClient(const std::vector<Server>& servers, pid_t server, pid_t
   return nullptr;
 }
 
-// A client keeps the limits that applied when it was first seen, and its job: once the process has ended,
-// nothing tells whose it was.
+// A client keeps its job and the limits that applied when it was first seen: after the process has ended, no
+// source shows its job.
 void KeepWhatWasSeen(const std::vector<Server>& before, bool knows_limits, std::vector<Server>& now) {
   for (auto& server : now)
     for (auto& client : server.clients) {

@@ -1,5 +1,5 @@
-// Decides what to report of a GPU's MPS: a server that died, and processes on the GPU that are not its
-// clients, to which its limits do not apply. Pure; not thread-safe.
+// Decides what to report of a GPU's MPS: a server that died, and processes on the GPU that are not clients of
+// MPS. The limits of MPS do not apply to such processes. Pure; not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -28,16 +28,18 @@ struct Notice {
 class Watch {
  public:
   // A missing server is reported when it is missing for the second time in a row, or when its user has
-  // another server. When a server ends for another user's server, there is a moment without any.
+  // another server. When a server ends to make way for another user's server, there is a moment without any
+  // server.
   std::vector<Notice> On(const Observation& observed);
-  // The daemon ended or was started: forgets what was seen. `knows_limits`: clients that exist already came
-  // under the present limits of their server.
+  // Call it when the control daemon ended or was started: it forgets all observations. `knows_limits`:
+  // clients that exist already were started under the present limits of their server.
   void Reset(bool knows_limits = true);
 
-  // A client keeps its first limits: the lower ones of its own and of those that its server had when the
-  // client was first seen.
+  // A client keeps its first limits: for each limit, the lower of the client's own and the one that its
+  // server had when the client was first seen.
   const std::vector<Server>& servers() const { return servers_; }
-  // Processes seen outside twice in a row; a program that is just joining is not among them.
+  // Processes that were seen outside MPS twice in a row, so that a program that is just becoming a client
+  // does not count.
   const std::set<pid_t>& outside() const { return outside_; }
 
  private:

@@ -56,7 +56,7 @@ TEST(MpsWatch, AClientThatEndedWithItsServerIsNamedWithItsJob) {
   Server server = Serving(10, 1000, {20});
   server.clients.front().job = base::JobId{7};
   watch.On({{server}, {}});
-  // It is a zombie: the server still has it, and it belongs to nobody any more.
+  // The process is a zombie: the server still lists it, and it has no user any more.
   watch.On({{Serving(10, 1000, {20})}, {}});
   watch.On({{}, {}});
   EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, server.clients}));

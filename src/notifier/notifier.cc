@@ -27,8 +27,8 @@ constexpr int kLookAgain = 60'000;  // milliseconds; events wake it earlier
 bool GiveUpRights() {
   if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0))
     return false;
-  // Secrets of users pass through this process: it leaves no core files, and no other process can look into
-  // it.
+  // Secrets of users pass through this process. So it writes no core files, and no other process of its user
+  // can read its memory.
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 }
 
@@ -53,7 +53,7 @@ class Sender {
   }
 
  private:
-  // False: the daemon is gone.
+  // False: the daemon has closed the socket.
   bool ReadOrders() {
     std::array<char, 65536> chunk;
     for (;;) {
@@ -69,7 +69,7 @@ class Sender {
 
   bool Begin(const std::string& line) {
     auto order = notify::ParseOrder(line);
-    if (!order) return false;  // another version: the process ends, and the daemon notices
+    if (!order) return false;  // the daemon has another version: this process ends, and the daemon notices
     const std::int64_t number = order->number;
     auto transfer = Transfer::Begin(std::move(*order));
     if (!transfer) return Tell({number, {0, transfer.error().message, true, {}}});
@@ -93,7 +93,8 @@ class Sender {
   }
 
   static bool Tell(const notify::Report& report) {
-    // The socket does not block; the daemon reads all the time, and reports are short.
+    // The socket does not block, so this loop may wait for room in it. The wait is short, because the daemon
+    // always reads and reports are short.
     std::string line = notify::Serialize(report);
     while (!line.empty()) {
       const ssize_t written = ::write(notify::kNotifierSocket, line.data(), line.size());

@@ -1,12 +1,13 @@
-// gpuman-notifier: sends what the daemon orders and reports the result (notify/wire.h). It is a process of
-// its own, so that libraries for TLS, names and mail, and what they read from strangers, are not in the
-// daemon; it is started when there is something to send, and ends soon after.
+// gpuman-notifier sends the messages that the daemon orders, and reports the results (notify/wire.h). It is a
+// separate process, so that libraries for TLS, names and mail, and the data that they read from the network,
+// are not in the daemon. The daemon starts the notifier when there are messages to send; the notifier ends
+// soon after.
 #pragma once
 
 namespace gpuman::notifier {
 
-// If root started it, it becomes nobody first. Returns the exit status, once the daemon has closed the
-// socket.
+// If root started the process, it first changes to the user "nobody". Run returns the exit status after the
+// daemon has closed the socket.
 int Run();
 
 }  // namespace gpuman::notifier

@@ -1,5 +1,5 @@
-// The signature of a posted body: HMAC-SHA256 (RFC 2104) over the time and the body. It shows a receiver who
-// sent the body, that it is whole, and when a copy is sent again later.
+// The signature of a posted body: HMAC-SHA256 (RFC 2104) over the time and the body. With it a receiver can
+// check the sender of the body, that the body was not changed, and that it is not an old copy.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace gpuman::notifier {
 
-// Lower-case hexadecimal digits. Empty: the library failed.
+// Returns lower-case hexadecimal digits. Empty: the library failed.
 std::string HmacSha256(std::string_view secret, std::string_view text);
 
 // "t=SECONDS,v1=HEX", over "SECONDS.BODY". Empty: the library failed.

@@ -12,7 +12,7 @@
 namespace gpuman::notifier {
 namespace {
 
-constexpr std::size_t kMaxOfAnAnswer = 64 * 1024;  // nobody reads the answer
+constexpr std::size_t kMaxOfAnAnswer = 64 * 1024;  // the notifier ignores the answer's body
 
 template <typename T>
 bool Set(CURL* handle, CURLoption option, T value) {
@@ -90,7 +90,7 @@ bool Transfer::SetUp(const notify::HttpPost& post) {
     const auto signature = SignatureOf(post.secret, static_cast<std::int64_t>(std::time(nullptr)), post.body);
     fine = fine && !signature.empty() && AddHeader("Gpuman-Signature: " + signature);
   }
-  // A proxy decides what it may reach; without one each address is checked.
+  // With a proxy, the proxy decides which addresses it may reach. Without a proxy, Open checks each address.
   if (post.proxy.empty())
     fine = fine && Set(handle_, CURLOPT_OPENSOCKETFUNCTION, &Transfer::Open) &&
            Set(handle_, CURLOPT_OPENSOCKETDATA, this);
@@ -157,7 +157,7 @@ notify::Report Transfer::ReportOf(CURLcode outcome) const {
   ::curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
   attempt.status = static_cast<int>(status);
   const bool post = std::holds_alternative<notify::HttpPost>(order_.what);
-  // An answer that is too long, or was cut off, has given its status already.
+  // If an answer is too long or was cut off, its status is known already.
   if (outcome == CURLE_OK || (post && status >= 200 && outcome != CURLE_PEER_FAILED_VERIFICATION)) {
     curl_off_t seconds = 0;
     ::curl_easy_getinfo(handle_, CURLINFO_RETRY_AFTER, &seconds);
@@ -171,7 +171,8 @@ notify::Report Transfer::ReportOf(CURLcode outcome) const {
     attempt.hopeless = true;
   }
   if (outcome == CURLE_URL_MALFORMAT || outcome == CURLE_UNSUPPORTED_PROTOCOL) attempt.hopeless = true;
-  // The administrator's account is wrong, not the message.
+  // The login of the administrator's account failed; the message itself may be correct, so another attempt
+  // may succeed.
   if (outcome == CURLE_LOGIN_DENIED) attempt.status = 0;
   return report;
 }

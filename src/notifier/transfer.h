@@ -1,8 +1,8 @@
-// One attempt to deliver one message, as libcurl carries it out.
+// One attempt to deliver one message with libcurl.
 //
-// Only http, https, smtp and smtps; certificates are checked; redirects are not followed; ~/.netrc and the
-// environment's proxies are not used; a connection goes to no address that notify/address.h refuses, and is
-// not used twice. Not thread-safe; does not block.
+// A transfer uses only http, https, smtp and smtps. It checks certificates, follows no redirects, and ignores
+// ~/.netrc and the environment's proxies. It connects to no address that notify/address.h refuses, and does
+// not use a connection twice. Not thread-safe; does not block.
 #pragma once
 
 #include <curl/curl.h>
@@ -25,7 +25,7 @@ class Transfer {
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // The handle's private pointer is this object.
+  // The private pointer of the handle (CURLOPT_PRIVATE) is this object.
   CURL* handle() const { return handle_; }
   notify::Report ReportOf(CURLcode outcome) const;
 
@@ -44,7 +44,7 @@ class Transfer {
   curl_slist* headers_ = nullptr;
   curl_slist* receivers_ = nullptr;
   std::vector<notify::Network> allowed_;
-  std::string refused_;  // why an address was not connected to
+  std::string refused_;  // why this transfer did not connect to an address
   bool opened_ = false;  // a connection to another address was opened
   std::size_t given_ = 0, taken_ = 0;
   char problem_[CURL_ERROR_SIZE] = {};

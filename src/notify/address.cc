@@ -46,7 +46,7 @@ constexpr Reserved kReserved[] = {
     {"fe80::", 10, "the local link"},
     {"ff00::", 8, "a group of machines"},
     {"100::", 64, "a reserved network"},
-    // Addresses that stand for any other address: Teredo, NAT64 for local use.
+    // Addresses that can lead to any other address: Teredo, NAT64 for local use.
     {"2001::", 32, "a tunnel"},
     {"64:ff9b:1::", 48, "a tunnel"},
 };

@@ -1,4 +1,4 @@
-// Mails as RFC 5322, 2045 and 2047 have them: ASCII, whatever the text is.
+// Makes mails as RFC 5322, 2045 and 2047 define them. A mail is ASCII, whatever bytes the text has.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::string HeaderText(const std::string& text) {
   return words;
 }
 
-// RFC 5322, 3.3. strftime does not serve: its names of days and months depend on the locale.
+// The date by RFC 5322, 3.3. strftime cannot be used: its names of days and months depend on the locale.
 std::string Date(base::WallTime at) {
   constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",

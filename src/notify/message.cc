@@ -8,13 +8,13 @@
 namespace gpuman::notify {
 namespace {
 
-// Also of an older gpuman, which may lack fields.
+// A stored message may come from an older gpuman and lack fields.
 constexpr base::json::Format kStored{.times = base::json::TimeForm::kMillis};
 constexpr base::json::Format kBody{};
 
 constexpr std::size_t kLongestText = 2048;  // of one field of a body
 
-// Does not cut through a character.
+// Shortens the text, but never within a character.
 std::string Cut(const std::string& text) {
   if (text.size() <= kLongestText) return text;
   std::size_t end = kLongestText;

@@ -1,7 +1,7 @@
-// What is told of a job, to which receivers, and in which words.
+// The messages about jobs and events: their receivers, their stored form and their text.
 //
-// Pure functions and plain values; thread-compatible. Times are wall times: they are for people, and messages
-// are kept over restarts of the machine.
+// Pure functions and plain values; thread-compatible. Times are wall times, because they are for people, and
+// because messages are kept over restarts of the machine.
 #pragma once
 
 #include <cstdint>
@@ -23,34 +23,35 @@ constexpr auto WordsOf(Channel) {
 
 // One message to one receiver.
 struct Message {
-  std::int64_t number = 0;  // grows; never used again
+  std::int64_t number = 0;  // numbers grow; a number is never used again
   std::string delivery;     // the id that the receiver sees, the same in each attempt
-  std::string user;         // the user whose message it is; empty: the administrators
+  std::string user;         // the user who gets the message; empty: the administrators
   std::optional<std::int64_t> job;
   Channel channel = Channel::kWebhook;
   std::string target;   // URL, or mail address
-  std::string event;    // started, finished, …; for the administrators an event's kind
+  std::string event;    // started, finished, …; for the administrators, the kind of the event
   std::string content;  // JSON, or a mail without its From
   base::WallTime made{};
   int attempts = 0;
   base::WallTime next{};  // no attempt before then
-  bool failed = false;    // given up
+  bool failed = false;    // gpuman makes no more attempts
   std::string problem;    // of the last attempt
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// One JSON object, as it is stored; strings that are not UTF-8 are repaired.
+// The stored form: one JSON object. Strings that are not UTF-8 are repaired.
 std::string SerializeMessage(const Message& message);
-// nullopt for text that SerializeMessage of this version or an older one did not write.
+// nullopt: neither this version's SerializeMessage nor an older one wrote the text.
 std::optional<Message> ParseMessage(std::int64_t number, std::string_view text);
 
-// The word that users ask for ("started", "finished", …) for a notice of a job ("job_started"). nullopt:
-// nobody is told of it.
+// The word with which users ask for a notice: "started" for "job_started". nullopt: no user is notified of
+// it.
 std::optional<std::string_view> WordOf(std::string_view notice);
-// Whether a user who asked for `words` is told; no words: each end.
+// Whether a user who asked for `words` is notified of `word`. Empty `words`: the user is notified of each end
+// of a job.
 bool IsWanted(const std::vector<std::string>& words, std::string_view word);
 
-// What there is to tell. Strings may hold any bytes: they come from users.
+// The content of a notification. Strings may have any bytes, because they come from users.
 struct Notification {
   std::string event;
   std::string message;  // a sentence
@@ -60,7 +61,7 @@ struct Notification {
   std::string name;  // of the job
   std::string user;
   std::string project;
-  // Empty: only what an event has is known: the job's id and name, and a GPU.
+  // Empty: only the data of an event is known (the job's id and name, and a GPU).
   std::string state;
   std::optional<std::string> reason;
   std::optional<int> exit_code, signal;
@@ -70,11 +71,12 @@ struct Notification {
   std::optional<std::int64_t> task;
 };
 
-// The body of a webhook: one JSON object, docs/notifications.md describes it. At most some KiB long.
+// The body of a webhook: one JSON object, as docs/notifications.md describes it. The body is at most some KiB
+// long.
 std::string BodyOf(const Notification& notification, const std::string& delivery);
 
-// A mail (RFC 5322) in ASCII, its lines end with CRLF, without the header From, which the sender puts in
-// front. Nothing in `notification` can add a header or end one. Only for a notification of a job.
+// A mail (RFC 5322) in ASCII; its lines end with CRLF. It has no header From: the sender puts that header in
+// front. No text in `notification` can add or end a header. Only for a notification of a job.
 std::string MailOf(const Notification& notification, const std::string& delivery, const std::string& to);
 
 }  // namespace gpuman::notify

@@ -7,7 +7,7 @@
 namespace gpuman::notify {
 namespace {
 
-constexpr std::size_t kUsersWorth = 10;   // the room of all users together, in that of one user
+constexpr std::size_t kUsersWorth = 10;   // the total room is this many times the room of one user
 constexpr std::size_t kMaxFailed = 1000;  // kept for users to look at
 
 }  // namespace
@@ -76,7 +76,7 @@ std::optional<base::WallTime> Outbox::NextDue(base::WallTime now) const {
   for (const auto& [name, lane] : lanes_) {
     if (!MayGo(lane)) continue;
     const auto at = DueOf(entries_.at(*lane.begin()).message, now);
-    // A message that is due and was not taken waits until one of its user's comes back.
+    // A due message that was not taken waits until RecordAttempt for another message of its user.
     if (at > now && (!next || at < *next)) next = at;
   }
   return next;
@@ -105,7 +105,7 @@ std::optional<Outbox::AttemptResult> Outbox::RecordAttempt(std::int64_t number, 
     result.verdict = Verdict::kGivenUp;
   if (result.verdict != Verdict::kRetry) Leave(message);
   message.failed = result.verdict == Verdict::kGivenUp;
-  // The time for which a failed message is kept counts from its end.
+  // The time for which a failed message is kept begins with its last attempt.
   if (message.failed) {
     message.next = now;
     failed_.insert(number);

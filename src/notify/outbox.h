@@ -1,11 +1,12 @@
-// The messages that are not delivered yet: which one goes next, and what becomes of each.
+// The messages that are not delivered yet: which message is sent next, and what happens after each attempt.
 //
 //   Add --Stored--> waits --TakeDue--> in flight --Settle--> gone | waits again | failed, kept for a while
 //
-// Messages to one receiver of one user go in the order of their numbers, one at a time; those of different
-// users and receivers do not wait for each other, and no user has more than half of what is in flight.
+// Messages of one user to one receiver are sent in the order of their numbers, one at a time. Messages of
+// different users, or to different receivers, do not wait for each other. At most half of the messages in
+// flight are of one user.
 //
-// Pure: the time is an argument, and the caller stores what the outbox returns. Not thread-safe.
+// Pure: the time is an argument, and the caller stores the messages that the outbox returns. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,25 +30,26 @@ class Outbox {
 
   void SetSettings(OutboxSettings settings) { settings_ = settings; }
 
-  // Whether one more message of this user is accepted. All users together have ten times the room of one.
+  // Whether the outbox accepts one more message of this user. All users together have ten times the room of
+  // one user.
   bool HasRoom(const std::string& user) const;
-  // A message is not sent before it is stored. A number that is known is no error.
+  // A message is not sent before it is stored. To add a number again is no error.
   void Add(Message message, bool stored);
   void Stored(std::int64_t number);
 
-  // Messages that are due and may be sent now: they are in flight until RecordAttempt.
+  // Returns the messages that are due and may be sent now. They are in flight until RecordAttempt.
   std::vector<Message> TakeDue(base::WallTime now);
-  // When to call TakeDue again; nullopt: not before something else happens.
+  // When to call TakeDue again; nullopt: not before the next Add, Stored or RecordAttempt.
   std::optional<base::WallTime> NextDue(base::WallTime now) const;
 
   struct AttemptResult {
     Message message;
     Verdict verdict = Verdict::kDelivered;
   };
-  // nullopt: the message is not in flight. A message that was not delivered has to be stored anew.
+  // nullopt: the message is not in flight. The caller must store a message again if it was not delivered.
   std::optional<AttemptResult> RecordAttempt(std::int64_t number, const Attempt& attempt, base::WallTime now);
 
-  // Forgets failed messages that are old or too many, and returns their numbers.
+  // Drops failed messages that are too old, and the oldest if there are too many. Returns their numbers.
   std::vector<std::int64_t> Prune(base::WallTime now);
 
   std::vector<std::int64_t> InFlight() const { return {in_flight_.begin(), in_flight_.end()}; }
@@ -63,7 +65,8 @@ class Outbox {
     bool stored = false;
   };
   static Lane LaneOf(const Message& message) { return {message.user, message.channel, message.target}; }
-  // A clock that was set back makes no message wait for longer than a retry may take.
+  // When a message is due. If the clock was set back, no message waits longer than the longest delay of a
+  // retry.
   base::WallTime DueOf(const Message& message, base::WallTime now) const;
   bool MayGo(const std::set<std::int64_t>& lane) const;
   void Leave(const Message& message);

@@ -1,4 +1,4 @@
-// What becomes of a message after an attempt. Pure; thread-safe.
+// Decides what happens to a message after an attempt. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,26 @@
 
 namespace gpuman::notify {
 
-// How one attempt went.
+// The result of one attempt.
 struct Attempt {
   int status = 0;         // of HTTP's or SMTP's answer; 0: no answer
-  std::string problem;    // what was wrong with the connection, or why there was none; empty: nothing
+  std::string problem;    // why the connection failed, or why there was none; empty: no problem
   bool hopeless = false;  // another attempt cannot succeed
   std::optional<base::Millis> retry_after{};  // as the receiver asks
 };
 
 enum class Verdict { kDelivered, kRetry, kGivenUp };
 
-// HTTP: 2xx is delivered; 408, 429 and 5xx are tried again, as is everything without an answer; other answers
-// are final (redirects are not followed). SMTP: 5yz is final, 4yz is tried again (RFC 5321, 4.2.1).
+// HTTP: 2xx means delivered. After 408, 429, 5xx, or no answer, the message is tried again. Other answers are
+// final (redirects are not followed). SMTP: 5yz is final, 4yz is tried again (RFC 5321, 4.2.1).
 Verdict Judge(const Message& message, const Attempt& attempt);
 // A sentence for people; empty when it was delivered.
 std::string ProblemOf(const Message& message, const Attempt& attempt);
 
-// How long to wait after attempt number `attempts` (1: the first). It doubles each time, up to and including
-// the longest, and is up to a fifth shorter, differently for each `seed`, so that many messages that failed
-// together do not come back together. If the receiver asks for a longer time, that counts, up to the longest.
+// How long to wait after attempt number `attempts` (1: the first). The delay doubles each time, up to
+// RetrySettings::longest. It is then shortened by up to a fifth, by an amount that depends on `seed`, so that
+// messages that failed together are not tried again together. If the receiver asks for a longer delay, that
+// delay counts, up to RetrySettings::longest.
 base::Millis DelayOf(const RetrySettings& settings, int attempts, std::uint64_t seed,
                      const std::optional<base::Millis>& retry_after);
 

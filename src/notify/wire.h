@@ -1,6 +1,7 @@
-// The messages between the daemon and gpuman-notifier: a JSON object a line, over a unix socket that is the
-// notifier's descriptor 0. Orders go in, one report for each comes out, in any order. The notifier ends when
-// the socket is closed. It keeps nothing: the daemon gives an order without a report again.
+// The messages between the daemon and gpuman-notifier: one JSON object on each line, over a unix socket that
+// is the notifier's descriptor 0. The daemon sends orders; the notifier sends one report for each order, in
+// any order. The notifier ends when the socket is closed. The notifier stores nothing: if an order got no
+// report, the daemon sends the order again.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -26,7 +27,7 @@ struct HttpPost {
   std::string delivery, event;  // headers
   std::string body;
   std::string secret;              // empty: not signed
-  std::vector<std::string> allow;  // as in Settings
+  std::vector<std::string> allow;  // as in DeliverySettings
   std::string proxy;
 };
 
@@ -42,7 +43,7 @@ struct SendMail {
 struct Order {
   std::int64_t number = 0;
   base::Millis timeout{10'000};
-  std::string agent;    // how the sender names itself
+  std::string agent;    // the name of the sender, for the receiver
   std::string ca_file;  // empty: the system's
   std::variant<HttpPost, SendMail> what;
 };
@@ -52,14 +53,14 @@ struct Report {
   Attempt attempt;
 };
 
-// One line, with its end.
+// Returns one line, with the newline.
 std::string Serialize(const Order& order);
 std::string Serialize(const Report& report);
-// kCorrupt for text that Serialize did not write.
+// kCorrupt: Serialize did not write the text.
 base::Result<Order> ParseOrder(std::string_view line);
 base::Result<Report> ParseReport(std::string_view line);
 
-// Takes the first line off the text read so far; false: there is none yet.
+// Moves the first line of `buffer`, the text read so far, to `line`. False: `buffer` has no whole line yet.
 bool TakeLine(std::string& buffer, std::string& line);
 
 }  // namespace gpuman::notify

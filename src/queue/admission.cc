@@ -49,7 +49,7 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user
   const bool has_instances =
       std::any_of(snapshot.gpus.begin(), snapshot.gpus.end(), [](const Gpu& gpu) { return gpu.instance; });
   const std::size_t possible = need.possible.count();
-  // Uses the API's words, which the command line has as options.
+  // The message uses the words of the API, which are also options of the command line.
   if (static_cast<std::size_t>(need.gpus) > possible)
     return Never(
         fmt::format("{}: it asks for {}{}; of the {} of this machine {} could be used",

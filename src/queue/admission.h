@@ -1,5 +1,5 @@
-// What a submission is told before it is accepted: whether it could ever run here, and whether its owner may
-// have one more job in the queue. Pure functions; thread-safe.
+// The checks of a submission before the daemon accepts it: whether the job could ever run here, and whether
+// its owner may have one more job in the queue. Pure functions; thread-safe.
 #pragma once
 
 #include <string_view>
@@ -8,21 +8,23 @@
 
 namespace gpuman::queue {
 
-// kUnsatisfiable, with the numbers, for a need that no end of another job and no waiting can meet: more GPUs
-// than there are or than a quota allows, an unknown model, more memory than a GPU, the machine or a quota
-// has, a time limit beyond a quota of GPU-hours. GPUs that are drained, restricted, lost or used by others
-// may come back: they count. kInvalidArgument for a shared job that names no memory.
+// kUnsatisfiable, with the numbers: this machine could not meet the need even if all other jobs had ended.
+// Examples: more GPUs than the machine has or a quota allows, an unknown model, more memory than a GPU, the
+// machine or a quota has, a time limit beyond a quota of GPU-hours. GPUs that are drained, restricted, lost
+// or used by others may come back, so this check counts them. kInvalidArgument: the job is shared and names
+// no memory.
 base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user, Index project);
 
-// kUnsatisfiable where `more` jobs beside the `queued` ones would exceed a quota of queued jobs.
+// kUnsatisfiable: `more` jobs in addition to the `queued` ones would exceed the account's quota of queued
+// jobs.
 base::Result<> MayQueue(const Account& account, std::string_view what, int queued, int more);
 
-// kConflict, with the obstacle, where a job that runs or is suspended cannot go to this GPU now. A user names
-// the GPU, so the job's own request for GPUs does not matter. Not for jobs on several GPUs.
+// kConflict, with the obstacle: the running or suspended job cannot go to this GPU now. A user names the GPU,
+// so the job's own request for GPUs does not matter. A job on several GPUs is always refused.
 base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu, WallTime now);
 
-// Picks `count` GPUs to keep from `start` to `end`: those that are free first then, and of those the ones
-// with the highest index. kUnsatisfiable where other reservations leave too few.
+// Picks `count` GPUs to keep from `start` to `end`: first those that are free earliest from `start` on; among
+// equal ones, those with the highest index. kUnsatisfiable: other reservations leave too few GPUs.
 base::Result<GpuSet> PickReserved(const Snapshot& snapshot, int count, WallTime start, WallTime end,
                                   WallTime now);
 

@@ -1,5 +1,5 @@
-// Whether a user can send a job to a GPU. (For refused submissions: src/daemon/queue and
-// tests/integration/queue_test.py.)
+// Tests whether a user can send a job to a GPU. (src/daemon/queue and tests/integration/queue_test.py test
+// refused submissions.)
 #include "queue/admission.h"
 
 #include <gtest/gtest.h>

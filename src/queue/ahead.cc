@@ -16,7 +16,7 @@ bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const Pl
          ranks.Of(room.now(), job.member, job.need, job.priority) > request.rank;
 }
 
-// When so much of this GPU is free that the job fits.
+// When enough of this GPU is free for the job.
 WallTime FreeAt(const Room& room, const Ranks& ranks, std::size_t gpu, const PlacementRequest& request) {
   const Slot& slot = room.slots()[gpu];
   std::vector<std::pair<WallTime, base::Bytes>> ends;
@@ -47,7 +47,8 @@ struct Timed {
   std::size_t gpu;
 };
 
-// All moments that could matter: a GPU gets free, a reservation ends, host memory gets free.
+// All times at which the job could start: a GPU becomes free, a reservation ends, or a job frees its host
+// memory.
 std::vector<WallTime> Moments(const Room& room, const PlacementRequest& request,
                               const std::vector<Timed>& gpus) {
   std::vector<WallTime> moments{room.now()};
@@ -92,7 +93,7 @@ std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const Placem
         ahead.gpus.set(each.gpu);
     if (ahead.gpus.count() == count) return ahead;
   }
-  // An unknown end has to come first; the GPUs that are free soonest are the ones to keep.
+  // A job without a known end must end first. The GPUs to keep are those that are free soonest.
   Ahead ahead;
   for (auto each = gpus.rbegin(); each != gpus.rend() && ahead.gpus.count() < count; ++each)
     if (room.IsUnreserved(each->gpu, request.user, room.now(), kNever)) ahead.gpus.set(each->gpu);

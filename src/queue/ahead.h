@@ -1,4 +1,5 @@
-// When there will be room for a job, if nothing starts before it. Internal to src/queue. Pure; thread-safe.
+// When there will be room for a job, if no other job starts before it. Internal to src/queue. Pure;
+// thread-safe.
 #pragma once
 
 #include <optional>
@@ -9,13 +10,13 @@
 namespace gpuman::queue {
 
 struct Ahead {
-  WallTime at = kNever;  // kNever: an unknown end has to come first
+  WallTime at = kNever;  // kNever: a job without a known end must end first
   GpuSet gpus{};         // the job's GPUs then
 };
 
-// Follows from the time limits of running jobs and from reservations. Of the GPUs that are free by then it
-// takes those that are busy longest, so that the others can be used meanwhile. nullopt: the GPUs that can be
-// used today are not enough.
+// Computed from the time limits of running jobs and from reservations. Of the GPUs that are free by then, the
+// result has those that are busy longest, so that other jobs can use the rest meanwhile. nullopt: the GPUs
+// that can be used today are not enough.
 std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const PlacementRequest& request);
 
 }  // namespace gpuman::queue

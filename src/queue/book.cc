@@ -27,12 +27,12 @@ std::size_t HashOf(const Need& need, const GpuRequest& gpus) {
   return seed;
 }
 
-// A job that shares needs a GPU, or an instance, whose memory is not another one's too.
+// A shared job needs a GPU, or an instance, that shares its memory with no other instance.
 bool MayHave(const Gpu& gpu, const Need& need) {
   return !gpu.instance || (need.gpus <= 1 && !(need.share && gpu.shares_memory));
 }
 
-// The row of a name, made if there is none. One more job uses it.
+// Returns the row of a name, and makes the row if there is none. Counts one more job that uses the row.
 Index AcquireName(auto& names, std::vector<Throttle>& table, const std::string& key,
                   const Throttle& throttle) {
   auto [at, made] = names.index.emplace(key, 0);

@@ -1,8 +1,8 @@
-// Keeps a snapshot of the queue up to date, a job at a time, so that a pass never has to gather it.
+// Keeps a snapshot of the queue up to date, one job at a time, so that a pass never has to gather the data.
 //
-// The daemon tells what each job is now; the book turns names (users, projects, groups, arrays) and equal
-// needs into indices. It asks nothing and decides nothing. One change costs constant time, except a change of
-// the GPUs, on which all needs depend. Thread-compatible; strings are copied.
+// The daemon reports the present state of each job; the book turns names (users, projects, groups, arrays)
+// and equal needs into indices. The book queries no other part and decides nothing. One change costs constant
+// time, except a change of the GPUs, because all needs depend on them. Thread-compatible; strings are copied.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct WaitingJob {
   std::optional<ArrayTask> array{};
 };
 
-// A job that has started, by the queue or not (`gpuman run`).
+// A job that has started, whether the queue started it or not (`gpuman run`).
 struct RunningJob {
   JobId id{};
   std::string_view user{};
@@ -33,11 +33,11 @@ struct RunningJob {
   bool suspendable = false;
   bool movable = false;
   bool wants_back = false;
-  std::vector<std::string> gpus{};           // UUIDs of all GPUs on which it has something, now or soon
+  std::vector<std::string> gpus{};           // UUIDs of all GPUs that it uses, now or soon
   std::vector<std::string> leaving{};        // those of `gpus` that it leaves (kMoving)
-  Millis ran_before{0};                      // of this run, up to `on_since` or the suspension
-  std::optional<base::MonoTime> on_since{};  // since when it runs without a break; nullopt: it is suspended
-  WallTime since{};                          // suspended: since when
+  Millis ran_before{0};                      // of this run: run time up to `on_since` or the suspension
+  std::optional<base::MonoTime> on_since{};  // on its GPUs since then; nullopt: suspended
+  WallTime since{};                          // when the job was suspended, if it is
   std::optional<ArrayTask> array{};
 };
 
@@ -45,8 +45,8 @@ struct RunningJob {
 struct ReservationOf {
   std::int64_t id = 0;
   std::string name{};
-  std::vector<std::string>
-      gpus{};  // UUIDs; admission.h: PickReserved chooses them where only a number was asked for
+  // UUIDs. If the request named only a number of GPUs, PickReserved (admission.h) has chosen them.
+  std::vector<std::string> gpus{};
   WallTime start{}, end{};
   std::vector<std::string> users{};
 };
@@ -58,14 +58,14 @@ class Book {
   void SetSettings(const SchedulingSettings& settings) { snapshot_.settings = settings; }
   void SetPaused(bool paused) { snapshot_.paused = paused; }
   void SetHost(const Host& host) { snapshot_.host = host; }
-  // `links` as in Snapshot. At most kMaxGpus are used. All needs are looked up again.
+  // `links` as in Snapshot. The book uses at most kMaxGpus GPUs. It looks up all needs again.
   void SetGpus(std::vector<Gpu> gpus, std::vector<Link> links = {});
   // The values that change often, for a GPU that SetGpus named.
   void SetForeign(std::string_view uuid, base::Bytes foreign, bool unmanaged, std::string holder);
   void SetReservations(const std::vector<ReservationOf>& reservations);
 
-  // Sets the limits of accounts that have none of their own, including those that come later: of all
-  // accounts, until SetShares and SetQuota say otherwise.
+  // Sets the limits of all accounts that have none of their own (SetShares, SetQuota), including accounts
+  // that come later.
   void SetUsual(AccountKind kind, const Quota& quota, double shares);
   void SetShares(AccountKind kind, std::string_view name, double shares);
   void SetQuota(AccountKind kind, std::string_view name, const Quota& quota);
@@ -73,11 +73,11 @@ class Book {
   // Adds a run that ended to the use of its user within its project, for fair share.
   void Charge(std::string_view user, std::string_view project, const Rate& rate, WallTime from, WallTime to);
 
-  // Drops the accounts that have nothing: no job, no reservation, no limits of their own, no use that counts
-  // at `now`. Rows of accounts change by that.
+  // Drops the accounts that have no job, no reservation, no limits of their own and no use that counts at
+  // `now`. The other accounts may get new rows.
   void Forget(WallTime now);
 
-  // Replaces the job's row if it waits or runs already. A job does one or the other.
+  // Replaces the job's row if the job waits or runs already. A job has one row: it either waits or runs.
   void PutWaiting(const WaitingJob& job, const JobSpec& spec);
   void PutRunning(const RunningJob& job, const JobSpec& spec);
   void Erase(JobId id);
@@ -132,7 +132,7 @@ class Book {
     Quota quota{};                // for the other accounts
     double shares = 1;
   };
-  // The part that a waiting and a running row share.
+  // The fields that a waiting and a running row have in common.
   struct Common {
     Index need = kNone, user = kNone, project = kNone, member = kNone, array = kNone, group = kNone;
   };

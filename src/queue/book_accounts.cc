@@ -1,4 +1,4 @@
-// Users and projects in the queue's book: their limits, their use, and when they are forgotten.
+// Users and projects in the queue's book: their limits, their use, and when the book drops them.
 #include <utility>
 
 #include "queue/book.h"

@@ -91,7 +91,7 @@ TEST(QueueBook, AccountsThatHaveNothingAreForgottenAndOthersStayAsTheyAre) {
   EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "vision"), 1);
   EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "ci-5"), 0);
   EXPECT_EQ(snapshot.projects[lab.book.AccountOf(AccountKind::kProject, "named")].shares, 2);
-  // An account that comes back is as new, and those that stayed go on.
+  // An account that comes back starts as a new one; the other accounts keep their use.
   lab.book.Charge("bob", "late", {1, 1}, kStart - 1h, kStart);
   EXPECT_EQ(lab.View().members.size(), 3u);
   lab.Waits(of("ci-5"), "ann");
@@ -120,7 +120,7 @@ TEST(QueueBook, GpusThatComeAndGoAreFoundAgainByTheirUuid) {
   EXPECT_EQ(snapshot.needs[snapshot.waiting[0].need].possible, Set({1}));
 }
 
-// Whatever is put in and taken out in any order, the snapshot equals one made from scratch.
+// After any changes in any order, the snapshot equals a snapshot that is made new from the same jobs.
 TEST(QueueBook, ChangesAddUpToWhatThereIs) {
   EXPECT_TRUE(rc::check([] {
     Lab lab(4);

@@ -76,7 +76,7 @@ base::Result<> ParsePiece(std::string_view piece, std::vector<NamedDependency>& 
   return {};
 }
 
-// The state of one dependency by the progress of its job.
+// The state of one dependency, from the progress of its job.
 DependencyState Judge(DependencyKind kind, Progress progress) {
   using State = DependencyState;
   if (progress == Progress::kWaits) return State::kWaits;

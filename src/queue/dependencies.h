@@ -1,5 +1,6 @@
-// Jobs that wait for jobs: how people write that, whether the dependencies are met, and which jobs to look at
-// when a job begins or ends. Pure; values and functions, and one index. Thread-compatible.
+// Jobs that wait for other jobs: how users write dependencies, whether the dependencies are met, and which
+// jobs the daemon must check when a job begins or ends. Pure; values and functions, and one index.
+// Thread-compatible.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,7 @@
 
 namespace gpuman::queue {
 
-// How people name a job: `7`, `7_3` (task 3 of array 7), `@` (the user's last), `@~2` (two before that), or a
+// How users name a job: `7`, `7_3` (task 3 of array 7), `@` (the user's last), `@~2` (two before that), or a
 // tag.
 struct Reference {
   enum class Kind : std::uint8_t { kId, kTask, kRecent, kTag };
@@ -40,13 +41,14 @@ struct NamedDependencies {
   std::vector<NamedDependency> list{};
   friend bool operator==(const NamedDependencies&, const NamedDependencies&) = default;
 };
-// Parses "afterok:7:8,afterany:@", "train" (afterok), "7?8" (any): `,` means all of them, `?` any; not both
-// in one text. A tag with a colon cannot be written. kInvalidArgument names the piece.
+// Parses "afterok:7:8,afterany:@", "train" (afterok), "7?8" (any): `,` means all of them, `?` means any; one
+// text cannot have both. A tag with a colon cannot be written. kInvalidArgument names the piece of the text
+// that is wrong.
 base::Result<NamedDependencies> ParseDependencies(std::string_view text);
 
-// The jobs that a reference names: for an array, all its tasks. Empty: there is none.
+// Returns the jobs that a reference names: for an array, all its tasks. Empty: there is no such job.
 using ReferenceLookup = std::function<std::vector<JobId>(const Reference&)>;
-// kNotFound names the reference. The result has each dependency once.
+// kNotFound: no job has that name; the message names the reference. The result has each dependency once.
 base::Result<Dependencies> Resolve(const NamedDependencies& named, const ReferenceLookup& lookup);
 
 // The progress of a job that others wait for.
@@ -60,25 +62,25 @@ enum class Progress : std::uint8_t {
 };
 using ProgressLookup = std::function<Progress(JobId)>;
 
-// A job that is not recorded any more has ended with an unknown status: that meets kAfterAny and kAfter,
-// never the others.
+// A job that is not recorded any more has ended with an unknown status. It meets kAfterAny and kAfter, never
+// the other kinds.
 DependencyState Judge(const Dependencies& dependencies, const ProgressLookup& progress);
 
-// A circle from `job` over `dependencies`, and what `of` returns for other jobs, back to `job`; empty: there
-// is none. `of` returns null for a job that waits for none.
+// Finds a circle of dependencies from `job` back to `job`. `dependencies` are those of `job`; `of` returns
+// those of another job, or null if that job waits for none. Empty: there is no circle.
 std::vector<JobId> FindCircle(JobId job, const Dependencies& dependencies,
                               const std::function<const Dependencies*(JobId)>& of);
 
-// Which jobs wait for which, and the state that follows. Jobs that wait for the same jobs, as the tasks of an
-// array do, share one entry, and the end of a job is counted once: 1,000 tasks that wait for 1,000 others
-// cost 2,000 steps, not a million for each that ends.
+// Records which jobs wait for which jobs, and computes the state of each waiting job. Jobs that wait for the
+// same jobs, as the tasks of an array do, share one entry, and the end of a job is counted once: 1,000 tasks
+// that wait for 1,000 others cost 2,000 steps, not a million for each that ends.
 class Dependents {
  public:
-  // Replaces what `job` waits for; an empty list removes the job. Returns the state by `progress`; from then
-  // on Tell has to be called for each job that begins, ends or is forgotten.
+  // Replaces the dependencies of `job`; an empty list removes the job. Returns the state that follows from
+  // `progress`. From then on the caller must call Tell for each job that begins, ends or is forgotten.
   DependencyState Set(JobId job, const Dependencies& dependencies, const ProgressLookup& progress);
   void Erase(JobId job);
-  // Tells the progress of `job`. Calls `told` for the jobs that wait for it and whose state changes.
+  // Takes the progress of `job`. Calls `told` for each job that waits for `job` and whose state changes.
   void Tell(JobId job, Progress progress, const std::function<void(JobId, DependencyState)>& told);
   // The jobs that wait for `job`, lowest id first.
   std::vector<JobId> Of(JobId job) const;
@@ -93,7 +95,7 @@ class Dependents {
     std::set<JobId> jobs{};
     DependencyState State() const;
   };
-  using EntryPtr = std::shared_ptr<Entry>;  // shared by the jobs that wait and those that they wait for
+  using EntryPtr = std::shared_ptr<Entry>;  // waiting jobs and awaited jobs share it
 
   EntryPtr EntryFor(const Dependencies& dependencies, const ProgressLookup& progress);
 

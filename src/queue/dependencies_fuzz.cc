@@ -1,4 +1,4 @@
-// Dependencies as people type them are refused or understood.
+// Any text that a user types as dependencies is either parsed or refused.
 #include <cstdint>
 #include <string_view>
 

@@ -146,7 +146,7 @@ TEST(QueueDependents, LookOnceAtWhatManyWaitFor) {
   EXPECT_EQ(told, kEach);
 }
 
-// The step-by-step state equals a new look at everything.
+// After each step, the state equals the state that is computed from all progress.
 TEST(QueueDependents, ComeToTheSameAsJudgedAnew) {
   using enum Progress;
   std::mt19937 random(1);

@@ -16,7 +16,7 @@ std::string Count(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Which part of the quota prevents it; empty: none.
+// The part of the quota that prevents `more`; empty: no part prevents it.
 std::string QuotaText(std::string_view kind, const Account& account, const Held& held, const Held& more) {
   if (Allows(account, held, more)) return {};
   const Quota& quota = account.quota;
@@ -100,7 +100,7 @@ std::string Explainer::List(const Need& need, bool (*holds)(const Gpu&), std::st
   return numbers.empty() ? "" : fmt::format("; {}: GPU {}", what, numbers);
 }
 
-// The GPUs that no end of a job frees.
+// The GPUs that stay out of use even when all jobs have ended.
 std::string Explainer::OutOfUse(const Need& need) const {
   return List(
              need, [](const Gpu& gpu) { return gpu.drained && !gpu.split; }, "drained") +
@@ -121,7 +121,8 @@ std::string Explainer::Resources(const Waiting& job) const {
   if (need.cpus > host_.cpus.value_or(need.cpus))
     return fmt::format("wants {}; {} are free", Count(static_cast<std::size_t>(need.cpus), "processor"),
                        *host_.cpus);
-  // Mostly instances that a user has removed; the same ones come back under the same names.
+  // Mostly these are instances that a user has removed. If the same instances are made again, they have the
+  // same names.
   const auto wanted = static_cast<std::size_t>(need.gpus);
   if (need.exact && need.possible.count() < wanted)
     return fmt::format("wants {}; {} of them {} not here now", Describe(need), wanted - need.possible.count(),

@@ -1,4 +1,4 @@
-// Why jobs wait, as sentences with the numbers in them. Pure; thread-compatible.
+// Explains why jobs wait, in sentences with the numbers. Pure; thread-compatible.
 #pragma once
 
 #include <string>
@@ -13,13 +13,14 @@ namespace gpuman::queue {
 // "2 GPUs", "1 GPU of those named", "20GiB on each of 2 GPUs, shared", "no GPU".
 std::string Describe(const Need& need);
 
-// What a job waits for, possibly in vain: "waits for job 7 to finish and job 8 to start".
+// The jobs for which a job waits, possibly in vain: "waits for job 7 to finish and job 8 to start".
 std::string Explain(Reason reason, const Dependencies& depends);
 
-// Made once for a snapshot and its plan, to which it refers, and called for each job that a user looks at.
+// The caller makes one explainer for a snapshot and its plan, and calls it for each job that a user looks at.
+// The explainer refers to the snapshot and the plan.
 class Explainer {
  public:
-  // `dependents`: which jobs wait for which, to name them.
+  // `dependents` gives the jobs for which a job waits, so that a sentence can name them.
   Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, const Dependents& dependents);
   // Empty for a job that starts.
   std::string Of(Index waiting) const;

@@ -9,15 +9,15 @@
 namespace gpuman::queue {
 namespace {
 
-// A time, and whether it rests on the presumed length of a job without a time limit. Of equal times a
-// presumed one counts as later.
+// A time, and whether it depends on the presumed length of a job without a time limit. Of two equal times,
+// the presumed one counts as later.
 struct Moment {
   WallTime at{};
   bool presumed = false;
   friend auto operator<=>(const Moment&, const Moment&) = default;
 };
 
-// A limit on what may be held at a time, and when the holders give it back.
+// A limit on the amount that jobs may hold at a time, and the times at which the holders return their parts.
 class Lane {
  public:
   void Limit(int limit) { limit_ = limit; }
@@ -26,7 +26,7 @@ class Lane {
     held_ += amount;
     ends_.emplace(until, amount);
   }
-  // When `amount` more may be held. Callers ask in the order in which they take.
+  // When a job may hold `amount` more. Callers call it in the order in which they take.
   Moment When(int amount, WallTime now) {
     Moment when{now};
     while (limit_ >= 0 && held_ + amount > limit_ && !ends_.empty()) {
@@ -75,7 +75,7 @@ class Forecasting {
   }
 
  private:
-  // Sums stay far from overflow.
+  // So far from WallTime::max() that sums do not overflow.
   WallTime Horizon() const { return now_ + std::chrono::hours(24 * 366 * 100); }
   std::size_t Accounts() const { return std::max(snapshot_.users.size(), snapshot_.projects.size()); }
   static std::size_t RowOfUser(Index user) { return std::size_t{2} * user; }
@@ -156,7 +156,7 @@ class Forecasting {
     return when;
   }
 
-  // When, from `start` on, enough usable GPUs are free, and which.
+  // The first time from `start` on at which enough usable GPUs are free; `gpus` returns these GPUs.
   Moment Soonest(const Waiting& job, Moment start, GpuSet& gpus) {
     const Need& need = snapshot_.needs[job.need];
     const auto count = static_cast<std::size_t>(need.gpus);
@@ -169,7 +169,8 @@ class Forecasting {
       if (order_.size() < count) return {kNever};
       const auto last = order_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
       std::nth_element(order_.begin(), last, order_.end());
-      // A reservation may begin on a GPU that is free earlier before the last one is free.
+      // A GPU may be free earlier than the last one, and a reservation may begin on it before the last one is
+      // free.
       const bool whole = std::all_of(order_.begin(), last, [&](const auto& each) {
         return Unreserved(each.second, job, last->first).at == last->first.at;
       });
@@ -180,7 +181,8 @@ class Forecasting {
     }
   }
 
-  // When, from `from` on, no other user has the GPU reserved while the job would run.
+  // The first time from `from` on at which the job could run to its end without another user's reservation of
+  // the GPU.
   Moment Unreserved(std::size_t gpu, const Waiting& job, Moment from) const {
     const Need& need = snapshot_.needs[job.need];
     const Millis length = need.preemptible && snapshot_.settings.preempt ? Millis(1) : LengthOf(need);

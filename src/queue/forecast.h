@@ -1,10 +1,10 @@
 // When waiting jobs will probably start. Pure; thread-safe.
 //
-// Jobs are placed one after the other, in the order of a pass, on the GPUs that are free for them first; each
-// is assumed to run for its time limit, or for SchedulingSettings::presumed without one. The forecast cannot
-// know of jobs that end earlier, shorter jobs that fill gaps, and later jobs that go in front. So estimates
-// are mostly late, seldom early. A quota or throttle counts as the moment when enough of the jobs that it
-// counts will have ended.
+// The forecast places the jobs one after the other, in the order of a pass, on the GPUs that are free for
+// them first. It assumes that each job runs for its time limit, or for SchedulingSettings::presumed without
+// one. It cannot know that some jobs end earlier, that shorter jobs fill gaps, and that later jobs go in
+// front. So estimates are mostly late, seldom early. A quota or throttle permits the start when enough of the
+// jobs that it counts will have ended.
 #pragma once
 
 #include <vector>
@@ -20,9 +20,9 @@ struct Estimates {
   std::vector<bool> presumed;
 };
 
-// One start for each of snapshot.waiting. kNever where it cannot be told (held, waits for a job, no such GPU
-// now), and for all but the first `most` of plan.order. O(most * gpus): some 100 ms for 100,000 jobs and 64
-// GPUs.
+// One start for each of snapshot.waiting. kNever: the start cannot be estimated (the job is held, waits for a
+// job, or the machine has no such GPU now), or the job is not among the first `most` of plan.order. O(most *
+// gpus): some 100 ms for 100,000 jobs and 64 GPUs.
 Estimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most);
 
 }  // namespace gpuman::queue

@@ -1,4 +1,4 @@
-// A queue and its machine, for short tests. GPUs have 80 GiB; times are counted from kStart.
+// A queue and its machine, so that tests are short. GPUs have 80 GiB; times are counted from kStart.
 #pragma once
 
 #include <functional>
@@ -78,7 +78,7 @@ struct Lab {
     plan = Pass(View(), now);
     return plan;
   }
-  // Call it after Decide().
+  // The verdict of the last Decide().
   Verdict Of(JobId job) const { return plan.verdicts[*book.RowOfWaiting(job)]; }
   std::string Why(JobId job) { return Explainer(View(), plan, now, dependents).Of(*book.RowOfWaiting(job)); }
 

@@ -6,7 +6,7 @@
 namespace gpuman::queue {
 namespace {
 
-// One GPU: what stays on it when the job comes, and which jobs could go.
+// One GPU: the part that stays in use when the job comes, and the jobs that could leave.
 struct Ground {
   base::Bytes free{};
   bool blocked = false;  // by a job that stays
@@ -32,8 +32,8 @@ base::Bytes MemoryOf(const Room& room, Index running) {
   return room.snapshot().needs[room.snapshot().running[running].need].memory;
 }
 
-// Which of `may_go` have to go, in their order, so that the job fits; nullopt: it does not fit even then. For
-// an exclusive job all have to go, for a shared one enough of them.
+// Which of `may_go` must leave, in their order, so that the job fits; nullopt: the job does not fit even if
+// all leave. For an exclusive job all must leave, for a shared job enough of them.
 std::optional<std::vector<Index>> WhoGoes(const Room& room, const PlacementRequest& request,
                                           const Ground& ground) {
   if (ground.blocked) return std::nullopt;
@@ -63,7 +63,7 @@ double CostOf(const Running& job) {
   return 10 + std::chrono::duration<double, std::ratio<60>>(job.ran).count();  // its work is lost
 }
 
-// The request of a job that has to go from `gpu`, for other GPUs.
+// A request for other GPUs, for a job that must leave `gpu`.
 PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, const GpuSet& kept) {
   const Running& job = room.snapshot().running[running];
   PlacementRequest request{
@@ -75,7 +75,7 @@ PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, con
   return request;
 }
 
-// Moves the jobs that are in the way of `request` on `gpu` elsewhere, in `trial`.
+// Moves the jobs that are in the way of `request` on `gpu` to other GPUs, in `trial`.
 bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, const GpuSet& kept,
               RoomPlan& plan) {
   Ground ground = Survey(trial, gpu, request, [&](const Running& job) {

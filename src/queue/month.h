@@ -14,8 +14,8 @@ namespace gpuman::queue {
 inline constexpr std::size_t kMonthGpus = 8;
 inline constexpr int kMonthDays = 30;
 
-// The same for the same seed, on every machine: it avoids the distributions of the standard library, which
-// may differ.
+// The jobs are the same for the same seed on every machine: this class does not use the distributions of the
+// standard library, which may differ.
 class Month {
  public:
   explicit Month(std::uint64_t seed) : random_(seed) {}

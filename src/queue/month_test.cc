@@ -15,9 +15,9 @@
 namespace gpuman::queue {
 namespace {
 
-// Starts the jobs that fit, one after the other: in the order they came (first fit), or of higher priority
-// first and then in that order (gflow). Nothing is kept for a job that does not fit, and none is preempted or
-// moved.
+// Starts the jobs that fit, one after the other: in the order of submission (first fit), or by priority and
+// then in that order (gflow). This policy keeps no GPU for a job that does not fit, and preempts and moves no
+// job.
 Plan Greedy(const Snapshot& snapshot, WallTime now, bool by_priority) {
   std::vector<Index> order(snapshot.waiting.size());
   std::iota(order.begin(), order.end(), 0);
@@ -54,7 +54,7 @@ double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Jain's index: 1 where all are equal, 1/n where one has all.
+// Jain's index: 1 if all values are equal, 1/n if all but one are 0.
 double Jain(const std::vector<double>& values) {
   double squares = 0;
   for (const double value : values) squares += value * value;
@@ -74,7 +74,8 @@ struct OfUser {
 };
 
 // Waiting is all time between submission and end in which a job did not run. A user's share is the part of
-// their jobs' time in which these ran. Slowdown is bounded as usual: by jobs of ten minutes.
+// the time from submission to end in which the user's jobs ran. Slowdown is bounded as usual: a job counts as
+// ten minutes long at least.
 Result Replay(std::uint64_t seed, int sessions, const Simulator::Policy& policy) {
   Simulator world(kMonthGpus, policy);
   for (SimulatedJob& job : Month(seed).Make(sessions)) world.Submit(std::move(job));
@@ -140,7 +141,7 @@ void Print(std::string_view name, const Months& months) {
     fmt::print("  {:<15} {:8.3f} +- {:.3f}\n", kNames[i], months.mean.*kFields[i], months.error.*kFields[i]);
 }
 
-// docs/scheduler.md has the table, and why the 95th percentile is not better as well.
+// docs/scheduler.md has the table, and the reason why the 95th percentile is not better too.
 TEST(QueueMonth, ALabWaitsLessThanUnderFirstFitAndGflowsOrderAndWideJobsFarLess) {
   const Months first_fit = Replay([](const auto& s, WallTime now) { return Greedy(s, now, false); });
   const Months gflow = Replay([](const auto& s, WallTime now) { return Greedy(s, now, true); });

@@ -55,8 +55,8 @@ class Passing {
   }
 
  private:
-  // The rows are not read in the order in which they lie: without this, most of the time would go into cache
-  // misses.
+  // The pass does not read the rows in memory order. Without this prefetch, cache misses would take most of
+  // the time.
   static constexpr std::size_t kAhead = 16;
   void Fetch(const Ranked& each) const {
     if (each.entry >= snapshot_.waiting.size()) return;
@@ -68,7 +68,7 @@ class Passing {
     if (time > now_) wake_ = std::min(wake_, time);
   }
 
-  // The jobs that want to run, ranked; for the others the reason is recorded here.
+  // Returns the jobs that want to run, with their ranks, and records the reasons of the other jobs.
   std::vector<Ranked> Sift() {
     std::vector<Ranked> ranked;
     ranked.reserve(snapshot_.waiting.size());
@@ -96,7 +96,7 @@ class Passing {
     return ranked;
   }
 
-  // Why the job waits even on an empty machine; kStarts: it does not.
+  // Why the job waits even on an empty machine; kStarts: it would not wait there.
   Reason ReasonToWait(const Waiting& job) const {
     if (job.dependency == DependencyState::kImpossible && (job.auto_cancel || !job.held))
       return Reason::kDependencyNever;
@@ -106,7 +106,7 @@ class Passing {
     return Reason::kStarts;
   }
 
-  // Preemptible jobs leave GPUs that are reserved for another user from now on.
+  // Preempts preemptible jobs on GPUs whose reservation for another user has begun.
   void ClearReserved() {
     for (std::size_t i = 0; i < snapshot_.running.size(); ++i) {
       const Running& job = snapshot_.running[i];
@@ -214,7 +214,7 @@ class Passing {
     return can_yield_ && attempts_ > 0 && (need == kNone || !attempted_[need]);
   }
 
-  // Moves or preempts jobs; true: the request gets its GPUs as soon as those have left.
+  // Moves or preempts jobs. True: the request gets its GPUs as soon as these jobs have left.
   bool MakesRoom(const PlacementRequest& request, Index need) {
     if (!MayAttempt(need)) return false;
     --attempts_;
@@ -241,8 +241,8 @@ class Passing {
     return true;
   }
 
-  // Keeps GPUs for the first job that the machine has no room for. Returns when it can start, if that is
-  // known.
+  // Keeps GPUs for the first job for which the machine has no room. Returns when the job can start; kNever:
+  // that is not known.
   WallTime KeepFor(const PlacementRequest& request) {
     if (kept_) return kNever;
     const auto ahead = Earliest(room_, ranks_, request);
@@ -256,7 +256,7 @@ class Passing {
     return ahead->at;
   }
 
-  // When its patience ends: the sooner, the shorter the others have to wait for it.
+  // From when on GPUs are kept for the job: the sooner it can start, the earlier.
   WallTime KeptFrom(const PlacementRequest& request, const Ahead& ahead) const {
     const WallTime last = request.since + snapshot_.settings.patience;
     const double ratio = snapshot_.settings.keep_ratio;
@@ -280,7 +280,7 @@ class Passing {
   std::vector<bool> attempted_;  // for each need: no jobs can make room for it
   int attempts_ = 0;
   Refusals refusals_{};
-  bool can_yield_ = false;  // a job may leave or move
+  bool can_yield_ = false;  // some job may be preempted or moved
   bool kept_ = false;
   WallTime wake_ = kNever;
 };

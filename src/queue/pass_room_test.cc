@@ -1,4 +1,5 @@
-// What is done for jobs that the machine has no room for: GPUs are kept, other jobs leave or are moved.
+// Tests what a pass does for jobs for which the machine has no room: it keeps GPUs, preempts jobs, or moves
+// jobs.
 #include <gtest/gtest.h>
 
 #include "queue/lab.h"
@@ -49,7 +50,7 @@ TEST(QueuePassRoom, WhereNoEndIsKnownGpusAreKeptAfterTheFirstHasWaitedLong) {
   EXPECT_TRUE(lab.Decide().starts.empty());
 }
 
-// The job has waited for an hour; one GPU will be free for it in half an hour, or in two.
+// The job has waited for an hour. One GPU will be free for it in half an hour, or in two hours.
 TEST(QueuePassRoom, GpusAreKeptEarlierForAJobThatIsNearlyThere) {
   for (const bool near : {true, false}) {
     Lab lab(2);

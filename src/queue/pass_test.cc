@@ -1,4 +1,4 @@
-// Which jobs start, and why the others wait.
+// Tests which jobs a pass starts, and why the other jobs wait.
 #include "queue/pass.h"
 
 #include <gtest/gtest.h>

@@ -19,8 +19,8 @@ int LinksTo(const Snapshot& snapshot, std::size_t gpu, const std::vector<std::si
   return sum;
 }
 
-// Starts with `first` and adds the best-linked next GPU until there are `count`; returns the sum of their
-// links too.
+// Starts with `first` and adds the best-linked next GPU until there are `count` GPUs. Returns the sum of
+// their links, and the GPUs.
 std::pair<int, std::vector<std::size_t>> Grow(const Snapshot& snapshot, const std::vector<std::size_t>& gpus,
                                               std::size_t first, std::size_t count) {
   std::vector<std::size_t> chosen{first};

@@ -12,16 +12,17 @@ struct Candidate {
   std::size_t gpu = 0;
   bool shared = false;      // other jobs are on it
   base::Bytes free{};       // for a shared job: free before the job comes
-  WallTime until = kNever;  // it is kept for another job from then on
+  WallTime until = kNever;  // from then on the GPU is kept for another job
 };
 
-// Chooses `count` of the candidates; there are at least so many.
+// Chooses `count` of the candidates. The caller passes at least `count` candidates.
 //
-// A shared job goes where least is left (best fit), and to GPUs in use before idle ones, so that idle GPUs
-// stay whole. An exclusive job goes, by SchedulingSettings::choice, to the lowest indices, to any, or to the
-// GPUs with the best links: from each GPU on the best-linked next one is added, and the best such set is
-// taken; a job for one GPU takes the one with the worst links to the other candidates. GPUs that are kept for
-// a later job come first: this job ends before, and the others stay for jobs that do not.
+// A shared job goes to the GPU with the least free memory (best fit), and to GPUs in use before idle ones, so
+// that idle GPUs stay whole. SchedulingSettings::choice decides for an exclusive job: the lowest indices, any
+// GPUs, or the GPUs with the best links. For the best links, Choose starts a set at each GPU, adds the
+// best-linked next GPU until the set is full, and takes the best set; a job for one GPU gets the GPU with the
+// worst links to the other candidates. GPUs that are kept for a later job come first: this job ends before
+// that job starts, and the other GPUs stay for jobs that end later.
 GpuSet Choose(const Snapshot& snapshot, std::vector<Candidate> candidates, std::size_t count, bool share,
               JobId job);
 

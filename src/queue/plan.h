@@ -1,5 +1,6 @@
-// What a pass decided. The daemon carries out cancels, then preemptions and moves, then resumes and starts,
-// and tells the book of each as it happens; what it could not carry out, the next pass decides again.
+// The decisions of a pass. The daemon carries out cancels, then preemptions and moves, then resumes and
+// starts, and reports each to the book as it happens. If the daemon could not carry out a decision, the next
+// pass decides again.
 //
 // Plain values; thread-compatible.
 #pragma once
@@ -27,7 +28,7 @@ enum class Reason : std::uint8_t {
   kReservation,  // suitable GPUs are kept for others
   kUnmanaged,    // suitable GPUs are used by processes that gpuman does not manage
   kUnavailable,  // suitable GPUs are drained, restricted or lost
-  kResources,    // it is the first that does not fit
+  kResources,    // the job is the first that does not fit
   kPriority,     // other jobs come first
   kMakingRoom,   // other jobs leave the GPU for it
 };
@@ -40,7 +41,7 @@ std::string_view ToString(Reason reason);
 // For one waiting job.
 struct Verdict {
   Reason reason = Reason::kStarts;
-  std::uint32_t position = 0;  // among the jobs that wait for room, from 1; 0: it is none of them
+  std::uint32_t position = 0;  // among the jobs that wait for room, from 1; 0: it does not wait for room
   WallTime start = kNever;     // now if it starts; otherwise the time, if it is known without a forecast
 };
 
@@ -53,7 +54,8 @@ struct Resume {
   JobId job{};
   GpuSet gpus{};
 };
-// A job leaves the GPU: it is suspended where it can be, else ended to run again (requeue).
+// A job leaves the GPU: the daemon suspends a suspendable job; it ends another one, to run it again
+// (requeue).
 struct Preempt {
   JobId job{};
   bool requeue = false;
@@ -77,8 +79,8 @@ struct Plan {
   std::vector<Move> moves{};
   std::vector<Cancel> cancels{};
   std::vector<Verdict> verdicts{};    // for each of Snapshot::waiting
-  std::vector<Index> order{};         // Snapshot::waiting in the order in which they come next, by position
-  std::optional<WallTime> wake_at{};  // the next pass comes then, even if nothing happens before
+  std::vector<Index> order{};         // places in Snapshot::waiting, the next job first
+  std::optional<WallTime> wake_at{};  // the next pass is due then, even if nothing happens before
 };
 
 }  // namespace gpuman::queue

@@ -9,14 +9,15 @@ namespace gpuman::queue {
 namespace {
 
 constexpr double kFloorSeconds = 3600;
-constexpr std::size_t kCountingFrom = 1000;  // below, comparing is faster than counting
+constexpr std::size_t kCountingFrom = 1000;  // below this number, a comparison sort is faster
 
 JobId IdOf(const Snapshot& snapshot, std::uint32_t entry) {
   const std::size_t waiting = snapshot.waiting.size();
   return entry < waiting ? snapshot.waiting[entry].id : snapshot.running[entry - waiting].id;
 }
 
-// Least significant digit first, 11 bits at a time: stable, and it stops at the highest digit there is.
+// Sorts by the least significant digit first, 11 bits at a time. It is stable, and stops after the highest
+// digit that occurs.
 void RadixSort(std::vector<Ranked>& ranked) {
   constexpr unsigned kBits = 11;
   constexpr std::size_t kBuckets = std::size_t{1} << kBits;
@@ -117,7 +118,7 @@ FairShares FairSharesOf(const Snapshot& snapshot, WallTime now) {
   };
   std::vector<Level> within(rest + 1);
   Level among;
-  // Members of projects without shares count as one member for each user, whatever the names.
+  // All members of one user in projects without shares count as one member, whatever the projects' names are.
   std::vector<double> rest_used(snapshot.users.size(), 0), rest_active(snapshot.users.size(), 0);
   for (std::size_t i = 0; i < used.size(); ++i) {
     const Member& member = snapshot.members[i];

@@ -1,17 +1,19 @@
 // Which job is next. Pure; thread-safe.
 //
-// Every advantage is worth waiting time, so a job's rank is a time: when it would have had to be submitted to
-// come as early without any advantage. The earliest rank is next, the lower id among equals.
+// Every advantage counts as waiting time, so a job's rank is a time: the time at which a job without any
+// advantage would have to be submitted to come as early. The job with the earliest rank is next; among equal
+// ranks, the job with the lower id.
 //
 //   rank = waiting since - (priority - 128) * priority_step - fair_share * f
 //                        - short_job * 2^(-limit / short_scale)
 //
-// limit is SchedulingSettings::unlimited_as for a job without one. f says how much of their share its user
-// and its project used lately: 2^(-use / share), 1 for nothing, 1/2 for exactly the share, towards 0 for
-// more. It is the mean of the project's f among the projects and the user's among those of the project; only
-// the user's where no project has shares. All advantages are bounded and waiting is not: only jobs that come
-// within 255 * priority_step + fair_share + short_job after a job can overtake it, so it becomes the first
-// some day whatever else is submitted.
+// limit is the job's time limit, or SchedulingSettings::unlimited_as for a job without one. f says how much
+// of their share the job's user and project used lately: 2^(-use / share), which is 1 for no use, 1/2 for
+// exactly the share, and near 0 for much more. f is the mean of two values: the project's among the projects,
+// and the user's among the users of the project. If no project has shares, f is the user's value alone. All
+// advantages are bounded and waiting time is not: only jobs that are submitted within 255 * priority_step +
+// fair_share + short_job after a job can overtake it. So each job becomes the first at some time, whatever
+// other jobs are submitted.
 #pragma once
 
 #include <vector>
@@ -20,7 +22,7 @@
 
 namespace gpuman::queue {
 
-// What a job takes while it runs.
+// The part of the GPUs that a job takes while it runs.
 Rate RateOf(const Snapshot& snapshot, const Need& need);
 
 // For a user within a project, or for a project.
@@ -30,25 +32,25 @@ struct FairShare {
   double factor = 1;    // f
 };
 
-// Only users and projects that used, run or want something share. For each of them up to a GPU-hour of use
-// counts for nothing. What running jobs have used so far counts.
+// Shares are divided only among users and projects that used GPUs lately, or whose jobs run or wait. For each
+// of them, use of up to one GPU-hour does not count. The use of running jobs so far counts.
 struct FairShares {
   std::vector<FairShare> members{};   // for Snapshot::members
   std::vector<FairShare> projects{};  // for Snapshot::projects; the last one: for those without shares
 };
-// The project that counts for a member; kNone: all projects without shares (0) together. Otherwise a new
-// project name for each job would be as good as having used nothing.
+// The project that counts for a member. kNone: all projects without shares (0) count together. Otherwise a
+// user could hide past use by a new project name for each job.
 Index LevelOf(const Snapshot& snapshot, const Member& member);
 FairShares FairSharesOf(const Snapshot& snapshot, WallTime now);
 
-// How far ahead a job is, in waiting time.
+// A job's advantages, in waiting time.
 struct Advantage {
   Millis priority{0}, fair_share{0}, short_job{0};
 };
 
 // A job among those that want to run.
 struct Ranked {
-  std::int64_t rank = 0;  // from Ranks; after Sort milliseconds after the first
+  std::int64_t rank = 0;  // from Ranks; after Sort: milliseconds after the first rank
   std::uint32_t entry =
       0;  // a place in Snapshot::waiting or, counted on from its end, in Snapshot::running (to be resumed)
   Index need = kNone;  // for a waiting job that no quota, throttle or reservation concerns; else kNone

@@ -1,4 +1,4 @@
-// What must hold whatever is submitted: made-up queues run for a while in simulated time.
+// Tests properties that must hold for any submissions: made-up queues run in simulated time.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -70,7 +70,7 @@ Simulator MakeWorld() {
   return world;
 }
 
-// The machine as the plan makes it: which jobs are on each GPU, with those that leave.
+// Checks the machine after the plan: the jobs on each GPU, including those that leave.
 void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
   struct Use {
     int exclusive = 0, shared = 0;
@@ -161,8 +161,8 @@ TEST(QueueProperties, NoGpuIsOversoldNoQuotaPassedNoReservationBroken) {
   }));
 }
 
-// Every job that its quota allows ends: ann's has to be narrow enough, bob's on GPUs needs a time limit
-// within the GPU-hours.
+// Every job that its quota allows ends. Ann's quota limits the number of GPUs; bob's jobs on GPUs need a time
+// limit within the quota of GPU-hours.
 TEST(QueueProperties, EveryJobThatMayRunEnds) {
   EXPECT_TRUE(rc::check([] {
     Simulator world = MakeWorld();
@@ -229,9 +229,8 @@ TEST(QueueProperties, TheOrderOfTheRowsChangesNothing) {
   }));
 }
 
-// A job for all GPUs among an endless stream of small ones, with and without time limits: it starts when
-// those that ran before have ended and those that are so much older, or worth so much more, have had their
-// turn.
+// A job for all GPUs among an endless stream of small jobs, with and without time limits. It starts when the
+// earlier running jobs have ended and the jobs with an earlier rank have run.
 TEST(QueueProperties, AWideJobNeverStarves) {
   for (const bool limited : {true, false}) {
     Simulator world(4, [](const Snapshot& snapshot, WallTime now) { return Pass(snapshot, now); });

@@ -1,4 +1,4 @@
-// What counts against quotas and throttles during a pass. Internal to src/queue. Refers to the snapshot.
+// Counts during a pass what jobs hold of quotas and throttles. Internal to src/queue. Refers to the snapshot.
 // Thread-compatible.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace gpuman::queue {
 struct Held {
   int running = 0;  // jobs, suspended ones too
   int gpus = 0;     // without suspended ones
-  // What its running jobs have used, and what their time limits still allow; infinity without a limit. Whole
-  // numbers, so sums are exact.
+  // The GPU time that its running jobs have used, and the time that their time limits still allow; infinity
+  // if a job has no limit. Whole numbers, so sums are exact.
   double gpu_millis = 0;
   double GpuHours() const { return gpu_millis / 3'600'000; }
 };
@@ -25,13 +25,13 @@ class QuotaUse {
  public:
   explicit QuotaUse(const Snapshot& snapshot);
 
-  // No quota and no throttle can refuse it.
+  // No quota and no throttle can refuse this job.
   bool IsFree(const Waiting& job) const {
     return job.array == kNone && job.group == kNone && !IsLimited(job.user, job.project);
   }
   // kArrayLimit, kGroupLimit, kQuota; kStarts if none of them prevents it.
   Reason Refuses(const Waiting& job) const;
-  // The same for a suspended job that comes back: it counts already, except for the GPUs.
+  // The same for a suspended job that comes back. Such a job is counted already, except for its GPUs.
   Reason Refuses(const Running& job) const;
   void Start(const Waiting& job);
   void Resume(const Running& job);

@@ -1,4 +1,4 @@
-// What a pass has refused already. Internal to src/queue. Thread-compatible.
+// The requests that a pass has refused already. Internal to src/queue. Thread-compatible.
 #pragma once
 
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace gpuman::queue {
 
-// Refused requests with the reason: a job that wants at least as much in every respect is refused too,
-// without a look at the GPUs. A few are enough where needs differ little.
+// Refused requests with their reasons. A pass refuses a job that wants at least as much in every respect
+// without a check of the GPUs. A few entries are enough, since needs differ little.
 class Refusals {
  public:
   void Add(const PlacementRequest& request, Reason reason) {
@@ -18,7 +18,7 @@ class Refusals {
     else
       refused_[next_++ % kMax] = {request, reason};
   }
-  // kStarts: the GPUs have to be looked at.
+  // kStarts: no entry applies, so the pass must check the GPUs.
   Reason Of(const PlacementRequest& request) const {
     const auto covers = [&](const PlacementRequest& refused) {
       const Need &less = refused.need, &more = request.need;

@@ -1,6 +1,6 @@
-// How much longer the next run after a failed one waits, whatever happens to the wall clock: setting the
-// clock makes no run wait longer or start sooner. Of an earlier daemon or boot only the end in wall time is
-// known; then the delay from now is never longer than the whole delay.
+// How long the next run still waits after a failed run. A change of the wall clock makes no run wait longer
+// or start sooner. If an earlier daemon or boot began the delay, only the end in wall time is known; then the
+// delay from now is never longer than the whole delay.
 //
 // Plain values, pure; thread-compatible.
 #pragma once

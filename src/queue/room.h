@@ -1,8 +1,8 @@
-// What is left of the machine, while a pass hands it out. Internal to src/queue.
+// The free part of the machine, while a pass gives it to jobs. Internal to src/queue.
 //
-// Made from a snapshot; a pass takes from it, claims parts for later, and tries things on copies. Nothing is
-// given back: a job that did not fit once does not fit later in the same pass. Refers to the snapshot.
-// Thread-compatible.
+// A pass makes a Room from a snapshot, takes GPUs from it, claims GPUs for later, and tries changes on
+// copies. No part becomes free again during a pass: a job that did not fit once does not fit later in the
+// same pass. A Room refers to the snapshot. Thread-compatible.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,8 @@ struct PlacementRequest {
   std::int64_t rank = 0;      // priority.h
   WallTime since{};           // since when it is in the queue
   WallTime end = kNever;      // if it starts now
-  bool host_counted = false;  // it runs or is suspended: it has its host memory and processors already
-  bool resumes = false;       // claims do not bind it: the jobs that they are for may wait for what it holds
+  bool host_counted = false;  // the job runs or is suspended and has its host part already
+  bool resumes = false;       // a claim does not stop it: the claim's job may wait for what this job holds
 };
 
 // A job that holds a GPU, or a part of it.
@@ -35,20 +35,22 @@ struct Holder {
   bool leaving = false;
 };
 
-// A GPU as it is handed out.
+// The state of a GPU during a pass.
 struct Slot {
   bool open = true;        // not drained, restricted or lost
   bool unmanaged = false;  // not for exclusive jobs; for shared ones if the settings allow it
   base::Bytes free{};      // for shared jobs
   std::vector<Holder> holders{};
   bool exclusive = false;  // one holder has all of it
-  // From then on it is kept for a waiting job; `spare` of it is left beside that job, for shared ones.
+  // From then on the GPU is kept for a waiting job; `spare` is the memory that is left beside that job, for
+  // shared jobs.
   WallTime claimed = kNever;
   base::Bytes spare{};
   bool claimed_firmly = false;  // also against preemptible jobs
 };
 
-// What can prevent a placement; all of it counts, unless the caller asks what would be without some.
+// The constraints that can prevent a placement. All of them count, unless the caller asks for the result
+// without some of them.
 struct Constraints {
   bool claims = true;
   bool reservations = true;
@@ -70,7 +72,8 @@ class Room {
   Reason WhyNot(const PlacementRequest& request) const;
 
   void Take(const PlacementRequest& request, const GpuSet& gpus);
-  // The running job is told to leave its GPUs in this pass. What it has is not free before it has left.
+  // In this pass the running job is told to leave its GPUs. Its memory and GPUs are not free before it has
+  // left.
   void Dismiss(Index running);
   // Keeps `gpus` and the job's part of the host from `from` on.
   void Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from);
@@ -105,7 +108,7 @@ class Room {
   WallTime now_;
   std::vector<Slot> slots_;
   GpuSet empty_{}, partly_{};               // without any holder; without an exclusive holder
-  GpuSet idle_{}, sharable_{};              // those of empty_ and partly_ that may be handed out
+  GpuSet idle_{}, sharable_{};              // those of empty_ and partly_ that jobs may get
   base::Bytes most_free_{};                 // the most among sharable_
   std::vector<bool> privileged_;            // users with a reservation
   std::vector<WallTime> reserved_;          // when the next reservation of each GPU by other users begins

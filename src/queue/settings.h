@@ -1,4 +1,4 @@
-// What an administrator can set about the queue. Values.
+// The settings of the queue that an administrator can change. Values.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace gpuman::queue {
 
-// Which of the suitable GPUs: the lowest indices, any (seeded by the job's id), or those with the best links
-// among each other.
+// Which of the suitable GPUs a job gets: the lowest indices, any (seeded by the job's id), or those with the
+// best links among each other.
 enum class Choice : std::uint8_t { kSequential, kRandom, kTopology };
 constexpr auto WordsOf(Choice) {
   using enum Choice;
@@ -27,10 +27,10 @@ struct SchedulingSettings {
   Choice choice = Choice::kSequential;
   std::uint64_t seed = 1;  // of kRandom
 
-  // The worth of each advantage in the order, in waiting time (priority.h). docs/scheduler.md has the
+  // How much waiting time each advantage in the order is worth (priority.h). docs/scheduler.md has the
   // reasons.
   base::Millis priority_step{std::chrono::minutes(15)};  // one step of priority, 0 to 255
-  base::Millis fair_share{std::chrono::hours(4)};        // between users of nothing and of far too much
+  base::Millis fair_share{std::chrono::hours(4)};        // between users with no use and with far too much
   base::Millis short_job{std::chrono::hours(24)};        // between a job of no time and one of many hours
   base::Millis short_scale{std::chrono::hours(4)};       // the time limit at which half of that is left
   base::Millis unlimited_as{std::chrono::hours(4)};      // the limit that a job without one has in the order
@@ -39,15 +39,18 @@ struct SchedulingSettings {
 
   // The assumed length of a job without a time limit where an estimate needs one.
   base::Millis presumed{std::chrono::hours(24)};
-  // GPUs are kept for the first job that does not fit once it has waited so long. 0: at once.
+  // A pass keeps GPUs for the first job that does not fit, once that job has waited for this long. 0: at
+  // once.
   base::Millis patience{std::chrono::hours(48)};
-  // Or earlier, once it has waited so many times as long as it still has to wait. 0: not earlier.
+  // A pass keeps GPUs earlier if the job has waited this many times as long as it still has to wait. 0: not
+  // earlier.
   std::uint32_t keep_ratio = 24;
-  // Where it is not known when it will fit, jobs with a time limit up to this still start on those GPUs.
+  // If the pass cannot tell when that job will fit, other jobs with a time limit up to this still start on
+  // those GPUs.
   base::Millis slack{std::chrono::hours(4)};
-  // Preemptible jobs leave for jobs of higher priority, and for others that have waited so long.
+  // Preemptible jobs leave for jobs of higher priority, and for other jobs that have waited for this long.
   base::Millis preempt_wait{std::chrono::hours(48)};
-  base::Millis preempt_after{std::chrono::minutes(1)};  // each keeps its GPU at least so long
+  base::Millis preempt_after{std::chrono::minutes(1)};  // each keeps its GPU for at least this long
   bool preempt = true;
   bool move = true;
   bool share_unmanaged = false;  // shared jobs may have what is free on a GPU with foreign processes

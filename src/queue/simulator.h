@@ -1,5 +1,6 @@
-// A queue in simulated time, for tests: jobs come and run for their time, and a policy decides which start.
-// The simulator carries out a plan as a daemon would; leaving a GPU, coming back and moving take `hand_over`.
+// A queue in simulated time, for tests. Jobs are submitted and run for their time; a policy decides which
+// jobs start. The simulator carries out a plan as the daemon would. A job takes `hand_over` to leave a GPU,
+// to come back, and to move.
 #pragma once
 
 #include <functional>
@@ -65,8 +66,8 @@ class Simulator {
     }
   }
 
-  // GPU-hours of work done before `horizon`: of an exclusive job all its GPUs, of a shared one its part of
-  // them.
+  // GPU-hours of work done before `horizon`. An exclusive job counts all of its GPUs, a shared job its part
+  // of them.
   double GpuHours(WallTime horizon) const {
     double sum = 0;
     for (const Segment& each : segments_) {
@@ -94,7 +95,7 @@ class Simulator {
     int version = 0;
     GpuSet gpus{}, leaving{};
     Millis done{0};
-    WallTime since{};  // it runs since then (or will); suspended: since then
+    WallTime since{};  // start of the run, now or later; for a suspended job, of the suspension
     bool requeue = false;
   };
   struct Segment {

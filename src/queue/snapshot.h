@@ -1,9 +1,10 @@
-// Everything that a scheduling pass looks at. book.h keeps one up to date; tests write them by hand.
+// All input of a scheduling pass. The book (book.h) keeps a snapshot up to date; tests write snapshots by
+// hand.
 //
-// What many jobs have in common (their needs, their owners) is stored once and named by its index, so that
+// Data that many jobs have in common (needs, owners) is stored once, and rows refer to it by index, so that
 // 100,000 waiting jobs are one array of small rows. Plain values; thread-compatible. Points in time are wall
-// times in milliseconds, so a change of the clock affects `begin` and reservations here too; how long
-// something took is a duration by the monotonic clock.
+// times in milliseconds, so a change of the clock affects `begin` and reservations here too; durations come
+// from the monotonic clock.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +29,16 @@ inline constexpr WallTime kNever = WallTime::max();
 
 struct Gpu {
   unsigned index = 0;  // NVML's, for people
-  // A part of a GPU (MIG): its number there and the name of its profile, "1g.18gb". A program has one
-  // instance and no other GPU beside it.
+  // For a part of a GPU (MIG): the number of the instance on the GPU, and the name of its profile, "1g.18gb".
+  // A program has one instance and no other GPU beside it.
   std::optional<unsigned> instance{};
   std::string profile{};
   bool shares_memory = false;  // an instance that shares its memory with other instances
   std::string uuid{};
   std::string model{};
   base::Bytes memory{};     // for all jobs together: the whole minus the guard's reserve
-  base::Bytes foreign{};    // the part of it that processes of no job use; without ignored processes
-  bool unmanaged = false;   // such a process is there: exclusive jobs do not get this GPU
+  base::Bytes foreign{};    // the part of `memory` that processes of no job use, without ignored ones
+  bool unmanaged = false;   // a process of no job is there: exclusive jobs do not get the GPU
   bool restricted = false;  // `gpu restrict`: the queue does not use it
   bool drained = false;     // nothing new starts on it
   bool split = false;       // into instances; also drained
@@ -54,7 +55,7 @@ bool IsOfModel(const Gpu& gpu, std::string_view model);
 
 using gpu::Link;
 
-// What jobs need of the machine. Jobs with the same needs share one.
+// The needs of a job. Jobs with the same needs share one row.
 struct Need {
   int gpus = 0;
   GpuSet possible{};  // the GPUs that it may have; with `exact` all of them
@@ -69,11 +70,11 @@ struct Need {
   friend bool operator==(const Need&, const Need&) = default;
 };
 
-// For a user or a project. Absent: no limit.
+// The limits of a user or a project. Absent: no limit.
 struct Quota {
   std::optional<int> running{};       // jobs
   std::optional<int> gpus{};          // held at a time; a shared job counts all its GPUs
-  std::optional<int> queued{};        // waiting jobs: held at submission (admission.h)
+  std::optional<int> queued{};        // waiting jobs; checked at submission (admission.h)
   std::optional<double> gpu_hours{};  // within `window`, with what running jobs may still use
   Millis window{std::chrono::hours(24)};
   friend bool operator==(const Quota&, const Quota&) = default;
@@ -85,7 +86,7 @@ struct Account {
   double shares = 1;  // in fair share: a project's among projects, a user's among the users of each project
   Quota quota{};
   double window_gpu_seconds = 0;    // of runs that ended, within the quota's window
-  WallTime window_relief = kNever;  // when the window next forgets some of it
+  WallTime window_relief = kNever;  // when the oldest use next leaves the window
 };
 
 // A user within a project: fair share is by members.
@@ -95,7 +96,7 @@ struct Member {
   Usage usage{};  // decayed, of runs that ended
 };
 
-// A limit on how many of some jobs run at a time: an array's throttle, a group. 0: none.
+// The most jobs of an array, or of a group, that may run at a time. 0: no limit.
 struct Throttle {
   std::string name{};
   int limit = 0;
@@ -103,8 +104,8 @@ struct Throttle {
 
 enum class DependencyState : std::uint8_t { kMet, kWaits, kImpossible };
 
-// A job that waits for its start. A pass does not read them in the order in which they lie, so each fills one
-// cache line.
+// A job that waits for its start. A pass does not read the rows in memory order, so each row fills one cache
+// line.
 struct alignas(64) Waiting {
   JobId id{};
   WallTime since{};                  // submitted, or requeued
@@ -124,12 +125,12 @@ struct alignas(64) Waiting {
 
 enum class RunningPhase : std::uint8_t {
   kRunning,    // on its GPUs, or on the way to them
-  kLeaving,    // ends, or is on its way off the GPU: what it has is free soon
+  kLeaving,    // ends, or is on its way off the GPU: its memory is free soon
   kMoving,     // on its way from `leaving` to the rest of `gpus`
   kSuspended,  // off the GPU, with its host memory and its processors
 };
 
-// A job that was started and has not ended, also one that the queue did not start.
+// A job that has started and not ended, whether the queue started it or not.
 struct Running {
   JobId id{};
   Index need = 0;
@@ -141,16 +142,17 @@ struct Running {
   std::int16_t priority = kUsualPriority;
   RunningPhase phase = RunningPhase::kRunning;
   bool suspendable = false;  // the driver can take it off the GPU and back
-  bool movable = false;      // and back to another GPU
+  bool movable = false;      // the driver can bring it back on another GPU
   bool wants_back = false;   // suspended, and to be resumed when there is room; not if a user suspended it
-  GpuSet gpus{};             // all GPUs on which it has something, now or soon
+  GpuSet gpus{};             // all GPUs that it uses, now or soon
   GpuSet leaving{};          // those of `gpus` that it leaves (kMoving)
   Millis ran{0};             // of this run, without the time it was suspended
-  Millis settled{0};         // since it started, was resumed or moved
+  Millis settled{0};         // time since it was last started, resumed or moved
   WallTime since{};          // since when it is suspended
 };
 
-// GPUs that are kept for some users between two times. No other job is started that could still run then.
+// GPUs that are kept for some users between two times. The queue starts no other user's job that could still
+// run then.
 struct Reservation {
   std::int64_t id = 0;
   std::string name{};

@@ -13,7 +13,7 @@ constexpr Millis kSlice = std::chrono::minutes(15);
 
 double Seconds(Millis time) { return std::chrono::duration<double>(time).count(); }
 
-// What is left of 1 after `time`.
+// The part that is left after `time`.
 double Left(Millis time, Millis half_life) {
   return std::exp2(-static_cast<double>(std::max(time, Millis(0)).count()) /
                    static_cast<double>(half_life.count()));
@@ -27,7 +27,8 @@ void Usage::Add(const Rate& rate, WallTime from, WallTime to, Millis half_life) 
   if (to <= from) return;
   const WallTime now = std::max(as_of, to);
   const double old = Left(now - as_of, half_life);
-  // One each second from `from` to `to`, halved with its age: the integral of 2^-((now - t) / half_life).
+  // The sum of one unit for each second from `from` to `to`, halved with age: the integral of 2^-((now - t) /
+  // half_life).
   const double scale = Seconds(half_life) / std::log(2.0);
   const double added = scale * (Left(now - to, half_life) - Left(now - from, half_life));
   gpu_seconds = gpu_seconds * old + rate.gpus * added;

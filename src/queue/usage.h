@@ -1,5 +1,5 @@
-// What users used of the GPUs: for fair share, where the past counts less and less, and for quotas of
-// GPU-hours, where only a window of time counts.
+// The past use of the GPUs by users: for fair share, where older use counts less and less, and for quotas of
+// GPU-hours, where only use within a window of time counts.
 //
 // Plain values, pure functions; thread-compatible. Times are wall times: a clock that is set back makes the
 // use look newer, never more.
@@ -12,14 +12,14 @@
 
 namespace gpuman::queue {
 
-// What a job takes while it runs, in GPUs: by number (both exclusive and shared jobs count their GPUs), and
-// by memory, as parts of a GPU (an exclusive job has all of it).
+// The part of the GPUs that a job takes while it runs: by number (exclusive and shared jobs both count their
+// GPUs), and by memory, as parts of a GPU (an exclusive job has all of its memory).
 struct Rate {
   double gpus = 0;
   double memory = 0;
 };
 
-// Use that ended so many half-lives ago does not count any more: it would be less than 2 in 100.
+// Use that ended this many half-lives ago does not count any more: less than 2 in 100 of it would be left.
 inline constexpr int kHalfLivesKept = 6;
 
 // Sums that halve with each half-life.
@@ -30,11 +30,12 @@ struct Usage {
 
   // Adds a run from `from` to `to`, now or in the past.
   void Add(const Rate& rate, base::WallTime from, base::WallTime to, base::Millis half_life);
-  // What is left of it at `now`: both sums, weighted (settings.h: memory_weight).
+  // The use that still counts at `now`: both sums, weighted (settings.h: memory_weight).
   double At(base::WallTime now, base::Millis half_life, double memory_weight) const;
 };
 
-// GPU-seconds within the last `window`, by quarters of an hour: older use leaves it at most that much late.
+// GPU-seconds within the last `window`, in steps of a quarter of an hour: old use leaves the window at most
+// that much late.
 class UsageWindow {
  public:
   explicit UsageWindow(base::Millis window) : window_(window) {}

@@ -11,7 +11,7 @@ void ComputeChoice::Update(const std::set<TenantId>& working, const SchedulerSet
   }
   alone_ = working.size() < 2;
   if (alone_) {
-    // A tenant that is alone for a while does not change what was found.
+    // If a tenant is alone for a while, the result of the trials stays.
     if (phase_ != Phase::kKept) Enter(Phase::kNone, {});
     return;
   }

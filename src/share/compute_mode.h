@@ -1,9 +1,10 @@
-// Side by side or in turns, for tenants that fit together: trials show what completes more. Value; pure.
+// Decides whether tenants that fit together run side by side or in turns: trials show in which mode they
+// complete more. Value; pure.
 //
 //   kConcurrent trial -> kExclusive trial -> keep the better -- compute_again, or other tenants --> trial
 //
-// Tenants count different things, so each is compared with itself: turns are better where the tenants on
-// average complete more than side by side.
+// Different tenants count different things, so each tenant is compared with itself: turns are better where
+// the tenants on average complete more in turns than side by side.
 #pragma once
 
 #include <map>
@@ -22,7 +23,7 @@ class ComputeChoice {
 
   bool IsExclusive() const { return exclusive_; }
   std::optional<base::MonoTime> Deadline() const;
-  // What turns completed relative to side by side, at the last comparison.
+  // How much tenants completed in turns, relative to side by side, at the last comparison.
   std::optional<double> Ratio() const { return ratio_; }
 
  private:

@@ -14,7 +14,8 @@ struct Domain {
   Group tenants;     // by id
 };
 
-// All domains, in the order of names. Tenants that are on no GPU are one domain, which has nothing to share.
+// All domains, in the order of names. All tenants that are on no GPU form one domain, which has nothing to
+// share.
 std::vector<Domain> DomainsOf(std::map<TenantId, Tenant>& tenants);
 
 }  // namespace gpuman::share

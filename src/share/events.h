@@ -29,8 +29,8 @@ struct Demand {
   base::Bytes away;      // in host memory
   base::Bytes pinned;    // on the device, and cannot leave it: contexts, modules, arrays, imported, exported
   base::Bytes wants;     // an allocation waits for so much room
-  // Managed memory, which the driver moves: on the device as far as the tenant works on it. It leaves for
-  // anything else that needs the room once the tenant's gate is closed.
+  // Managed memory, which the driver moves. The part that the tenant works on is on the device. Once the
+  // tenant's gate is closed, this memory leaves for any other memory that needs the room.
   base::Bytes managed{};
   friend bool operator==(const Demand&, const Demand&) = default;
 };
@@ -41,8 +41,8 @@ enum class Gate { kOpen, kClosing, kClosed };
 enum class Activity { kUnknown, kBusy, kIdle, kWaiting };
 
 namespace event {
-// A tenant that runs already (new daemon) may join with its gate closed; it has no turn before its DemandIs.
-// `user`: a word that is the same for all tenants of one user.
+// A tenant that runs already (the daemon is new) may join with its gate closed; it has no turn before its
+// first DemandIs. `user`: a word that is the same for all tenants of one user.
 struct Joined {
   TenantId tenant;
   double weight = 1;
@@ -50,14 +50,15 @@ struct Joined {
   Gate gate = Gate::kOpen;
   std::string user{};
 };
-// Over, or not shared any more. Orders to it are not answered.
+// The job is over, or does not share a GPU any more. Orders to the tenant are not answered.
 struct Left {
   TenantId tenant;
 };
-// All its GPUs by UUID, each time. While an Evict or a Bring of it is not answered, the scheduler counts
-// resident and away itself from the reports of progress, and takes only the rest; so send it again after
-// OutDone and BackDone. wants falls to 0 when the allocation succeeded or gave up. `taken`: GPUs where the
-// tenant has used what was granted for it, and what waits now is another allocation, maybe as large.
+// Each DemandIs names all GPUs of the tenant, by UUID. While an Evict or a Bring of the tenant is not
+// answered, the scheduler counts resident and away itself from the reports of progress, and takes only the
+// other fields; so the caller sends DemandIs again after OutDone and BackDone. wants falls to 0 when the
+// allocation succeeded or gave up. `taken`: GPUs where the tenant has used the granted room, and another
+// allocation, maybe as large, waits now.
 struct DemandIs {
   TenantId tenant;
   std::map<std::string, Demand> gpus;
@@ -69,7 +70,7 @@ struct ActivityIs {
   Activity activity = Activity::kUnknown;
   base::MonoTime since{};
 };
-// How much work was seen done since the last time.
+// How much work the tenant was seen to complete since the last Completed.
 struct Completed {
   TenantId tenant;
   std::uint64_t count = 0;
@@ -79,14 +80,14 @@ struct GateClosed {
   TenantId tenant;
   OrderId order = 0;
 };
-// The tenant says that it cannot. A passed deadline means the same: the order is withdrawn, and the tenant is
-// asked again later.
+// The tenant says that it cannot close its gate. A passed deadline means the same: the scheduler withdraws
+// the order and asks the tenant again later.
 struct GateNotClosed {
   TenantId tenant;
   OrderId order = 0;
   std::string why;
 };
-// Whether its processes take up orders; if one of them is stopped or does not answer, `why` says so.
+// Whether the tenant's processes take up orders; if one of them is stopped or does not answer, `why` says so.
 struct Answers {
   TenantId tenant;
   bool answers = true;
@@ -117,12 +118,13 @@ struct BackDone {
   OrderId order = 0;
   std::string why{};
 };
-// Suspend has taken all its memory away; it has no turn until Unsuspended, and all its orders are void.
+// A suspension has taken all memory of the tenant away; the tenant has no turn until Unsuspended, and all
+// orders to it are void.
 struct Suspended {
   TenantId tenant;
 };
-// It can have turns again; the next DemandIs tells of its memory. With an open gate all of its memory is
-// there; `refused`: why its gate could not be closed.
+// The tenant can have turns again; the next DemandIs tells of its memory. With an open gate all of its memory
+// is on its GPUs; `refused`: why its gate could not be closed.
 struct Unsuspended {
   TenantId tenant;
   Gate gate = Gate::kClosed;
@@ -136,7 +138,8 @@ struct WeightIs {
 struct SettingsChanged {
   SchedulerSettings settings;
 };
-// What all tenants together may have of the GPU. A GPU that was never named has room for everything.
+// The memory that all tenants together may have on the GPU. A GPU that was never named has room for
+// everything.
 struct CapacityChanged {
   std::string gpu;
   base::Bytes bytes;
@@ -149,7 +152,7 @@ using Event = std::variant<event::Joined, event::Left, event::DemandIs, event::A
                            event::WeightIs, event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
-// It is not answered: it counts as done. Voids a Close that is not answered yet.
+// An Open has no answer: it counts as done. It voids a Close that is not answered yet.
 struct Open {
   TenantId tenant;
   OrderId order = 0;
@@ -169,20 +172,21 @@ struct Evict {
   base::Bytes bytes;
   friend bool operator==(const Evict&, const Evict&) = default;
 };
-// All its memory that is away comes back, on every GPU, as room is granted.
+// All of the tenant's memory that is away comes back, on every GPU, as room is granted.
 struct Bring {
   TenantId tenant;
   OrderId order = 0;
   friend bool operator==(const Bring&, const Bring&) = default;
 };
-// No more comes back; what has come stays. Answered by the BackDone of that Bring.
+// No more memory comes back; memory that has come back stays. The answer is the BackDone of that Bring.
 struct StopBring {
   TenantId tenant;
   OrderId order = 0;
   friend bool operator==(const StopBring&, const StopBring&) = default;
 };
-// So much more room: for its Bring (in_bring), or for the allocation that waits. Void when Bring fails, when
-// DemandIs says that another allocation waits, or none, and when the gate is closed.
+// So much more room: for the tenant's Bring (in_bring), or for the allocation that waits. The grant is void
+// when Bring fails, when DemandIs says that another allocation waits or that none waits, and when the gate is
+// closed.
 struct Grant {
   TenantId tenant;
   std::string gpu;
@@ -190,15 +194,15 @@ struct Grant {
   bool in_bring = false;
   friend bool operator==(const Grant&, const Grant&) = default;
 };
-// The waiting allocation can never have its room, as things are: it fails if that is still so a moment later
-// (Scheduler::IsDenied).
+// As things are, the waiting allocation can never have its room: it fails if this is still true a moment
+// later (Scheduler::IsDenied).
 struct Deny {
   TenantId tenant;
   std::string gpu;
   friend bool operator==(const Deny&, const Deny&) = default;
 };
-// Its work did not come to rest in time. `forced`: its processes do not answer and another user's job waits,
-// so a tenant that cannot be suspended is ended.
+// The tenant's work did not come to rest in time. `forced`: its processes do not answer and another user's
+// job waits, so a tenant that cannot be suspended is ended.
 struct Escalate {
   TenantId tenant;
   OnNoYield how = OnNoYield::kSuspend;

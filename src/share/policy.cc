@@ -8,7 +8,7 @@
 namespace gpuman::share {
 namespace {
 
-constexpr Span kSoon = std::chrono::milliseconds(1);  // an expected end is not looked at more often
+constexpr Span kSoon = std::chrono::milliseconds(1);  // an expected end is not checked more often
 
 bool NeedsMoving(const Tenant& waiter) { return (waiter.Missing() + waiter.MostPagedToCome()).count > 0; }
 
@@ -20,7 +20,7 @@ Span CostOf(const Tenant& waiter, const Circumstances& at) {
 // When a holder in a gap leaves: now, or when the forecast may change.
 base::MonoTime GapEnds(const Tenant& holder, Span cost, const Circumstances& at) {
   const Span so_far = at.now - holder.since;
-  // If all its pauses were long, nothing is gained by waiting.
+  // If all its earlier gaps were long, there is no reason to wait for the idle time.
   if (so_far < at.settings.idle && !holder.rhythm.AreGapsOver(at.settings.idle + cost))
     return holder.since + at.settings.idle;
   if (holder.rhythm.KnowsGaps()) {
@@ -46,13 +46,13 @@ base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const C
 }
 
 base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span cost, const Circumstances& at) {
-  // A waiter that does not leave again by itself is no visitor; nor is one whose burst, which its gate has
-  // cut, is longer than any before.
+  // A waiter that does not leave again by itself is no visitor. Neither is a waiter whose present burst,
+  // which its gate has interrupted, is already longer than any burst before.
   if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
   const auto rest = waiter.rhythm.BurstLeft(waiter.burst);
   if (!rest) return base::MonoTime::max();
   const Span visit = *rest + 2 * cost;
-  // A holder that is done sooner may finish.
+  // A holder whose burst ends before the visit would end may finish it.
   const auto left = holder.IsIdle() ? std::nullopt : holder.rhythm.BurstLeft(holder.burst);
   if (left && *left <= visit) return at.now + std::max(*left, kSoon);
   const double behind = holder.ahead - waiter.ahead - Seconds(visit) / waiter.weight;
@@ -97,7 +97,7 @@ void Charge(const Group& tenants, Span passed) {
   for (Tenant* tenant : tenants) {
     if (!tenant->IsOpen() || tenant->parked || tenant->starves) continue;
     if (HasTurn(*tenant)) tenant->had_turn += passed;
-    // A gap that keeps other tenants out costs as much as work.
+    // A gap in which other tenants wait is charged like work.
     if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->weight;
     if (!tenant->IsIdle()) tenant->burst += passed;
   }

@@ -1,19 +1,20 @@
-// Which tenant has the next turn, and from when on a holder makes room for it. Pure. Internal to src/share.
+// Which tenant has the next turn, and when a holder (a tenant that has a turn) makes room for it. Pure.
+// Internal to src/share.
 //
 // A holder leaves for a tenant that waits
-//   - when none of its work was in flight for the idle time, and its last gaps say that this one will last
-//     longer than it takes to move the waiter in; a gap longer than all of those counts once it has lasted
-//     for as much longer than the idle time,
-//   - when its turn is used up and the waiter had less than it. If its own work will end soon, as its last
-//     bursts say (within two more quanta), it may finish: a hand-over in a burst costs one that a gap would
-//     have hidden, and then another,
+//   - when none of the holder's work was in flight for the idle time, and its last gaps say that this gap
+//     will last longer than it takes to move the waiter in; a gap longer than all of the last gaps counts
+//     once it has lasted for the idle time and then for as long as that move takes,
+//   - when the holder's turn is used up and the waiter had less GPU time than the holder. If the holder's
+//     last bursts say that its work will end soon (within two more quanta), it may finish: a hand-over in the
+//     middle of a burst costs time that a gap would have hidden, and needs a second hand-over later,
 //   - when the waiter leaves again by itself (its gaps are longer than moving takes), and its whole visit
-//     (what usually is left of its burst, moving it in, moving the holder back) fits into the time that it is
-//     behind: a tenant that mostly sleeps gets in at once, whatever the turn. Not before the holder had a
-//     turn as long as its own coming took: so at most half of the time goes into moving, whatever visitors
-//     do,
-//   - at once where the policy is strict priority and the waiter's is higher, where the holder was let in
-//     only while the waiter had to wait anyway, and where the holder stands still itself, for room that it
+//     (the usual rest of its burst, moving the waiter in, moving the holder back) fits into the time that the
+//     waiter is behind: a tenant that mostly sleeps gets in at once, however much of the holder's turn is
+//     left. The holder first has a turn as long as its own hand-over took: so moving takes at most half of
+//     the time, whatever visitors do,
+//   - at once where the policy is strict priority and the waiter's priority is higher, where the holder was
+//     let in only while the waiter had to wait anyway, and where the holder itself waits for room that it
 //     does not get in this run set.
 #pragma once
 
@@ -36,19 +37,19 @@ constexpr int kCredit = 2;
 // The order of waiting tenants.
 bool IsBefore(const Tenant& a, const Tenant& b, Policy policy);
 
-// When the holder makes room for the waiter: now, or not before the returned time, when the caller asks
-// again. Where the holder's turn is over and the waiter is not owed one, the holder begins another.
+// When the holder makes room for the waiter: now, or not before the returned time; then the caller asks
+// again. Where the holder's turn is over and the waiter is not owed a turn, the holder begins another turn.
 base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstances& at);
 
-// The length of a turn that the waiter's hand-over asks for; it differs between tenants that fit together and
-// a hand-over that moves memory.
+// How long a turn has to be, given the waiter's hand-over: compute_quantum where no memory has to move, else
+// long enough for the moving time.
 Span TurnFor(const Tenant& waiter, const Circumstances& at);
 
 // The tenant has a turn and can use it; a tenant that waits for room stands still.
 bool HasTurn(const Tenant& tenant);
 
-// Charges the tenants that ran for the time since the last event; Rebase counts relative to the tenant that
-// has least.
+// Charge adds the time since the last event to Tenant::ahead of the tenants that ran; Rebase makes `ahead`
+// relative to the tenant with the least.
 void Charge(const Group& tenants, Span passed);
 void Rebase(const Group& tenants, Span quantum);
 

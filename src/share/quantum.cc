@@ -10,7 +10,7 @@ namespace {
 constexpr double kNew = 0.25;                    // the weight of the newest value
 constexpr double kFirstGuess = 20e9;             // bytes a second: half of what PCIe gen 4 x16 does one way
 constexpr double kPaging = 6.7e9;                // measured on an H200: 10.5 GB/s in by faults, 18.8 out
-constexpr base::Bytes kTelling = base::MiB(64);  // smaller transfers tell nothing of the bus
+constexpr base::Bytes kTelling = base::MiB(64);  // smaller transfers do not show the speed of the bus
 
 }  // namespace
 

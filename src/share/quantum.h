@@ -1,20 +1,20 @@
-// How long a turn is that others wait for: so long that moving memory takes no more of the time than its
-// target. Values; pure.
+// How long a turn is while other tenants wait: so long that moving memory takes no larger part of the time
+// than its target. Values; pure.
 #pragma once
 
 #include "share/events.h"
 
 namespace gpuman::share {
 
-// What hand-overs took on the GPUs of one domain, as a moving average of the last few.
+// How long hand-overs took on the GPUs of one domain, as a moving average of the last few.
 class MovingMeter {
  public:
-  // Adds a hand-over that took so long from the first order to the last, and moved so much in one direction:
-  // the larger of both directions, on the GPU where it was most. `paging`: what the driver will need in
-  // addition, which nobody sees.
+  // Adds a hand-over. `took`: from the first order to the last. `bytes`: moved in one direction: the larger
+  // of both directions, on the GPU where it was most. `paging`: the time that the driver will need in
+  // addition, which cannot be observed.
   void Add(Span took, base::Bytes bytes, Span paging = {});
   Span HandOver() const { return hand_over_; }
-  // How long it takes to move so many bytes; a cautious guess before anything was measured.
+  // How long it takes to move so many bytes; a cautious guess before the first measurement.
   Span TimeFor(base::Bytes bytes) const;
 
  private:
@@ -22,10 +22,10 @@ class MovingMeter {
   double bytes_per_second_ = 0;
 };
 
-// How long the driver takes at least to page so much in, and as much out.
+// How long the driver takes at least to page `managed` bytes in and as many out.
 Span PagingTime(base::Bytes managed);
 
-// Hand-over time over the target, within the bounds of the settings.
+// The hand-over time divided by the target, within the bounds of the settings.
 Span QuantumFor(Span hand_over, const SchedulerSettings& settings);
 
 }  // namespace gpuman::share

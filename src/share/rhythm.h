@@ -1,7 +1,7 @@
 // How a tenant's work comes and goes, from its last few bursts and gaps. Values; pure.
 //
-// A forecast is the mean of what remained in those earlier bursts or gaps that lasted longer than this one
-// has so far; if there are none, nothing is known.
+// A forecast takes the earlier bursts (or gaps) that lasted longer than the present one has so far, and is
+// the mean of the time that remained in them from this point on; if there are none, there is no forecast.
 #pragma once
 
 #include <deque>

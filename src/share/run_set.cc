@@ -11,7 +11,7 @@ base::Bytes CapacityOf(const Capacities& capacities, const std::string& gpu) {
 }  // namespace
 
 base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
-  // A promise to it is void when its gate is closed.
+  // Room promised to the tenant is void when its gate is closed.
   base::Bytes stays = part.demand.pinned;
   if (tenant.out_blocked || tenant.keeps_until || tenant.parked)
     stays += part.demand.resident + part.promised;
@@ -48,7 +48,7 @@ void Packing::Put(const Tenant& tenant) {
   for (const auto& [gpu, part] : tenant.parts) {
     used_[gpu] += WholeOf(part) - Immovable(tenant, part);
     occupied_[gpu] += part.demand.away - part.granted + part.Lacks() + tenant.PagedToCome(part);
-    // A tenant that does not yield takes no turn from those that fit beside it.
+    // A tenant that does not yield takes no turn from the tenants that fit beside it.
     if (!tenant.keeps_until) taken_.insert(gpu);
   }
 }

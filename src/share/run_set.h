@@ -9,7 +9,7 @@
 
 namespace gpuman::share {
 
-// By UUID. A GPU that is not in it has room for everything.
+// By UUID. A GPU that is not in the map has room for everything.
 using Capacities = std::map<std::string, base::Bytes>;
 
 // The part of the tenant's memory that stays on the GPU when it is not in the run set.
@@ -19,7 +19,7 @@ base::Bytes Immovable(const Tenant& tenant, const GpuPart& part);
 // leave.
 class Packing {
  public:
-  // exclusive: no two members on one GPU. wanted: with the room for allocations that wait.
+  // exclusive: no two members share a GPU. wanted: includes the room for allocations that wait.
   Packing(const Group& tenants, const Capacities& capacities, bool exclusive, bool wanted = true);
 
   bool Fits(const Tenant& tenant) const;
@@ -30,7 +30,7 @@ class Packing {
     Put(tenant);
     return true;
   }
-  // It fits beside everything that is on the GPUs now: nothing has to leave for it.
+  // The tenant fits beside everything that is on the GPUs now: no memory has to leave for it.
   bool FitsBesideAll(const Tenant& tenant) const;
 
  private:
@@ -38,8 +38,8 @@ class Packing {
 
   const Capacities& capacities_;
   bool exclusive_, wanted_;
-  std::map<std::string, base::Bytes> used_;      // by the members, and by what cannot leave
-  std::map<std::string, base::Bytes> occupied_;  // by everything that is there, and by what members lack
+  std::map<std::string, base::Bytes> used_;      // by the members, and by memory that cannot leave
+  std::map<std::string, base::Bytes> occupied_;  // by all memory on the GPU, and by what members lack
   std::set<std::string> taken_;
 };
 

@@ -45,7 +45,7 @@ void Scheduler::Regroup() {
   states_ = std::move(kept);
 }
 
-// Books the time since the last event before the event changes anything.
+// Charges the time since the last event, before the new event changes anything.
 void Scheduler::Spend(base::MonoTime now) {
   const Span passed = last_ ? std::max(now - *last_, Span{}) : Span{};
   last_ = now;
@@ -73,7 +73,7 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
   if (tenant.keeps_until && now >= *tenant.keeps_until) tenant.keeps_until.reset();
   if (tenant.gate == Gate::kClosing && now >= tenant.close_deadline) Refuse(tenant, {}, now);
-  // Only reported: the mover may be the cause.
+  // The scheduler only reports it, because the mover may be the cause.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
       !std::exchange(tenant.told_staying, true))
     Report(tenant.id, "share_not_yielded", "its memory does not leave");
@@ -129,7 +129,8 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
     part.demand.pinned = told.pinned;
     part.demand.managed = told.managed;
     if (!moves) {
-      // An open tenant has nothing away; a report that says so is older than its way back.
+      // An open tenant has no memory away; a report that says otherwise is older than the return of that
+      // memory.
       part.demand.resident = tenant->IsOpen() ? told.resident + told.away : told.resident;
       part.demand.away = tenant->IsOpen() ? base::Bytes{} : told.away;
     }
@@ -150,10 +151,10 @@ void Scheduler::Handle(const event::ActivityIs& is, base::MonoTime now) {
   const base::MonoTime since = is.activity == Activity::kIdle ? std::min(is.since, now) : now;
   if (is.activity == Activity::kIdle) {
     tenant->rests_shut = !tenant->IsOpen();
-    // The time since then was no work.
+    // The tenant did no work since `since`.
     if (!tenant->rests_shut) EndBurst(*tenant, now - since);
   } else if (tenant->IsIdle()) {
-    // A gate that closes makes a pause and no gap: a tenant that soon works again was not done.
+    // If the gate closed, the pause may be no gap: a tenant that soon works again had not ended its burst.
     const Span gap = now - tenant->since;
     const bool paused = tenant->rests_shut && gap >= settings_.idle;
     if (paused) EndBurst(*tenant, {});
@@ -164,7 +165,7 @@ void Scheduler::Handle(const event::ActivityIs& is, base::MonoTime now) {
   SetWaiting(*tenant, waited, now);
 }
 
-// What came before the tenant had memory tells nothing of its rhythm.
+// Bursts before the tenant had memory say nothing about its rhythm.
 void Scheduler::EndBurst(Tenant& tenant, Span no_work) {
   if (tenant.HasMemory() && tenant.burst > no_work) tenant.rhythm.AddBurst(tenant.burst - no_work);
   tenant.burst = {};
@@ -187,10 +188,10 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
   const bool waited = tenant->Waits();
   tenant->gate = Gate::kClosed;
   tenant->gate_order = 0;
-  // A tenant that sometimes yields gets more time than one that always does.
+  // A tenant that yields only sometimes keeps a longer limit than a tenant that always yields.
   tenant->refusals /= 2;
   tenant->refused.clear();
-  // The tenant cannot use a promise any more; it is granted anew with its next turn.
+  // The tenant cannot use promised room any more; the scheduler grants it again in the tenant's next turn.
   for (auto& [gpu, part] : tenant->parts) part.promised = part.grown = {};
   SetWaiting(*tenant, waited, now);
 }
@@ -216,7 +217,7 @@ void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
   states_[domain_of_[moved.gpu]].moved[moved.gpu].first += bytes;
 }
 
-// Most failures are short: a mover died, or host memory was missing just then.
+// Most failures pass soon: a mover died, or host memory was short at that moment.
 Span Scheduler::RetryAfter(unsigned failures) const {
   constexpr Span kFirst = std::chrono::milliseconds(500);
   constexpr unsigned kMaxDoublings = 20;
@@ -238,7 +239,7 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
   }
   tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
   if (!tenant->answers) return TellSilence(*tenant);
-  // Once may mean that the tenant freed the memory meanwhile, or ended.
+  // A single failure may mean that the tenant freed the memory meanwhile, or ended.
   constexpr unsigned kOften = 3;
   if (!done.why.empty())
     Report(tenant->id, "share_move_failed", done.why);
@@ -267,7 +268,7 @@ void Scheduler::Handle(const event::BackDone& done, base::MonoTime now) {
   tenant->moved = true;
   for (auto& [gpu, part] : tenant->parts) {
     if (whole) {
-      // What was granted is on the device now, told or not, and nothing else is away.
+      // All granted memory is on the device now, even if no Back reported it, and no other memory is away.
       part.demand.resident += std::min(part.granted, part.demand.away);
       part.demand.away = {};
     }
@@ -283,7 +284,7 @@ void Scheduler::Handle(const event::Suspended& suspended, base::MonoTime) {
   Tenant* tenant = Find(suspended.tenant);
   if (!tenant) return;
   Forget(*tenant);
-  tenant->answers = true;  // nobody asks it
+  tenant->answers = true;  // it gets no orders now
   tenant->parked = true;
   tenant->gate = Gate::kClosed;
   for (auto& [gpu, part] : tenant->parts) part.demand = {{}, part.demand.away + part.demand.resident, {}, {}};
@@ -313,7 +314,7 @@ void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {
   tenant->priority = is.priority;
 }
 
-// The settings hold at once, also for tenants that do not yield: they are asked again.
+// The settings hold at once. Tenants that did not yield are asked again.
 void Scheduler::Handle(const event::SettingsChanged& changed, base::MonoTime) {
   const bool how_changed = settings_.on_no_yield != changed.settings.on_no_yield;
   settings_ = changed.settings;
@@ -331,7 +332,7 @@ void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
     if (found == tenant.parts.end()) continue;
     GpuPart& part = found->second;
     part.denied = false;
-    // A promise that the capacity cannot hold is void: the allocation is denied instead.
+    // Promised room that does not fit into the capacity is void: the allocation is denied instead.
     if (part.promised + part.demand.resident + part.demand.pinned > changed.bytes) part.promised = {};
   }
 }

@@ -1,5 +1,5 @@
-// Which tenants of a GPU run, and where each one's memory is. Pure: events and the time go in, actions come
-// out.
+// Decides which tenants of a GPU run, and where each tenant's memory is. Pure: events and the time go in,
+// actions come out.
 //
 // While the demands of all tenants fit, all gates are open, nothing moves and no timer runs. Otherwise each
 // domain (domain.h) has a *run set*: as many tenants as fit together. The others' gates are closed; their
@@ -16,20 +16,20 @@
 // Managed memory is neither evicted nor brought: a tenant that has some waits at its gate until there is room
 // for it, and then the driver moves it. A tenant with more than the GPU runs when it can have all of the GPU.
 //
-// The next step always follows from what is known of each tenant. A hand-over does not turn around, but a
-// death, a failure or a demand that no longer fits leads to a new choice at any time.
+// The next step always follows from what is known of each tenant. The scheduler does not reverse a hand-over,
+// but makes a new choice whenever a tenant ends, a step fails or a demand no longer fits.
 //
 // No tenant starves where the policy is fair and tenants yield: a tenant that waits has its turn after at
-// most WaitBound(). Under strict priority that holds only among those with the highest.
+// most WaitBound(). Under strict priority that holds only among the tenants with the highest priority.
 //
-// A gate that cannot be closed in time is opened again at once: the processes of a job may wait for each
-// other on the GPU, and stand still for ever where one of them is held. Such a tenant keeps its place, runs
-// on, and is asked again later, less often and for longer each time; tenants that fit beside it run. Force is
-// used against a tenant whose processes do not answer, when it keeps another user's job waiting
-// (scheduler_yield.cc).
+// The scheduler opens a gate again at once if it cannot be closed in time: the processes of a job may wait
+// for each other on the GPU, and would wait for ever if one of them is held. Such a tenant keeps its place
+// and runs on. The scheduler asks it again later, less often and with a longer deadline each time; tenants
+// that fit beside it run. The scheduler uses force against a tenant whose processes do not answer when that
+// tenant keeps another user's job waiting (scheduler_yield.cc).
 //
-// scheduler_test.cc is the specification; scheduler_property_test.cc checks what is true whatever happens:
-// the capacity is never passed, a closed tenant gets its turn, the scheduler comes to rest.
+// scheduler_test.cc is the specification; scheduler_property_test.cc checks what is always true: the capacity
+// is never passed, a closed tenant gets its turn, the scheduler comes to rest.
 #pragma once
 
 #include <map>
@@ -48,11 +48,11 @@
 namespace gpuman::share {
 
 // How long a tenant of a domain can wait at most under kFair, if a hand-over takes at most `hand_over`: each
-// other tenant can use the time that it was behind, at most its credit and a turn of the slowest weight
-// twice, and then a turn. Generous; `weights` are those of all tenants of the domain.
+// other tenant can use the time that it was behind (at most its credit, and a turn of the slowest weight
+// twice), and then a turn. The bound is generous; `weights` are those of all tenants of the domain.
 Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over);
 
-// Thread-compatible. The caller carries actions out in order.
+// Thread-compatible. The caller carries out the actions in order.
 class Scheduler {
  public:
   explicit Scheduler(SchedulerSettings settings) : settings_(std::move(settings)) {}
@@ -65,11 +65,13 @@ class Scheduler {
 
   Snapshot View(base::MonoTime now) const;
   const SchedulerSettings& settings() const { return settings_; }
-  // A tenant has to wait, or will: activity has to be told. False: no shim needs to look for idleness.
+  // True: a tenant of this GPU waits or will have to wait, so the caller has to report activity. False: no
+  // shim needs to look for idleness.
   bool IsContended(const std::string& gpu) const;
-  // The tenant still cannot have what it was denied.
+  // The tenant still cannot have the room that it was denied.
   bool IsDenied(TenantId tenant) const;
-  // The tenant that does not yield, and why: the tenant itself, or one that has the room that it waits for.
+  // The tenant that does not yield, and why: the waiting tenant itself, or a tenant that has the room that it
+  // waits for.
   struct Obstacle {
     TenantId tenant;
     std::string why;
@@ -114,10 +116,10 @@ class Scheduler {
   void Handle(const event::Tick&, base::MonoTime now);
   Tenant* Find(TenantId id);
   const Tenant* Find(TenantId id) const;
-  void Forget(Tenant& tenant);  // forgets all that was ordered of it
+  void Forget(Tenant& tenant);  // forgets all orders to it
   void Regroup();
   void Spend(base::MonoTime now);
-  // Between two run sets, or while memory moves for an allocation of a tenant that runs already.
+  // True between two run sets, and while memory moves for an allocation of a tenant that runs already.
   static bool IsMoving(const Domain& domain, const State& state);
   void Expire(Tenant& tenant, base::MonoTime now);
   void EndBurst(Tenant& tenant, Span no_work);
@@ -164,7 +166,7 @@ class Scheduler {
   static base::Bytes NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part);
   void DenyImpossible(const Domain& domain);
   void TellTooLarge(const Domain& domain, base::MonoTime now);
-  // What neither the present memory nor grants take; negative where the capacity was lowered.
+  // The room that neither present memory nor grants take; negative where the capacity was lowered.
   std::int64_t Free(const Domain& domain, const std::string& gpu) const;
 
   OrderId NextOrder() { return ++last_order_; }

@@ -1,4 +1,5 @@
-// What has to be done for the run set to run, derived anew each time: close, evict, bring, open.
+// The orders that the run set needs to run (close, evict, bring, open), derived again from the state each
+// time.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +8,7 @@
 namespace gpuman::share {
 namespace {
 
-// Less room than this is granted only if no more is missing.
+// The scheduler grants less room than this only if the tenant needs no more.
 constexpr base::Bytes kGrantStep = base::MiB(32);
 constexpr std::int64_t kUnbounded = INT64_MAX / 4;
 
@@ -79,15 +80,15 @@ void Scheduler::MakeRoom(const Domain& domain) {
       growing.push_back(&part);
     }
     if (lack <= 0) continue;
-    // A tenant that allocates little by little would wait each time, so as much again leaves as it has waited
-    // for already.
+    // A tenant that allocates little by little would wait each time, so more memory leaves than it lacks now:
+    // as much more as it has already waited for in this turn.
     if (!EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack + grown)})) continue;
     for (GpuPart* part : growing) part->grown += part->Lacks();
   }
 }
 
-// Evicts from the tenant whose turn is furthest away: first the one that rests for longest, then the last of
-// those that wait. False: no tenant can be evicted now.
+// Evicts from the tenant whose turn is furthest away: first the tenant that has been idle longest, then the
+// last of the tenants that wait. False: no tenant can be evicted now.
 bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes) {
   Group victims;
   for (Tenant* tenant : domain.tenants) {
@@ -116,7 +117,8 @@ bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
   return !victims.empty();
 }
 
-// Waits until it knows exactly what is away: a Bring that is granted less waits for ever.
+// Waits until the scheduler knows exactly how much is away: a Bring that gets less room than it needs waits
+// for ever.
 void Scheduler::OrderReturns(Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->member || tenant->gate != Gate::kClosed || tenant->bring != 0 || tenant->IsEvicting() ||
@@ -143,7 +145,7 @@ void Scheduler::GrantRoom(const Domain& domain) {
   }
 }
 
-// Grants an allocation its room in one step, after the memory that comes back.
+// Grants an allocation its room in one step, but only after all memory that comes back has its room.
 void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now) {
   for (auto& [gpu, part] : tenant.parts) {
     const base::Bytes lacks = part.Lacks();
@@ -155,13 +157,14 @@ void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime
         });
     if (others_first) continue;
     part.promised += lacks;
-    // The tenant stood still; one that allocates again and again does not begin its turn anew.
+    // The time in which the tenant waited does not count in its turn; but the turn does not begin again,
+    // since a tenant may allocate again and again.
     tenant.turn_since += now - std::max(tenant.turn_since, tenant.waiting_since);
     out_.emplace_back(action::Grant{tenant.id, gpu, lacks, false});
   }
 }
 
-// Whether its managed memory, which comes by itself, has room beside the others.
+// Whether the tenant's managed memory, which comes by itself, has room beside the other tenants.
 bool Scheduler::HasRoomToPage(const Domain& domain, const Tenant& tenant) const {
   return std::all_of(tenant.parts.begin(), tenant.parts.end(), [&](const auto& each) {
     const base::Bytes paged = tenant.PagedToCome(each.second);
@@ -190,7 +193,7 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
   }
 }
 
-// What it takes, together with the memory of the others that cannot leave.
+// The bytes that the tenant needs, together with the memory of the other tenants that cannot leave.
 base::Bytes Scheduler::NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part) {
   base::Bytes bytes = part.promised + part.demand.resident + part.demand.away + part.paged;
   for (const Tenant* each : domain.tenants)
@@ -211,7 +214,8 @@ void Scheduler::DenyImpossible(const Domain& domain) {
   }
 }
 
-// Figures of different moments may show this while a tenant comes or goes: it has to last.
+// Figures of different moments may show a tenant as too large while a tenant comes or goes, so the state has
+// to last before it is reported.
 void Scheduler::TellTooLarge(const Domain& domain, base::MonoTime now) {
   for (Tenant* tenant : domain.tenants) {
     const auto exceeds = [&](const auto& part) {

@@ -1,4 +1,4 @@
-// What must hold whatever happens, in the model of world.h. The number of a world determines all of it.
+// What must always hold, in the model of world.h. The number of a world determines everything in it.
 #include <random>
 #include <sstream>
 

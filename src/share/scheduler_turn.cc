@@ -11,8 +11,8 @@ bool Contains(const Group& group, const Tenant* tenant) {
   return std::find(group.begin(), group.end(), tenant) != group.end();
 }
 
-// Of the tenants that may leave, which one stays rather: the one that works, then the one whose turn began
-// last.
+// Whether `a` stays rather than `b`, if both may leave: a tenant that works stays rather than an idle one,
+// then the tenant whose turn began last.
 bool StaysRather(const Tenant* a, const Tenant* b) {
   if (a->IsIdle() != b->IsIdle()) return b->IsIdle();
   if (a->turn_since != b->turn_since) return a->turn_since > b->turn_since;
@@ -40,7 +40,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   State& state = states_[domain.name];
   SetPaged(domain);
   UpdateCompute(domain, state, now);
-  // More than one round where all orders are carried out at once.
+  // There is more than one round if all orders take effect at once.
   for (int round = 0; round < 4; ++round) {
     state.decide_at.reset();
     const bool settled = IsSettled(domain);
@@ -74,15 +74,16 @@ bool Scheduler::IsSettled(const Domain& domain) const {
   });
 }
 
-// A tenant that would not take up its turn gets none.
+// A tenant that could not use a turn gets none.
 bool Scheduler::MayRun(const Tenant& tenant) {
-  // What a closed tenant has, and where, is not known before it is told.
+  // The scheduler does not know how much memory a closed tenant has, and where, before its first DemandIs.
   if (!tenant.told && !tenant.IsOpen()) return false;
   if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
   return tenant.answers || tenant.IsOpen();
 }
 
-// Whether the hand-over in progress can finish. What an allocation wants in addition has time until then.
+// Whether the hand-over in progress can finish. Room that an allocation wants in addition can wait until
+// then.
 bool Scheduler::IsPossible(const Domain& domain) const {
   std::map<std::string, base::Bytes> used;
   bool all_run = true;
@@ -118,7 +119,7 @@ void Scheduler::Decide(Domain& domain, State& state, base::MonoTime now) {
   SetMembers(domain, state, *chosen, now);
 }
 
-// A tenant that could not fit now, whichever tenants leave, has to wait for more than a turn.
+// Leaves out tenants that could not fit now, whichever tenants leave: a turn alone would not help them.
 Tenant* Scheduler::FirstWaiter(const Domain& domain, const State& state) const {
   Tenant* first = nullptr;
   const Packing alone(domain.tenants, capacities_, state.compute.IsExclusive());
@@ -159,7 +160,8 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
     if (packing.Add(*member)) {
       chosen.push_back(member);
     } else if (!member->IsIdle() && now < member->turn_since + TurnFor(waiter, at)) {
-      // A tenant that pushes another off before its turn is over causes both ways.
+      // The waiter pushes the member off before the member's turn is over, so both moves are charged to the
+      // waiter.
       waiter.moves_charged = 2;
       member->moves_charged = 0;
     }
@@ -167,8 +169,8 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
   return chosen;
 }
 
-// If no tenant needs room, all stay that fit; one that does not even fit alone is not closed without need. A
-// tenant that does not yield stays in any case, and comes first.
+// If no tenant needs room, all members that fit stay; a tenant that does not even fit alone is not closed
+// without need. A tenant that does not yield stays in any case, and comes first.
 Group Scheduler::Remain(const Group& members, const Domain& domain, const State& state) const {
   Group sorted = members, chosen;
   std::sort(sorted.begin(), sorted.end(), [](const Tenant* a, const Tenant* b) {
@@ -202,7 +204,7 @@ void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, 
     tenant->backfilled = waiter && waiter != tenant && !Contains(chosen, waiter);
     chosen.push_back(tenant);
   }
-  // No tenant is evicted for one that would not run.
+  // No tenant is evicted for a tenant that would not run.
   for (Tenant* tenant : resting)
     if ((!tenant->HasAway() || packing.FitsBesideAll(*tenant)) && packing.Add(*tenant))
       chosen.push_back(tenant);
@@ -231,7 +233,7 @@ void Scheduler::FinishHandOver(Domain& domain, State& state, base::MonoTime now)
     if (!tenant->incoming) continue;
     for (const auto& [gpu, part] : tenant->parts) {
       paged = std::max(paged, part.paged);
-      if (part.paged.count > 0) state.moved[gpu];  // the driver moves it: it counts too
+      if (part.paged.count > 0) state.moved[gpu];  // memory that the driver moves counts too
     }
   }
   for (const auto& [gpu, moved] : state.moved) {

@@ -9,12 +9,14 @@
 namespace gpuman::share {
 namespace {
 
-// Each time a tenant is asked it has longer to come to rest, up to so many times yield_limit; and it runs so
-// much longer in between that asking costs it a tenth of its time at first and then less and less.
+// Each time the scheduler asks a tenant, the tenant has longer to come to rest, up to kLongestAttempt times
+// yield_limit. In between it runs for a longer time too, so asking costs it a tenth of its time at first and
+// then less and less.
 constexpr unsigned kLongestAttempt = 4;
 constexpr int kRunsBetween = 10, kRunsLonger = 4;
 constexpr Span kLongestBetween = std::chrono::minutes(30);
-// A tenant that sometimes yields is not reported each time that it does not.
+// The scheduler does not report the same tenant more often than this, since a tenant may yield only
+// sometimes.
 constexpr Span kTellAgain = std::chrono::minutes(10);
 
 base::Millis MillisOf(Span span) { return std::chrono::duration_cast<base::Millis>(span); }
@@ -25,7 +27,7 @@ Span Scheduler::CloseLimit(const Tenant& tenant) const {
   return settings_.yield_limit * std::min(1u << std::min(tenant.refusals, 8u), kLongestAttempt);
 }
 
-// Its gate is open, and stays open for a while.
+// The tenant's gate is open, and stays open for a while.
 void Scheduler::KeepsRoom(Tenant& tenant, base::MonoTime now) {
   Span pause = kRunsBetween * CloseLimit(tenant);
   const Span longest = std::max(pause, kLongestBetween);
@@ -34,7 +36,7 @@ void Scheduler::KeepsRoom(Tenant& tenant, base::MonoTime now) {
   tenant.member = true;
 }
 
-// `why` empty: it took too long.
+// `why` is empty if the tenant took too long.
 void Scheduler::Refuse(Tenant& tenant, const std::string& why, base::MonoTime now) {
   const Span limit = CloseLimit(tenant);
   KeepsRoom(tenant, now);
@@ -71,7 +73,7 @@ void Scheduler::Escalate(const Tenant& tenant, const std::string& why) {
   out_.emplace_back(action::Escalate{tenant.id, settings_.on_no_yield, false, why});
 }
 
-// Escalates for the tenants that others wait for.
+// Escalates for each tenant for which others wait.
 void Scheduler::EscalateAll() {
   for (const auto& [id, tenant] : tenants_) {
     if (!IsAwaited(tenant)) continue;
@@ -95,7 +97,7 @@ void Scheduler::Handle(const event::Answers& is, base::MonoTime now) {
   tenant->silent_since = now;
   tenant->told_silent = tenant->forced = false;
   if (is.answers) {
-    // It can yield again, and its memory can leave.
+    // The tenant can yield again, and its memory can leave.
     tenant->keeps_until.reset();
     tenant->out_blocked.reset();
     return;
@@ -105,8 +107,8 @@ void Scheduler::Handle(const event::Answers& is, base::MonoTime now) {
   TellSilence(*tenant);
 }
 
-// When a tenant that does not answer has kept a job of another user waiting for long enough. Where nobody
-// waits, or only its own user's other jobs, on_no_yield decides.
+// The time from which force is used against a tenant that does not answer: a job of another user has waited
+// for answer_limit then. If only jobs of the tenant's own user wait, or none, on_no_yield decides.
 std::optional<base::MonoTime> Scheduler::ForcedAt(const Tenant& tenant) const {
   if (tenant.answers || tenant.forced || tenant.parked || settings_.on_no_answer == OnNoYield::kWait ||
       !tenant.HoldsRoom())
@@ -138,7 +140,7 @@ std::optional<Scheduler::Obstacle> Scheduler::ObstacleOf(TenantId id) const {
     return std::any_of(each.tenants.begin(), each.tenants.end(),
                        [&](const Tenant* one) { return one == tenant; });
   });
-  // A tenant that fits beside those that stay waits only for its turn.
+  // A tenant that fits beside the memory that stays waits only for its turn.
   if (domain == domains_.end() || Packing(domain->tenants, capacities_, /*exclusive=*/false).Fits(*tenant))
     return std::nullopt;
   for (const auto& [other_id, other] : tenants_) {

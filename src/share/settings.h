@@ -12,13 +12,13 @@
 namespace gpuman::share {
 
 // Which tenant is next. kFair: the one that had least time for its weight, moving time counted. kPriority:
-// strictly the one with the higher priority, among equals as kFair; a lower one may starve. kFcfs: the one
-// that waits longest.
+// strictly the one with the higher priority, among equals as kFair; a tenant with a lower priority may
+// starve. kFcfs: the one that waits longest.
 enum class Policy { kFair, kPriority, kFcfs };
 // How tenants that fit together run: at once, one after the other, or in the way that completes more.
 enum class Compute { kConcurrent, kExclusive, kAuto };
-// What tenants' memory is made of: memory that can be moved, as far as the device has it, else managed
-// memory, which the driver moves. Holds for programs that start from then on.
+// The kind of memory that tenants get. kAuto: memory that gpuman can move (kVmm) where the device supports
+// it, else managed memory, which the driver moves. A change holds for programs that start after it.
 enum class Memory { kAuto, kVmm, kManaged };
 // What happens to a holder whose work does not come to rest within yield_limit, or whose processes do not
 // answer.
@@ -30,23 +30,23 @@ struct SchedulerSettings {
   base::Millis quantum_min{1000};
   base::Millis quantum_max{30'000};
   double overhead_target = 0.05;
-  base::Millis idle{100};  // no work in flight for so long: the rest of the turn is given away
+  base::Millis idle{100};  // after so long without work in flight, the tenant loses the rest of its turn
   bool pause = false;      // turns stay as they are; tenants that fit still run
   Compute compute = Compute::kConcurrent;
   Memory memory = Memory::kAuto;
   bool managed_turns = true;                 // false: no tenant waits because of managed memory
   base::Millis compute_quantum{500};         // a turn among tenants that fit together
   base::Millis compute_trial{10'000};        // kAuto: how long each way is tried
-  base::Millis compute_again{600'000};       // and after how long it is tried again
+  base::Millis compute_again{600'000};       // kAuto: after how long the trials are repeated
   std::optional<base::SizeSpec> capacity{};  // of every GPU; none: what the daemon finds free for tenants
   std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID; takes precedence over `capacity`
   OnNoYield on_no_yield = OnNoYield::kWait;
   base::Millis yield_limit{5000};
-  // Between users: for a holder whose processes are stopped, or do not answer, when a job of another user has
-  // waited for `answer_limit` for what it has.
+  // Between users: what happens to a holder whose processes are stopped, or do not answer, when a job of
+  // another user has waited for `answer_limit` for the holder's room.
   OnNoYield on_no_answer = OnNoYield::kSuspend;
   base::Millis answer_limit{30'000};
-  base::Millis retry{30'000};  // at most, after moves that failed
+  base::Millis retry{30'000};  // the longest wait after a failed move before the next try
   friend bool operator==(const SchedulerSettings&, const SchedulerSettings&) = default;
 };
 

@@ -18,12 +18,12 @@ struct TenantStatus {
   Gate gate = Gate::kOpen;
   Activity activity = Activity::kUnknown;
   bool suspended = false;
-  // "turn", "room", "return" (its memory is on its way), "yield" (another tenant does not), "retry" (a move
-  // failed), "too_large"; empty: nothing.
+  // "turn", "room", "return" (its memory is on its way), "yield" (another tenant does not yield), "retry" (a
+  // move failed), "too_large"; empty: the tenant waits for nothing.
   std::string waits_for{};
-  std::optional<TenantId> obstacle{};  // does not yield: itself, or a tenant with the room that it waits for
+  std::optional<TenantId> obstacle{};  // does not yield: this tenant, or one with the room that it waits for
   std::string why{};                   // why that tenant does not yield
-  Span waiting{};                      // for so long already
+  Span waiting{};                      // how long it has waited so far
   Span had_turn{};                     // since it joined
   double weight = 1;
   int priority = 0;

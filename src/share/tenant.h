@@ -20,10 +20,10 @@ struct GpuPart {
   base::Bytes promised;    // room for the allocation that waits; only while the gate is not closed
   OrderId evict = 0;       // not answered yet
   base::Bytes evict_left;  // of that order
-  base::Bytes grown;       // what others had to leave for its allocations in this turn
-  bool denied = false;     // it can never have what it wants
+  base::Bytes grown;       // memory of others that had to leave for its allocations in this turn
+  bool denied = false;     // it can never have the room that it wants
 
-  // What it wants and was neither denied nor promised.
+  // The room that it wants and that was neither denied nor promised.
   base::Bytes Lacks() const { return denied ? base::Bytes{} : demand.wants - promised; }
 };
 
@@ -43,25 +43,25 @@ struct Tenant {
   Gate gate = Gate::kOpen;
   OrderId gate_order = 0;  // number of the Close, until it is answered
   base::MonoTime close_deadline{};
-  // Its gate could not be closed and was opened again: it keeps what it has, and is not asked again before
-  // then.
+  // The tenant's gate could not be closed and was opened again: the tenant keeps its memory, and is not asked
+  // again before this time.
   std::optional<base::MonoTime> keeps_until;
   unsigned refusals = 0;  // in a row
-  std::string refused;    // why, the last time that it was asked; empty: it was not asked, or yielded
+  std::string refused;  // why it did not yield when it was asked last; empty: it was not asked, or it yielded
   std::optional<base::MonoTime> told_refused;
   // False: one of its processes is stopped, or takes up no order.
   bool answers = true;
   std::string silence;  // which process, and why
   base::MonoTime silent_since{};
   bool told_silent = false, forced = false;  // of this silence
-  base::MonoTime left_since{};               // while it is evicted: when its memory last left, or was told to
-  bool told_staying = false;                 // it was reported that none of its memory leaves
-  bool parked = false;                       // suspended
-  bool told = false;                         // its demand was told
-  bool moved = false;                        // its memory moved, and what is away was not told since
-  OrderId bring = 0;                         // not answered yet
-  bool stopping = false;                     // StopBring was sent for that Bring
-  // A move failed: no new try before then.
+  base::MonoTime left_since{};  // while it is evicted: when its memory last left, or was ordered to leave
+  bool told_staying = false;    // it was reported that none of its memory leaves
+  bool parked = false;          // suspended
+  bool told = false;            // its demand was told
+  bool moved = false;           // its memory moved, and no DemandIs has said since then how much is away
+  OrderId bring = 0;            // not answered yet
+  bool stopping = false;        // StopBring was sent for that Bring
+  // A move failed: the scheduler does not try again before this time.
   std::optional<base::MonoTime> out_blocked, back_blocked;
   unsigned out_failures = 0, back_failures = 0;  // in a row
 
@@ -72,22 +72,23 @@ struct Tenant {
   Span burst{};             // of the present burst, the time in which it had a turn
   bool rests_shut = false;  // it came to rest while its gate was closed, which may be the reason
 
-  bool member = false;      // of the run set
-  bool starves = false;     // lacks room that takes another run set, not only memory that has to leave
-  bool backfilled = false;  // let in while one before it kept waiting
+  bool member = false;   // of the run set
+  bool starves = false;  // lacks room that only another run set can give it; that memory leaves is not enough
+  bool backfilled = false;  // let in while a tenant before it kept waiting
   bool incoming = false;    // this hand-over brings its memory in
   int moves_charged = 1;  // hand-overs charged for coming in; 2: pushed another tenant off; 0: was pushed off
   std::optional<base::MonoTime> too_large_since;  // since when it would not fit alone
   bool told_too_large = false;
   base::MonoTime turn_since{};
-  // GPU seconds for its weight, ahead of the tenant that has least of those that want a turn. Never negative
-  // while it wants one itself, and down to its credit while it does not.
+  // GPU seconds divided by the weight, relative to the tenant with the least among those that want a turn.
+  // Never negative while this tenant wants a turn itself; while it does not, down to minus its credit
+  // (kCredit).
   double ahead = 0;
   Span had_turn{};  // sum
 
   bool IsOpen() const { return gate == Gate::kOpen; }
   bool IsIdle() const { return activity == Activity::kIdle; }
-  // Some of its memory there could leave.
+  // Some of its memory on its GPUs could leave.
   bool HoldsRoom() const {
     return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
       return (part.second.demand.resident + part.second.demand.managed).count > 0;
@@ -123,21 +124,21 @@ struct Tenant {
   }
   // It runs, and all its memory is on its GPUs.
   bool Runs() const { return IsOpen() && !HasAway() && bring == 0; }
-  // Managed memory that is on the GPU while the tenant may work; PagedToCome: what comes there by itself once
-  // it may.
+  // Managed memory that is on the GPU while the tenant may work. PagedToCome: managed memory that comes to
+  // the GPU by itself once the tenant may work.
   base::Bytes PagedHere(const GpuPart& part) const {
     return gate == Gate::kClosed ? base::Bytes{} : part.paged;
   }
   base::Bytes PagedToCome(const GpuPart& part) const {
     return gate == Gate::kClosed ? part.paged : base::Bytes{};
   }
-  // On the GPU where that is most.
+  // PagedToCome on the GPU where it is largest.
   base::Bytes MostPagedToCome() const {
     base::Bytes most;
     for (const auto& [gpu, part] : parts) most = std::max(most, PagedToCome(part));
     return most;
   }
-  // What has to come to its GPUs before it runs: on the GPU where that is most.
+  // How many bytes have to come to a GPU before the tenant runs, on the GPU where this is most.
   base::Bytes Missing() const {
     base::Bytes most;
     for (const auto& [gpu, part] : parts) most = std::max(most, part.demand.away + part.Lacks());

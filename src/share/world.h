@@ -21,7 +21,7 @@ namespace gpuman::share {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 struct Program {
-  std::map<std::string, base::Bytes> memory;  // it could leave
+  std::map<std::string, base::Bytes> memory;  // by GPU; it can leave
   Span burst{1h}, gap{};
   Span work = Span::max();  // computing time after which it ends
   double weight = 1;
@@ -36,7 +36,7 @@ class World {
   struct Job {
     Program program;
     bool alive = true, open = true, gap = false, told_idle = false, parked = false;
-    bool closing = false;  // told to close its gate, and not at rest yet: what it uses stays in use
+    bool closing = false;  // ordered to close its gate, and not at rest yet: its memory stays in use
     std::map<std::string, base::Bytes> here, away, wanted, managed;
     std::map<std::string, std::uint64_t> promised, credit;
     Span left{}, computed{};  // of this phase; in all phases
@@ -82,7 +82,7 @@ class World {
     Feed(event::Left{id});
   }
 
-  // Suspend takes its memory and contexts away, whatever orders the scheduler has given to it.
+  // A suspension takes the job's memory and contexts away, whatever the scheduler has ordered.
   void Suspend(TenantId id) {
     Job& job = jobs_.at(id);
     if (!job.alive || job.parked || job.program.managed) return;
@@ -107,7 +107,7 @@ class World {
     Job& job = jobs_.at(id);
     if (!job.alive || !job.parked) return;
     job.parked = false;
-    // Its contexts are there again, whatever had to leave for them.
+    // Its contexts are on the GPU again, and may have taken more room than there was.
     for (const auto& [gpu, bytes] : job.program.memory) lowered_.insert(gpu);
     Feed(event::Unsuspended{id});
     TellDemand(id);
@@ -169,7 +169,8 @@ class World {
       return std::tie(when, number) > std::tie(other.when, other.number);
     }
   };
-  // What a test may make fail: a piece of a move; how long until a gate is closed, nullopt: never.
+  // A test overrides these: whether a piece of a move fails, and how long a gate takes to close (nullopt: it
+  // never closes).
   virtual bool FailsOut() { return false; }
   virtual bool FailsBack() { return false; }
   virtual std::optional<Span> ClosesAfter(const Job& job) { return job.program.drain; }
@@ -305,7 +306,7 @@ class World {
           closing.promised.clear();
           closing.closing = false;
         }
-        Feed(event::GateClosed{close.tenant, close.order});  // also where it is late
+        Feed(event::GateClosed{close.tenant, close.order});  // also after the deadline
         if (current && !closing.gap && !closing.open) StandAtGate(close.tenant);
       });
   }
@@ -343,7 +344,7 @@ class World {
     job.bring = bring.order;
     job.credit.clear();
     busy_in_.erase(bring.tenant);
-    // A Bring with nothing to wait for is answered too.
+    // A Bring that has no memory to move is answered too.
     At(now_, [this, bring] { MoveBack(bring.tenant, bring.order); });
   }
   void Do(const action::StopBring& stop) {
@@ -430,13 +431,13 @@ class World {
       for (const auto& [id, job] : jobs_) {
         if (!job.alive) continue;
         if (const auto it = job.here.find(gpu); it != job.here.end()) sum += it->second;
-        // Managed memory larger than the GPU has all of it.
+        // Managed memory that is larger than the GPU uses all of the GPU.
         if (const auto it = job.managed.find(gpu); (job.open || job.closing) && it != job.managed.end())
           sum += std::min(it->second, capacity - fixed);
         if (const auto it = job.promised.find(gpu); it != job.promised.end()) sum += base::Bytes{it->second};
         if (const auto it = job.credit.find(gpu); it != job.credit.end()) sum += base::Bytes{it->second};
       }
-      // After the capacity was lowered it is exceeded until enough has left.
+      // After the capacity was lowered, the memory in use exceeds it until enough has left.
       if (sum <= capacity) lowered_.erase(gpu);
       EXPECT_TRUE(sum <= capacity || lowered_.count(gpu) > 0) << gpu << ": " << sum.count;
     }

@@ -1,6 +1,6 @@
-// The options of a job that are the same in a request, in the store and on their way to the keeper. An option
-// that is added here, to a struct and to its list of fields (base/json.h), is taken by the API, kept, handed
-// on, changed by an update and shown as it was asked for.
+// The options of a job that are the same in a request, in the store and on their way to the keeper. If you
+// add an option here, to a struct and to its list of fields (base/json.h), the API accepts it, the store
+// keeps it, the keeper gets it, an update changes it, and the API shows it as it was asked for.
 //
 // Plain values; thread-compatible. An absent optional: not asked for.
 #pragma once
@@ -43,7 +43,7 @@ struct Retries {
   friend bool operator==(const Retries&, const Retries&) = default;
 };
 
-// Where durations are seconds, the names say so.
+// The name of a duration says whether the format has seconds (_s) or milliseconds (_ms).
 template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, Retries>
 void Fields(V& v, T& x) {
@@ -52,23 +52,23 @@ void Fields(V& v, T& x) {
   v("on_exit_codes", x.on_exit_codes);
 }
 
-// Of a job that starts at once, and of one that waits for its turn.
+// Options of each job, whether it starts at once or waits in the queue.
 struct RunOptions {
   std::optional<base::SizeSpec> memory{};  // hard limit on each of its GPUs
   std::optional<base::SizeSpec> soft{};
   int priority = kUsualPriority;  // 0 to 255, higher is more important
   std::optional<Millis> grace{};  // between SIGTERM and SIGKILL; absent: the daemon's setting
-  bool preload = true;            // false: only the guard
+  bool preload = true;            // false: only the guard holds the limit
   bool share = false;             // its memory may leave the GPU and come back, and it takes turns
   double weight = 1;              // of its turns, 0.001 to 1000
-  bool oversubscribe = false;     // one process may have more than its GPU, in managed memory
+  bool oversubscribe = false;     // one process may have more memory than its GPU, in managed memory
   std::optional<std::string> device_profile{};  // in force while it has its GPUs alone
   bool mps = false;                             // its programs are clients of its GPU's MPS server
   std::optional<double> mps_threads{};          // percent of the GPU's threads, for each of them
   friend bool operator==(const RunOptions&, const RunOptions&) = default;
 };
 
-// `x`: RunOptions, or what has them.
+// `x`: RunOptions, or a struct that has them.
 template <typename V, typename T>
 void RunOptionFields(V& v, T& x) {
   v.Option("memory", x.memory);
@@ -84,7 +84,7 @@ void RunOptionFields(V& v, T& x) {
   v.Option("mps_threads", x.mps_threads);
 }
 
-// Of a job of the queue.
+// Options of a job of the queue.
 struct JobOptions : RunOptions {
   std::optional<std::string> project{};
   std::optional<std::string> conda_env{};
@@ -94,14 +94,14 @@ struct JobOptions : RunOptions {
   std::optional<base::Bytes> host_memory{};  // for all its processes together
   std::optional<int> cpus{};
   std::optional<Millis> time_limit{};  // for a run, without the time it is suspended
-  std::optional<WallTime> begin{};     // it does not start before
-  bool hold = false;                   // as submitted; afterwards the job's state tells it
+  std::optional<WallTime> begin{};     // the job does not start before this time
+  bool hold = false;                   // as submitted; later the job's state tells whether it is held
   bool preemptible = false;
   Retries retries{};
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
 };
 
-// `x`: JobOptions, or what has them.
+// `x`: JobOptions, or a struct that has them.
 template <typename V, typename T>
 void OptionFields(V& v, T& x) {
   RunOptionFields(v, x);
@@ -119,7 +119,7 @@ void OptionFields(V& v, T& x) {
   v.Changed("retries", x.retries);
 }
 
-// Reads a list of fields for the texts in it.
+// Visits a list of fields and finds the texts in it.
 template <typename F>
 struct TextVisitor {
   static bool in_seconds() { return false; }
@@ -136,7 +136,7 @@ struct TextVisitor {
   F& each;
 };
 
-// Calls each(std::string&) for each text among the options that was given; `options` may be const.
+// Calls each(std::string&) for each text among the options that is set; `options` may be const.
 template <typename Options, typename F>
 void ForEachText(Options& options, F each) {
   TextVisitor<F> texts{each};

@@ -1,7 +1,7 @@
 // What a user asks of a job: one description for the API, the queue, the store and the keeper's spec.
 //
 // Command, directory, environment, umask and tag are in the job's record (jobs/job.h), and so is the job's
-// place in an array: the jobs of an array, and most jobs of one user, have equal specs, which they share.
+// place in an array. So the jobs of an array, and most jobs of one user, have equal specs and share one.
 //
 // Plain values; thread-compatible. Points in time are wall time, since people name them ("begin at six");
 // durations are in milliseconds.
@@ -23,8 +23,8 @@ namespace gpuman::spec {
 
 using base::JobId;
 
-// How many GPUs and which. Exact devices are all taken, and `count` is their number; otherwise any `count`
-// GPUs of the model with so much memory free. 0: no GPU.
+// How many GPUs and which. If `devices` names GPUs, the job gets all of them, and `count` is their number.
+// Otherwise it gets any `count` GPUs of the model that have `free_memory` free. 0: no GPU.
 struct GpuRequest {
   int count = 0;
   std::vector<std::string> devices{};        // UUIDs
@@ -63,7 +63,7 @@ struct Dependency {
 struct Dependencies {
   DependencyMode mode = DependencyMode::kAll;
   std::vector<Dependency> list{};
-  bool auto_cancel = true;  // cancelled when they can never be met; else the job waits for an update
+  bool auto_cancel = true;  // cancel the job when they can never be met; false: it waits for an update
   friend bool operator==(const Dependencies&, const Dependencies&) = default;
 };
 
@@ -115,8 +115,8 @@ struct ArrayTask {
 };
 
 struct JobSpec : JobOptions {
-  std::string script{};  // its text, if the command runs one
-  // Of a job of `gpuman run` the GPUs are in its record.
+  std::string script{};  // the text of the script, if the command runs one
+  // The GPUs of a job of `gpuman run` are in the job's record, not here.
   GpuRequest gpus{};
   // `memory` on the smallest GPU that would do, as of the submission: what the queue counts.
   std::optional<base::Bytes> memory_on_each{};
@@ -131,8 +131,8 @@ struct JobSpec : JobOptions {
 
 // Checks the bounds of each value; kInvalidArgument names the field.
 base::Result<> Validate(const JobSpec& spec);
-// As well, whether no machine's queue could start it. What this machine's could is checked in
-// queue/admission.h.
+// Also refuses a job that the queue of no machine could start. queue/admission.h checks whether the queue of
+// this machine could start it.
 base::Result<> ValidateForQueue(const JobSpec& spec);
 
 // The words of WordsOf(); nullopt for other words.

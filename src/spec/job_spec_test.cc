@@ -45,7 +45,7 @@ TEST(ValidateJobSpec, WhatNoMachineCouldRunIsRefusedWithTheField) {
     EXPECT_NE(valid.error().message.find(said), std::string::npos) << valid.error().message;
   }
   EXPECT_TRUE(ValidateForQueue(JobSpec{}));
-  // A job of `gpuman run` has its GPUs elsewhere.
+  // The GPUs of a job of `gpuman run` are in the job's record.
   JobSpec run;
   run.share = true;
   EXPECT_TRUE(Validate(run));

@@ -15,7 +15,7 @@ constexpr int kVersion = 1;
 
 }  // namespace
 
-// ["afterok",7]: an array of many jobs is short.
+// Writes ["afterok",7], so that the text for an array of many jobs is short.
 static Json Write(const base::json::Format&, const Dependency& each) {
   return Json::array({ToString(each.kind), each.job.value});
 }

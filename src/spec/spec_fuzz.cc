@@ -1,4 +1,5 @@
-// ParseJobSpec returns whatever the database holds; what it accepts reads the same after it was written.
+// ParseJobSpec returns for any text in the database. A spec that it accepts reads the same after it was
+// written.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

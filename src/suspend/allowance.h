@@ -1,4 +1,4 @@
-// How much a sender may send in a time: so much at once, and so much a second. Pure.
+// Limits how much a sender may send: a fixed amount at once, and a fixed amount a second. Pure.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@ class Allowance {
  public:
   Allowance(std::int64_t at_once, std::int64_t a_second) : most_(at_once), rate_(a_second), left_(at_once) {}
 
-  // The sender has sent `amount`. Returns for how long the caller takes nothing more of it; 0: it may go on.
+  // The sender has sent `amount`. Returns for how long the caller takes nothing more from this sender; 0: the
+  // sender may go on.
   base::Millis Spend(std::int64_t amount, base::MonoTime now) {
     const std::int64_t passed = std::clamp<std::int64_t>(
         std::chrono::duration_cast<base::Millis>(now - at_).count(), 0, 1000 * (most_ / rate_ + 1));

@@ -43,7 +43,7 @@ void Checkpointer::Ask(const MoverUser& user, Request request, Done done) {
   Soon([user](Checkpointer& me) { me.Admit(user); });
 }
 
-// Takes the user's requests that are not in the turns yet: they join when a mover can make the call.
+// Puts the user's waiting requests into the turns, as soon as a mover can make their calls.
 void Checkpointer::Admit(const MoverUser& user) {
   std::vector<std::uint64_t> asked;
   for (const auto& [id, pending] : requests_)
@@ -113,7 +113,7 @@ void Checkpointer::Prepare(const MoverUser& user, const std::string& gpu, base::
   if (MoverOf(user).ready) SendDemand(user);
 }
 
-// What the mover says it has ready counts only up to what was asked for.
+// The mover's own figure counts only up to the bytes that Prepare asked for.
 base::Bytes Checkpointer::Prepared(const MoverUser& user) const {
   const auto found = demands_.find(user);
   if (found == demands_.end() || !movers_.contains(user)) return {};
@@ -144,7 +144,7 @@ void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::ve
     FailTransfers(user, answer);
     return FailRequests(user, answer);
   }
-  // The id may belong to a transfer of another user: a mover has no say in that.
+  // The id may belong to a transfer of another user: a mover cannot answer that.
   if (const auto it = transfers_.find(answer.id);
       it != transfers_.end() && it->second.sent && it->second.user == user)
     return OnAnswerOf(answer.id, it->second, answer, std::move(files));

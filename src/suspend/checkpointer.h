@@ -1,17 +1,19 @@
 // The daemon's way to the movers. Requests for the driver's checkpoint queue here and go, in turns (turns.h),
-// to a gpuman-mover of the right user. A mover is started when it is needed and stopped when it has had
-// nothing to do for a while. Requests that move memory go at once, any number at a time.
+// to a gpuman-mover of the right user. The Checkpointer starts a mover when it is needed and stops it when
+// the mover has had nothing to do for a while. Requests that move memory go at once, any number at a time.
 //
-// The memory that a mover takes from a process is held here as well, as descriptors, until it is whole in
-// host memory or given back: if the mover dies meanwhile, the next one goes on with it.
+// The Checkpointer also holds the memory that a mover takes from a process, as descriptors, until that memory
+// is whole in host memory or given back: if the mover dies meanwhile, the next mover goes on with the memory.
 //
-// A mover that stands still, dies, floods or lies harms only its own user: each has limits and a queue of its
-// own, the turn of the driver's calls ends, and what is kept here for one user is bounded.
+// A mover that hangs, dies, sends too much or sends wrong answers harms only its own user: each user has
+// limits and a queue of its own, a turn for the driver's calls ends after a time, and the Checkpointer keeps
+// only a bounded amount for one user.
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within
-// Ask. Every request is answered exactly once, as long as the Checkpointer lives. A mover that dies, hangs or
-// writes nonsense is killed, and its requests get kLost. Requests get kFailed where no mover can be started,
-// and kUnsupported where it cannot load the driver; the next request starts another.
+// Ask. Every request is answered exactly once, as long as the Checkpointer lives. The Checkpointer kills a
+// mover that hangs or writes nonsense; the requests of such a mover, and of one that dies, get kLost.
+// Requests get kFailed where no mover can be started, and kUnsupported where it cannot load the driver; the
+// next request starts another.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -41,10 +43,10 @@ struct CheckpointerOptions {
   base::Millis start_limit{30'000};     // until a new mover has loaded the driver
   base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
   base::Millis idle_limit{600'000};     // a mover without requests is stopped
-  base::Millis rest_limit{2'000};       // a mover with a context, which is memory on the GPU
+  base::Millis rest_limit{2'000};       // the same for a mover with a context, which takes memory on the GPU
   TurnSettings turns{};
-  // Of one user: the descriptors held here, and the connections of processes whose transfers are not over;
-  // `most_of_process`: such connections of one process.
+  // Bounds for one user: the descriptors that the Checkpointer holds, and the connections of processes whose
+  // transfers are not over. `most_of_process`: such connections of one process.
   std::size_t most_held = 16'384;
   std::size_t most_transfers = 1'024, most_of_process = 8;
 };
@@ -52,10 +54,11 @@ struct CheckpointerOptions {
 class Checkpointer {
  public:
   using Done = std::function<void(const Answer&)>;
-  // kTaken and kMoving; any number of times before Done. The bytes that have moved out by then are free.
+  // kTaken and kMoving; any number of times before Done. The bytes that have moved out by then are free on
+  // the GPU.
   using Progress = std::function<void(const Answer&)>;
 
-  // `loop` and `workers` must outlive it.
+  // `loop` and `workers` must outlive the Checkpointer.
   Checkpointer(boost::asio::io_context& loop, boost::asio::thread_pool& workers, CheckpointerOptions options);
   // Requests without an answer get none; movers end when they have done what they are doing.
   ~Checkpointer();
@@ -65,28 +68,29 @@ class Checkpointer {
   // Sets the id of `request`. kCan also starts the mover, which is worth doing ahead of time.
   void Ask(const MoverUser& user, Request request, Done done);
 
-  // For kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answers as Ask
-  // does. A request that waits for room may take any time. Where the process or its user has too many under
-  // way the answer is kFailed, and the connection is closed.
+  // For kTake, kSecure, kLoad, kGive; `connection`: the connection of the process, for kTake and kGive.
+  // Answers as Ask does. A request that waits for room may take any time. If the process or its user has too
+  // many transfers under way, the answer is kFailed and the connection is closed.
   void Move(const MoverUser& user, Request request, base::UntrustedSocket connection, Done done,
             Progress progress = {});
-  // Gives `bytes` more room to the process's kLoad or kGive, if that was asked for with some. Does nothing
-  // where its mover has gone meanwhile: the request is answered kLost then.
+  // Gives `bytes` more room to the process's kLoad or kGive, if that request has a `room`. Does nothing where
+  // the mover has ended meanwhile: the answer to the request is kLost then.
   void Grant(const MoverUser& user, base::ProcessId process, base::Bytes bytes);
-  // Asks for host memory for `bytes` of the user's that may come, on this GPU or another. Above 0 the user's
-  // mover stays, and is started ahead of need.
+  // Asks the user's mover to prepare host memory for `bytes` that may come, from this GPU or another. While
+  // `bytes` is above 0, the mover is started ahead of need and stays.
   void Prepare(const MoverUser& user, const std::string& gpu, base::Bytes bytes);
 
-  // The user's mover has a context on the GPU and nothing to copy for now: it ends if it has nothing to do,
-  // and the next request starts another.
+  // The user's mover has a context on the GPU and nothing to copy for now: the mover ends if it has nothing
+  // to do, and the next request starts another.
   void Retire(const MoverUser& user);
-  // Ends all movers that have nothing to do and that no Prepare keeps. Returns their pids: they end in a
-  // moment.
+  // Tells all movers that have nothing to do and that no Prepare keeps to end. Returns their pids: they end
+  // in a moment.
   std::set<pid_t> RetireIdle();
 
-  // The process has all its memory, or wants none of it: releases what is left of it here and in the mover.
+  // The process has all its memory, or wants none of it: releases the rest of that memory here and in the
+  // mover.
   void Forget(const MoverUser& user, const base::ProcessId& process);
-  // Releases what ended processes left here: their memory stays on the GPU as long as it is held.
+  // Releases the descriptors that ended processes left here: these keep the processes' memory on the GPU.
   void ForgetDead();
 
   // The part of the prepared memory that is ready and not in use, as the mover said last.
@@ -102,8 +106,8 @@ class Checkpointer {
     std::shared_ptr<MoverLink> link;
     bool ready = false;
     bool has_moved = false;          // it has a context
-    bool was_of_use = false;         // something was carried out
-    std::optional<Answer> cannot{};  // why it cannot checkpoint; it moves memory all the same
+    bool was_of_use = false;         // it has carried out a request
+    std::optional<Answer> cannot{};  // why it cannot checkpoint; it can still move memory
     std::unique_ptr<boost::asio::steady_timer> idle{};
     std::unique_ptr<boost::asio::steady_timer> start{};  // first until it is started, then until it is ready
   };
@@ -129,14 +133,14 @@ class Checkpointer {
   struct Held {
     MoverUser user;
     pid_t by = 0;
-    std::uint64_t take = 0;   // the request's id
-    bool over = false;        // not needed once the transfer under way has its answer
-    bool too_many = false;    // its user has too many: nothing more is held for it
+    std::uint64_t take = 0;  // the request's id
+    bool over = false;       // the descriptors are not needed once the transfer under way has its answer
+    bool too_many = false;  // its user has too many descriptors: the Checkpointer holds no more for this take
     std::uint64_t first = 0;  // the number of the piece that is first in `files`
     std::deque<base::Fd> files;
   };
 
-  // Calls `what` from the loop, if this object still lives then.
+  // Calls `what` from the loop, if the Checkpointer still lives then.
   void Soon(std::function<void(Checkpointer&)> what);
   Mover& MoverOf(const MoverUser& user);
   void Start(const MoverUser& user, Mover& mover);
@@ -171,7 +175,7 @@ class Checkpointer {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Pending> requests_;
   Turns turns_;
-  boost::asio::steady_timer turn_;  // when others stop waiting for the call that has the turn
+  boost::asio::steady_timer turn_;  // when other users stop waiting for the call that has the turn
   std::map<MoverUser, Mover> movers_;
   // Movers that ended in a row before they were of any use.
   struct Deaths {

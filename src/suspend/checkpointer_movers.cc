@@ -1,4 +1,4 @@
-// The movers' lives: when they are started, and what becomes of requests when a mover ends.
+// When movers are started and stopped, and what becomes of requests when a mover ends.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::set<pid_t> Checkpointer::MoverPids() const {
 
 Checkpointer::Mover& Checkpointer::MoverOf(const MoverUser& user) {
   if (const auto it = movers_.find(user); it != movers_.end()) return it->second;
-  // Stop ends the callbacks, and it comes before this object is gone.
+  // The callbacks may use `this`: Stop ends them, and it is called before this object is destroyed.
   auto link = std::make_shared<MoverLink>(
       loop_, workers_, closer_,
       MoverLink::Callbacks{[this, user](const Answer& answer, std::vector<base::Fd> files) {
@@ -77,7 +77,7 @@ void Checkpointer::Start(const MoverUser& user, Mover& mover) {
 }
 
 void Checkpointer::OnGone(const MoverUser& given, const base::Error& error) {
-  // `given` may belong to what ends here.
+  // `given` may refer to a member of an object that is destroyed below.
   const MoverUser user = given;  // NOLINT(performance-unnecessary-copy-initialization): see above
   const auto it = movers_.find(user);
   if (it == movers_.end()) return;
@@ -132,7 +132,8 @@ void Checkpointer::StopNow(const MoverUser& user) {
 void Checkpointer::Retire(const MoverUser& user) {
   ForgetDead();
   if (IsIdle(user)) return StopNow(user);
-  // The mover holds what is to go straight to another GPU: its process may end before it is asked for.
+  // The mover holds memory that is to go straight to another GPU: the memory's process may end before the
+  // mover is asked for that memory.
   if (std::any_of(held_.begin(), held_.end(), [&](const auto& one) { return one.second.user == user; }))
     StopWhenIdle(user);
 }

@@ -68,7 +68,7 @@ std::size_t Checkpointer::HeldBy(const Party& party) const {
 }
 
 void Checkpointer::Grant(const MoverUser& user, base::ProcessId process, base::Bytes bytes) {
-  // A transfer that is not sent yet takes the room along.
+  // If the transfer is not sent yet, the room goes with its request.
   for (auto& [id, transfer] : transfers_) {
     if (transfer.sent || transfer.request.process != process || !transfer.request.room) continue;
     *transfer.request.room += bytes;
@@ -88,7 +88,7 @@ void Checkpointer::SendTransfers(const MoverUser& user) {
     transfer.sent = true;
     mover->second.has_moved = true;
     const auto held = held_.find(transfer.request.process);
-    // Another mover needs these descriptors to go on, whatever it is asked first.
+    // Another mover needs these descriptors to go on, whatever its first request is.
     if (held != held_.end() && held->second.by != link.pid()) {
       std::vector<int> files;
       for (const auto& file : held->second.files) files.push_back(file.get());
@@ -119,10 +119,10 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
   }
   if (answer.outcome == Outcome::kHolding) {
     Held& held = held_[process];
-    if (held.take > id) return;  // it belongs to an offer that the process took back
+    if (held.take > id) return;  // this notice belongs to an offer that the process took back
     if (held.take != id)
       held = {transfer.user, movers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
-    // Then only the mover and the process have it.
+    // With too many descriptors, only the mover and the process hold the memory.
     held.too_many = held.too_many || HeldBy(PartyOf(transfer.user)) + files.size() > options_.most_held;
     if (held.too_many) {
       held.files.clear();
@@ -132,17 +132,17 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
     return;
   }
   if (answer.outcome == Outcome::kTaken) transfer.taken = true;
-  // The descriptors keep memory on the GPU as well.
+  // The descriptors keep memory on the GPU, so those of pieces that have left are closed.
   if (const auto held = held_.find(process); held != held_.end()) {
     for (; held->second.first < answer.pieces && !held->second.files.empty(); ++held->second.first)
       held->second.files.pop_front();
   }
-  const auto progress = transfer.progress;  // it may start a request
+  const auto progress = transfer.progress;  // the callback may start a request
   if (progress) progress(answer);
 }
 
-// Held descriptors are not needed any more when the memory is whole in host memory, with the process again,
-// or was never taken.
+// Held descriptors are not needed any more when the memory is whole in host memory, when the process has it
+// again, or when it was never taken.
 void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Answer& answer) {
   const auto held = held_.find(finished.request.process);
   const bool done = answer.outcome == Outcome::kDone;

@@ -1,5 +1,5 @@
-// Whether the host's memory can hold what a job has on its GPUs. The daemon asks before it does anything, so
-// that a refusal with the numbers answers, and never the kernel's out-of-memory killer.
+// Whether the host's memory can hold what a job has on its GPUs. The daemon asks before it moves anything, so
+// that the user gets a refusal with the numbers, and the kernel's out-of-memory killer ends no process.
 #pragma once
 
 #include <filesystem>
@@ -21,25 +21,26 @@ base::Result<HostMemory> ReadHostMemory(const std::filesystem::path& meminfo = "
 // The part that stays free: a sixteenth, and at least 512 MiB, as for the shim's own memory.
 base::Bytes KeptFree(const HostMemory& memory);
 
-// How much is believed of what jobs say that they have in host memory: they write the number into memory of
-// their own, and a lie must not keep other jobs out. All jobs together have no more than is in use on the
-// machine.
+// How much of `said` the daemon believes. `said`: the bytes that jobs say that they have in host memory. Jobs
+// write that number into memory of their own, and a false number must not keep other jobs out. So all jobs
+// together count with no more than the memory in use on the machine.
 base::Bytes Believed(const HostMemory& memory, base::Bytes said);
 
 struct HostRoom {
-  base::Bytes budget;     // of all suspended jobs
-  base::Bytes in_use;     // by other jobs, suspended or away for another job's turn
-  base::Bytes prepared;   // what the job's shims already have of it
-  base::Bytes available;  // MemAvailable, without what jobs on their way out will still take
+  base::Bytes budget;    // of all suspended jobs
+  base::Bytes in_use;    // by other jobs that are suspended or whose memory is away during another job's turn
+  base::Bytes prepared;  // the part of the budget that the job's shims already have
+  base::Bytes available;  // MemAvailable, less the memory that jobs on their way out will still take
   base::Bytes kept_free;
 };
 
-// What a job would bring to the host: through its shims, and through the driver's checkpoint.
+// The bytes that a job would bring to the host: `evicted` through its shims, `checkpointed` through the
+// driver.
 struct HostNeed {
   base::Bytes evicted, checkpointed;
 };
 
-// kUnsatisfiable, with the numbers, where it does not fit.
+// kUnsatisfiable, with the numbers, where the need does not fit.
 base::Result<> Holds(const HostRoom& room, const HostNeed& need);
 
 // The same for one process that the driver is about to checkpoint; checks the machine's memory only.

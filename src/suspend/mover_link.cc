@@ -17,7 +17,7 @@ using base::ErrorCode;
 
 // Limits on what a mover says, in bytes. An honest mover with a transfer in each of many processes says less
 // than half a megabyte a second.
-constexpr std::int64_t kATurn = 64 * 1024;  // after that other descriptors have their turn
+constexpr std::int64_t kATurn = 64 * 1024;  // after so much the loop serves other descriptors
 constexpr std::int64_t kAtOnce = 1 << 20, kASecond = 2 << 20;
 constexpr std::int64_t kADescriptor = 64;  // the cost of one descriptor
 
@@ -86,7 +86,7 @@ std::int64_t MoverLink::ReadOne() {
     Gone(std::move(error).In("reading what gpuman-mover says"));
     return 0;
   }
-  const auto on_answer = callbacks_.on_answer;  // it may stop this link
+  const auto on_answer = callbacks_.on_answer;  // the callback may stop this link
   on_answer(*answer, std::move(files));
   return cost;
 }
@@ -103,7 +103,7 @@ void MoverLink::Stop() {
   stopped_ = true;
   callbacks_ = {};
   pause_.cancel();
-  // The descriptors that the mover has passed along and nobody has read are closed with the socket.
+  // The socket is closed together with the descriptors in its unread messages.
   if (socket_.is_open()) closer_->Close(base::Fd(socket_.release()));
 }
 

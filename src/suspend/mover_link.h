@@ -1,11 +1,13 @@
-// One gpuman-mover for the event loop: starts it, sends it requests, receives its answers and its end.
+// One gpuman-mover, as the event loop uses it: starts the mover, sends requests, and reports the mover's
+// answers and its end.
 //
-// Starting it may block, so that runs on `workers`; everything else, the callbacks too, on `loop`. Not
-// thread-safe. After Stop no callback comes; the process ends by itself and is reaped.
+// Starting a mover may block, so it runs on `workers`; everything else, the callbacks too, runs on `loop`.
+// Not thread-safe. After Stop no callback comes; the mover ends by itself, and the link reaps it.
 //
-// The mover is its user's process, and may be made to say anything. The link reads a little at a time and no
-// faster than an honest mover speaks, and passes on only descriptors that can be memory of a GPU. All others,
-// and those in messages that nobody read, are closed where nobody waits for it (base/closer.h).
+// The mover is its user's process, and the user may make it say anything. The link reads a little at a time
+// and no faster than an honest mover speaks, and passes on only descriptors that can be memory of a GPU. All
+// other descriptors, and those in unread messages, are closed in a thread for which no other thread waits
+// (base/closer.h).
 #pragma once
 
 #include <sys/types.h>
@@ -35,10 +37,10 @@ namespace gpuman::suspend {
 
 struct MoverProgram {
   std::filesystem::path path;   // gpuman-mover
-  std::filesystem::path locks;  // where the daemon has a lock file for each Party; empty: none
+  std::filesystem::path locks;  // the directory with a lock file for each Party; empty: no lock files
 };
 
-// The name of the party's lock file: no other party has it, and it stays.
+// The name of the party's lock file: no other party has the same name, and the name never changes.
 std::string LockNameOf(const Party& party);
 
 // Blocks until the program is executed. A daemon that is not root can start only movers of its own user.
@@ -47,7 +49,7 @@ base::Result<base::SpawnedChild> SpawnMover(const MoverProgram& program, const M
 class MoverLink : public std::enable_shared_from_this<MoverLink> {
  public:
   struct Callbacks {
-    // The first is what the mover says about itself: kDone, or why it is of no use. The descriptors can be
+    // The first answer is the mover's own state: kDone, or why the mover is of no use. The descriptors can be
     // memory of a GPU (handles.h); there are at most kMaxParts.
     std::function<void(const Answer&, std::vector<base::Fd>)> on_answer;
     // The mover could not be started, has ended or writes nonsense; nothing more comes.
@@ -72,7 +74,7 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
  private:
   void OnSpawned(base::Result<base::Fd> socket);
   void Read();
-  // Returns what it cost of the allowance; 0: nothing more is to be read now.
+  // Returns the part of the allowance that the message cost; 0: there is nothing more to read now.
   std::int64_t ReadOne();
   void Gone(const base::Error& error);
 

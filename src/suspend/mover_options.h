@@ -3,11 +3,11 @@
 //   gpuman-mover [--uid N --gid N [--groups A,B,…]] [--lock]
 //
 // Descriptor 0 is a unix socket of type seqpacket: requests come in, answers go out (request.h). The first
-// answer is one to a request "can" with id 0, which nobody has sent. With --lock, descriptor 3 is a file that
-// the movers of one Party lock (flock) while they make the driver's checkpoint calls: one at a time, also
-// when the daemon was restarted while an old mover is still busy. A mover is its user's process: no other
-// user's mover waits for what it holds, and the daemon believes its answers for that user's jobs, within what
-// it was asked.
+// answer is one to a request "can" with id 0, which the daemon does not send. With --lock, descriptor 3 is a
+// file that the movers of one Party lock (flock) while they make the driver's checkpoint calls: one at a
+// time, also when the daemon was restarted while an old mover is still busy. A mover is its user's process:
+// no other user's mover waits for its lock, and the daemon believes its answers only for that user's jobs,
+// and only as answers to the daemon's requests.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,7 @@ struct MoverUser {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups{};
-  std::string instance{};  // "MIG-…": it sees this instance only; empty: every GPU that is not split
+  std::string instance{};  // "MIG-…": the mover sees only this; empty: every GPU that is not split
   // A mover hands memory from one of its processes to the next. Processes of one user that do not trust each
   // other have movers with different words here.
   std::string trust{};
@@ -45,7 +45,7 @@ inline constexpr int kMoverSocket = 0;
 inline constexpr int kMoverLock = 3;
 
 struct MoverOptions {
-  std::optional<MoverUser> user{};  // none: it stays the user that it is
+  std::optional<MoverUser> user{};  // none: the mover keeps the user that started it
   bool lock = false;
 };
 

@@ -75,7 +75,7 @@ std::string SerializeRecord(const SuspensionRecord& record) { return base::json:
 base::Result<SuspensionRecord> ParseRecord(std::string_view text) {
   GPUMAN_ASSIGN(auto record,
                 base::json::FromText<SuspensionRecord>(text, kFormat, "the record of a suspended job"));
-  // Added to a point in time it must not pass the end of time.
+  // The sum of this and a point in time must not overflow.
   if (record.absence)
     record.absence->room_lasts = std::min(record.absence->room_lasts, base::Millis(INT32_MAX));
   return record;

@@ -49,8 +49,8 @@ using BytesByGpu = std::map<std::string, base::Bytes>;  // by UUID
 
 // Why a job that comes back by itself was taken off its GPU.
 struct Absence {
-  std::string reason, cause;   // as the request gave them
-  base::Millis room_lasts{0};  // it comes back when there has been room for it so long without a break
+  std::string reason, cause;   // from the request
+  base::Millis room_lasts{0};  // the job comes back when there has been room for it so long without a break
   friend bool operator==(const Absence&, const Absence&) = default;
 };
 
@@ -61,12 +61,12 @@ struct SuspensionRecord {
   std::optional<Absence> absence{};   // until a request asks for something else
   std::string reason;                 // the job's reason word; docs/suspend.md has them
   std::string detail;                 // the sentence for it, with the numbers
-  // What each process held on its GPUs when it was taken off. It needs this room to return.
+  // What each process held on its GPUs when the job was suspended. The process needs this room to return.
   std::map<base::ProcessId, BytesByGpu> held;
   friend bool operator==(const SuspensionRecord&, const SuspensionRecord&) = default;
 };
 
-// The GPU, by UUID, that the process comes back on; empty: several, or none is known.
+// The UUID of the GPU on which the process comes back; empty: there are several, or none is known.
 std::string ReturnsTo(const SuspensionRecord& record, const base::ProcessId& process);
 
 std::string SerializeRecord(const SuspensionRecord& record);

@@ -1,5 +1,5 @@
-// What the daemon asks gpuman-mover and what it answers: one JSON object a message each way, on a seqpacket
-// socket, with descriptors where the verb says so.
+// The daemon's requests to gpuman-mover and the mover's answers: each message is one JSON object on a
+// seqpacket socket, with descriptors where the verb says so.
 //
 //   {"id":7,"do":"checkpoint","pid":123,"start_time":456,"lock_timeout_ms":10000}
 //   {"id":7,"outcome":"done","state":"checkpointed"}
@@ -28,19 +28,22 @@ namespace gpuman::suspend {
 enum class Verb {
   kCan,         // can this driver checkpoint processes at all?
   kState,       // where is the process?
-  kCheckpoint,  // lock, then checkpoint; when the second fails the process runs on
+  kCheckpoint,  // lock, then checkpoint; when the checkpoint fails the process runs on
   kRestore,     // restore, then unlock
   kUnlock,      // for a process that is only locked
   // For memory that leaves the GPU through its shim (ledger/wire/transfer.h). Any number of these at a time.
-  // `gpu` says where the process will be: memory that this GPU can read stays where it is, and goes straight
-  // across when it is given.
-  kTake,    // with the process's connection: takes over the memory that it hands out, and begins to copy it.
-            // Answered when the process has given it away or, with `whole`, when it is in host memory
-  kSecure,  // the process's data are whole in host memory, and none on a GPU; else the answer says `straight`
-  kLoad,    // the process's data are in memory on a GPU, ready to be given
+  // `gpu` says where the process will be: memory that this GPU can read stays where it is, and is copied
+  // straight to this GPU at kGive.
+  kTake,    // with the process's connection: takes over the memory that the process hands out, and begins to
+            // copy it. The answer comes when the process has given the memory away or, with `whole`, when the
+            // memory is in host memory
+  kSecure,  // brings all data of the process from the GPU to host memory; if some may stay on a GPU, the
+            // answer says `straight`
+  kLoad,    // brings the process's data into memory on a GPU, ready to be given
   kHold,    // has no answer: descriptors for a request that follows, for the pieces from `first` on
-  kGive,  // with the process's connection: gives it that memory, `gpu` as in kLoad; loads the rest meanwhile
-  kForget,   // has no answer: the process has all that it handed out, or does not want it
+  kGive,    // with the process's connection: gives that memory to the process, `gpu` as in kLoad; loads the
+            // rest meanwhile
+  kForget,  // has no answer: the process has all the memory that it handed out, or does not want it
   kPrepare,  // makes host memory for `bytes` ready in the background
   kGrant,    // has no answer: gives `bytes` more room to the process's kLoad or kGive
 };
@@ -74,12 +77,12 @@ struct Request {
   std::uint64_t id = 0;
   Verb verb = Verb::kCan;
   base::ProcessId process{};     // all but kCan
-  base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
-  std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine; empty: it comes back where it was
-  std::string gpu{};             // the UUID; empty: where it came from (kLoad), any (kPrepare)
-  base::Bytes bytes{};           // kPrepare, kGrant
-  bool whole = false;            // kTake
-  // kLoad, kGive: bytes that may be taken on the GPU before more are granted; none: no bound.
+  base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: 0 would wait without limit
+  std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine; empty: the process keeps its GPUs
+  std::string gpu{};    // the UUID; empty: the GPU that the memory came from (kLoad), any GPU (kPrepare)
+  base::Bytes bytes{};  // kPrepare, kGrant
+  bool whole = false;   // kTake
+  // kLoad, kGive: bytes that the mover may take on the GPU before the daemon grants more; none: no bound.
   std::optional<base::Bytes> room{};
   std::uint64_t first = 0;  // kHold
   friend bool operator==(const Request&, const Request&) = default;
@@ -96,12 +99,12 @@ enum class Outcome {
   kUnsupported,  // this driver cannot do it for any process, or there is no driver
   kFailed,       // anything else; the message says what
   // No answer yet:
-  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold; without any: they
-             // are not needed any more
+  kHolding,  // comes with descriptors of the memory that kTake took over, for another mover's kHold; without
+             // descriptors: those sent before are not needed any more
   kTaken,    // kTake with `whole`: the process has given its memory away
   kMoving,   // `bytes` more have left the GPU, or have come to it; every 20 s at least
   // Last answers again:
-  kLost,  // it may be done or not: the mover died or took too long, or the driver cannot tell
+  kLost,  // the request may be done or not: the mover died or took too long, or the driver cannot tell
 };
 
 constexpr auto WordsOf(Outcome) {
@@ -139,12 +142,13 @@ constexpr auto WordsOf(Saved) {
 struct Answer {
   std::uint64_t id = 0;
   Outcome outcome = Outcome::kFailed;
-  Saved state = Saved::kUnknown;  // at the end, whatever the outcome; unknown, not kLost: nothing was done
+  Saved state = Saved::kUnknown;  // at the end, whatever the outcome; kUnknown with an outcome other than
+                                  // kLost: nothing was done
   std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
   base::Bytes bytes{};            // bytes copied; in a notice: since the last one
   base::Millis took{0};           // by the driver's call, or by the copy
   std::uint64_t pieces = 0;       // kMoving, out: the pieces of this transfer that have left the GPU so far
-  bool straight = false;  // kSecure, kLoad: the data are on the GPU that they left, not in host memory
+  bool straight = false;          // kSecure, kLoad: the data are still on their old GPU, not in host memory
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 

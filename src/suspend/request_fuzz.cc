@@ -1,5 +1,5 @@
-// The parsers return whatever a mover of any user writes, and whatever the store holds; what they accept
-// reads the same after it was written.
+// The parsers return for any text that a mover of any user writes, and for any text in the store; a text that
+// they accept reads the same after it was written again.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

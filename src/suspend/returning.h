@@ -1,4 +1,4 @@
-// Which of the suspended jobs that want back may begin: by priority and by the room there is. Pure.
+// Which of the suspended jobs that want back may begin: by priority and by free room. Pure.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@ struct Candidate {
 };
 
 struct Choice {
-  std::vector<base::JobId> now;   // those that begin
-  std::vector<base::JobId> soon;  // those with room that has not lasted long enough yet
+  std::vector<base::JobId> now;   // the jobs that begin
+  std::vector<base::JobId> soon;  // the jobs with room that has not lasted long enough yet
 };
 
 // Since when there has been room for each job. Start with an empty map; only ChooseReturning writes to it.
@@ -36,7 +36,8 @@ using RoomSince = std::map<base::JobId, base::MonoTime>;
 Choice ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free, base::MonoTime now,
                        RoomSince& since);
 
-// What jobs that came back took, until the samples show it: an older sample still shows it as free.
+// The memory that jobs took when they came back, until the samples show it: an older sample still shows that
+// memory as free.
 class Arrivals {
  public:
   void Add(base::MonoTime at, BytesByGpu bytes) { all_.push_back({at, std::move(bytes)}); }

@@ -18,9 +18,9 @@ namespace {
 using base::FailSystem;
 using base::Result;
 
-// Whether a variable of the daemon's environment is passed on: those that say how programs and libraries are
-// found are. CUDA_VISIBLE_DEVICES is not: the mover speaks of every GPU of the machine, or of its instance.
-// LD_PRELOAD is not.
+// Whether a mover gets this variable of the daemon's environment: it gets those that say how programs and
+// libraries are found. It does not get CUDA_VISIBLE_DEVICES, because it needs every GPU of the machine, or
+// its instance, and it does not get LD_PRELOAD.
 bool IsPassedOn(std::string_view entry) {
   const std::string_view name = entry.substr(0, entry.find('='));
   return name == "PATH" || name == "LD_LIBRARY_PATH" || name.starts_with("GPUMAN_SIM_") ||

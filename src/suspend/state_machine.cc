@@ -12,7 +12,7 @@ using base::MonoTime;
 
 namespace {
 
-// Lost data show as nothing too: after so many looks the step fails.
+// Lost data also give kNothing: after so many of these answers in a row the step fails.
 constexpr int kLooksForNothing = 20;
 
 }  // namespace
@@ -42,7 +42,7 @@ void SuspensionStateMachine::Advance(MonoTime now) {
     switch (phase()) {
       case SuspensionPhase::kSuspending:
       case SuspensionPhase::kRetreating:
-      case SuspensionPhase::kSuspended:  // for new processes
+      case SuspensionPhase::kSuspended:  // new processes may have to be taken off
         GoOut(now);
         break;
       case SuspensionPhase::kResuming:
@@ -56,7 +56,7 @@ void SuspensionStateMachine::Advance(MonoTime now) {
   }
 }
 
-// Begins a new way: forgets what went wrong on the last one.
+// Begins a new way: forgets the failures of the last way.
 void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
   record_.phase = phase;
   began_ = now;
@@ -81,7 +81,7 @@ void SuspensionStateMachine::Want(bool gpu, std::optional<std::string> target) {
 void SuspensionStateMachine::Handle(const event::SuspendAsked& asked, MonoTime now) {
   const bool away = phase() == SuspensionPhase::kSuspending || phase() == SuspensionPhase::kSuspended ||
                     phase() == SuspensionPhase::kRetreating;
-  if (asked.room_lasts && away) return;  // it stays as it was asked for before
+  if (asked.room_lasts && away) return;  // the earlier request stays in force
   Want(asked.room_lasts.has_value(), std::nullopt);
   if (asked.room_lasts) record_.absence = {asked.reason, asked.detail, *asked.room_lasts};
   switch (phase()) {
@@ -112,7 +112,7 @@ void SuspensionStateMachine::Handle(const event::ResumeAsked& asked, MonoTime no
   if (const auto can = CanResume(asked.gpu); !can) return Emit("resume_refused", can.error().message, now);
   switch (phase()) {
     case SuspensionPhase::kSuspending:
-      // A job that was pushed off goes, and comes back when there is room.
+      // A job that was pushed off stays on its way out, and comes back when there is room.
       if (asked.gpu || record_.absence) return Want(true, asked.gpu);
       return TurnBack("", "its return was asked for before it had left", now);
     case SuspensionPhase::kRetreating:
@@ -124,7 +124,7 @@ void SuspensionStateMachine::Handle(const event::ResumeAsked& asked, MonoTime no
     case SuspensionPhase::kResuming:
     case SuspensionPhase::kUndoing:
     case SuspensionPhase::kEnded:
-      return;  // it runs, or is about to
+      return;  // the job runs, or is about to
   }
 }
 
@@ -167,7 +167,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
   members_ = std::move(members);
   std::erase_if(record_.held, [&](const auto& held) { return !members_.contains(held.first); });
   if (!std::exchange(rebuilt_, false) || phase() != SuspensionPhase::kRunning) return;
-  // The last daemon was killed before it had stored anything.
+  // The last daemon was killed before it stored the record.
   for (const auto& [id, member] : members_)
     if (IsOff(member) || IsShimAtWork(member)) {
       record_.phase = SuspensionPhase::kUndoing;
@@ -180,8 +180,8 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     }
 }
 
-// For a process that was not there before: the last daemon may have ordered something, and the driver may
-// have done it.
+// For a process that this state machine did not know before: the last daemon may have given orders, and the
+// driver may have carried them out.
 void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
   const ShimStage stage = member.seen.stage;
   if (stage == ShimStage::kEvicting || stage == ShimStage::kEvicted) member.order = Order::kEvict;
@@ -205,7 +205,7 @@ void SuspensionStateMachine::Handle(const event::Answered& answered, MonoTime no
   const Verb verb = pending_->verb;
   pending_.reset();
   const auto it = members_.find(answered.process);
-  if (it == members_.end()) return;  // it ended meanwhile
+  if (it == members_.end()) return;  // the process ended meanwhile
   if (answered.answer.outcome == Outcome::kGone) {
     members_.erase(it);
     record_.held.erase(answered.process);
@@ -234,7 +234,8 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
     if (answer.bytes.count > 0 && !answer.straight) Spend("copy", answer.took);
     return;
   }
-  // A mover that died may have done it: the data are where they were, or the next mover finds them.
+  // A mover that died may have carried out the request: the data are where they were, or the next mover finds
+  // them.
   if (answer.outcome == Outcome::kLost && ++member.losses < 3) return;
   const auto why = fmt::format("the memory of process {}: {}", answered.process.pid, answer.message);
   if (secure && out) FailOut(member, why, now);
@@ -242,7 +243,7 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
     FailBack(why, answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost, now);
 }
 
-// A failure matters only to the way that asked for the step.
+// A failed step matters only on the way (out or back) that asked for it.
 void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now) {
   const base::ProcessId process = member.seen.id;
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
@@ -254,7 +255,7 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
     member.left_until = now + settings_.retry;
     return;
   }
-  // A mover is its user's process: its answers need not make sense.
+  // A mover is its user's process: its answers may contradict themselves.
   const bool done = answer.outcome == Outcome::kDone && answer.state != Saved::kUnknown &&
                     (verb != Verb::kCheckpoint || answer.state == Saved::kCheckpointed) &&
                     (verb != Verb::kRestore || answer.state == Saved::kRunning);
@@ -262,17 +263,17 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
   if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
   if (done) {
     if (verb == Verb::kRestore) Moved(member, pending_moves_, now);
-    // Locked: the driver has restored it and has not unlocked it yet.
+    // Locked: the driver has restored the process and has not unlocked it yet.
     if (verb == Verb::kState && (answer.state == Saved::kRunning || answer.state == Saved::kLocked))
       FindWhere(member, now);
     member.lost_moves.clear();
-    member.recheck_at = now + settings_.retry;  // samples from before still show it
+    member.recheck_at = now + settings_.retry;  // samples from before still show the process on the GPU
     return;
   }
   if (answer.outcome == Outcome::kUnsupported) {
     can_ = false;
     cannot_ = answer.message;
-    // A driver that does not support the call has not done it before.
+    // A driver that does not support the call cannot have checkpointed the process before.
     if (verb == Verb::kState) member.saved = Saved::kRunning;
     if (verb == Verb::kState || (verb == Verb::kCheckpoint && !IsStrict())) return;
   }
@@ -284,7 +285,7 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
                               : fmt::format("process {}: {}", process.pid, answer.message);
   if (verb == Verb::kCheckpoint && out) FailOut(member, why, now);
   if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
-  // First asks what became of a lost request.
+  // After a lost answer, first asks for the state of the process.
   const bool ask = answer.outcome == Outcome::kLost && member.losses < 2;
   if (verb == Verb::kRestore && !out && !ask) FailBack(why, answer.outcome == Outcome::kNoRoom, now);
 }
@@ -302,10 +303,10 @@ void SuspensionStateMachine::Handle(const event::Room& room, MonoTime now) {
     Begin(SuspensionPhase::kResuming, now);
     return SetState(record_.reason == "moving" ? "moving" : "resuming", "on its way back to the GPU");
   }
-  // No data wait on one GPU for room on another.
+  // Data must not stay on one GPU while the job waits for room on another.
   for (auto& [id, member] : members_)
     if (member.location == Location::kStraight) member.location = Location::kUnknown;
-  // Tells it once, and then at intervals: what is free changes with every sample.
+  // Tells the user once, and then at intervals, because the free memory changes with every sample.
   if (told_of_room_ && now - *told_of_room_ < settings_.retry) return;
   told_of_room_ = now;
   if (room.settling && record_.absence)
@@ -322,7 +323,7 @@ void SuspensionStateMachine::Handle(const event::Room& room, MonoTime now) {
 void SuspensionStateMachine::Handle(const event::Tick&, MonoTime) {}
 
 std::optional<MonoTime> SuspensionStateMachine::Deadline() const {
-  // The driver's answer comes as an event, and nothing is done before it.
+  // The driver's answer comes as an event, and the state machine does nothing before it.
   if (phase() == SuspensionPhase::kRunning || phase() == SuspensionPhase::kEnded || pending_)
     return std::nullopt;
   if (settling_ && phase() == SuspensionPhase::kSuspending)

@@ -6,23 +6,24 @@
 //      +---------- kUndoing <------------+                 +---- kRetreating <----+
 //
 // Out: first all processes with memory to move are held (state_machine_rest.cc): they may wait for each other
-// on the GPU, and where one of them does not come to rest all of them run on, and nothing has moved. Then all
-// shims evict at once: they hand their memory to the mover. The mover copies it to the host (Secure) while
-// the driver checkpoints every process that is on a GPU, one at a time, the one started last first: a process
-// that a parent starts while its children are being taken is seen and goes before the parent. Back: the mover
-// copies (Load) while the driver restores them, parents first, and then the shims fetch their memory. If a
-// step fails on the way out, it is undone and the job runs on with the reason; if one fails on the way back,
-// the job is taken out again and stays suspended with its data and the reason. A process that ends is no
-// failure. Where the driver cannot checkpoint, only eviction counts, and the contexts stay.
+// on the GPU. If one of them does not come to rest, all of them run on, and nothing has moved. Then all shims
+// evict at once: they hand their memory to the mover. The mover copies it to the host (Secure). Meanwhile the
+// driver checkpoints every process that is on a GPU, one at a time, and the process that was started last
+// goes first: so if a parent starts a child while its other children are being checkpointed, the new child is
+// seen and goes before the parent. Back: the mover copies (Load) while the driver restores the processes,
+// parents first, and then the shims fetch their memory. If a step fails on the way out, the way out is undone
+// and the job runs on with the reason; if a step fails on the way back, the job is taken out again and stays
+// suspended with its data and the reason. A process that ends is no failure. Where the driver cannot
+// checkpoint, only eviction counts, and the contexts stay.
 //
-// The next step always follows from what is known of each process, never from a script: so a new daemon goes
-// on from what it can observe (Rebuild). The tests beside this file are the specification;
+// The next step always follows from the known state of each process, never from a fixed sequence: so a new
+// daemon goes on from what it can observe (Rebuild). The tests beside this file are the specification;
 // state_machine_property_test.cc checks what must be true whatever happens:
 //   - a process whose shim is at work is not checkpointed, nor one with memory that cannot be restored,
 //   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
 //     are on a GPU again,
-//   - no job rests suspended before its data are whole in host memory: data that go straight to another GPU
-//     have room there, or are copied out,
+//   - no job stays in kSuspended before its data are whole in host memory: data that go straight to another
+//     GPU have room there, or are copied to the host,
 //   - the job comes to rest.
 #pragma once
 
@@ -43,17 +44,18 @@
 namespace gpuman::suspend {
 
 struct SuspensionSettings {
-  base::Bytes worth_evicting = base::MiB(64);  // the checkpoint takes less than this as fast as the shim does
+  base::Bytes worth_evicting = base::MiB(64);  // a checkpoint moves less than this as fast as the shim does
   base::Millis lock_timeout{10'000};           // for the work of a process on the GPU to come to rest
   base::Millis settle_limit{1'000};            // for the driver to show what a shim already counts
   base::Millis answer_limit{5'000};            // for a shim to take up an order
   base::Millis evict_limit{120'000};           // for a shim to carry out an eviction
   base::Millis return_limit{120'000};
-  base::Millis retry{30'000};  // after a failure that may pass: no room, a process that could not be taken
-  int retries = 10;            // of a way back; after these it has to be asked for again
-  // For a job that shares its GPU: what its shims have in host memory stays there on the way back, and their
-  // gates stay closed; the share controller brings it in the job's turn. Not where the job moves to another
-  // GPU.
+  base::Millis retry{30'000};  // the wait after a failure that may pass: no room, or a process that could not
+                               // be taken off the GPU
+  int retries = 10;            // of a way back; after these a new request is needed
+  // For a job that shares its GPU: on the way back, memory that its shims have in host memory stays there,
+  // and their gates stay closed; the share controller brings that memory in during the job's turn. This does
+  // not hold where the job moves to another GPU.
   bool returns_held = false;
 };
 
@@ -62,30 +64,30 @@ struct SuspensionSettings {
 enum class ShimStage { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
 
 struct GpuShare {
-  base::Bytes used;       // what the driver shows
+  base::Bytes used;       // as the driver shows it
   base::Bytes evictable;  // what its shim could evict
   base::Bytes evicted;    // what its shim holds in host memory
-  base::Bytes context{};  // what a context takes there; 0: not known
+  base::Bytes context{};  // the size of a context on this GPU; 0: not known
   friend bool operator==(const GpuShare&, const GpuShare&) = default;
 };
 
 struct ProcessView {
   base::ProcessId id;
-  std::map<std::string, GpuShare> gpus{};  // by UUID; those on which it has something
+  std::map<std::string, GpuShare> gpus{};  // by UUID; the GPUs on which the process has memory
   bool has_shim = false;
   ShimStage stage = ShimStage::kNone;
   bool answered = true;  // `stage` is the shim's answer to the last order
   std::string error{};   // the shim's error, with kFailed
-  bool silent = false;   // it has not answered yet, and its shim sends no notification when it does
+  bool silent = false;   // the shim has not answered yet, and will send no notification when it answers
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can evict it.
   bool holds_imported = false;
   // Bytes of managed memory, which the driver does not checkpoint.
   base::Bytes managed{};
-  // Its shim's answer to the last order: no call passes and no work is in flight.
+  // The shim's answer to the last order was: no call passes the gate and no work is in flight.
   bool held = false;
-  bool closing = false;  // it is about to be held
-  bool stopped = false;  // by a signal or a debugger: the driver's calls for it would not return (measured)
-  // False: the driver's figure is older than what the shim counts, and the next one is not known.
+  bool closing = false;  // the shim is closing its gate
+  bool stopped = false;  // by a signal or a debugger: driver calls for it would not return (measured)
+  // False: the driver's figure is older than the shim's count, and the next figure is not known yet.
   bool settled = true;
 };
 
@@ -94,8 +96,9 @@ struct GpuView {
 };
 
 namespace event {
-// `reason` and `detail` become the job's (held_by_user, device_pressure, …). With `room_lasts` the job comes
-// back by itself when there has been room for so long; a job that was to stay away still stays away.
+// `reason` (held_by_user, device_pressure, …) and `detail` become those of the job. With `room_lasts` the job
+// comes back by itself when there has been room for so long; a job that was suspended without `room_lasts`
+// before still stays away.
 struct SuspendAsked {
   std::string reason, detail;
   std::optional<base::Millis> room_lasts{};
@@ -106,10 +109,10 @@ struct ResumeAsked {
 struct MoveAsked {
   std::string gpu;
 };
-// Cancelled, or over: nothing more is ordered, whatever the state.
+// The job was cancelled, or is over: the state machine orders nothing more, whatever the state.
 struct Ended {};
-// Every process of the job and every GPU of the machine, all of them each time. Comes first before anything
-// is asked; then after each sampling and whenever a shim's stage changed.
+// Every process of the job and every GPU of the machine, all of them each time. The caller sends it before it
+// sends any request; then after each sampling and whenever a shim's stage changed.
 struct Observed {
   std::vector<ProcessView> processes;
   std::vector<GpuView> gpus;
@@ -125,8 +128,8 @@ struct MoverAnswered {
   Verb verb = Verb::kSecure;
   Answer answer;
 };
-// For a job that wants back: what is free on each GPU, and whether ChooseReturning chose the job (`chosen`)
-// or its room has not lasted yet (`settling`).
+// For a job that wants to come back: the free memory on each GPU, and whether ChooseReturning chose the job
+// (`chosen`) or the job's room has not lasted long enough yet (`settling`).
 struct Room {
   BytesByGpu free;
   bool chosen = false;
@@ -138,7 +141,7 @@ using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveA
                            event::Observed, event::Answered, event::MoverAnswered, event::Room, event::Tick>;
 
 namespace action {
-// The process's calls wait and its work comes to rest; its memory stays.
+// The process's calls wait at the gate and its work comes to rest; its memory stays on the GPU.
 struct OrderHold {
   base::ProcessId process;
   friend bool operator==(const OrderHold&, const OrderHold&) = default;
@@ -152,7 +155,8 @@ struct OrderReturn {
   bool held = false;  // with its gate closed and its memory where it is (SuspensionSettings::returns_held)
   friend bool operator==(const OrderReturn&, const OrderReturn&) = default;
 };
-// Asks whether the driver can checkpoint. Asked early: it starts the mover while the shims evict.
+// Asks whether the driver can checkpoint. The state machine asks early: the question starts the mover while
+// the shims evict.
 struct AskCan {
   friend bool operator==(const AskCan&, const AskCan&) = default;
 };
@@ -163,7 +167,7 @@ struct AskState {
 struct Checkpoint {
   base::ProcessId process;
   base::Millis lock_timeout;
-  base::Bytes bytes{};  // what it has on the device now
+  base::Bytes bytes{};  // the memory that the process has on the device now
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 struct Restore {
@@ -171,20 +175,20 @@ struct Restore {
   std::vector<GpuMove> gpus;
   friend bool operator==(const Restore&, const Restore&) = default;
 };
-// The memory that the shim gave away has to be whole in host memory, and off every GPU. With `target`, the
-// GPU where the job goes next, it may stay where that GPU can read it.
+// The memory that the shim gave away has to be whole in host memory, and off every GPU. With `target` (the
+// GPU where the job goes next), the memory may stay on a GPU that `target` can read.
 struct Secure {
   base::ProcessId process;
   std::string target{};
   friend bool operator==(const Secure&, const Secure&) = default;
 };
-// The memory has to be on a GPU again: this one, or (empty) where it came from.
+// The memory has to be on a GPU again: on `gpu`, or, if that is empty, on the GPU that it came from.
 struct Load {
   base::ProcessId process;
   std::string gpu;
   friend bool operator==(const Load&, const Load&) = default;
 };
-// The job is on this GPU from now on: one of its processes came back there, whatever becomes of the others.
+// The job is on this GPU from now on: one of its processes came back there, even if others fail to.
 struct Moved {
   std::string gpu;
   friend bool operator==(const Moved&, const Moved&) = default;
@@ -206,14 +210,14 @@ using Action = std::variant<action::OrderHold, action::OrderEvict, action::Order
                             action::Load, action::Moved, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
-// Thread-compatible. The caller carries actions out in order, and before that stores record() where it
-// changed: after a kill in between, the next daemon knows what this one was about to do.
+// Thread-compatible. The caller carries out the actions in order, and before that stores record() if it
+// changed: if the daemon is killed in between, the next daemon knows what this one was about to do.
 class SuspensionStateMachine {
  public:
   explicit SuspensionStateMachine(SuspensionSettings settings) : settings_(settings) {}
 
   // For a new daemon: goes on to the state that `record` asks for. The first Observed tells of the processes;
-  // the driver is asked what it did to them where it matters.
+  // the state machine asks the driver for a process's state where that matters.
   static SuspensionStateMachine Rebuild(SuspensionSettings settings, SuspensionRecord record);
 
   Actions On(const Event& event, base::MonoTime now);
@@ -223,32 +227,32 @@ class SuspensionStateMachine {
 
   const SuspensionRecord& record() const { return record_; }
   SuspensionPhase phase() const { return record_.phase; }
-  // A way back has failed since the job was asked back, or to another GPU. It may be tried again.
+  // A way back has failed since the last request to resume or move the job. The state machine may try again.
   bool HasFailedBack() const { return retries_ > 0; }
 
   // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence for the client that asks. An
   // accepted request may fail later.
   base::Result<> CanSuspend() const;
-  // kUnsatisfiable also where the host's memory does not hold it.
+  // Also kUnsatisfiable where the job does not fit into the host's memory.
   base::Result<> CanSuspend(const HostRoom& room) const;
   base::Result<> CanResume(const std::optional<std::string>& gpu) const;
   base::Result<> CanMove(const std::string& gpu) const;
   base::Result<> CanMove(const std::string& gpu, const HostRoom& room) const;
 
-  // The room that a suspended job that wants back needs on each GPU. nullopt: it does not want back (just
-  // now).
+  // The room on each GPU that a suspended job needs to come back. nullopt: the job does not want to come back
+  // (just now).
   std::optional<BytesByGpu> Needs(base::MonoTime now) const;
   // The part of the job that is still on its GPUs and would come to the host's memory.
   HostNeed NeedOfHost() const;
-  // What the job has in the host's memory, or is about to have.
+  // The bytes that the job has in the host's memory, or is about to have.
   base::Bytes InHost() const;
-  // Holds from the next order on.
+  // The settings hold from the next order on.
   void SetSettings(SuspensionSettings settings) { settings_ = settings; }
 
  private:
   enum class Order { kNone, kHold, kEvict, kReturn };
-  // Where the mover has what the shim gave away: kStraight is on the GPU that it left, on its way to the
-  // target.
+  // Where the mover has the memory that the shim gave away. kStraight: still on the GPU that the process
+  // left, on its way to the target.
   enum class Location { kUnknown, kHost, kStraight, kGpu };
 
   struct Member {
@@ -260,18 +264,21 @@ class SuspensionStateMachine {
     base::MonoTime stage_since{};
     bool without_shim = false;  // its shim did not answer in time on this way
     int losses = 0;             // answers that never came on this way
-    // The moves of a restore whose answer never came: the driver may have done it.
+    // The moves of a restore whose answer never came: the driver may have restored the process.
     std::vector<GpuMove> lost_moves{};
-    // It could not be taken off the GPU, or need not be: it is not looked at again before then.
+    // The process could not be taken off the GPU, or need not be: the state machine does not look at it again
+    // before this time.
     std::optional<base::MonoTime> left_until{};
     bool told = false;
-    base::MonoTime recheck_at{};  // from then on it is checked whether a checkpointed process is on the GPU
-    std::optional<GpuMove> arrived;  // its last move, while samples may still show it where it was
+    base::MonoTime recheck_at{};  // from this time on the state machine checks whether a checkpointed process
+                                  // is on the GPU
+    std::optional<GpuMove> arrived;  // its last move, while samples may still show the process on its old GPU
     base::MonoTime arrived_at{};
     Location location = Location::kUnknown;
     std::optional<Verb> moving;  // kSecure or kLoad, not answered yet
-    // The mover found nothing of it in host memory, although its slot showed some: the shim had just taken
-    // that back. The process is looked at again before the mover is asked again.
+    // The mover found none of the process's memory in host memory, although its slot showed some: the shim
+    // had just taken that memory back. The state machine waits for a new look at the process before it asks
+    // the mover again.
     bool outdated = false;
     int nothing_found = 0;  // times in a row
   };
@@ -313,7 +320,7 @@ class SuspensionStateMachine {
   void OrderEvictions(base::MonoTime now);
   void Give(Member& member, Order order, base::MonoTime now);
   void OpenGates(base::MonoTime now);
-  // Each returns true when there is something to wait for, or the way has changed.
+  // Each of these returns true when the state machine has to wait for something, or the phase has changed.
   bool SecureAll(base::MonoTime now);
   bool IsSecure(const Member& member) const;
   bool AskUnknown(base::MonoTime now);
@@ -343,7 +350,8 @@ class SuspensionStateMachine {
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
   void Moved(Member& member, const std::vector<GpuMove>& moves, base::MonoTime now);
   void CorrectPlace(Member& member, base::MonoTime now) const;
-  // The driver says that the process is not checkpointed: a restore that was not answered may have moved it.
+  // The driver says that the process is not checkpointed: a restore without an answer may have moved the
+  // process.
   void FindWhere(Member& member, base::MonoTime now);
   // A part of the job has moved already: the rest follows.
   bool IsPartlyMoved() const;
@@ -351,7 +359,7 @@ class SuspensionStateMachine {
   // --- state_machine_queries.cc: what is known
   static bool IsOnGpu(const Member& member);
   static bool IsOff(const Member& member);
-  // The mover has some of its memory.
+  // The mover has some of the process's memory.
   static bool IsAway(const Member& member);
   static bool IsShimAtWork(const Member& member);
   static base::MonoTime AtWorkSince(const Member& member);  // on the last order
@@ -372,8 +380,8 @@ class SuspensionStateMachine {
   SuspensionRecord record_;
   std::map<base::ProcessId, Member> members_;
   std::vector<GpuView> gpus_;
-  bool rested_ = false;      // on this way all processes that have to be held were held
-  bool settling_ = false;    // the driver does not show yet all that has to be recorded as held
+  bool rested_ = false;      // on this way, all processes that have to come to rest were held
+  bool settling_ = false;    // the driver does not yet show all memory that `held` has to record
   bool rebuilt_ = false;     // until the first Observed
   std::optional<bool> can_;  // the driver can checkpoint
   bool can_asked_ = false;
@@ -381,12 +389,12 @@ class SuspensionStateMachine {
   std::optional<Pending> pending_;
   std::vector<GpuMove> pending_moves_;
   std::string why_;            // why the job turned back, while kUndoing or kRetreating
-  std::string turned_reason_;  // the reason word for the end of that way
+  std::string turned_reason_;  // the reason word that the job has after that way
   int retries_ = 0;
   base::MonoTime not_before_{};  // no way back begins earlier
   base::MonoTime began_{};       // when this way began
   std::optional<base::MonoTime> told_of_room_;
-  std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by what took them
+  std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by the kind of step
   Actions out_;                                // of the event being handled
 };
 

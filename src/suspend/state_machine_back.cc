@@ -26,7 +26,7 @@ bool SuspensionStateMachine::ReturnsHeld() const {
                      [](const auto& one) { return IsAway(one.second) || IsShimAtWork(one.second); });
 }
 
-// Runs while the driver works.
+// The mover loads while the driver works.
 void SuspensionStateMachine::LoadAll() {
   if (ReturnsHeld()) return;
   for (auto& [id, member] : members_) {
@@ -87,7 +87,7 @@ void SuspensionStateMachine::Moved(Member& member, const std::vector<GpuMove>& m
   out_.push_back(action::Moved{to});
 }
 
-// A sample of before its arrival shows a process where it was: the next move would start there.
+// A sample from before the process arrived shows it on its old GPU: the next move would wrongly start there.
 void SuspensionStateMachine::CorrectPlace(Member& member, MonoTime now) const {
   if (!member.arrived) return;
   const auto stale = member.seen.gpus.find(member.arrived->from);
@@ -135,7 +135,7 @@ bool SuspensionStateMachine::ReturnShims(MonoTime now) {
       waiting = true;
       continue;
     }
-    // Also for an order of an earlier daemon that is not answered yet.
+    // This includes an order of an earlier daemon that the shim has not answered yet.
     const bool may_be_out =
         member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered || member.seen.held);
     const bool ready = !IsAway(member) || member.location == Location::kGpu || ReturnsHeld();
@@ -157,7 +157,7 @@ bool SuspensionStateMachine::ReturnShims(MonoTime now) {
         continue;
       }
       member.without_shim = true;
-      if (evicted.count == 0) continue;  // it has nothing to bring back, and was told not to begin
+      if (evicted.count == 0) continue;  // the shim has nothing to bring back, and must not begin to evict
       FailBack(fmt::format("libgpuman.so in process {} does not answer, which holds {} in host memory",
                            id.pid, FormatBytes(evicted)),
                true, now);

@@ -168,7 +168,7 @@ TEST(SuspendBackFailure, AJobOfWhichNothingCouldBeTakenAgainDoesNotStandStill) {
   s.Shim(11, ShimStage::kOnGpu);
   s.Shim(12, ShimStage::kRestoring);
   EXPECT_THAT(s.Wait(), IsSupersetOf({"= retreating resume_failed", "evict 11", "evict 12"}));
-  // Their gates were still shut, so they keep them shut.
+  // The gates of these shims were still closed, so the shims keep them closed.
   s.At(11).held = s.At(12).held = true;
   s.Shim(11, ShimStage::kFailed, "no memory");
   EXPECT_THAT(s.Shim(12, ShimStage::kFailed, "no memory"),
@@ -261,7 +261,7 @@ TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
   EXPECT_FALSE(s.machine.record().target);
 }
 
-// The driver has restored it, and its mover died before it said so.
+// The driver has restored the process, and the mover died before it answered.
 TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
@@ -299,7 +299,7 @@ TEST(SuspendMove, WhoseMoverDiedBeforeItUnlockedTheProcessCountsWhereItIs) {
 TEST(SuspendMove, ThatFollowsAnotherAtOnceStartsWhereTheJobIs) {
   Story s = OnItsWayToB();
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "= running", "! job_moved"));
-  s.Look();  // the sample is of before: it shows the process on a
+  s.Look();  // the sample is older than the move: it shows the process on a
   s.Move("a");
   s.Checkpointed(11);
   EXPECT_THAT(s.Room(GiB(10), true, "a"), ElementsAre("= resuming moving", "restore 11 a>b b>a c>c"));

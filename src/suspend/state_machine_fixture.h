@@ -120,7 +120,7 @@ class Story {
   Words MoverAnswered(pid_t pid, Verb verb, Outcome outcome = Outcome::kDone) {
     return Feed(event::MoverAnswered{IdOf(pid), verb, {.outcome = outcome, .message = "it said so"}});
   }
-  // The memory stays on the GPU that it left, and goes straight to the other.
+  // The memory stays on the GPU that the process left, and goes straight to the other GPU.
   Words Straight(pid_t pid, Verb verb) {
     return Feed(event::MoverAnswered{
         IdOf(pid), verb, {.outcome = Outcome::kDone, .bytes = GiB(9), .straight = true}});
@@ -167,7 +167,7 @@ class Story {
     std::erase_if(processes, [&](const auto& one) { return one.id.pid == pid; });
     return Look();
   }
-  // Goes on to the state machine's deadline.
+  // Lets the time pass until the state machine's deadline.
   Words Wait() {
     const auto deadline = machine.Deadline();
     EXPECT_TRUE(deadline) << "nothing to wait for";

@@ -14,18 +14,19 @@ using base::FormatBytes;
 using base::FormatDuration;
 using base::MonoTime;
 
-// More than the driver leaves of a checkpointed process (4 MiB on an H200).
+// More memory than a checkpointed process still has on the GPU (4 MiB on an H200).
 constexpr Bytes kResidue = base::MiB(16);
 
-// What the process has there by its shim's count, which is current; the driver's is of the last sample.
+// The memory of the process on this GPU by its shim's count, which is current; the driver's figure is from
+// the last sample.
 Bytes Counted(const GpuShare& share) {
   return share.evictable.count > 0 ? share.evictable + share.context : Bytes{};
 }
 
 }  // namespace
 
-// The process's needs for its return are read before it goes, and not from a sample older than its
-// allocations.
+// The room that a process needs for its return is recorded before the process leaves, and not from a sample
+// older than its allocations.
 bool SuspensionStateMachine::AwaitSample(MonoTime now) {
   settling_ =
       phase() == SuspensionPhase::kSuspending && now < began_ + settings_.settle_limit &&
@@ -60,7 +61,7 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
   ArriveOut(now);
 }
 
-// Runs while the driver works.
+// The mover copies while the driver works.
 bool SuspensionStateMachine::SecureAll(MonoTime now) {
   bool waiting = false;
   for (auto& [id, member] : members_) {
@@ -92,11 +93,11 @@ bool SuspensionStateMachine::AskUnknown(MonoTime now) {
 }
 
 bool SuspensionStateMachine::IsLeft(const Member& member, MonoTime now) const {
-  // Looked at again only at rest: so a way ends.
+  // The process is tried again only when the job is in kSuspended: otherwise a way might never end.
   return member.left_until && (phase() != SuspensionPhase::kSuspended || now < *member.left_until);
 }
 
-// Its shim was told to evict, and has not answered.
+// The shim was ordered to evict, and has not answered.
 bool SuspensionStateMachine::MayBegin(const Member& member) {
   return member.order == Order::kEvict && !member.seen.answered && !member.without_shim &&
          member.saved == Saved::kRunning;
@@ -149,8 +150,8 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
       } else if (can_ == false || member.seen.holds_imported) {
         FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
       } else {
-        // The driver takes all of it, only slower. The order is withdrawn, or the shim might begin in the
-        // middle of that; but not where some is out already.
+        // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim
+        // might begin in the middle of the checkpoint; but not where some memory is out already.
         member.without_shim = true;
         if (Sum(member.seen, &GpuShare::evicted).count == 0) Give(member, Order::kReturn, now);
       }
@@ -227,7 +228,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
                      return IsOff(member) || IsShimAtWork(member) || may_go;
                    });
   if (retreated && !off) {
-    // Nothing could be taken again: the job runs, whatever was asked for.
+    // No process could be taken off again: the job runs, whatever the request was.
     record_.phase = SuspensionPhase::kRunning;
     record_.held.clear();
     OpenGates(now);
@@ -243,8 +244,8 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
   Emit("job_suspended", record_.detail, now);
 }
 
-// A shim whose gate was shut before its eviction failed keeps it shut. The gate of a job that takes turns
-// stays shut: whoever gives the turns opens it.
+// A shim whose gate was closed before its eviction failed keeps the gate closed. For a job that takes turns,
+// the gate stays closed until the share controller opens it.
 void SuspensionStateMachine::OpenGates(MonoTime now) {
   for (auto& [id, member] : members_) {
     const bool shut = member.order == Order::kEvict || member.order == Order::kHold || member.seen.held;
@@ -253,7 +254,7 @@ void SuspensionStateMachine::OpenGates(MonoTime now) {
   }
 }
 
-// Records it once: later the process holds less, because some was taken.
+// Records the process's memory only once: later the process holds less, because some was taken.
 void SuspensionStateMachine::Hold(Member& member) {
   const auto [held, fresh] = record_.held.try_emplace(member.seen.id);
   if (!fresh) return;
@@ -263,8 +264,9 @@ void SuspensionStateMachine::Hold(Member& member) {
   }
 }
 
-// Corrects the record for calls that were in flight when the suspension was asked for: the driver lets them
-// end before it takes anything. The shim's last count stays, since its process stands still.
+// Corrects the record for calls that were in flight when the suspension was asked for: the driver lets these
+// calls end before it takes any memory. The shim's last count stays correct, since its process does not run
+// any more.
 void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
   const auto held = record_.held.find(member.seen.id);
   if (held == record_.held.end() || member.order != Order::kNone) return;

@@ -1,5 +1,5 @@
-// What must hold whatever answers, failures, deaths and requests come, in any order. The world here carries
-// out its orders sooner or later, or not, and keeps its own record of what is true.
+// What must hold for any answers, failures, deaths and requests, in any order. The simulated world here
+// carries out its orders sooner or later, or not, and keeps its own record of the true state.
 #include <rapidcheck.h>
 
 #include <deque>
@@ -215,7 +215,7 @@ class World {
     if (asked_.empty()) return;
     const auto ask = asked_.front();
     asked_.pop_front();
-    // A mover is its user's process, and may be made to say anything.
+    // A mover is its user's process, and the user may make it say anything.
     if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.second != Verb::kCan)
       return Feed(
           event::Answered{ask.first,

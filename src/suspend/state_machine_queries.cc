@@ -24,7 +24,7 @@ Bytes SuspensionStateMachine::Sum(const ProcessView& view, Bytes GpuShare::*part
 
 bool SuspensionStateMachine::IsOnGpu(const Member& member) {
   if (member.saved == Saved::kCheckpointed) return false;
-  // Evicted memory implies a context, also where the driver does not tell what it takes.
+  // Evicted memory implies a context, also where the driver does not show the size of the context.
   return Sum(member.seen, &GpuShare::used).count > 0 || Sum(member.seen, &GpuShare::evicted).count > 0;
 }
 
@@ -231,7 +231,8 @@ void SuspensionStateMachine::SetState(std::string reason, std::string detail) {
   out_.push_back(action::SetState{record_.phase, record_.reason, record_.detail});
 }
 
-// The state of a job that is off the GPU. Tells why it was pushed off until it is back.
+// Sets the state of a job that is off the GPU. Until the job is back, the state says why the job was pushed
+// off.
 void SuspensionStateMachine::SetAway(const std::string& reason, const std::string& detail) {
   const auto& absence = record_.absence;
   SetState(absence ? absence->reason : reason, absence ? absence->cause + "; " + detail : detail);
@@ -243,7 +244,8 @@ void SuspensionStateMachine::Emit(const char* kind, std::string message, MonoTim
   out_.push_back(action::Emit{kind, std::move(message), std::move(figures)});
 }
 
-// Of steps that run at the same time the longest counts; the driver's calls follow one another.
+// Of steps that run at the same time, only the longest counts; the driver's calls run one after the other, so
+// their times add up.
 void SuspensionStateMachine::Spend(const char* what, base::Millis time) {
   auto& spent = spent_[fmt::format("milliseconds_{}", what)];
   const std::string_view word = what;
@@ -277,7 +279,8 @@ void SuspensionStateMachine::AskDriver(const base::ProcessId& process, Verb verb
   if (verb == Verb::kRestore) out_.push_back(action::Restore{process, pending_moves_});
 }
 
-// The answer holds for the life of the state machine; a mover that could not tell is asked again.
+// The answer holds for the life of the state machine; if the mover could not tell, the state machine asks
+// again.
 void SuspensionStateMachine::AskCan() {
   if (can_ || can_asked_) return;
   can_asked_ = true;

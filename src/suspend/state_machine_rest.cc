@@ -1,5 +1,5 @@
-// Before anything of a job leaves the GPU all its processes come to rest: the work of one may wait on the GPU
-// for what another does next.
+// Before anything of a job leaves the GPU all its processes come to rest: the work of one process may wait on
+// the GPU for the next work of another.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,12 +13,12 @@ using base::ErrorCode;
 using base::Fail;
 using base::MonoTime;
 
-// True: there is something to wait for, or the way has changed.
+// True: the state machine has to wait, or the phase has changed.
 bool SuspensionStateMachine::AwaitRest(MonoTime now) {
   if (!IsStrict() || rested_) return false;
   int worth = 0;
   for (const auto& [id, member] : members_) {
-    // An earlier daemon had got further, or the share controller has closed all gates.
+    // An earlier daemon had already begun to evict, or the share controller has closed all gates.
     if (member.order == Order::kEvict || IsAway(member)) rested_ = true;
     if (!IsLeft(member, now) && (IsWorthEvicting(member) || member.order == Order::kHold)) ++worth;
   }
@@ -49,8 +49,8 @@ void SuspensionStateMachine::LookAtRest(Member& member, bool& waiting, MonoTime 
   } else if (can_ == false || member.seen.holds_imported) {
     fail(fmt::format("libgpuman.so in process {} does not answer", process.pid));
   } else {
-    // The driver takes all of it, only slower. The order is withdrawn, or the shim might begin in the middle
-    // of that.
+    // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim might
+    // begin in the middle of the checkpoint.
     member.without_shim = true;
     Give(member, Order::kReturn, now);
   }
@@ -60,7 +60,7 @@ bool SuspensionStateMachine::IsAwaitedToRest(const Member& member) {
   return member.order == Order::kHold && !member.seen.answered;
 }
 
-// A shim that has taken the order up gives up by itself; this limit is for one that does not.
+// A shim that has taken up the order gives up by itself; this limit is for a shim that does not.
 MonoTime SuspensionStateMachine::RestLimit(const Member& member) const {
   const base::Millis at_work = member.seen.closing ? settings_.lock_timeout : base::Millis(0);
   return member.ordered_at + settings_.answer_limit + at_work;

@@ -19,7 +19,7 @@ void Turns::End(std::uint64_t id, base::MonoTime now) {
     }
     break;
   }
-  // Parties that ask for nothing are forgotten some time.
+  // Parties without requests are removed after some time.
   std::erase_if(queues_, [now](const auto& one) {
     return one.second.waiting.empty() && !one.second.at_work && one.second.slow_until <= now;
   });

@@ -1,10 +1,11 @@
 // Which of several users may make the driver's checkpoint calls. Pure: the time is an argument.
 //
-// As long as calls are quick, there is one call at a time on the machine: it has the turn. A call that is not
-// over after `alone` goes on, and the others do not wait for it any more; they then do not wait for calls of
-// that user at all, until none of them took so long for `remembered`. So a user whose mover or process stands
-// still makes the others wait once, for `alone`. The driver carries out calls for different processes at the
-// same time (docs/suspend.md has what was measured); one user still has one call at a time.
+// As long as calls are quick, there is one call at a time on the machine: that call has the turn. A call that
+// is not over after `alone` goes on, and the other users do not wait for it any more. After that, they do not
+// wait for any call of that user, until for `remembered` no call of that user has taken so long. So a user
+// whose mover or process does not move on makes the others wait once, for `alone`. The driver carries out
+// calls for different processes at the same time (docs/suspend.md has the measurements); one user still has
+// one call at a time.
 //
 // Users take turns: the user served longest ago is next, however many calls another user has waiting.
 #pragma once
@@ -33,12 +34,12 @@ class Turns {
 
   // The party's mover is ready to make a call. The caller chooses the ids, each used once.
   void Ask(const Party& party, std::uint64_t id);
-  // The call has an answer, or none will come. Does nothing for an unknown id.
+  // The call has an answer, or will never have one. Does nothing for an unknown id.
   void End(std::uint64_t id, base::MonoTime now);
 
   // The calls to make now. Call it after each Ask and End, and at the Deadline.
   std::vector<std::uint64_t> Begin(base::MonoTime now);
-  // When others stop waiting for the call that has the turn; nullopt: nobody waits for one.
+  // When the other users stop waiting for the call that has the turn; nullopt: no user waits for a call.
   std::optional<base::MonoTime> Deadline() const;
 
  private:
@@ -58,7 +59,8 @@ class Turns {
   std::uint64_t served_ = 0;
 };
 
-// How long a user's mover is not started again when so many in a row ended before they did anything.
+// How long the daemon waits before it starts a user's mover again after `deaths` movers in a row ended before
+// they did anything.
 base::Millis RestartDelay(int deaths);
 
 }  // namespace gpuman::suspend

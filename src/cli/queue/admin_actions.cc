@@ -72,7 +72,7 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
 bool IsMeant(const std::string& name, const api::QueueGpu& gpu, const api::QueueInfo& info) {
   if (api::NumberOf(gpu) == name || gpu.uuid.starts_with(name)) return true;
   if (!gpu.mig) return false;
-  // A MIG instance is also meant by the name of its GPU.
+  // The name of a GPU also means its MIG instances.
   return std::any_of(info.gpus.begin(), info.gpus.end(), [&](const api::QueueGpu& other) {
     return other.uuid == gpu.mig->parent && IsMeant(name, other, info);
   });

@@ -19,7 +19,8 @@ std::vector<Command> ReserveCommands();
 std::vector<Command> QuotaCommands();
 std::vector<Command> GpuCommands();  // allow, restrict, ignore-process, choice
 
-// A JOB, GPU or ID, with the help that it has in every command: one of them, or at least one up to `most`.
+// The argument JOB, GPU or ID, with the same help in every command. The command takes at least one and at
+// most `most` of them.
 Argument UsualArgument(const std::string& value, std::size_t most = 1);
 
 // The name of this process's user, as the daemon knows it.

@@ -153,8 +153,8 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
   return {};
 }
 
-// nullopt where jobs go to Slurm and no daemon runs here: it would be started only to say that it has no
-// jobs.
+// nullopt where jobs go to Slurm and no daemon runs here: gpuman would start a daemon only to learn that it
+// has no jobs.
 Result<std::optional<api::Client>> DaemonFor(Session& session) {
   if (slurm::ServesAlone(session)) {
     auto running = session.RunningDaemon();

@@ -28,7 +28,7 @@ Listed ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus);
 void Sort(std::vector<Listed>& jobs, SortBy by, base::WallTime now);
 
 // Reads names of columns: JOBID NAME ST STATE TIME TIMELIMIT MEMORY GPUMEM NODES GPUS NODELIST(REASON) USER
-// PROJECT PRIORITY START SUBMIT, in any case; NODELIST alone serves as well. kInvalidArgument names the
+// PROJECT PRIORITY START SUBMIT, in any case; NODELIST alone is accepted, too. kInvalidArgument names the
 // unknown column.
 base::Result<std::vector<std::string>> ParseColumns(std::string_view text);
 std::vector<std::string> UsualColumns();

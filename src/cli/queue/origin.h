@@ -20,7 +20,7 @@ struct Origin {
 base::Result<Origin> OriginOfThisProcess();
 
 // The variables of the environment. `left_out` gets the names of those that JSON cannot carry, since they are
-// not UTF-8; what is no variable is passed over.
+// not UTF-8; entries that are no variables are skipped.
 Variables VariablesOf(const Origin& origin, std::vector<std::string>& left_out);
 
 }  // namespace gpuman::cli::queue

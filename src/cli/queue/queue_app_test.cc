@@ -470,7 +470,7 @@ TEST(Gbatch, PrintsTheJobAsJson) {
               StartsWith(R"({"id":7,"tag":"train","state":"queued")"));
 }
 
-// As gflow, where an environment may be called so.
+// As in gflow: a conda environment may be called "none".
 TEST(Gjob, TakesNoneAsAnyOtherValue) {
   const TestServer server({TestServer::Answer(200, kJob)});
   ASSERT_EQ(Gflow(&server, "gjob", {"update", "7", "-e", "none"}).status, 0);

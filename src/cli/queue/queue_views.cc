@@ -182,7 +182,7 @@ std::string NotificationText(const api::NotificationView& message) {
 
 namespace {
 
-// What RenderJob says elsewhere, or in its own words.
+// Options that RenderJob itself shows, on other lines or in other words.
 constexpr std::array<std::string_view, 5> kSaidElsewhere{"memory", "priority", "share", "hold", "retries"};
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOwnLabels{{
     {"cpus", "CPUs"},
@@ -205,7 +205,7 @@ std::string LabelOf(std::string_view name) {
   return label;
 }
 
-// Reads a job's list of options (base/json.h), and makes a text of each that it was given.
+// Reads a job's list of options (base/json.h), and makes a text of each option that the job was given.
 class OptionTexts {
  public:
   template <typename T>

@@ -183,7 +183,8 @@ Result<> CheckPrograms(const MadeSubmission& made) {
   return {};
 }
 
-// Notes files and directories that do not exist. They may come before the job starts; without them it fails.
+// Notes files and directories that do not exist. The user may create them before the job starts; without them
+// the job fails.
 void NoteWhatIsNotThere(MadeSubmission& made) {
   std::set<std::string> told;
   const auto look = [&](std::string_view option, std::string_view what, const std::filesystem::path& path) {
@@ -259,7 +260,7 @@ class Maker {
     return Add(std::move(settings));
   }
 
-  // `settings`: of the typed options.
+  // `settings` have the values of the typed options.
   Result<> TakeFile(SubmitSettings settings, const CommandLine& typed) {
     if (settings.command || typed.trailing || !typed.words.empty())
       return base::Fail(ErrorCode::kInvalidArgument,
@@ -302,7 +303,7 @@ class Maker {
     return Add(std::move(both));
   }
 
-  // The jobs are there; looks at what they need, and says what it notes.
+  // Makes the last changes to the jobs, adds notes about them, and returns the submission.
   Result<MadeSubmission> Finish() {
     auto& jobs = made_.request.jobs;
     if (flavour_ == Flavour::kGflow) std::for_each(jobs.begin(), jobs.end(), gflow::Forgive);
@@ -312,7 +313,7 @@ class Maker {
   }
 
  private:
-  // What the jobs of the request share.
+  // Sets what all jobs of the request share.
   Result<> TakeCommon(const SubmitSettings& settings) {
     if (!base::IsUtf8(context_.origin.directory))
       return base::Fail(ErrorCode::kInvalidArgument, "the current directory's name is not UTF-8");

@@ -36,14 +36,14 @@ struct MadeSubmission {
 };
 
 // Reads the script, the file of jobs or the file of parameters that the command line names. `settings` have
-// what the options of `line` said; only a script takes these options once more, behind its own lines.
-// kInvalidArgument names the option, or the file and its line; kNotFound and kPermissionDenied for files and
-// programs.
+// the values of the options of `line`; for a script, MakeSubmission applies these options once more, after
+// the lines of the script. kInvalidArgument names the option, or the file and its line; kNotFound and
+// kPermissionDenied for files and programs.
 base::Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Flavour flavour,
                                             const SubmitContext& context);
 
-// A job that is one command: `line` has it, `settings` all that its options said. Whether it fits into the
-// queue is not looked at: Check does that.
+// A job that is one command: `line` has the command, `settings` the values of all its options. MakeOneJob
+// does not check whether the job fits into the queue: Check does that.
 base::Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& line,
                                         const SubmitContext& context);
 // kInvalidArgument names the option.

@@ -266,7 +266,7 @@ TEST_F(Request, CapturesAsMuchOfTheEnvironmentAsIsAskedFor) {
   EXPECT_EQ(made->request.environment, expected);
 }
 
-// A shell that was set up for nvshare has this.
+// The variable that a shell has if it was set up for nvshare.
 constexpr const char* kPreload = "LD_PRELOAD=/opt/libnvshare.so:/opt/other.so";
 constexpr const char* kNoteOfLibrary = "libnvshare.so was removed from LD_PRELOAD: libgpuman.so replaces it";
 
@@ -315,7 +315,7 @@ TEST_F(Request, LeavesTheLibraryOfNvshareToJobsThatDoNotShare) {
   EXPECT_THAT(made->notes, ElementsAre(kNoteOfLibrary)) << "once";
 }
 
-// It does not share: gflow accepts --shared for a job without GPUs.
+// The job does not share: gflow accepts --shared for a job without GPUs.
 TEST_F(Request, LeavesTheLibraryOfNvshareToAJobOfGflowWithoutGpus) {
   context_.origin.environment.emplace_back(kPreload);
   const auto made = Make({"--shared", "--gpu-memory=1G"}, {"true"}, std::nullopt, Flavour::kGflow);

@@ -42,7 +42,7 @@ bool HasCommand(const RunSettings& s, const CommandLine& line) {
   return s.submit.command || (line.trailing && !line.trailing->empty() && !line.trailing->front().empty());
 }
 
-// What a job needs that starts at once.
+// Checks the options of a job that starts at once.
 Result<> CheckStart(const RunSettings& s) {
   const auto& job = s.submit.job;
   if (s.pty || job.time_limit)
@@ -126,8 +126,8 @@ Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line)
   return status;
 }
 
-// The options of `submit` that a job has as well that starts at once, with the names, headings and words that
-// they have here.
+// The options that `submit` and a job that starts at once have in common, with the names, headings and help
+// of `run`.
 class OptionsOfRun {
  public:
   explicit OptionsOfRun(RunSettings& s)

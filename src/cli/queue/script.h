@@ -32,7 +32,7 @@ struct Directives {
 // kInvalidArgument with the line, for a quote that is never closed.
 base::Result<Directives> ReadDirectives(std::string_view text);
 
-// Applies the directives in order; an error has "NAME:LINE: " in front.
+// Applies the directives in order; an error begins with "NAME:LINE: ".
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,
                                base::WallTime now);
 

@@ -12,8 +12,8 @@
 
 namespace gpuman::cli::queue {
 
-// Notes a user name that this machine does not know: it is mistyped, or a directory service does not answer
-// now.
+// Notes a user name that this machine does not know: the name is mistyped, or a directory service does not
+// answer now.
 inline void NoteStranger(Session& session, const std::string& user) {
   if (::getpwnam(user.c_str()) == nullptr)
     session.Note(fmt::format("this machine knows no user {}", Printable(user)));

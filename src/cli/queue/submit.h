@@ -16,7 +16,7 @@ base::Result<SubmitContext> ContextOfThisProcess();
 // Prints what the user should know of the jobs that were made.
 void TellNotes(Session& session, const MadeSubmission& made);
 
-// `settings` have what the options of `line` said.
+// `settings` have the values of the options of `line`.
 base::Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line);
 // The same with gflow's words; a name that is taken gets a number at its end.
 base::Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const CommandLine& line);

@@ -12,8 +12,8 @@ using base::ErrorCode;
 
 constexpr std::size_t kMaxJobs = 100'000;
 
-// Removes one field from the front of a CSV text; `text` then begins with the separator or a line end, or is
-// empty.
+// Removes one field from the front of a CSV text. Afterwards `text` begins with the separator or a line end,
+// or is empty.
 base::Result<std::string> TakeField(std::string_view& text) {
   std::string field;
   if (!text.starts_with('"')) {

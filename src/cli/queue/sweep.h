@@ -19,12 +19,13 @@ namespace gpuman::cli::queue {
 // Names with their values, in the order in which they were given.
 using Combination = std::vector<std::pair<std::string, std::string>>;
 
-// Reads a line of names, then a line for each combination (RFC 4180: quotes around a field, two for one
-// within). Skips blank lines. kInvalidArgument with the line.
+// Reads a line of names, then a line for each combination (RFC 4180: quotes around a field, two quotes for
+// one within the field). Skips blank lines. kInvalidArgument with the line.
 base::Result<std::vector<Combination>> ReadCsv(std::string_view text);
 
-// Every combination: the product of the parameters, for each line of the table. The last parameter changes
-// first. kInvalidArgument where that makes too many jobs, or a name is in both.
+// Every combination: the product of the parameters, for each line of the table. The value of the last
+// parameter changes fastest. kInvalidArgument where that makes too many jobs, or a name is both a parameter
+// and a column of the table.
 base::Result<std::vector<Combination>> Combine(const std::vector<Parameter>& parameters,
                                                const std::vector<Combination>& table);
 

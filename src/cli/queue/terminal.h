@@ -22,8 +22,8 @@ inline constexpr const char* kTerminalWord = "__terminal";
 // takes it out of the queue; when it runs, every key goes to the job. Standard input must be a terminal.
 base::Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::SubmitRequest request);
 
-// The job's side: returns the exit status of the command, 128+N for a signal N, 127 where it cannot be
-// started. `words`: the socket and the command.
+// The job's side: returns the exit status of the command, 128+N for a signal N, 127 where the command cannot
+// be started. `words`: the socket and the command.
 base::Result<int> ServeTerminal(const std::vector<std::string>& words);
 
 }  // namespace gpuman::cli::queue

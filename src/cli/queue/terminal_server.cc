@@ -103,7 +103,8 @@ Result<int> ServeTerminal(const std::vector<std::string>& words) {
   if (words.size() < 2)
     return base::Fail(base::ErrorCode::kInvalidArgument, "there is no socket and no command");
   GPUMAN_ASSIGN(const base::Fd connection, api::ConnectTo(words.front()));
-  // The caller may be gone and another user may have its path: input from there would be executed.
+  // The caller may be gone and another user may serve a socket under its path: the job would execute that
+  // user's input.
   if (api::PeerUser(connection.get()) != ::geteuid())
     return base::Fail(base::ErrorCode::kPermissionDenied,
                       fmt::format("the socket {} of this job's terminal is another user's", words.front()),

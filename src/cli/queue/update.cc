@@ -15,7 +15,7 @@ namespace {
 using base::Result;
 using J = spec::JobOptions;
 
-// Sets an option of the job, which has the name `option` in the API.
+// Sets the option of the job that has the name `option` in the API.
 template <typename T, typename Parse>
 Take SetOption(UpdateSettings& s, const char* option, T J::*member, Parse parse) {
   return [&s, option, member, parse](const std::string& text) -> Result<> {
@@ -31,7 +31,7 @@ Take ClearOption(UpdateSettings& s, const char* option) {
     return {};
   };
 }
-// Sets it; "none" takes it away.
+// Sets the option; "none" removes it.
 template <typename T, typename Parse>
 Take SetOrClearOption(UpdateSettings& s, const char* option, T J::*member, Parse parse) {
   return [set = SetOption(s, option, member, parse), clear = ClearOption(s, option)](
@@ -108,7 +108,7 @@ Take RetryDelay(UpdateSettings& s) {
   return Change(s.retries, base::ParseDuration,
                 [](spec::Retries& retries, base::Millis delay) { retries.delay = delay; });
 }
-// The first one replaces the codes that the job has.
+// The first of these options replaces the codes that the job has.
 Take RetryCodes(UpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     std::vector<int> codes;
@@ -173,7 +173,7 @@ Options GflowOptions(UpdateSettings& s) {
            }}};
 }
 
-// How a flag is taken back: --preemptible by --no-preemptible, --no-preload by --preload.
+// The flag that reverses a flag: --no-preemptible for --preemptible, --preload for --no-preload.
 std::string InverseOf(const std::string& flag) {
   constexpr std::string_view kNo = "--no-";
   return flag.starts_with(kNo) ? "--" + flag.substr(kNo.size()) : std::string(kNo) + flag.substr(2);
@@ -187,7 +187,8 @@ bool HasNameOf(const Options& table, const Option& option) {
   });
 }
 
-// The options of `submit` that a waiting job can be given as well, unless the table has a name of theirs.
+// Adds the options of `submit` that can also change a waiting job, except an option with a name that the
+// table already has.
 void AddOptionsOfSubmit(Options& table, UpdateSettings& s, base::WallTime now) {
   const auto set_from = [&s](const std::vector<std::string>& names, const spec::JobOptions& from) {
     for (const auto& name : names) s.queue.options.fields[name] = api::OptionOf(from, name);

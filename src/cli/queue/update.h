@@ -13,7 +13,7 @@ namespace gpuman::cli::queue {
 struct UpdateSettings {
   api::UpdateRequest job;
   api::QueueUpdate queue;
-  SubmitSettings submission;  // what options of `submit` set; `queue` has it as well
+  SubmitSettings submission;  // values of options of `submit`; `queue` gets them as well
   // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
   // values.
   std::vector<std::function<void(api::GpuRequest&)>> gpus;

@@ -55,7 +55,7 @@ std::string_view OptionFor(std::string_view field, std::string_view option, Flav
 
 bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-// Whether the field cannot be a word of the sentence.
+// Whether the field's name cannot be an ordinary word of a sentence.
 bool IsUnmistakable(std::string_view field) { return field.find_first_of("._") != std::string_view::npos; }
 
 std::string Reworded(std::string text, Flavour flavour) {

@@ -1,7 +1,7 @@
 // The daemon's configuration: a TOML file, every key optional. docs/configuration.md describes each key.
 //
-// Reading is pure: text in, values or a list of problems out, each with file, line and key. A key that is not
-// known is a problem too, with the nearest known one: a limit that is misspelt must not be silently absent.
+// Reading is pure: text in, values or a list of problems out, each with file, line and key. An unknown key is
+// a problem too, and the message names the nearest known key: a misspelt limit must not be silently absent.
 #pragma once
 
 #include <sys/types.h>
@@ -35,7 +35,7 @@ struct UnmanagedLimit {
   bool enforce = false;      // false: a warning
 };
 
-// What becomes of jobs on a GPU that turns unhealthy.
+// What the daemon does with jobs on a GPU that becomes unhealthy.
 enum class OnUnhealthy { kTell, kMove, kEnd };
 
 struct Config {
@@ -65,11 +65,11 @@ struct Config {
     std::map<std::string, base::SizeSpec> gpu_reserve;  // by UUID, instead
     bool suspend_on_pressure = false;                   // instead of ending a job for the reserve
     base::Millis suspend_patience{60'000};
-    base::Millis return_after{10'000};  // room has to have lasted for this long
+    base::Millis return_after{10'000};  // memory must have been free for this long
     bool unmanaged_victims = false;
     std::vector<std::string> protected_names;  // besides the display servers
     base::Bytes overhead = base::MiB(256);     // contexts and code of a job that counts its memory itself
-    base::Millis lowered_patience{10'000};     // with such a job whose limit was lowered
+    base::Millis lowered_patience{10'000};     // for such a job to go below a lowered limit
   } guard;
 
   struct {
@@ -77,7 +77,7 @@ struct Config {
   } shim;
 
   struct {
-    base::SizeSpec host_memory{{}, 50};  // of the host's, for all suspended jobs together
+    base::SizeSpec host_memory{{}, 50};  // part of the host's memory, for all suspended jobs together
     base::Millis patience{10'000};       // for calls and GPU work to come to rest
   } suspend;
 
@@ -102,7 +102,7 @@ struct Config {
     std::uint32_t queued_jobs = 20'000;              // of a user without a quota of them; 0: any number
     base::Millis quota_window{86'400'000};           // of GPU-hours
     base::Millis keep_accounts{366LL * 86'400'000};  // of runs, for statistics
-    base::Millis hoarder_idle{3'600'000};            // unmanaged processes: suspected then; 0: never
+    base::Millis hoarder_idle{3'600'000};            // unmanaged processes are suspected after this; 0: never
   } queue;
 
   struct {
@@ -118,14 +118,14 @@ struct Config {
   MpsSettings mps;
 
   struct {
-    bool mend_drift = false;  // settings that somebody changed are set again
+    bool mend_drift = false;  // the daemon sets again settings that somebody else has changed
     base::Millis check{30'000};
-    base::Millis call_limit{10'000};        // of a change, or a look at a GPU's settings
+    base::Millis call_limit{10'000};        // for a change, or for a read of a GPU's settings
     std::vector<device::Profile> profiles;  // besides those that are built in
   } device;
 
   struct {
-    base::Millis check{30'000};  // between two looks at the GPUs that something was asked of
+    base::Millis check{30'000};  // between two checks of the GPUs with a wanted division
   } mig;
 
   struct {
@@ -135,7 +135,7 @@ struct Config {
   } restart;
 
   struct {
-    std::optional<TcpAddress> listen;  // /metrics and /healthz for everybody who gets there; nullopt: nobody
+    std::optional<TcpAddress> listen;  // serves /metrics and /healthz to everybody; nullopt: to nobody
   } metrics;
 
   struct {
@@ -165,7 +165,7 @@ std::string Describe(const ConfigProblem& problem);
 using UserLookup = std::function<std::optional<uid_t>(const std::string& name)>;
 std::optional<uid_t> LookUpUser(const std::string& name);
 
-// `defaults` gives what is not in the text. Never empty problems.
+// `defaults` gives the values that are not in the text. The list of problems is never empty.
 tl::expected<Config, std::vector<ConfigProblem>> ParseConfig(std::string_view text, const std::string& file,
                                                              const Config& defaults,
                                                              const UserLookup& users = LookUpUser);

@@ -1,4 +1,4 @@
-// Holds what is written about the configuration and what is read of it together.
+// Checks that the documents of the configuration and the keys that the daemon reads agree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(ConfigurationPage, HasEveryKeyOnceAndNoOther) {
   EXPECT_THAT(described, ::testing::UnorderedElementsAreArray(Known()));
 }
 
-// The file as an administrator would have it who takes the comment sign from every line that shows a key.
+// The file after an administrator has removed the comment sign from every line that shows a key.
 TEST(PackagedConfiguration, IsAcceptedWithEveryKeyWrittenOut) {
   const std::string packaged = TextOf("packaging/gpumand.toml");
   EXPECT_TRUE(ParseConfig(packaged, "gpumand.toml", {}));

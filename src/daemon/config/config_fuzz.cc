@@ -1,4 +1,4 @@
-// Whatever a configuration file holds, it is read or refused, and a refusal names what is wrong.
+// Any configuration file is either read or refused, and a refusal names what is wrong.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -26,7 +26,7 @@ std::string KnownKeys() {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// An error is told, and nullopt.
+// nullopt: the profile is wrong, and `in` has the problem.
 std::optional<device::Profile> ReadProfile(TomlReader& in, std::string_view name, const toml::node& node) {
   const auto key = fmt::format("{}.{}", kProfiles, name);
   const auto* const table = node.as_table();

@@ -9,9 +9,9 @@ namespace gpuman::daemon {
 
 struct MpsSettings {
   std::string control;       // nvidia-cuda-mps-control; empty: found in PATH
-  bool auto_start = false;   // for a job that asks for it, where none runs
-  bool restart = false;      // of a control daemon that died
-  base::Millis look{5'000};  // at clients and servers
+  bool auto_start = false;   // start a control daemon for a job that asks for MPS, if none runs
+  bool restart = false;      // restart a control daemon that died
+  base::Millis look{5'000};  // between two looks at clients and servers
 };
 
 }  // namespace gpuman::daemon

@@ -24,7 +24,7 @@ bool IsKind(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); });
 }
 
-// Says what `wrong` says of the first entry that it has something against.
+// Reports the problem that `wrong` finds with the first wrong entry.
 template <typename Wrong>
 void Check(TomlReader& in, const char* key, const std::vector<std::string>& entries, Wrong&& wrong) {
   for (const auto& entry : entries)
@@ -46,7 +46,7 @@ std::string WrongWithUrl(const std::string& text) {
 
 void ReadSmtp(TomlReader& in, notify::Smtp& smtp) {
   in.Text("notify.smtp.server", smtp.server, true);
-  // A host as an address of the web has it.
+  // The host as it is written in a URL.
   const bool six = smtp.server.find(':') != std::string::npos;
   if (!smtp.server.empty() && !base::ParseHttpUrl("http://" + (six ? "[" + smtp.server + "]" : smtp.server)))
     in.Problem(in.Take("notify.smtp.server"), "notify.smtp.server",

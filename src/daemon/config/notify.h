@@ -12,8 +12,8 @@ namespace gpuman::daemon {
 
 void ReadNotify(TomlReader& in, notify::DeliverySettings& settings);
 
-// Files that hold secrets must be there, the daemon's or root's, and closed to everybody else. `file` is the
-// configuration.
+// Files that hold secrets must exist, belong to the daemon's user or root, and be closed to all other users.
+// `file`: the configuration file, which the problems name.
 std::vector<ConfigProblem> ProblemsOfFiles(const notify::DeliverySettings& settings, const std::string& file);
 
 // The first line of such a file; kInvalidArgument says what is wrong with it.

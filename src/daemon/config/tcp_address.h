@@ -1,4 +1,4 @@
-// Where to listen, as people write it: "127.0.0.1:9835", "[::1]:9835". Values; pure.
+// An address to listen on, as users write it: "127.0.0.1:9835", "[::1]:9835". Values; pure.
 #pragma once
 
 #include <sys/socket.h>

@@ -26,7 +26,7 @@ const char* TypeName(const toml::node& node) {
   }
 }
 
-// What a text or a number says as text, so that `rest = 5` and `rest = "5s"` both read.
+// A text or a number as text, so that `rest = 5` and `rest = "5s"` both read.
 std::optional<std::string> Plain(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return *text;
   if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);

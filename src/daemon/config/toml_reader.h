@@ -1,5 +1,5 @@
-// Takes values out of a TOML table by key, each checked and said where it is wrong, and knows what was not
-// taken.
+// Takes values out of a TOML table by key. Checks each value, reports where a value is wrong, and knows which
+// keys were not taken.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ class TomlReader {
  public:
   TomlReader(const toml::table& root, std::string file) : root_(root), file_(std::move(file)) {}
 
-  // Each leaves `target` alone where the key is absent or wrong.
+  // Each leaves `target` as it is if the key is absent or its value is wrong.
   void Text(const char* key, std::string& target, bool may_be_empty = false);
   void Path(const char* key, std::filesystem::path& target);
   void Flag(const char* key, bool& target);
@@ -40,7 +40,7 @@ class TomlReader {
   const toml::node* Take(std::string_view key);
   void Problem(const toml::node* node, std::string_view key, std::string message);
 
-  // Every key that stands in the file and was not taken, with the nearest that might have been meant.
+  // Reports each key in the file that was not taken, with the nearest key that the user might have meant.
   void RefuseUnknown();
 
   const std::vector<std::string>& known() const { return known_; }

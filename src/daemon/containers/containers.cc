@@ -8,9 +8,10 @@
 namespace gpuman::daemon {
 namespace {
 
-// Kubelet writes a container's name down when its start has returned: long before it has loaded CUDA.
+// Kubelet writes down a container's name when the container's start has returned: long before the container
+// has loaded CUDA.
 constexpr std::chrono::seconds kNamesTake{5};
-constexpr std::size_t kMaxRemembered = 4096;  // then it is looked again
+constexpr std::size_t kMaxRemembered = 4096;  // beyond this the daemon forgets all and looks again
 
 }  // namespace
 
@@ -24,7 +25,7 @@ void Containers::SetTable(std::vector<api::GivenContainer> table) {
 bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
   if (strangers_.contains(process)) return false;
   const auto container = callbacks_.container_of(process.pid);
-  // One that no kubelet made may be anybody's.
+  // A container without a pod may be anybody's.
   if (container && !told_) return !container->group.pod_uid.empty();
   const auto stranger = [&] {
     if (strangers_.size() >= kMaxRemembered) strangers_.clear();

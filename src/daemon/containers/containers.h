@@ -1,8 +1,9 @@
-// Finds containers of Kubernetes among the processes that use GPUs, and has those held that were given some.
+// Finds containers of Kubernetes among the processes that use GPUs. Makes a job of each container that was
+// given GPUs.
 //
-// A container is looked for when a process of no job is seen: on a GPU, or by its shim. Until the table has
-// been told, and for a moment until kubelet has written a container's name down, it is said to be coming.
-// Lives on the event loop; not thread-safe.
+// The daemon looks for a container when it sees a process of no job on a GPU, or when the shim of such a
+// process asks. Until SetTable is called, and for a moment until kubelet has written down the container's
+// name, IsComing says that the job is coming. Lives on the event loop; not thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -30,19 +31,19 @@ class Containers {
     std::function<bool(const api::GivenContainer&)> is_held;
   };
 
-  // `logs`: kubelet's, /var/log.
+  // `logs`: the directory of kubelet's logs, /var/log.
   Containers(std::filesystem::path logs, Callbacks callbacks)
       : logs_(std::move(logs)), callbacks_(std::move(callbacks)) {}
 
   void SetTable(std::vector<api::GivenContainer> table);
   const std::vector<api::GivenContainer>& table() const { return table_; }
 
-  // A process of no job. True: its container's job is being made, or may be soon.
+  // `process` is of no job. True: the job of its container is being made, or may be made soon.
   bool IsComing(base::ProcessId process, base::MonoTime now);
-  // No job could be made of it; or it has ended.
+  // No job could be made of the container `id`, or its job has ended.
   void Drop(const std::string& id);
-  // Whether somebody's name was waited for since this was asked: who was told that a job is coming should ask
-  // again.
+  // Whether IsComing has waited for a container's name since the last call of this function. A caller that
+  // was told that a job is coming should then ask again.
   bool TakeWaits() { return std::exchange(waits_, false); }
 
  private:
@@ -58,7 +59,7 @@ class Containers {
   bool waits_ = false;
   std::vector<api::GivenContainer> table_;
   std::map<std::string, Seen> seen_;     // by the container's id
-  std::set<base::ProcessId> strangers_;  // of no container that was given anything
+  std::set<base::ProcessId> strangers_;  // processes of no container that was given GPUs
 };
 
 }  // namespace gpuman::daemon

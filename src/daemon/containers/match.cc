@@ -11,7 +11,8 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr std::size_t kIdInTag = 12;  // digits, as runtimes abbreviate ids
-// So that who asked for all of what it uses goes last when a GPU's memory runs out.
+// A container that asked for all that it uses has the highest priority, so that it leaves last when a GPU's
+// memory runs out.
 constexpr int kGuaranteed = 160, kBurstable = 128, kBestEffort = 96;
 
 int PriorityOf(std::optional<base::PodClass> pod_class) {
@@ -30,7 +31,7 @@ bool IsOf(const api::GivenContainer& given, const PodName& pod) {
   return given.name_space == pod.name_space && given.pod == pod.pod;
 }
 
-// No limit is the most there is.
+// A container without a limit has the most memory.
 bool HasLess(const api::GivenContainer& a, const api::GivenContainer& b) {
   if (!a.memory || !b.memory) return a.memory.has_value() && !b.memory;
   return *a.memory < *b.memory;

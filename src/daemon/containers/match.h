@@ -1,7 +1,8 @@
-// What a container was given: who it is, looked up in the table that Kubernetes' plugin told. Pure.
+// Finds what a container was given in the table that the device plugin for Kubernetes has sent. Pure.
 //
-// By its own name where that is known. Where it stays unknown its pod says as much as there is: it is held to
-// the least that a container of that pod was given and nobody has yet, so that no doubt makes room.
+// The lookup uses the container's own name where that is known. Where the name stays unknown, the lookup uses
+// the pod: of the entries of that pod that no container has yet, the container gets the one with the least
+// memory. So a doubt never gives a container more than it was given.
 #pragma once
 
 #include <functional>
@@ -16,28 +17,28 @@
 
 namespace gpuman::daemon {
 
-// What is known of a container by now.
+// What is known of a container so far.
 struct KnownContainer {
   std::optional<ContainerName> name;
   std::optional<PodName> pod;
-  bool names_may_come = false;  // it has only just been seen
+  bool names_may_come = false;  // the container was first seen only a moment ago
 };
 
 struct Match {
-  bool wait = false;                           // for its name
-  const api::GivenContainer* given = nullptr;  // null, without `wait`: it was given nothing
+  bool wait = false;                           // for the container's name
+  const api::GivenContainer* given = nullptr;  // null, without `wait`: the container was given nothing
 };
 
-// `is_held`: a container that has been found already has this.
+// `is_held`: another container that was found before has this entry.
 Match MatchContainer(const std::vector<api::GivenContainer>& table, const KnownContainer& container,
                      const std::function<bool(const api::GivenContainer&)>& is_held);
 
-// The tag of its job: "kube:NAMESPACE:POD:CONTAINER", and where that is too long, or `taken` already, an end
-// that is its own.
+// The tag of the container's job: "kube:NAMESPACE:POD:CONTAINER". Where that is too long, or already `taken`,
+// the tag ends with a part of the container's id.
 std::string TagOfContainer(const api::GivenContainer& given, const std::string& id, bool taken);
 
-// The job of what runs in a container. It is root's, since users of a container are not users of the node.
-// Fails as JobFromRequest, such as where it was given a GPU that is gone.
+// The job of the processes in a container. Its owner is root, since users of a container are not users of the
+// node. Fails as JobFromAttachRequest does, for example where the container was given a GPU that is gone.
 base::Result<jobs::Job> JobOfContainer(const api::GivenContainer& given,
                                        const base::ProcessContainer& container, std::string tag,
                                        std::vector<std::string> command, const gpu::Inventory& inventory);

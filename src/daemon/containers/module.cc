@@ -12,8 +12,9 @@
 namespace gpuman::daemon {
 namespace {
 
-// The shims' socket by another name, in a directory that has nothing else: containers must not come to the
-// daemon's own. A second name of a socket, unlike one that is mounted, is made anew with it.
+// Makes a second name of the shims' socket in a directory with nothing else, because containers must not
+// reach the daemon's own socket. Unlike a mounted socket, a second name can be made anew whenever the socket
+// is.
 base::Result<> LinkSocket(const std::filesystem::path& socket, const std::filesystem::path& directory) {
   GPUMAN_TRY(base::MakeDirectories(directory, 0755));
   const auto link = directory / ledger::wire::kSocketName;

@@ -1,5 +1,5 @@
-// Containers of Kubernetes as a capability of the daemon: keeps the table of what they were given, makes
-// those that are seen jobs, and says where the shim is for them.
+// Containers of Kubernetes as a capability of the daemon: keeps the table of what each container was given,
+// makes a job of each container that is seen, and tells containers where the shim is.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ class ContainersModule final : public Module {
   ContainersModule(Core& core, ShimsModule& shims);
 
   Core& core() { return core_; }
-  // What they were given, all of them.
+  // What all containers of this node were given.
   void SetTable(std::vector<api::GivenContainer> given);
   api::ContainersView View() const { return {containers_.table(), files_}; }
 

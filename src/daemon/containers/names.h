@@ -1,4 +1,4 @@
-// What Kubernetes calls a container or a pod, from the files that kubelet keeps of them on the node:
+// The names that Kubernetes has for a container or a pod, from the files that kubelet keeps on the node:
 //
 //   LOGS/containers/POD_NAMESPACE_CONTAINER-ID.log   for each container, moments after its start
 //   LOGS/pods/NAMESPACE_POD_UID/                     for each pod, before its containers start
@@ -24,7 +24,7 @@ struct ContainerName {
   friend bool operator==(const ContainerName&, const ContainerName&) = default;
 };
 
-// nullopt: it is not about this container, or this pod.
+// nullopt: the name is not that of this container's log, or of this pod's directory.
 std::optional<ContainerName> NameOfLog(std::string_view file, std::string_view id);
 std::optional<PodName> NameOfPodDirectory(std::string_view directory, std::string_view pod_uid);
 

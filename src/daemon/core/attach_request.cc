@@ -14,7 +14,8 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-// The limit that holds: what was asked for within what was allotted, and no more than the smallest GPU has.
+// The limit of the job: the smallest of the limit that was asked for, the memory that was allotted, and the
+// memory of the smallest GPU.
 std::optional<base::SizeSpec> Within(const std::optional<base::SizeSpec>& asked, base::Bytes at_most,
                                      const std::vector<gpu::Gpu>& gpus) {
   for (const auto& gpu : gpus) at_most = std::min(at_most, gpu.memory);
@@ -57,7 +58,7 @@ Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const 
   GPUMAN_ASSIGN(const auto named, gpu::SelectAll(inventory.gpus, request.gpus));
   if (request.at_most)
     run.memory = Within(request.memory, *request.at_most, named.empty() ? inventory.gpus : named);
-  // A soft limit above what was allotted warns of nothing.
+  // A soft limit above the allotted memory would never warn.
   if (request.at_most && run.soft)
     run.soft = Within(run.soft, run.memory->bytes, named.empty() ? inventory.gpus : named);
   return JobFromRequest(run, owner, inventory, {});

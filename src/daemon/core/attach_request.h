@@ -1,5 +1,5 @@
-// From a request to attach a process to a job, or the reason why not. Pure, but for OwnerOf, which asks the
-// user database.
+// Makes a job from a request to attach a process, or gives the reason why not. Pure, but for OwnerOf, which
+// asks the user database.
 #pragma once
 
 #include <string>
@@ -19,14 +19,15 @@ struct AttachedRoot {
   std::vector<std::string> command;
 };
 
-// kPermissionDenied: the process, or the job, would be somebody else's; root may do that.
+// kPermissionDenied: the process belongs to another user than the caller, or the job would. Root may attach
+// both.
 base::Result<> MayAttach(const api::AttachRequest& request, uid_t caller, uid_t root_owner);
 
-// Whom the job will belong to. What takes it off its GPU becomes that user, so the groups have to be the
-// user's own.
+// The user to whom the job will belong. The mover that takes the job off its GPU runs as this user, so the
+// groups have to be the user's own.
 Caller OwnerOf(const api::AttachRequest& request, const http::Peer& peer);
 
-// `owner` is whose the job will be.
+// `owner`: the user to whom the job will belong.
 base::Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const Caller& owner,
                                              const AttachedRoot& root, const gpu::Inventory& inventory);
 

@@ -1,8 +1,8 @@
 // Who may do what. Pure.
 //
-// Everybody who reaches the socket sees everything but other people's logs. Owners act on their own jobs.
-// Root and the administrators' group act on all jobs and on devices. Submitting takes the submitters' group.
-// A daemon started with --user serves its own user, and root, alone.
+// Every user who reaches the socket sees everything but other users' logs. Owners act on their own jobs. Root
+// and the administrators' group act on all jobs and on devices. Only members of the submitters' group may
+// submit. A daemon started with --user serves only its own user and root.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@
 
 namespace gpuman::daemon {
 
-// As configured; without an id there is no such group on this machine.
+// A group as the configuration names it. Without an id: this machine has no such group.
 struct Group {
   std::string name;
   std::optional<gid_t> id{};
@@ -29,22 +29,23 @@ struct Access {
   std::optional<uid_t> only_user{};  // --user
 };
 
-// A caller with every group it is in, from the user database; the peer's primary group is always one of them.
+// A caller with all groups of the user, from the user database; the peer's primary group is always one of
+// them.
 struct Caller {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups;
-  std::string user;  // name, or the number where there is none
+  std::string user;  // name, or the number of a user without a name
 };
 
-// `owner`: of the job concerned; absent for what concerns none. kByRequest is checked as kSee: the rest is
-// for who reads the request. The error says what is needed.
+// `owner`: the owner of the job; absent where the request concerns no job. kByRequest is checked as kSee: the
+// handler that reads the request checks the rest. The error says which right the caller needs.
 base::Result<> Authorize(const Access& access, const Caller& caller, api::Right right,
                          std::optional<uid_t> owner = {});
 
-// From the user database; these block as long as that does.
-std::string UserName(uid_t uid);  // the number where there is none
-gid_t PrimaryGroupOf(uid_t uid);  // http::kNobody where there is none
+// These ask the user database, and block as long as it does.
+std::string UserName(uid_t uid);  // the number of a user without a name
+gid_t PrimaryGroupOf(uid_t uid);  // http::kNobody for an unknown user
 Caller CallerOf(const http::Peer& peer);
 Group LookUpGroup(const std::string& name);
 

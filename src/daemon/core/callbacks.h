@@ -1,5 +1,5 @@
-// What the core asks capabilities, which stand above it. Each is registered once, by the module that knows,
-// when it is constructed; nothing is asked before all of them are.
+// Questions that the core asks modules, which stand above it. The module that knows the answer registers its
+// callback once, when it is constructed. The core asks nothing before all modules are constructed.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 namespace gpuman::daemon {
 
 struct Callbacks {
-  // --- notify: messages are stored with what they are about, and sent afterwards ---
+  // --- notify: messages are stored together with the job or event that they tell of, and sent afterwards ---
   std::function<std::vector<jobs::OutboxRow>(const jobs::Job&, const std::vector<jobs::Notice>&)>
       messages_about_job;
   std::function<std::vector<jobs::OutboxRow>(const jobs::Event&)> messages_about_event;
@@ -29,13 +29,13 @@ struct Callbacks {
                      base::Millis return_after)>
       suspend_job;
 
-  // --- sharing: whether the job takes turns with others, where others want its GPU ---
+  // --- sharing: whether the job takes turns with other jobs that want its GPU ---
   std::function<bool(const jobs::Job&)> may_share;
 
   // --- mps: environment of a job that is a client of MPS ---
   std::function<std::vector<std::string>(const jobs::Job&)> mps_variables;
 
-  // --- queue: others wait for what becomes of the job ---
+  // --- queue: whether other jobs wait for this job's outcome ---
   std::function<bool(base::JobId)> is_needed;
 };
 

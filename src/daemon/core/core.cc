@@ -98,7 +98,7 @@ void Core::Write(const jobs::Event& event, std::optional<std::int64_t> first_kep
   batch.outbox = messages;
   store_->Submit(std::move(batch), [this, messages = std::move(messages)](base::Result<> written) {
     if (!written) spdlog::warn("an event could not be stored: {}", written.error().message);
-    // What the disk does not take is told all the same.
+    // Messages are sent even if the disk did not take them.
     if (!messages.empty()) callbacks_.on_messages_stored(messages);
   });
 }
@@ -108,7 +108,8 @@ jobs::JobManagerOptions Core::JobOptions() const {
   options.keeper_program = options_.keeper_program;
   options.jobs_dir = config_.state_dir / "jobs";
   options.launch.log_dir = config_.state_dir / "logs";
-  // The service's own protection from the kernel's out-of-memory killer is not for other people's programs.
+  // The service is protected from the kernel's out-of-memory killer; the users' programs must not inherit
+  // that.
   if (!options_.user_mode) options.launch.oom_score_adj = 0;
   options.launch.stop_grace = config_.jobs.stop_grace;
   options.launch.log_size = config_.jobs.log_size;
@@ -130,7 +131,7 @@ base::Result<> Core::Check(const http::Peer& peer, api::Right right, std::option
   const bool for_all =
       right == api::Right::kAnybody || right == api::Right::kSee || right == api::Right::kByRequest;
   const bool groups_matter = peer.uid != 0 && !access_.only_user && !for_all && owner != peer.uid;
-  // A refusal says the name.
+  // The text of a refusal has the user's name.
   const bool name_matters = access_.only_user && peer.uid != 0 && peer.uid != *access_.only_user;
   const Caller caller =
       groups_matter ? CallerOf(peer) : Caller{peer.uid, peer.gid, {}, name_matters ? UserName(peer.uid) : ""};

@@ -5,8 +5,9 @@
 //   socket --request--> routes of modules --> job manager --> store, keepers --Record--> job events -->
 //   modules
 //
-// The core knows no capability: each joins as a module (core/module.h), and is told what happens. What the
-// core has to ask a capability, that registers as a callback (core/callbacks.h).
+// The core knows no capability. Each capability joins as a module (core/module.h), and the core tells the
+// module what happens. Where the core has to ask a module, the module registers a callback
+// (core/callbacks.h).
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -55,7 +56,7 @@ struct DaemonOptions {
 
 class Core {
  public:
-  // Claims the state directory and opens the store; what is in it is handed out for the modules.
+  // Claims the state directory and opens the store. `contents` gets what the store holds, for the modules.
   static base::Result<std::unique_ptr<Core>> Open(boost::asio::io_context& loop, const Config& config,
                                                   DaemonOptions options, jobs::StoreContents& contents);
   ~Core();
@@ -63,12 +64,12 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   // --- Life; for the daemon alone ---
-  // In the order of construction. `module` must outlive what happens.
+  // Modules are added in the order of construction. `module` must live until Stop has returned.
   void Add(Module& module) { modules_.push_back(&module); }
-  // Takes what can change without a restart: everything but paths and HTTP limits.
+  // Takes over the settings that can change without a restart: all but paths and HTTP limits.
   void Reconfigure(const Config& config);
-  // After the modules: ends sampling, jobs and workers, and writes what is still to be written. False: a
-  // driver call has not come back, and its thread cannot be joined.
+  // Called after the modules have stopped. Ends sampling, jobs and workers, and writes all that is still to
+  // be written. False: a driver call has not returned, and its thread cannot be joined.
   bool Stop();
 
   const std::vector<Module*>& modules() const { return modules_; }
@@ -78,30 +79,31 @@ class Core {
   const DaemonOptions& options() const { return options_; }
   const base::Clock& clock() const { return clock_; }
 
-  // --- Who asks ---
-  // May this peer? The caller's groups are looked up only when they matter.
+  // --- Callers and their rights ---
+  // Whether this peer has the right. The caller's groups are looked up only when they matter.
   base::Result<> Check(const http::Peer& peer, api::Right right, std::optional<uid_t> owner = {}) const;
   std::string NameOf(uid_t uid) { return names_.Of(uid); }
 
   // --- Work beside and on the loop ---
-  // For what blocks a moment, in no order; results are posted back.
+  // For work that blocks for a moment. It runs in no order; the work posts its results back to the loop.
   boost::asio::thread_pool& workers() { return workers_; }
-  // For what would hold everything else up: off the loop when it is the user's turn, of each user one at a
-  // time. As in base/fair_queue.h.
+  // For work that would hold up the loop: a thread does it when it is the user's turn, one task of each user
+  // at a time. As in base/fair_queue.h.
   void Aside(uid_t user, base::FairQueue::Task task) { aside_tasks_.Add(user, std::move(task)); }
   // On the loop, in turns between users.
   base::SlicedWork& slices() { return slices_; }
   ListAnswers& lists() { return lists_; }
-  // /proc: for the loop, and for threads beside it.
+  // /proc: one table for the loop, one for threads beside it.
   const base::ProcessTable& processes() const { return table_; }
   const base::ProcessTable& processes_of_threads() const { return table_of_threads_; }
 
   // --- What is kept and told ---
   jobs::StoreWorker& store() { return *store_; }
-  // Entries of the settings table, nullopt: to be deleted. `done`: on the disk, or not.
+  // Writes entries of the settings table; nullopt: the entry is deleted. `done` gets whether they are on the
+  // disk.
   void Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> done);
   EventLog& events() { return *events_; }
-  // An event about the job, or the GPU; the log has it as well.
+  // Adds an event about the job or the GPU. The daemon's log gets it as well.
   void Tell(const jobs::Job& job, const jobs::Notice& notice);
   void TellOfGpu(const std::string& kind, const std::string& uuid, const std::string& message,
                  std::map<std::string, std::int64_t> data = {});
@@ -110,11 +112,12 @@ class Core {
   jobs::JobManager& jobs() { return *job_manager_; }
   const jobs::JobManager& jobs() const { return *job_manager_; }
   std::optional<std::string> TagOf(base::JobId id) const;
-  // How jobs are started may have changed (Module::SetUpLaunch).
+  // A module calls this when the way in which jobs are started may have changed (Module::SetUpLaunch).
   void SetUpLaunch();
-  // The job is on this GPU from now on; its account of energy goes on there. `done` when that is stored.
+  // The job is on this GPU from now on, and its account of energy continues there. `done` is called when that
+  // is stored.
   void ChangeGpu(base::JobId job, const std::string& gpu, const std::function<void(base::Result<>)>& done);
-  // As it is now, with what each module shows of it.
+  // The job as it is now, with what each module shows of it.
   api::JobView View(const jobs::Job& job) const;
 
   // --- GPUs ---
@@ -125,16 +128,16 @@ class Core {
   const Sampling& sampling() const { return *sampling_; }
   const gpu::Inventory& inventory() const { return guard().inventory(); }
   const gpu::Inventory& whole_gpus() const { return sampling_->whole_gpus(); }
-  // UUIDs of those that a job may use that names none.
+  // UUIDs of the GPUs that a job may use when it names none.
   std::vector<std::string> AllGpus() const;
-  // Something has changed that samples show: look now instead of at the next round.
+  // Something that samples show has changed: the sampler looks now, not at the next round.
   void LookNow() { sampling_->sampler().PokeAll(); }
   bool is_ready() const { return sampling_->is_ready(); }
   void WhenReady(std::function<void()> then) { sampling_->WhenReady(std::move(then)); }
   api::GpuView View(const guard::GpuStatus& status);
 
  private:
-  // Threads beside the loop: one user's long work leaves one for the others.
+  // Threads beside the loop. While one user's long work has one, the other is left for the other users.
   static constexpr std::size_t kAside = 2;
 
   Core(boost::asio::io_context& loop, const Config& config, DaemonOptions options);
@@ -153,7 +156,7 @@ class Core {
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
-  boost::asio::thread_pool aside_{kAside};  // of what requests ask for: jobs are not kept waiting by it
+  boost::asio::thread_pool aside_{kAside};  // for requests, so that their work does not delay jobs
   base::FairQueue aside_tasks_;
   base::SlicedWork slices_;
   ListAnswers lists_{slices_};

@@ -4,8 +4,9 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr std::chrono::seconds kOldest{10};
-// Millijoules: what a kilowatt that ended right after it was read makes of kOldest. More than that below the
-// reading before, and the counter has begun anew.
+// Millijoules. An estimate can be too high by this much: the power was one kilowatt when it was read, and
+// ended right afterwards, kOldest ago. If a reading is below the one before by more than this, the driver's
+// counter has begun anew.
 constexpr std::uint64_t kReckonedTooHigh = 10'000'000;
 
 void Take(jobs::Job& job, const EnergyReadings& now) {

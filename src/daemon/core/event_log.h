@@ -1,5 +1,5 @@
-// Events: numbered, kept, handed to whoever follows. The newest are kept in memory, so that reading them
-// never waits for the disk; the store has them all, as long as the configuration says.
+// Numbers events, keeps them, and hands them to followers. The newest are kept in memory, so that a reader
+// never waits for the disk. The store keeps all events for as long as the configuration says.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -16,7 +16,7 @@ namespace gpuman::daemon {
 
 class EventLog {
  public:
-  // Writes an event to the store, and says which older ones may go.
+  // Writes an event to the store. Events before `first_kept` may be deleted.
   using Write = std::function<void(const jobs::Event& event, std::optional<std::int64_t> first_kept)>;
   using Follower = std::function<void(const jobs::Event&)>;
 
@@ -26,10 +26,10 @@ class EventLog {
     std::chrono::milliseconds keep{30LL * 86'400'000};
   };
 
-  // `stored`: what the store had, by id; `last_id`: the highest ever given.
+  // `stored`: the events of the store, by id; `last_id`: the highest id ever given.
   EventLog(Settings settings, std::vector<jobs::Event> stored, std::int64_t last_id, Write write);
 
-  // Holds from the next event on.
+  // The settings hold from the next event on.
   void SetSettings(Settings settings) { settings_ = settings; }
 
   // Gives the event its number.
@@ -40,7 +40,7 @@ class EventLog {
 
   // The first event after `id`; nullptr: there is none.
   const jobs::Event* After(std::int64_t id) const;
-  // The id before the newest `limit` of the events after `since`.
+  // The id just before the newest `limit` events after `since`.
   std::int64_t Before(std::int64_t since, std::size_t limit) const;
 
   // Calls `follower` with every event from now on, until Unfollow. It may unfollow from within the call.

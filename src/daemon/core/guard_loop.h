@@ -23,9 +23,9 @@ class GuardLoop final : private guard::Actuator {
 
   guard::Guard& guard() { return guard_; }
   const guard::Guard& guard() const { return guard_; }
-  // The guard was told something: its next deadline may be another one.
+  // The caller has told the guard something, so that the guard's next deadline may have changed.
   void Rearm();
-  // Core::config() is a new one.
+  // Core::config() has changed.
   void Reconfigure();
 
  private:

@@ -12,10 +12,11 @@
 namespace gpuman::daemon {
 namespace {
 
-// What was written while no daemon looked is of a time whose readings nobody has.
+// A keeper may have written a record while no daemon ran. For such an older record the daemon has no readings
+// of energy.
 constexpr base::Millis kFresh{5'000};
 
-// A job without a limit, or alone on its GPUs, had all of their memory. nullopt: it had no GPU that is known.
+// A job without a limit, or alone on its GPUs, had all of their memory. nullopt: the job had no known GPU.
 std::optional<base::Bytes> MemoryOf(const jobs::Job& job, const std::vector<std::string>& uuids,
                                     const gpu::Inventory& inventory) {
   std::optional<base::Bytes> least;
@@ -43,7 +44,7 @@ void JobEvents::OnJobForgotten(base::JobId job) {
   Leave(job, Left::kLetGo);
 }
 
-// Of most of 100,000 jobs nothing ever ran.
+// Most of 100,000 jobs may never have run: for such a job there is nothing to do.
 void JobEvents::Leave(base::JobId job, Left why) {
   if (watched_.erase(job) == 0) return;
   stopping_since_.erase(job);
@@ -122,7 +123,7 @@ std::vector<std::string> JobEvents::AllGpus() { return core_.AllGpus(); }
 std::map<std::string, unsigned> JobEvents::GpuIndices() {
   std::map<std::string, unsigned> indices;
   for (const auto& gpu : core_.inventory().gpus) {
-    if (gpu.mig || gpu.split) return {};  // which of them CUDA counts depends on the program
+    if (gpu.mig || gpu.split) return {};  // which instances CUDA counts depends on the program
     indices.emplace(gpu.uuid, gpu.index);
   }
   return indices;

@@ -1,5 +1,5 @@
-// What the job manager tells and asks the daemon: carries what becomes of jobs to the guard and the modules,
-// and keeps the account of the energy that runs use.
+// What the job manager tells and asks the daemon: tells the guard and the modules of changes of jobs, and
+// keeps the account of the energy that runs use.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -44,7 +44,7 @@ class JobEvents final : public jobs::JobManagerHost {
   void RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record);
 
   Core& core_;
-  std::set<base::JobId> watched_;  // by the guard and the modules: they run
+  std::set<base::JobId> watched_;  // jobs that run: the guard and the modules watch them
   std::map<base::JobId, base::MonoTime> stopping_since_;
 };
 

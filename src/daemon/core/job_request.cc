@@ -21,7 +21,7 @@ using base::Fail;
 using base::Result;
 
 constexpr int kLargestPriority = 255;
-// Of a job's process, as /proc/PID/limits calls them.
+// Limits of a job's process, by their names in /proc/PID/limits.
 constexpr std::array<std::pair<std::string_view, int>, 14> kLimitNames{
     {{"Max cpu time", RLIMIT_CPU},
      {"Max file size", RLIMIT_FSIZE},
@@ -70,7 +70,8 @@ Result<> CheckWeight(double weight) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("a weight of {} lies outside 0.001 to 1000", weight));
 }
 
-// What nvshare takes from the environment of a program, taken from that of a job that shares.
+// Whether the environment of a job that shares asks for oversubscription, as nvshare reads it from a
+// program's environment.
 bool AsksAsInNvshare(const api::RunRequest& request) {
   if (!request.share || !request.preload) return false;
   const auto variable = request.environment.find("NVSHARE_ENABLE_SINGLE_OVERSUB");
@@ -246,19 +247,20 @@ jobs::ResourceLimits ResourceLimitsOf(pid_t pid) {
     if (::prlimit64(pid, which, nullptr, &limit) == 0) limits[resource] = {limit.rlim_cur, limit.rlim_max};
   }
   if (limits.size() == kLimitNames.size()) return limits;
-  // Of another user's process the system may not tell us in numbers.
+  // For another user's process prlimit(2) may be refused, so this reads the text in /proc.
   const auto text = base::ReadFile(fmt::format("/proc/{}/limits", pid));
   return text ? ParseResourceLimits(*text) : jobs::ResourceLimits{};
 }
 
 Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer, const Result<base::Peer>& process) {
-  // A number of 0: it is in a namespace of processes that we do not see.
+  // A pid of 0: the process is in a pid namespace that the daemon does not see.
   if (::geteuid() != 0 || peer.uid == 0 || peer.pid == 0) return ResourceLimitsOf(peer.pid);
   if (!process && process.error().code != ErrorCode::kNotFound) return Fail(process.error());
   if (process) {
     const pid_t pid = process->process().pid;
     auto limits = ResourceLimitsOf(pid);
-    // A program with a set-user-ID bit has two. What was read is the process's own where it lives still.
+    // A program with a set-user-ID bit has two users. If the process still lives, the limits that were read
+    // are its own.
     const auto users = base::UsersOf(pid);
     if (std::find(users.begin(), users.end(), peer.uid) != users.end() && process->Lives()) return limits;
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uid_t kUser = 61234;
 
-// A process of the user that lives as long as this does.
+// A process of the user that lives as long as this object.
 class ProcessOfUser {
  public:
   ProcessOfUser() {
@@ -65,7 +65,8 @@ TEST_F(LimitsOfWhoAsks, AreThoseOfTheProcessThatConnected) {
             (std::pair<std::uint64_t, std::uint64_t>{files.rlim_cur, files.rlim_max}));
 }
 
-// Who connected has ended, and another process of the same user has its pid, with limits of its own.
+// The process that connected has ended, and another process of the same user has its pid, with limits of its
+// own.
 TEST_F(LimitsOfWhoAsks, AreNotThoseOfAnotherProcessOfTheUserThatHasThePidNow) {
   const ProcessOfUser process;
   auto before = process.id();

@@ -39,7 +39,7 @@ bool ListAnswers::WriteSome(const ListPtr& list, const base::Turn& turn) {
   bool more = true;
   while (more && text.size() < kPiece && !turn.IsOver()) more = list->source(text);
   list->exchange->Write(std::move(text));
-  if (list->over) return false;  // written to nobody
+  if (list->over) return false;  // the client has gone
   if (!more) {
     list->exchange->EndStream();
     End(list);
@@ -58,7 +58,7 @@ void ListAnswers::End(const ListPtr& list) {
   list->begin = nullptr;
   const auto of = users_.find(list->exchange->request().peer.uid);
   User& user = of->second;
-  // `list` may be one of those that are erased.
+  // `list` may refer to an element that is erased here.
   const ListPtr kept = list;  // NOLINT(performance-unnecessary-copy-initialization): see above
   std::erase(user.waiting, kept);
   std::erase(user.under_way, kept);

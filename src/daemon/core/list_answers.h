@@ -1,6 +1,6 @@
-// Answers that are lists of any length: written in slices of the event loop and no faster than the client
-// takes them, a few of each user at a time; the next ones wait for these. What a client that has gone asked
-// for is dropped at once.
+// Answers that are lists of any length. The event loop writes them in slices, and no faster than the client
+// takes them. A few lists of each user are under way at a time; the user's next lists wait for these. When a
+// client has gone, its list is dropped at once.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -21,22 +21,22 @@ namespace gpuman::daemon {
 
 class ListAnswers {
  public:
-  // Appends a little of what comes next; false: that was the end. Called again and again until its turn is
-  // over.
+  // Appends the next small part of the list; false: that was the end. The loop calls it again and again until
+  // its turn is over.
   using Source = std::function<bool(std::string& text)>;
-  // Calls what it gets with the source: at once, or later.
+  // Calls its argument with the source: at once, or later.
   using Begin = std::function<void(std::function<void(Source)>)>;
 
   static constexpr std::size_t kOfUser = 4;          // under way at a time
   static constexpr std::size_t kPiece = 64u << 10;   // bytes, about
-  static constexpr std::size_t kAhead = 256u << 10;  // that the client has not taken
+  static constexpr std::size_t kAhead = 256u << 10;  // bytes that the client has not taken yet
 
   // `work` must outlive this object, which must outlive the exchanges.
   explicit ListAnswers(base::SlicedWork& work) : work_(work) {}
   ListAnswers(const ListAnswers&) = delete;
   ListAnswers& operator=(const ListAnswers&) = delete;
 
-  // Answers with 200 and what the source gives. `begin` is called when its turn has come.
+  // Answers with 200 and the text of the source. `begin` is called when the list's turn has come.
   void Answer(const http::ExchangePtr& exchange, std::string content_type, Begin begin);
 
  private:
@@ -47,8 +47,8 @@ class ListAnswers {
     Source source{};
     bool over = false;
   };
-  using ListPtr = std::shared_ptr<List>;  // of its slices
-  // Owns its lists until they end, or their client goes.
+  using ListPtr = std::shared_ptr<List>;  // shared by the slices of the list
+  // Owns the user's lists until they end, or their client goes.
   struct User {
     std::vector<ListPtr> under_way{};
     std::deque<ListPtr> waiting{};
@@ -60,7 +60,7 @@ class ListAnswers {
   void End(const ListPtr& list);
 
   base::SlicedWork& work_;
-  std::map<uid_t, User> users_;  // who has some
+  std::map<uid_t, User> users_;  // users that have lists
 };
 
 }  // namespace gpuman::daemon

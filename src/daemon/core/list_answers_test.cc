@@ -13,7 +13,7 @@ class StillClock final : public base::Clock {
   base::WallTime Wall() const override { return {}; }
 };
 
-// A client that takes what it is sent when it is told to.
+// A client that takes the data sent to it only when the test tells it to.
 class Client final : public http::Exchange {
  public:
   explicit Client(uid_t uid) { request_.peer.uid = uid; }
@@ -52,7 +52,7 @@ class ListAnswersTest : public testing::Test {
       next();
     }
   }
-  // A list of so many lines of 1 KiB, for a new client.
+  // A new client asks for a list of so many lines of 1 KiB.
   std::shared_ptr<Client> Ask(uid_t uid, int lines) {
     auto client = std::make_shared<Client>(uid);
     lists.Answer(client, "text/plain", [this, lines](const auto& then) {
@@ -117,7 +117,7 @@ TEST_F(ListAnswersTest, AUserHasAFewAtATimeAndOthersWaitForNone) {
         std::count_if(many.begin(), many.end(), [](const auto& client) { return client->began; }));
   };
   EXPECT_EQ(began(), ListAnswers::kOfUser);
-  many.back()->Go();  // one that waits
+  many.back()->Go();  // its list still waits
   many.front()->Go();
   Run();
   EXPECT_EQ(began(), ListAnswers::kOfUser + 1) << "the next one's turn";

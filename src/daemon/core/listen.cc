@@ -59,12 +59,13 @@ Result<Fd> Listen(const ListenOptions& options) {
   GPUMAN_TRY(RemoveStale(options.path));
   Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return base::FailSystem(errno, "making a socket");
-  // Nothing of ours comes with descriptors, and who drops the last one of a socket that lingers waits for as
-  // long as its owner wished. An older kernel takes them all the same. What is accepted is as this.
+  // No client of gpuman passes descriptors. A process that closes the last descriptor of a socket with
+  // SO_LINGER waits as long as the socket's owner wished, so the daemon refuses descriptors. An older kernel
+  // accepts them all the same. Accepted sockets inherit this setting.
   const int none = 0;
   (void)::setsockopt(fd.get(), SOL_SOCKET, kPassRights, &none, sizeof none);
   const auto address = AddressOf(options.path);
-  // Nobody may connect between bind and chmod.
+  // No process may connect between bind and chmod.
   const mode_t before = ::umask(0177);
   const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int number = errno;
@@ -84,7 +85,7 @@ Result<Fd> Listen(const TcpAddress& address) {
   Fd fd(::socket(address.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return base::FailSystem(errno, context);
   const int on = 1;
-  // A daemon that is started again need not wait for the connections of the one before.
+  // A daemon that is started again need not wait for the connections of the previous daemon.
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.socket), address.size) != 0) {
     if (errno == EADDRINUSE)
@@ -97,8 +98,9 @@ Result<Fd> Listen(const TcpAddress& address) {
 
 namespace {
 
-// False with errno where it is held. A keeper that was just being started when its daemon was killed has the
-// lock until it executes: that is waited for, a daemon that lives is not.
+// False, with errno, if another process holds the lock. If a daemon was killed while it started a keeper, the
+// keeper holds the lock until it executes its program. This function waits for such a keeper, but not for a
+// daemon that lives.
 bool LockSoon(int fd, const std::filesystem::path& path) {
   constexpr int kTries = 200;
   constexpr useconds_t kPause = 10'000;

@@ -18,11 +18,12 @@ struct ListenOptions {
   std::optional<gid_t> group;
 };
 
-// Listens there. A socket that somebody serves is refused (kAlreadyExists), one that nobody serves any more
-// is replaced; anything else in its place is left alone and refused. The parent directory is made.
+// Listens at `path`. Fails with kAlreadyExists if another process serves a socket there; replaces a socket
+// that no process serves any more. Fails as well if anything else is at `path`, and leaves that alone. Makes
+// the parent directory.
 base::Result<base::Fd> Listen(const ListenOptions& options);
 
-// The same for TCP. kAlreadyExists: somebody else listens there.
+// The same for TCP. kAlreadyExists: another process listens there.
 base::Result<base::Fd> Listen(const TcpAddress& address);
 
 // Holds DIR/lock for as long as the descriptor lives: kAlreadyExists names the daemon that has it.

@@ -1,4 +1,4 @@
-// What the routes of all modules have in common: who may, reading bodies and parameters, answering.
+// What the routes of all modules have in common: they check rights, read bodies and parameters, and answer.
 //
 // A module serves the routes of api/routes.h:
 //   Serve(router, core, api::routes::kShare, [](const Call<api::NoBody, api::ShareView>& call) { … });
@@ -27,7 +27,7 @@ void AddLiveRoute(http::Router& router, Core& core);
 base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,
                                             std::uint64_t otherwise);
 bool FlagParameter(const http::Request& request, std::string_view name);
-// limit=, after=: so many, by id, from the next one on. No limit, or 0: all.
+// limit=, after=: at most `limit` jobs, by id, from the one after `after` on. No limit, or 0: all.
 struct Page {
   std::size_t limit = SIZE_MAX;
   std::optional<base::JobId> after;
@@ -40,7 +40,7 @@ std::string UserOf(const http::ExchangePtr& exchange);
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status = 200);
 void SendError(const http::ExchangePtr& exchange, const base::Error& error);
 
-// A list in JSON, written one by one: `head`, the elements, then what closes it.
+// A list in JSON, written one element at a time: `head`, the elements, then `tail`.
 class JsonList {
  public:
   explicit JsonList(std::string head, std::string tail = "]}\n")
@@ -59,7 +59,7 @@ class JsonList {
 };
 
 // One request of a route, and the way to answer it: exactly one of Send, SendAside, SendResult and Refuse,
-// now or later. For answers that are no JSON there is exchange(). Copies are the same request.
+// now or later. Answers that are not JSON go through exchange(). Copies stand for the same request.
 template <typename Body, typename Answer>
 class Call {
  public:
@@ -72,10 +72,10 @@ class Call {
   const http::ExchangePtr& exchange() const { return exchange_; }
   const http::Request& request() const { return exchange_->request(); }
   const http::Peer& peer() const { return request().peer; }
-  // What stands in the path for {name}.
+  // The text in the path in the place of {name}.
   const std::string& Parameter(const std::string& name) const { return parameters_->at(name); }
   const Body& body() const { return *body_; }
-  // Once; no copy has a body after it.
+  // The caller may call it once; no copy has a body afterwards.
   Body TakeBody() const { return std::move(*body_); }
   unsigned status() const { return status_; }  // of success
   // The same request, whose answer has this status.
@@ -110,12 +110,12 @@ class Call {
 template <typename Body, typename Answer>
 using CallHandler = std::function<void(const Call<Body, Answer>&)>;
 
-// Adds a handler that is called for those who have the right, once the GPUs are known if it waits for them.
-// Rights that depend on a job are for the handler to check.
+// Adds a handler, which is called for callers who have the right. If `wait` says so, it is called only once
+// the GPUs are known. The handler itself checks rights that depend on a job.
 void AddRoute(http::Router& router, Core& core, std::string_view method, std::string_view path,
               api::Right right, api::Wait wait, http::RouteHandler handle);
 
-// Reads the body and calls `handle`, or answers with what is wrong about the body. A large one is read off
+// Reads the body and calls `handle`, or answers with what is wrong with the body. A large body is read off
 // the loop.
 template <typename Body, typename Answer>
 void ReadCall(Core& core, const api::Route<Body, Answer>& route, const http::ExchangePtr& exchange,

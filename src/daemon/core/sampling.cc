@@ -57,7 +57,8 @@ void Sampling::OnSample(const gpu::Sample& sample) {
   for (auto* const module : core_.modules()) module->BeforeSample(sample);
   core_.guard().OnSample(sample);
   for (auto* const module : core_.modules()) module->OnSample(sample);
-  // The GPUs are read at one moment. What looks at all of them looks once, behind those that have come.
+  // The sampler reads the GPUs at one moment. AfterSamples looks at all of them once, after the samples that
+  // have arrived.
   if (sampled_.empty()) boost::asio::post(core_.loop(), [this] { AfterSamples(); });
   sampled_.insert(sample.uuid);
 }

@@ -1,5 +1,5 @@
-// Takes what the sampler's threads read to the event loop: first to the guard, then to the modules. Knows
-// which GPUs there are, and when each was looked at.
+// Brings the samples of the sampler's threads to the event loop: first to the guard, then to the modules.
+// Knows which GPUs there are, and whether each was sampled.
 //
 // Lives on the event loop; not thread-safe. The sampler's threads only post.
 #pragma once
@@ -30,16 +30,17 @@ class Sampling {
 
   gpu::Sampler& sampler() { return *sampler_; }
   const gpu::Sampler& sampler() const { return *sampler_; }
-  // Without instances: what has settings, health and hardware of its own.
+  // The inventory without instances: only devices that have settings, health and hardware of their own.
   const gpu::Inventory& whole_gpus() const { return whole_gpus_; }
-  // An error of a GPU that the driver has told.
+  // The driver has reported an error of a GPU.
   Signal<const gpu::XidSeen&> on_xid;
 
-  // The GPUs are known and each was looked at, or that took some seconds.
+  // The GPUs are known and each was sampled, or some seconds have passed.
   bool is_ready() const { return ready_; }
-  // Calls `then` once that is so: a daemon that was started a moment ago does not deny that there are GPUs.
+  // Calls `then` once is_ready() is true, so that a daemon that was started a moment ago does not say that
+  // there are no GPUs.
   void WhenReady(std::function<void()> then);
-  // A module may know what it did not (Module::IsReady).
+  // A module calls this when its Module::IsReady may have become true.
   void BecomeReadyIfKnown();
 
  private:

@@ -1,4 +1,4 @@
-// Something that happens in one module, for those above it that registered.
+// Something that happens in one module. The signal tells it to the modules above that have registered.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -14,7 +14,8 @@ class Signal {
  public:
   using Listener = std::function<void(Arguments...)>;
 
-  // While the daemon starts; `listener` is called as long as the signal lives, in the order of registration.
+  // Called while the daemon starts. The signal calls `listener` as long as the signal lives; listeners are
+  // called in the order of registration.
   void Connect(Listener listener) { listeners_.push_back(std::move(listener)); }
   void operator()(Arguments... arguments) const {
     for (const auto& listener : listeners_) listener(arguments...);

@@ -1,4 +1,4 @@
-// Names of users, kept for a while: the user database may be a network away.
+// Keeps names of users for a while, because the user database may be on another machine.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ namespace gpuman::daemon {
 class UserNames {
  public:
   explicit UserNames(const base::Clock& clock) : clock_(clock) {}
-  // The number where there is no name.
+  // The number where the user has no name.
   const std::string& Of(uid_t uid);
 
  private:

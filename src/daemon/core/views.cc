@@ -38,7 +38,7 @@ std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inve
   return all;
 }
 
-// nullopt: a percentage while none of the GPUs is known.
+// nullopt: the size is a percentage, and none of the GPUs is known.
 std::optional<base::Bytes> Resolve(const std::optional<base::SizeSpec>& spec,
                                    const std::vector<std::string>& gpus, const gpu::Inventory& inventory) {
   if (!spec) return std::nullopt;

@@ -1,4 +1,5 @@
-// What the daemon shows, from what it knows. Pure, but for /proc and the user database behind their seams.
+// Makes the API's views of jobs, GPUs and events from what the daemon knows. Pure, but for /proc and the user
+// database, which the caller passes as `table` and `user_name`.
 #pragma once
 
 #include <filesystem>
@@ -17,19 +18,20 @@ namespace gpuman::daemon {
 using NameOfUser = std::function<std::string(uid_t)>;
 using TagOfJob = std::function<std::optional<std::string>(base::JobId)>;
 
-// `usage`: of the guard, for jobs that run. Percentages are shown as bytes of the smallest of the job's GPUs.
+// `usage`: the guard's figures, for jobs that run. Percentages are shown as bytes of the smallest of the
+// job's GPUs.
 api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
                        const std::filesystem::path& log_path);
 
 // nullopt: a whole GPU.
 std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu);
-// Without its health.
+// The view has no health yet.
 api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable& table,
                        const NameOfUser& user_name, const TagOfJob& tag_of);
 
 api::EventView EventViewOf(const jobs::Event& event);
 
-// A guard's event as it is stored; `at` is the wall time of storing.
+// The guard's event in the form in which it is stored; `at` is the wall time of storing.
 jobs::Event StoredEvent(const guard::Event& event, base::WallTime at, const TagOfJob& tag_of);
 
 }  // namespace gpuman::daemon

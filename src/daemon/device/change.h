@@ -9,7 +9,7 @@ namespace gpuman::daemon {
 jobs::SettingRows::value_type EntryOf(const std::string& uuid, const device::SettingsRecord& record);
 
 struct Devices::Change {
-  // With the worker's thread, which outlives a change that was given up.
+  // Shared with the worker's thread, which outlives a change that was given up.
   struct Shared {
     device::Progress progress;
     std::vector<base::Result<device::Reading>> readings;  // by GPU of the task

@@ -48,7 +48,8 @@ void Devices::Recall(const jobs::SettingRows& settings) {
   }
 }
 
-// Kept and in force; what the disk does not take is told and holds until the next start.
+// Puts the record into force and keeps it. If it cannot be kept, this is told, and the record holds until the
+// next start.
 void Devices::Store(const std::string& uuid, const device::SettingsRecord& record) {
   auto& device = DeviceOf(uuid);
   if (device.record == record) return;
@@ -82,7 +83,7 @@ void Devices::OnInventory(const gpu::Inventory& inventory) {
 
 void Devices::OnBack(const std::string& uuid) { Reapply(uuid, "the GPU is back"); }
 
-// What is wanted and to be restored, whatever the driver says about what it cannot be asked for.
+// Sets again all that is wanted or to be restored, also settings that the driver cannot read back.
 void Devices::Reapply(const std::string& uuid, const std::string& why) {
   auto& device = DeviceOf(uuid);
   if (!device.gpu || device.record.IsEmpty()) return;
@@ -97,7 +98,7 @@ void Devices::Reapply(const std::string& uuid, const std::string& why) {
   });
 }
 
-// The same trouble once.
+// Tells the same trouble only once.
 void Devices::TellTrouble(const std::string& uuid, const std::string& what) {
   auto& device = DeviceOf(uuid);
   if (device.trouble == what) return;
@@ -168,7 +169,8 @@ std::optional<std::int64_t> Devices::ProfiledJob(const std::string& uuid) const 
   return layer ? layer->job : std::nullopt;
 }
 
-// A GPU to the profile that its job wants, or back; nothing where it is so.
+// Gives the GPU the profile that its job wants, or takes a profile off. Does nothing where the GPU is so
+// already.
 void Devices::FollowJobs(const std::string& uuid) {
   auto& device = DeviceOf(uuid);
   if (!device.is_judged || !device.gpu || device.busy) return;

@@ -1,14 +1,14 @@
-// The settings of this machine's GPUs as they are wanted: changed, kept over restarts, set again when the
-// driver has forgotten them, watched for drift.
+// Holds the wanted settings of this machine's GPUs: changes them, keeps them over restarts, sets them again
+// when the driver has forgotten them, and watches for drift.
 //
 //   change --> read the GPUs --> plan --> keep the records --> set, look, undo on failure --> keep, answer
 //
-// Each arrow is a step of its own: reading and setting happen on the device worker, keeping in the store. One
-// change works on a GPU at a time, others wait for it. A driver call that does not come back within the limit
-// ends the change with an error; its GPUs take no other until it does, and are then brought to what is
-// wanted.
+// Each arrow is a separate step: the device worker reads and sets, the store keeps. Only one change at a time
+// works on a GPU; other changes of that GPU wait. If a driver call does not return within the limit, the
+// change ends with an error. Its GPUs take no other change until the call returns; then they get the wanted
+// settings.
 //
-// Decisions are device/plan.h's; this class carries them out. Belongs to the event loop.
+// device/plan.h decides; this class carries the decisions out. Belongs to the event loop.
 #pragma once
 
 #include <atomic>
@@ -37,14 +37,15 @@ namespace gpuman::daemon {
 class DeviceHost {
  public:
   virtual ~DeviceHost() = default;
-  // Entries of the settings table, nullopt: to be deleted. `done`: on the disk, or not.
+  // `entries`: setting rows; nullopt: delete the row. `done` is called when they are on the disk, or with the
+  // error.
   virtual void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) = 0;
-  // `work` on a worker's thread, then `then` here.
+  // Runs `work` on a worker thread, then `then` on the event loop.
   virtual void Drive(driver::NvmlExecutor::Work work, std::function<void()> then) = 0;
   virtual void TellDevice(const char* kind, const std::string& gpu, const std::string& message) = 0;
   // A job runs without the profile that it asked for.
   virtual void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) = 0;
-  // Programs on the GPU, for people: "pid 71 (python, job 3)"; empty: none are known.
+  // The programs on the GPU, as text for people: "pid 71 (python, job 3)"; empty: none are known.
   virtual std::string UsersOf(const std::string& gpu) = 0;
 };
 
@@ -52,7 +53,7 @@ struct DeviceSettings {
   bool mend_drift = false;
   base::Millis check{30'000};
   base::Millis call_limit{10'000};        // for one reading, or all steps of one change
-  std::vector<device::Profile> profiles;  // besides those that are built in
+  std::vector<device::Profile> profiles;  // in addition to the built-in ones
 };
 
 struct DeviceReport {
@@ -61,13 +62,14 @@ struct DeviceReport {
     device::Step step;
   };
   bool dry_run = false;
-  std::vector<Step> steps;          // done, or in a dry run: that would be
-  std::vector<gpu::Gpu> cleared{};  // whose error counters are set to zero
-  bool lifetime = false;            // those of its life; else since the driver was loaded
+  std::vector<Step> steps;          // steps done; in a dry run: steps that would be done
+  std::vector<gpu::Gpu> cleared{};  // GPUs whose error counters are set to zero
+  bool lifetime = false;            // counters of the GPU's lifetime; else those since the driver was loaded
   std::vector<std::string> notes;   // sentences
 };
 
-// What a change makes of the record of one GPU; notes are for who asked.
+// Computes the new record of one GPU from its present one; notes are for the caller that asked for the
+// change.
 using DeviceDraft = std::function<base::Result<device::SettingsRecord>(
     const gpu::Gpu& gpu, const device::SettingsRecord& record, const device::Reading& reading,
     std::vector<std::string>& notes)>;
@@ -78,8 +80,8 @@ struct DeviceTask {
   std::optional<bool>
       clear_ecc{};  // error counters: true: of its lifetime, false: since the driver was loaded
   bool dry_run = false;
-  bool anew = false;   // also what the driver cannot be asked for
-  bool go_on = false;  // a failure ends nothing and undoes nothing
+  bool anew = false;   // also set settings that the driver cannot read back
+  bool go_on = false;  // after a failure go on with the other steps, and undo none
 };
 
 struct DeviceState {
@@ -89,7 +91,7 @@ struct DeviceState {
   std::vector<device::Drift> drift;
 };
 
-// The profile that a job has a GPU run with.
+// The profile that a GPU has because a job asked for it.
 struct JobProfile {
   std::int64_t job = 0;
   std::string profile;
@@ -104,42 +106,42 @@ class Devices {
   Devices(const base::Clock& clock, DeviceHost& host);
   ~Devices();
 
-  // What an earlier daemon kept. Call once, before anything else.
+  // Takes over the records that an earlier daemon kept. Call once, before anything else.
   void Recall(const jobs::SettingRows& settings);
   void SetSettings(DeviceSettings settings) { settings_ = std::move(settings); }
 
   void OnInventory(const gpu::Inventory& inventory);
-  // It could not be talked to, and can again: it may have been reset.
+  // The driver did not reach the GPU, and reaches it again: the GPU may have been reset.
   void OnBack(const std::string& uuid);
-  // At least once a second or so: periods, ends of profiles, calls that do not come back.
+  // Call about once a second: handles periodic checks, ends of profiles, and driver calls that do not return.
   void OnTime();
-  // By GPU; those that are missing run with none. Says something of the GPUs that the inventory names now: on
-  // one that comes later, what an earlier daemon put on stays until it is said anew.
+  // By GPU; a GPU that is missing here has no job's profile. The call applies to the GPUs in the present
+  // inventory. A GPU that appears later keeps the profile from an earlier daemon until the next call.
   void SetJobProfiles(std::map<std::string, JobProfile> profiles);
 
   // Calls `done` once, later.
   void Run(DeviceTask task, Done done);
   void Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceState>)> done);
 
-  // nullptr: there is none of that name.
+  // nullptr: there is no profile of that name.
   const device::Profile* FindProfile(std::string_view name) const;
   std::vector<device::Profile> Profiles() const;
-  // kNotFound says which there are.
+  // The text of kNotFound names the profiles that exist.
   base::Result<> CheckProfile(const std::string& name) const;
-  // Wanted and found to be otherwise, by GPU.
+  // The settings of the GPU that were found to differ from the wanted ones.
   std::vector<device::Drift> DriftOf(const std::string& uuid) const;
-  // The job whose profile the GPU has; nullopt: none.
+  // The job whose profile the GPU has; nullopt: no job's.
   std::optional<std::int64_t> ProfiledJob(const std::string& uuid) const;
 
  private:
   struct Device {
-    std::optional<gpu::Gpu> gpu;  // nullopt: not among the driver's
+    std::optional<gpu::Gpu> gpu;  // nullopt: the driver does not list it
     device::SettingsRecord record;
     std::vector<device::Drift> drift;
-    std::optional<std::uint64_t> energy_mj;  // when it was looked at last
-    std::string trouble;                     // that was told
-    std::optional<JobProfile> refused;       // could not be given, and is not tried again
-    bool is_judged = false;                  // SetJobProfiles was called since it came
+    std::optional<std::uint64_t> energy_mj;  // at the last check
+    std::string trouble;                     // the trouble that was told last
+    std::optional<JobProfile> refused;       // a profile that could not be set, and is not tried again
+    bool is_judged = false;                  // SetJobProfiles was called since the GPU appeared
     bool busy = false;
     std::optional<base::MonoTime> stuck_since;
   };
@@ -184,7 +186,7 @@ class Devices {
   std::map<std::string, JobProfile> job_profiles_;
   base::MonoTime check_at_{};
   std::uint64_t last_id_ = 0;
-  std::map<std::uint64_t, std::shared_ptr<Change>> changes_;  // under way; shared with the worker
+  std::map<std::uint64_t, std::shared_ptr<Change>> changes_;  // in progress; shared with the worker
   std::deque<std::unique_ptr<Change>> waiting_;
   std::map<std::uint64_t, std::unique_ptr<PendingQuery>> queries_;
 };

@@ -1,4 +1,4 @@
-// Profiles, by hand and for jobs: put on, and taken off whatever happens in between.
+// Profiles set by hand and for jobs: they are set, and taken off whatever happens in between.
 #include "daemon/device/test_devices.h"
 
 namespace gpuman::daemon {
@@ -78,7 +78,7 @@ TEST_F(DevicesTest, AJobThatEndedWhileNoDaemonWasThereLeavesNothing) {
   EXPECT_FALSE(IsStored());
 }
 
-// GPUs are known before jobs are: until then nobody's profile is taken off.
+// The daemon knows GPUs before jobs. Until it knows the jobs, no profile is taken off.
 TEST_F(DevicesTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
@@ -94,7 +94,8 @@ TEST_F(DevicesTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
   EXPECT_TRUE(IsStored());
 }
 
-// Jobs were looked at while no GPU was known: that says nothing of one that comes then.
+// Profiles of jobs were decided while no GPU was known. The decision does not apply to a GPU that appears
+// later.
 TEST_F(DevicesTest, AGpuThatComesLateKeepsItsJobsProfile) {
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();

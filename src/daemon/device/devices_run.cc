@@ -36,7 +36,8 @@ void Devices::Run(DeviceTask task, Done done) {
   StartWaiting();
 }
 
-// In the order of asking: who waits for a GPU is not overtaken there.
+// Starts waiting changes in the order in which they were asked for. No later change overtakes an earlier
+// change that waits for the same GPU.
 void Devices::StartWaiting() {
   std::set<std::string> taken;
   for (const auto& [uuid, device] : devices_)
@@ -51,7 +52,7 @@ void Devices::StartWaiting() {
     for (const auto& gpu : change->task.gpus) taken.insert(gpu.uuid);
     rest.push_back(std::move(change));
   }
-  // What was begun may have asked for more.
+  // Changes that were begun may have added more.
   std::move(waiting_.begin(), waiting_.end(), std::back_inserter(rest));
   waiting_ = std::move(rest);
 }
@@ -94,8 +95,8 @@ void Devices::EnterDriver(Change& change, Stage stage) {
   change.shared->progress.gpu = 0;
 }
 
-// If the driver does not answer in time, OnTime gives the change up and tells who asked; this goes on when
-// the driver's call returns.
+// If the driver does not answer in time, OnTime gives the change up and tells the caller; this function goes
+// on when the driver's call returns.
 base::Detached Devices::Carry(std::shared_ptr<Change> change) {
   EnterDriver(*change, Stage::kReading);
   co_await Drive(Reading(*change));
@@ -111,7 +112,8 @@ base::Detached Devices::Carry(std::shared_ptr<Change> change) {
     Finish(change->id, std::move(change->report));
     co_return;
   }
-  // Before the first step: whatever happens then, a daemon that starts knows what was meant.
+  // The records are kept before the first step, so that the next daemon knows what was wanted, whatever
+  // happens meanwhile.
   change->stage = Stage::kKeeping;
   if (auto entries = EntriesOf(*change); !entries.empty()) {
     auto kept = co_await Keep(std::move(entries));
@@ -140,7 +142,7 @@ driver::NvmlExecutor::Work Devices::Reading(const Change& change) {
   };
 }
 
-// From the readings: the next record of each GPU, and the steps to it.
+// Computes from the readings the next record of each GPU, and the steps to it.
 base::Result<> Devices::Plan(Change& change) {
   change.report.dry_run = change.task.dry_run;
   for (std::size_t i = 0; i < change.task.gpus.size(); ++i) {
@@ -176,7 +178,7 @@ jobs::SettingRows Devices::EntriesOf(const Change& change) {
   return entries;
 }
 
-// Takes the steps of the change.
+// Carries out the steps of the change.
 driver::NvmlExecutor::Work Devices::Setting(const Change& change) {
   const auto on_failure = change.task.go_on ? device::OnFailure::kGoOn : device::OnFailure::kUndo;
   return [work = change.work, on_failure, clear = change.task.clear_ecc,
@@ -194,7 +196,7 @@ driver::NvmlExecutor::Work Devices::Setting(const Change& change) {
   };
 }
 
-// Stores what became of the steps, and reports it.
+// Stores and reports the results of the steps.
 base::Result<DeviceReport> Devices::Settle(Change& change) {
   const auto& outcome = change.shared->outcome;
   std::map<std::string, std::set<device::Setting>> failed;
@@ -205,7 +207,7 @@ base::Result<DeviceReport> Devices::Settle(Change& change) {
       Store(uuid, change.former.at(uuid));
       continue;
     }
-    // What was to be restored and could not be set is tried again with the next check.
+    // A setting that was to be restored and could not be set is tried again at the next check.
     auto restored = WithRestored(record);
     for (const auto setting : failed[uuid])
       if (record.to_restore.contains(setting)) restored.to_restore[setting] = record.to_restore.at(setting);
@@ -253,13 +255,14 @@ void Devices::Finish(std::uint64_t id, base::Result<DeviceReport> result) {
   } else {
     change->done(std::move(result));
   }
-  // What failed is not tried again at once: that would be without end.
+  // After a failure the change is not tried again at once: that would never end.
   if (succeeded)
     for (const auto& gpu : change->task.gpus) FollowJobs(gpu.uuid);
   StartWaiting();
 }
 
-// The thread is in the driver. It has all it needs, and undoes what it did when it comes back.
+// The worker thread is still in the driver. It has all the data that it needs, and undoes its steps when the
+// call returns.
 void Devices::GiveUp(Change& change) {
   change.given_up = true;
   change.shared->progress.abandoned = true;

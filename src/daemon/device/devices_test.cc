@@ -1,5 +1,5 @@
-// The devices of a machine: what is kept, in which order, and what becomes of it when the daemon, the driver
-// or a GPU goes away in between.
+// The devices of a machine: which records are kept, in which order, and what happens to them when the daemon,
+// the driver or a GPU goes away in between.
 #include "daemon/device/test_devices.h"
 
 namespace gpuman::daemon {

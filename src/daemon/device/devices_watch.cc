@@ -1,4 +1,4 @@
-// Looks now and then whether settings are as they are wanted, and what became of it when they are not.
+// Checks periodically whether the settings are the wanted ones, and handles differences.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +40,7 @@ void Devices::BeginChecks() {
 
 void Devices::OnChecked(const std::string& uuid, const base::Result<device::Reading>& reading) {
   auto& device = DeviceOf(uuid);
-  if (!reading || device.busy) return;  // the guard tells of GPUs that cannot be talked to
+  if (!reading || device.busy) return;  // the guard tells of GPUs that the driver does not reach
   const auto last = std::exchange(device.energy_mj, reading->energy_mj);
   const bool forgot = last && reading->energy_mj && *reading->energy_mj < *last;
   const auto record = WithEccSeen(device.record, *reading, Now());
@@ -59,7 +59,7 @@ void Devices::OnChecked(const std::string& uuid, const base::Result<device::Read
 
 void Devices::TellDrift(const std::string& uuid, std::vector<device::Drift> drift) {
   auto& device = DeviceOf(uuid);
-  // A clock is another one with every look.
+  // A clock has another value at each check.
   const bool is_same = std::equal(
       drift.begin(), drift.end(), device.drift.begin(), device.drift.end(), [](const auto& a, const auto& b) {
         return a.setting == b.setting && a.wanted == b.wanted && (IsClocks(a.setting) || a.found == b.found);

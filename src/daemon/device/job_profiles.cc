@@ -20,7 +20,7 @@ Here UsersOf(const gpu::Gpu& gpu, const std::vector<RunningJob>& running) {
   return here;
 }
 
-// Empty: the job is alone there.
+// Says what else is on the GPU; empty: the job is alone there.
 std::string CompanyOf(const RunningJob& job, const Here& here, const guard::GpuStatus* status) {
   for (const auto* other : here)
     if (other->id != job.id) return fmt::format("job {} runs there too", other->id.value);
@@ -58,7 +58,7 @@ JobProfiles::Decision JobProfiles::Follow(
         decision.given[gpu.uuid] = {job->id.value, job->profile};
         continue;
       }
-      // Whose a process is may come to light only after it was seen: one look is none.
+      // The owner of a process may become known only after the process was seen, so one sample is not enough.
       const auto seen = status ? status->sample.taken_at : base::MonoTime{};
       const auto first = doubted_.contains(gpu.uuid) ? doubted_.at(gpu.uuid) : seen;
       doubted[gpu.uuid] = first;

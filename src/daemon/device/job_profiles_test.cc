@@ -22,7 +22,7 @@ class JobProfilesTest : public ::testing::Test {
       statuses[gpu.uuid].gpu = gpu;
     }
   }
-  // All of these are there now; who is nobody's has no job.
+  // These are all processes on the GPU now. A process outside all jobs has no `job`.
   void See(const std::string& uuid, std::vector<gpu::OwnedProcess> processes) {
     auto& status = statuses[uuid];
     status.processes = std::move(processes);

@@ -41,7 +41,7 @@ void DeviceModule::OnTick() {
   devices_.OnTime();
 }
 
-// One that could not be talked to, and can again, may have been reset.
+// A GPU that the driver did not reach, and reaches again, may have been reset.
 void DeviceModule::OnSample(const gpu::Sample& sample) {
   if (gpu::IsInstance(sample.uuid)) return;
   if (sample.state == gpu::GpuState::kLost) away_.insert(sample.uuid);
@@ -111,7 +111,7 @@ void DeviceModule::FollowJobProfiles() {
   for (const auto* job : core_.jobs().Active()) {
     if (jobs::IsWaiting(*job) || !job->keeper || suspension_.StateOf(*job) == api::JobState::kSuspended)
       continue;
-    // One of the queue without GPUs has none.
+    // A queued job without GPUs has none.
     const bool has_all = job->gpus.empty() && !job->queued;
     running.push_back(
         {job->id, job->spec->device_profile.value_or(""), has_all ? std::nullopt : std::optional(job->gpus)});

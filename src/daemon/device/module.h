@@ -1,5 +1,5 @@
-// Settings of GPUs as a capability of the daemon: carries out changes of them, keeps them up, and gives jobs
-// the device profile that they ask for.
+// Settings of GPUs as a capability of the daemon: carries out changes of settings, keeps the wanted settings
+// in force, and gives jobs the device profile that they ask for.
 #pragma once
 
 #include <set>
@@ -21,7 +21,7 @@ class DeviceModule final : public Module, private DeviceHost {
 
   Core& core() { return core_; }
   Devices& devices() { return devices_; }
-  // Tells of each GPU that somebody changed.
+  // Tells an event for each GPU that the report says was changed; `by`: the user who changed it.
   void TellChange(const DeviceReport& report, const std::string& by);
 
   void Restore(jobs::StoreContents& contents) override;
@@ -50,7 +50,7 @@ class DeviceModule final : public Module, private DeviceHost {
   driver::NvmlExecutor executor_;
   Devices devices_;
   JobProfiles job_profiles_;
-  std::set<std::string> away_;  // GPUs that could not be talked to
+  std::set<std::string> away_;  // GPUs that the driver could not reach
 };
 
 }  // namespace gpuman::daemon

@@ -1,4 +1,4 @@
-// Devices: their settings as they are and as they are wanted, changes of them, profiles.
+// Devices: their present and wanted settings, changes of settings, profiles.
 #include "api/device_json.h"
 #include "daemon/core/requests.h"
 #include "daemon/device/module.h"
@@ -7,7 +7,7 @@
 namespace gpuman::daemon {
 namespace {
 
-// None named: all of them.
+// All GPUs if the caller names none.
 base::Result<std::vector<gpu::Gpu>> Chosen(DeviceModule& device, const std::vector<std::string>& references) {
   const auto& inventory = device.core().whole_gpus();
   if (inventory.gpus.empty())
@@ -35,7 +35,7 @@ void ShowProfiles(DeviceModule& device, const Call<api::NoBody, api::DeviceProfi
   call.Send(list);
 }
 
-// Everybody may ask what would be set.
+// Everybody may ask for a dry run.
 base::Result<> MayRun(DeviceModule& device, const http::Peer& peer, bool dry_run) {
   return device.core().Check(peer, dry_run ? api::Right::kSee : api::Right::kManage);
 }

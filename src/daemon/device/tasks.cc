@@ -29,7 +29,7 @@ void NoteOnEcc(const device::SettingsRecord& next, const device::Reading& readin
                   Format(Setting::kEcc, ecc->second)));
 }
 
-// What profiles in force lose to an explicit word.
+// Adds a note for each setting where the explicit value overrides a profile in force.
 void NoteOnLayers(const device::SettingsRecord& former, const std::vector<Setting>& settings,
                   std::vector<std::string>& notes) {
   for (const auto setting : settings)

@@ -1,4 +1,4 @@
-// From what a client asks of the devices to tasks, and from what became of it to answers. Pure.
+// Makes tasks from a client's requests about devices, and answers from the results. Pure.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace gpuman::daemon {
 
-// kInvalidArgument: a setting, or a value for one, that there is not on any device.
+// kInvalidArgument: no device has such a setting, or such a value of it.
 base::Result<DeviceTask> TaskOf(const api::DeviceChange& change, std::vector<gpu::Gpu> gpus,
                                 base::WallTime now);
 
-// `profile` null: the one in force is taken off.
+// `profile` null: the task takes off the profile in force.
 DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> until,
                   std::vector<gpu::Gpu> gpus, bool dry_run);
 

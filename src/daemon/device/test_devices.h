@@ -1,4 +1,5 @@
-// For tests: devices on the simulated driver, with a disk and ears, and the time in the test's hand.
+// For tests: devices on the simulated driver, with a simulated disk, a list of the events that were told, and
+// a clock that the test sets.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +27,8 @@ class FakeClock final : public base::Clock {
   int seconds = 100;
 };
 
-// A machine: a disk, a driver, ears. What the devices want done waits until Pump.
+// A simulated machine: a disk, the driver, and the events that were told. The devices' orders wait until
+// Pump.
 class Host final : public DeviceHost {
  public:
   void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override {
@@ -86,7 +88,7 @@ class DevicesTest : public ::testing::Test {
       inventory_.gpus.push_back({i, machine_->shared().gpu_static[i].uuid, "NVIDIA H200", "", {}});
     Start();
   }
-  // A daemon that was killed has left its disk, and nothing else.
+  // Starts a daemon. Of an earlier daemon, only the disk is left.
   void Start() {
     host_.todo.clear();
     devices_ = std::make_unique<Devices>(clock_, host_);
@@ -132,7 +134,7 @@ class DevicesTest : public ::testing::Test {
     refusal.nth.store(1);
     refusal.active.store(1);
   }
-  // A check's worth of time.
+  // Lets enough time pass for a check.
   void Later(int seconds = 40) {
     clock_.seconds += seconds;
     devices_->OnTime();

@@ -48,7 +48,7 @@ base::Result<std::vector<KernelXid>> ReadKernelXids(const std::filesystem::path&
   const base::Fd log(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!log.ok()) return base::FailSystem(errno, "reading the kernel's log " + path.string());
   std::string text;
-  std::array<char, 16'384> buffer{};  // the log gives one record a call, and none that is cut
+  std::array<char, 16'384> buffer{};  // each read returns one whole record
   while (text.size() < kMax) {
     const auto got = ::read(log.get(), buffer.data(), buffer.size());
     if (got > 0)

@@ -1,6 +1,6 @@
-// The Xids of the kernel's log, for the time before the daemon began to listen to the driver.
+// Reads Xids from the kernel's log, for the time before the daemon began to listen to the driver.
 //
-// One look at what the log holds now; it costs milliseconds. Lines that tell of no Xid are passed over.
+// Each call reads once what the log holds now, which takes milliseconds. Lines without an Xid are skipped.
 #pragma once
 
 #include <chrono>
@@ -21,10 +21,10 @@ struct KernelXid {
 };
 
 // `path`: /dev/kmsg, or a file of the same lines ("6,1187,98765432,-;NVRM: Xid …"). kPermissionDenied where
-// the kernel shows its log to administrators alone.
+// the kernel shows its log only to administrators.
 base::Result<std::vector<KernelXid>> ReadKernelXids(const std::filesystem::path& path);
 
-// The lines of a log, without reading one. Pure.
+// The Xids in the text of a log. Pure.
 std::vector<KernelXid> KernelXidsOf(std::string_view text);
 
 }  // namespace gpuman::daemon

@@ -49,7 +49,7 @@ HealthModule::HealthModule(Core& core, SuspensionModule& suspension)
   core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { monitors_.OnXid(seen.uuid, seen.xid); });
 }
 
-// A reboot ends faults, which is told.
+// A reboot ends faults, and the module tells that.
 void HealthModule::Restore(jobs::StoreContents& contents) {
   Reconfigure();
   monitors_.Recall(contents.settings);
@@ -97,7 +97,7 @@ void HealthModule::OnHealth(const std::string& uuid, const health::Notice& notic
 }
 
 void HealthModule::Tell(const std::string& uuid, const health::Notice& notice, const std::string& text) {
-  // The guard tells of GPUs that cannot be talked to, and of their return.
+  // The guard tells of GPUs that the driver does not reach, and of their return.
   if (notice.fault.code == "lost" || notice.fault.code == "silent") return;
   jobs::Event event;
   event.at = core_.clock().Wall();
@@ -146,7 +146,7 @@ void HealthModule::Leave(base::JobId id, const guard::GpuStatus& status, const s
   });
 }
 
-// Of the same kind, with no job on it; the one with the most free memory.
+// Finds another GPU of the same kind with no job on it: the one with the most free memory.
 std::optional<std::string> HealthModule::HealthyBeside(const gpu::Gpu& gpu) const {
   std::optional<std::string> best;
   base::Bytes most{};

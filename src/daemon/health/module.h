@@ -1,5 +1,5 @@
-// The health of GPUs as a capability of the daemon: what is wrong with a GPU is kept and told, and jobs leave
-// a GPU that is unhealthy.
+// The health of GPUs as a capability of the daemon: keeps and tells the faults of GPUs, and has jobs leave a
+// GPU that is unhealthy.
 #pragma once
 
 #include <functional>
@@ -22,9 +22,9 @@ class HealthModule final : public Module, private HealthHost {
 
   Core& core() { return core_; }
   HealthMonitors& monitors() { return monitors_; }
-  // A part of an unhealthy GPU is as well.
+  // An instance of an unhealthy GPU is unhealthy, too.
   bool IsUnhealthy(const gpu::Gpu& gpu) const;
-  // What is known of a GPU has changed.
+  // The known faults of a GPU have changed.
   Signal<> on_change;
   // Says whether an administrator keeps new jobs from the GPU. Registered once.
   void SetIsDrained(std::function<bool(const std::string& uuid)> is_drained) {
@@ -46,7 +46,7 @@ class HealthModule final : public Module, private HealthHost {
 
   void ReadKernelLog();
   void Tell(const std::string& gpu, const health::Notice& notice, const std::string& text);
-  // In its instances, too. `status`: one of the guard's.
+  // The jobs on the GPU and on its instances. `status`: the guard's status of the GPU.
   std::vector<base::JobId> JobsOn(const guard::GpuStatus& status) const;
   void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);
   void Leave(base::JobId job, const guard::GpuStatus& status, const std::string& why);

@@ -42,7 +42,7 @@ void HealthMonitors::Recall(const jobs::SettingRows& settings) {
     }
     if (!key.starts_with(kHealthKey)) continue;
     auto record = health::ParseRecord(*text);
-    if (!record) continue;  // begun anew with the first sample
+    if (!record) continue;  // the first sample makes a new record
     const auto uuid = key.substr(kHealthKey.size());
     Patient& patient = PatientOf(uuid);
     patient.is_stored = record->boot == boot_;
@@ -70,7 +70,8 @@ void HealthMonitors::OnInventory(const gpu::Inventory& inventory) {
                                   [&](const gpu::Gpu& gpu) { return gpu.uuid == uuid; });
     Patient& patient = patients_.at(uuid);
     patient.missing = !here;
-    // Without a driver, or with devices that it could not name, nobody knows what has become of it.
+    // Without a driver, or with devices that the driver could not name, the daemon cannot say whether the GPU
+    // is missing.
     if (here || !whole) continue;
     health::Reading reading;
     reading.missing = true;
@@ -146,7 +147,7 @@ base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::s
 void HealthMonitors::Tell(const std::string& uuid, const health::Notices& notices) {
   Patient& patient = patients_.at(uuid);
   const auto faults = patient.monitor.faults();
-  // Every second's figures are not worth a write.
+  // Changes of figures alone, which come every second, are not written.
   const bool is_same =
       std::equal(faults.begin(), faults.end(), patient.stored.begin(), patient.stored.end(),
                  [](const auto& a, const auto& b) {

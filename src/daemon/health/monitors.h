@@ -1,5 +1,5 @@
-// The health of every GPU that this machine has or had: feeds the monitors, keeps what they know on the disk,
-// and says what became of it.
+// The health of every GPU that this machine has or had: feeds the monitors, keeps their faults on the disk,
+// and tells the host what changed.
 //
 //   samples, Xids, kernel's log --> a monitor for each GPU (pure) --> records: store; notices: host
 //
@@ -26,36 +26,36 @@ struct KernelXid;
 class HealthHost {
  public:
   virtual ~HealthHost() = default;
-  // nullopt: to be deleted.
+  // nullopt: delete the row.
   virtual void KeepHealth(jobs::SettingRows entries) = 0;
-  // After the monitor has changed.
+  // Called after the monitor has changed.
   virtual void OnHealth(const std::string& gpu, const health::Notice& notice) = 0;
 };
 
 class HealthMonitors {
  public:
-  // All must outlive this object. `boot`: names this boot of the machine.
+  // All must outlive this object. `boot`: the id of this boot of the machine.
   HealthMonitors(const base::Clock& clock, HealthHost& host, std::string boot)
       : clock_(clock), host_(host), boot_(std::move(boot)) {}
 
-  // What an earlier daemon kept. Call once, before anything else.
+  // Takes over the records that an earlier daemon kept. Call once, before anything else.
   void Recall(const jobs::SettingRows& settings);
   void SetSettings(const health::MonitorSettings& settings);
 
   void OnInventory(const gpu::Inventory& inventory);
   void OnSample(const gpu::Sample& sample);
   void OnXid(const std::string& uuid, unsigned xid);
-  // Of the time since this was done last, in this boot; those of GPUs that are not in the inventory are left
-  // out.
+  // Takes the Xids since the last call in this boot. Xids of GPUs that are not in the inventory are left out.
   void OnKernelLog(const std::vector<KernelXid>& xids, const gpu::Inventory& inventory);
 
-  // `code` empty: all of them. kNotFound: there is none. A GPU that is missing is forgotten by it.
+  // `code` empty: all faults of the GPU. kNotFound: there is no such fault that is not acknowledged. A GPU
+  // that is missing is forgotten once its fault is acknowledged.
   base::Result<> Acknowledge(const std::string& uuid, const std::string& code, const std::string& by);
 
-  // nullptr: never seen.
+  // nullptr: the GPU was never seen.
   const health::Monitor* Find(const std::string& uuid) const;
   bool IsUnhealthy(const std::string& uuid) const;
-  // Those that were here and are not.
+  // GPUs that were in this machine and are missing now.
   std::vector<std::string> Missing() const;
 
  private:

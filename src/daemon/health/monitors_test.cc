@@ -22,7 +22,7 @@ class FakeClock final : public base::Clock {
   int seconds = 100;
 };
 
-// A disk and a pair of ears.
+// A simulated disk, and the notices that were told.
 class Host final : public HealthHost {
  public:
   void KeepHealth(jobs::SettingRows entries) override {

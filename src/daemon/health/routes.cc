@@ -1,4 +1,4 @@
-// Health: what is wrong with the GPUs, and an operator's word that it is known.
+// Health: the faults of the GPUs, and their acknowledgement by an operator.
 #include "api/json.h"
 #include "daemon/core/requests.h"
 #include "daemon/health/module.h"

@@ -10,10 +10,11 @@
 
 namespace gpuman::daemon {
 
-// unknown before the GPU was looked at. The reasons are of faults that nobody has acknowledged.
+// The state is "unknown" before the first look at the GPU. The reasons are the faults that nobody has
+// acknowledged.
 api::HealthView HealthViewOf(const health::Monitor* monitor, const gpu::Sample& sample);
 
-// By index, those that are missing last.
+// Ordered by index; missing GPUs come last.
 api::HealthReport HealthReportOf(const HealthMonitors& monitors,
                                  const std::map<std::string, guard::GpuStatus>& gpus);
 

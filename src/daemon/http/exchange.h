@@ -1,5 +1,5 @@
-// What a request handler sees of HTTP: a request with the credentials of who sent it, and the means to
-// answer, at once, later, or as a stream.
+// What a request handler sees of HTTP: a request with the credentials of its sender, and the functions to
+// answer it at once, later, or as a stream.
 //
 // Everything here runs on the server's event loop; nothing is thread-safe.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace gpuman::daemon::http {
 
-// Who is at the other end, by the kernel's word (SO_PEERCRED); over TCP that is nobody. The pid may be
-// another process's by now: Exchange::Process.
+// The process at the other end, as the kernel names it (SO_PEERCRED); over TCP the user is kNobody. Another
+// process may have the pid by now: see Exchange::Process.
 inline constexpr unsigned kNobody = 65534;
 struct Peer {
   uid_t uid = 0;
@@ -47,40 +47,45 @@ struct Response {
 // The answer to a failed request: status by the error's code, body {"error":{"code","message","hint"}}.
 Response ErrorResponse(const base::Error& error);
 
-// One request being answered. A handler may keep the pointer and answer later; whoever drops it unanswered
-// closes the connection. The client may go away at any time: answers then go nowhere.
+// One request being answered. A handler may keep the pointer and answer later. If all holders drop the
+// pointer without an answer, the connection is closed. The client may go away at any time; answers are
+// dropped then.
 class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual const Request& request() const = 0;
-  // The process that connected. Errors as base::PeerOf has them; over TCP it is not known.
+  // The process that connected. Errors: those of base::PeerOf. Over TCP the process is not known.
   virtual base::Result<base::Peer> Process() const {
     return base::Fail(base::ErrorCode::kNotFound, "it is not known which process connected");
   }
 
-  // Answers whole. Exactly one of Send and BeginStream, once.
+  // Sends the whole answer. The handler calls exactly one of Send and BeginStream, once.
   virtual void Send(Response response) = 0;
 
-  // Answers in pieces: begin, write any number, end. A client that reads too slowly, so that more than the
-  // server's limit waits to be sent, is disconnected. `header`: one more line of the head, "Name: value".
+  // Answers in pieces: the handler begins the stream, writes any number of pieces, and ends the stream. The
+  // server disconnects a client that reads so slowly that more bytes than the server's limit wait to be sent.
+  // `header`: one more line of the head, "Name: value".
   virtual void BeginStream(std::string_view content_type, std::string_view header) = 0;
   void BeginStream(std::string_view content_type) { BeginStream(content_type, {}); }
   virtual void Write(std::string data) = 0;
   virtual void EndStream() = 0;
-  // Bytes written that the client has not taken yet: who has much to send waits for it.
+  // Bytes written that the client has not taken yet. A handler that has much to send waits until they are
+  // few.
   virtual std::size_t Unsent() const = 0;
-  // Calls `sent` once when the client has taken all that was written, at once where it has; never when it is
-  // gone before. The next call replaces one that waits.
+  // Calls `sent` once when the client has taken all that was written; at once if it has already, never if the
+  // client goes away before. The next call of WhenSent replaces a callback that still waits.
   virtual void WhenSent(std::function<void()> sent) = 0;
 
-  // Called at most once when the client is gone before the answer was complete; at once where it is already.
+  // Calls `gone` at most once, when the client goes away before the answer is complete; at once if the client
+  // has gone already.
   virtual void OnGone(std::function<void()> gone) = 0;
 };
 
 using ExchangePtr = std::shared_ptr<Exchange>;  // shared by the handler's callbacks and the session
 using Handler = std::function<void(const ExchangePtr&)>;
 
-// "%7E" and friends; nullopt for a broken escape or an embedded NUL. '+' is a space only in queries.
+// Decodes escapes such as "%7E"; nullopt for a broken escape or an embedded NUL. '+' is a space only in
+// queries.
 std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_space = false);
 std::map<std::string, std::string> ParseQuery(std::string_view text);
 

@@ -1,5 +1,6 @@
-// For whom a connection counts: the user at its other end, also of TCP where that is on this machine; else
-// the address. So a user has one share of a server, however many connections.
+// The party for which a connection counts: the user at its other end (over TCP as well, if that end is on
+// this machine), else the address. So a user has one share of a server, however many connections the user
+// has.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,13 +14,14 @@ namespace gpuman::daemon::http {
 
 using base::Party;
 
-// Of a user of this machine.
+// The party of a user of this machine.
 inline Party PartyOf(uid_t user) { return user; }
-// Of a connection over TCP. Asks the kernel whose socket the other end is (sock_diag(7)).
+// The party of a connection over TCP. Asks the kernel which user owns the socket at the other end
+// (sock_diag(7)).
 Party PartyOfTcp(int connection);
 
-// The user of the socket `own`, connected to `other`, both addresses of TCP; nullopt: none of this machine,
-// or the kernel does not tell.
+// The user of the socket with the address `own` that is connected to `other`; both are addresses of TCP.
+// nullopt: no socket of this machine has them, or the kernel does not tell the user.
 std::optional<uid_t> UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other);
 
 }  // namespace gpuman::daemon::http

@@ -14,7 +14,7 @@
 namespace gpuman::daemon::http {
 namespace {
 
-// Serves one connection of a child that is another user, where that may be.
+// Serves one connection of a child process, which runs as another user if the test may change users.
 class PartyTest : public testing::TestWithParam<int> {
  protected:
   PartyTest() : listener_(::socket(GetParam(), SOCK_STREAM | SOCK_CLOEXEC, 0)) {}

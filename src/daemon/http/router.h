@@ -1,7 +1,8 @@
-// From method and path to the handler of a route.
+// Finds the handler of a route by method and path.
 //
-// Routes are given as "/v1/jobs/{ref}/log"; a {name} takes one path segment, percent-decoded. A known path
-// with another method answers 405, an unknown one 404; both say what there is.
+// Routes are given as "/v1/jobs/{ref}/log"; a {name} takes one path segment, percent-decoded. The router
+// answers 405 for a known path with another method and 404 for an unknown path; both answers say what there
+// is.
 #pragma once
 
 #include <functional>

@@ -5,7 +5,7 @@
 namespace gpuman::daemon::http {
 namespace {
 
-// Keeps what was answered.
+// Keeps the answer.
 class Recorded final : public Exchange {
  public:
   Recorded(std::string method, std::string path) {

@@ -19,7 +19,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr uid_t kRoot = 0;
-constexpr int kAtOnce = 64;  // connections, before others have their turn
+constexpr int kAtOnce = 64;  // connections, before other work on the loop has its turn
 
 Protocol ProtocolOf(int listener) {
   sockaddr_storage address{};
@@ -50,19 +50,22 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void Accept() {
-    // Nobody is accepted whom the end of the loop would leave to whoever destroys it.
+    // async_accept would leave an accepted socket to the destructor of the loop when the loop ends. So this
+    // only waits, and accepts by itself.
     const auto wait = asio::socket_base::wait_read;
     acceptor_.async_wait(wait, [self = shared_from_this()](boost::system::error_code error) {
       if (self->stopped_) return;
       for (int i = 0; i < kAtOnce && !error; ++i) self->AcceptNow(error);
       if (error == asio::error::would_block) error = {};
-      // Out of descriptors: make room and come back soon, instead of spinning on the same error.
+      // The process is out of descriptors: the server makes room and tries again soon, instead of looping on
+      // the same error.
       if (error && error != asio::error::connection_aborted) return self->RetrySoon();
       self->Accept();
     });
   }
 
-  // Who connects and goes again in a loop fills the queue of those who wait; it is emptied faster than that.
+  // A client that connects and closes in a loop fills the backlog. Accepting many connections at once empties
+  // it faster.
   void AcceptNow(boost::system::error_code& error) {
     Socket socket(acceptor_.get_executor());
     acceptor_.accept(socket, error);
@@ -71,7 +74,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   void Stop() {
     stopped_ = true;
-    // Strangers' connections wait in it, and what those have passed along.
+    // Other users' connections wait in the listener's backlog, perhaps with descriptors that they have
+    // passed. To close them may take long, so the Closer does it.
     boost::system::error_code ignored;
     if (const int listener = acceptor_.release(ignored); !ignored) common_.closer->Close(base::Fd(listener));
     retry_.cancel();
@@ -84,7 +88,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   std::size_t connections() const { return sessions_.size(); }
 
  private:
-  // One request is answered, then the loop sees to what has come meanwhile.
+  // Lets the handler answer one request; then the loop does other work before the next one.
   void Enter(Party who, Work work) {
     turns_.Enter(who, std::move(work));
     PostNext();
@@ -108,7 +112,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       return base::UntrustedSocket(UntrustedStream(std::move(socket)).Release(), common_.closer).HangUp();
     const auto place = sessions_.emplace(sessions_.end());
     ++counts_[who];
-    // The session refers to what is this object's, and so keeps it alive.
+    // The session refers to members of this object, so its callback keeps this object alive.
     auto session = std::make_shared<Session>(std::move(socket), *peer, who, common_,
                                              [self = shared_from_this(), place, who] {
                                                self->sessions_.erase(place);
@@ -129,7 +133,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     return most == counts_.end() ? std::nullopt : std::optional(most->first);
   }
 
-  // False: nobody has more than who comes would have, and all of theirs are busy.
+  // False: no party has more connections than `who` would have, and none of the connections that may be
+  // closed is silent.
   bool MakeRoomFor(Party who) {
     const std::size_t all = common_.limits.connections;
     if (who != PartyOf(kRoot) && CountOf(who) >= all - all / 4) return CloseOldestSilentOf(who);
@@ -171,9 +176,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   asio::steady_timer retry_;
   Common common_;
   base::Turns<Work> turns_;
-  bool posted_ = false;                         // the next turn is
-  std::list<std::weak_ptr<Session>> sessions_;  // in the order they came
-  std::map<Party, std::size_t> counts_;         // of those; none is 0
+  bool posted_ = false;                         // the next turn is posted
+  std::list<std::weak_ptr<Session>> sessions_;  // in the order in which they came
+  std::map<Party, std::size_t> counts_;         // of sessions; no entry is 0
   bool stopped_ = false;
 };
 

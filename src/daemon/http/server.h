@@ -1,10 +1,11 @@
 // HTTP/1.1 on a unix stream socket, or one of TCP, on the caller's event loop.
 //
 // Built for clients that are slow, silent, many or hostile: every phase of a connection has a time limit,
-// headers and bodies a size limit. When there are too many connections, one goes of the user who has most:
-// the one that has been silent longest or, for somebody who has fewer, the newest. No user but root has more
-// than three quarters of them. Requests are answered in turns: one of each user's who asks. Over TCP a user
-// is who has the other end, where that is on this machine, else an address.
+// headers and bodies a size limit. When there are too many connections, the server closes one of the user who
+// has most: the oldest that is silent or, in favour of a user who has fewer, the newest. No user but root has
+// more than three quarters of the connections. The server answers requests in turns: one request of each user
+// who asks. Over TCP the user is the owner of the other end, if that is on this machine; else each address
+// counts as a user.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -23,24 +24,27 @@ namespace gpuman::daemon::http {
 struct Limits {
   std::size_t header_bytes = 16u << 10;
   std::size_t body_bytes = 4u << 20;
-  // Requests to this path may have more, where they say how much: of each user one at a time, from its header
-  // until it is answered, and of so many users together, so that there is memory for them. The next one is
-  // told to come again.
+  // Requests to this path may have a larger body, if their header says how large it is. Each user may have
+  // one such request at a time, from its header until it is answered, and only `large_bodies` users may have
+  // one at the same time, so that there is memory for them. The server answers the next such request with
+  // 503: the client has to try again.
   std::string large_path{};
   std::size_t large_body_bytes = 0;
   std::size_t large_bodies = 4;
-  // Who does not count among those; asked for such a request alone. Root goes first always.
+  // Whether the peer does not count among those users. The server asks it only for such a request. Root
+  // always goes first.
   std::function<bool(const Peer&)> goes_first{};
-  // Of bodies up to body_bytes that are read or answered, small ones left out: a user's, and all of them. The
-  // next one is told to come again.
+  // Bytes of bodies up to body_bytes that are read or answered at a time: those of one user, and those of all
+  // users. Small bodies do not count. The server answers the next request with 503: the client has to try
+  // again.
   std::size_t bodies_of_user = 16u << 20;
   std::size_t bodies_of_all = 128u << 20;
   std::size_t connections = 256;
   std::size_t unsent_bytes = 8u << 20;        // of one stream
-  std::size_t unsent_of_user = 64u << 20;     // of all streams of a user: who writes more is disconnected
-  std::chrono::milliseconds request{10'000};  // for a header, where it is the first, and for a body
-  std::chrono::milliseconds idle{60'000};  // between requests of one connection, with the next one's header
-  std::chrono::milliseconds send{30'000};  // without progress while an answer is sent
+  std::size_t unsent_of_user = 64u << 20;     // of all streams of a user; the next is disconnected
+  std::chrono::milliseconds request{10'000};  // for the first header of a connection, and for each body
+  std::chrono::milliseconds idle{60'000};     // between requests of a connection, including the next header
+  std::chrono::milliseconds send{30'000};     // without progress while an answer is sent
 };
 
 class Server {

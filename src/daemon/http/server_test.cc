@@ -48,7 +48,7 @@ class ServerTest : public testing::Test {
     work_.reset();
     if (thread_.joinable()) thread_.join();
   }
-  // With whatever `act` returns; nothing happens on the loop meanwhile.
+  // Calls `act` while the loop does nothing, and returns its result.
   template <typename Act>
   auto WhileTheLoopRests(Act act) {
     std::promise<void> resting, over;
@@ -189,7 +189,7 @@ TEST_F(ServerTest, OneLargeBodyIsReadAtATime) {
   EXPECT_EQ(Receive(first, "\r\n\r\n").substr(0, 12), "HTTP/1.1 200");
   while (whole() != "HTTP/1.1 200") {
   }
-  // One that goes away in the middle is in nobody's way.
+  // A client that goes away in the middle of its body does not block other clients.
   first = Connect();
   Send(first, request + std::string(10, 'x'));
   while (whole() != "HTTP/1.1 503") {
@@ -249,7 +249,7 @@ TEST_F(ServerTest, HalfSentBodiesOfAUserHaveABound) {
     while (answer(known + std::string(kBody, 'x')) != "HTTP/1.1 503") {
     }
     EXPECT_EQ(answer(head + "Content-Length: 4\r\n\r\nbody"), "HTTP/1.1 200") << "a small one always goes";
-    half.clear();  // gone in the middle: in nobody's way
+    half.clear();  // the client goes away in the middle, and must not block others
     while (answer(known + std::string(kBody, 'x')) != "HTTP/1.1 200") {
     }
   }
@@ -259,7 +259,7 @@ TEST_F(ServerTest, WhoWritesMuchIsToldWhenItWasTaken) {
   std::atomic<int> pieces = 0;
   Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {
     exchange->BeginStream("text/plain");
-    // Ten times what may wait to be sent.
+    // Ten times as much as may wait to be sent.
     const auto write = std::make_shared<std::function<void()>>();
     *write = [&pieces, exchange, weak = std::weak_ptr(write)] {
       exchange->Write(std::string(1u << 19, 'x'));
@@ -310,7 +310,8 @@ TEST_F(ServerTest, ABodyThatDoesNotComeIsNotWaitedForAsLongAsARequest) {
   EXPECT_EQ(Receive(fd), "");
 }
 
-// What is dropped with its last reference holds up whoever drops it; here that would be the loop.
+// Closing the last descriptor of a socket may block the thread that closes it; here that would be the loop's
+// thread.
 TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
   Start({.body_bytes = 100}, [](const ExchangePtr& exchange) {
     if (exchange->request().path != "/drop") Echo(exchange);
@@ -325,7 +326,7 @@ TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
       ASSERT_TRUE(lingering.ok());
       auto fd = Connect();
       if (!with_first) Send(fd, first);
-      // Where the server has hung up already nothing is passed.
+      // If the server has closed the connection already, nothing is passed.
       const bool passed =
           WhileTheLoopRests([&] { return lingering.PassTo(fd.get(), with_first ? first : "x"); });
       ASSERT_TRUE(passed || !with_first);
@@ -458,7 +459,7 @@ TEST_F(ServerTest, AClientThatSentMoreAndWentIsNoticedWhileItsStreamIsQuiet) {
   Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   asked.get_future().wait();
   Send(fd, "G");
-  // The byte has been seen before the client goes.
+  // The server has seen the byte before the client goes.
   for (int i = 0; i < 3; ++i) WhileTheLoopRests([] { return 0; });
   fd.Close();
   EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
@@ -488,7 +489,7 @@ TEST_F(ServerTest, ARequestThatWaitsBehindAnotherIsAnsweredAfterIt) {
   EXPECT_NE(answer.find("second"), std::string::npos) << answer;
 }
 
-// Who connected has ended and left its connection to somebody else.
+// The process that connected has ended, and another process has its connection.
 TEST_F(ServerTest, TheProcessThatConnectedIsKnownByTheConnection) {
   std::promise<base::ErrorCode> of_gone;
   std::promise<base::ProcessId> of_here;
@@ -497,7 +498,7 @@ TEST_F(ServerTest, TheProcessThatConnectedIsKnownByTheConnection) {
   int go[2] = {};
   ASSERT_EQ(::pipe2(go, O_CLOEXEC), 0);
   base::Fd wait(go[0]), begin(go[1]);
-  // Before there is a second thread: the child of a process with several may stand still.
+  // The test forks before there is a second thread: the child of a process with several threads may hang.
   const pid_t child = ::fork();
   if (child == 0) {
     char byte = 0;
@@ -615,7 +616,7 @@ TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
     over.set_value();
   });
   over.get_future().wait();
-  // Any of them may take a byte, so all bytes are there before one of them is waited for.
+  // Any child may take a byte, so the test writes all bytes before it waits for one child.
   const std::string go(others.size(), 'g');
   ASSERT_EQ(::write(hold[1], go.data(), go.size()), static_cast<ssize_t>(go.size()));
   for (const pid_t other : others) ASSERT_EQ(::waitpid(other, nullptr, 0), other);

@@ -15,10 +15,11 @@ namespace beast = boost::beast;
 
 namespace {
 constexpr std::size_t kDiscard = 64u << 10;
-constexpr std::size_t kSmallBody = 64u << 10;  // as many as there are connections may come at a time
+constexpr std::size_t kSmallBody = 64u << 10;  // all connections may send a body of this size at a time
 }  // namespace
 
-// Holds the session alive while the handler holds the answer; dropped unanswered, it closes the connection.
+// Keeps the session alive while the handler holds the answer. If the handler drops it without an answer, it
+// closes the connection.
 class Session::Answer final : public Exchange {
  public:
   Answer(std::shared_ptr<Session> session, Request request)
@@ -118,12 +119,12 @@ void Session::OnHeader(beast::error_code header_error) {
       [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnRead(error); });
 }
 
-// Whether the body may come, as far as the header tells; where it may not, that is answered.
+// Whether the client may send the body, as far as the header tells. If not, this function sends the refusal.
 bool Session::Admit() {
   const auto length = parser_->content_length();
   if (length && *length > limits_.body_bytes) return AdmitLarge();
   parser_->body_limit(limits_.body_bytes);
-  // One that does not say how much comes may have all.
+  // A chunked request does not say how long its body is, so it counts with the largest size.
   const std::size_t most =
       parser_->chunked() ? limits_.body_bytes : static_cast<std::size_t>(length.value_or(0));
   if (most <= kSmallBody) return true;
@@ -172,7 +173,7 @@ void Session::OnRead(beast::error_code error) {
   if (closed_) return;
   if (!error) return Dispatch();
   if (error == http::error::body_limit) {
-    // Found while the header was read: more than any path may have.
+    // If the parser found this in the header, the body is larger than any path allows.
     const bool whole = parser_->is_header_done();
     return RefuseSize(whole ? limits_.body_bytes : std::max(limits_.body_bytes, limits_.large_body_bytes));
   }
@@ -215,7 +216,8 @@ void Session::Dispatch() {
   });
 }
 
-// While an answer is awaited nothing is read, so the end of the client shows only here.
+// While a request is being answered the session reads nothing, so it notices only here that the client has
+// gone.
 void Session::WatchForGone() {
   if (watching_) return;
   watching_ = true;
@@ -225,12 +227,13 @@ void Session::WatchForGone() {
     char byte = 0;
     const ssize_t n = ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN)) return self->Close();
-    // The next request is waiting already: the socket is readable until it is read.
+    // If the next request has arrived, the socket stays readable until the session reads it, so the session
+    // watches for a hang-up instead.
     n > 0 ? self->WatchForHangUp() : self->WatchForGone();
   });
 }
 
-// What is sent out of band is nothing that a client of ours sends, and wakes this as well.
+// Out-of-band data also end this wait, and then the connection. No client of gpuman sends any.
 void Session::WatchForHangUp() {
   if (std::exchange(watching_hang_up_, true)) return;
   stream_.socket().async_wait(Socket::wait_error, [self = shared_from_this()](beast::error_code error) {
@@ -323,8 +326,9 @@ void Session::Finish(bool keep_alive) {
   Linger();
 }
 
-// A client that sends its whole request before it looks for an answer would find a broken pipe instead of
-// the reason why it was refused. Ends with the client's end, or with the time for a request.
+// Reads and discards the rest of a refused request. Else a client that sends its whole request before it
+// reads the answer would get a broken pipe instead of the reason of the refusal. Ends when the client closes
+// the connection, or after the time for a request.
 void Session::Linger() {
   buffer_.clear();
   stream_.async_read_some(buffer_.prepare(kDiscard),

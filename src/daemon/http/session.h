@@ -1,4 +1,5 @@
-// One connection: reads a request, lets it be answered, and again, until somebody has had enough.
+// One connection: reads one request after the other and has each answered, until the client, the server or a
+// time limit ends the connection.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -23,14 +24,14 @@ namespace gpuman::daemon::http {
 
 using Work = std::function<void()>;
 
-// What the sessions of one server have in common; outlives them.
+// What the sessions of one server have in common. It outlives the sessions.
 struct Common {
   Limits limits;
   Handler handler;
   std::function<void(Party, Work)> enter;  // does the work when it is the party's turn
   LargeBodies large{limits.large_bodies};
   BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
-  std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; none is 0
+  std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; no entry is 0
   std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as UntrustedSocket has it
 };
 
@@ -41,15 +42,15 @@ class Session : public std::enable_shared_from_this<Session> {
   ~Session() { Close(); }
 
   void Start() { Read(true); }
-  // Ends the connection, once; whoever waits for an answer is told by OnGone.
+  // Ends the connection, once. The callback of OnGone tells a handler that has not answered yet.
   void Close();
-  // True while no request is being answered: the one to close when there are too many.
+  // True while no request is being answered. The server closes such connections when there are too many.
   bool Silent() const { return !answering_ && !closed_; }
   Party party() const { return party_; }
 
  private:
   class Answer;
-  friend class Answer;  // the face of the current request towards its handler
+  friend class Answer;  // the current request, as its handler sees it
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
   void Read(bool first);
@@ -90,7 +91,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<Parser> parser_;
   bool closed_ = false;
   bool is_large_ = false;  // the request being read or answered
-  std::size_t body_ = 0;   // what it has of the budget
+  std::size_t body_ = 0;   // bytes of the request that Common::bodies counts
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;

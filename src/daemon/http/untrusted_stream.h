@@ -1,5 +1,5 @@
-// Reads from a connection whose other end may pass descriptors along (base/untrusted_socket.h), as
-// Boost.Beast wants to be read for. Who does so is read no further: EBADMSG.
+// Reads from a connection whose other end may pass descriptors along (base/untrusted_socket.h), with the
+// interface that Boost.Beast needs. If the other end passes a descriptor, reading ends with EBADMSG.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
@@ -16,7 +16,7 @@ namespace gpuman::daemon::http {
 using Protocol = boost::asio::generic::stream_protocol;
 using Socket = Protocol::socket;
 
-// On the socket's event loop; the handlers keep it alive. One read at a time.
+// Lives on the socket's event loop; the handlers of its operations keep it alive. One read at a time.
 class UntrustedStream {
  public:
   using executor_type = Socket::executor_type;
@@ -25,7 +25,7 @@ class UntrustedStream {
   }
 
   executor_type get_executor() { return socket_.get_executor(); }
-  // For all but reading and closing.
+  // The caller uses it for all but reading and closing.
   Socket& socket() { return socket_; }
 
   // `done(error_code, bytes)`.
@@ -42,7 +42,7 @@ class UntrustedStream {
     });
   }
 
-  // Ends what is pending; the descriptor is the caller's.
+  // Ends pending operations. The caller owns the descriptor from then on.
   base::Fd Release() {
     boost::system::error_code ignored;
     return base::Fd(socket_.is_open() ? socket_.release(ignored) : -1);

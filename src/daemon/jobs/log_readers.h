@@ -1,5 +1,5 @@
-// Threads that read logs for requests, so that a disk, or what users made of their files, holds up nobody
-// else. Each user has one of them at a time; users take turns.
+// Threads that read logs for requests, so that a slow disk, or a file that its user has replaced by something
+// else, holds up no other user. Each user has one thread at a time; users take turns.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -17,18 +17,18 @@ namespace gpuman::daemon {
 class LogReaders {
  public:
   explicit LogReaders(boost::asio::io_context& loop);
-  // Waits for what is being read; the rest is dropped.
+  // Waits for reads that are under way, and drops those that wait.
   ~LogReaders() = default;
   LogReaders(const LogReaders&) = delete;
   LogReaders& operator=(const LogReaders&) = delete;
 
-  // `read` on a thread, when it is the user's turn, and then `then` on the loop. `read` takes a moment.
+  // Calls `read` on a thread when it is the user's turn, and then `then` on the loop. `read` must be short.
   void Do(uid_t user, std::function<void()> read, std::function<void()> then);
 
  private:
   static constexpr std::size_t kThreads = 2;
   boost::asio::thread_pool threads_{kThreads};
-  base::FairQueue tasks_;  // goes before the threads that it has work for
+  base::FairQueue tasks_;  // destroyed before the threads for which it has tasks
 };
 
 }  // namespace gpuman::daemon

@@ -12,7 +12,7 @@ namespace {
 
 class LogReadersTest : public testing::Test {
  protected:
-  // Runs the loop until so many have been told.
+  // Runs the loop until so many tasks have ended.
   void Await(std::size_t count) {
     loop_.restart();  // it stopped when it had nothing to do
     const auto work = boost::asio::make_work_guard(loop_);
@@ -41,7 +41,7 @@ TEST_F(LogReadersTest, ReadsOnAThreadAndTellsOnTheLoop) {
   EXPECT_EQ(teller, std::this_thread::get_id());
 }
 
-// The first of them is stuck; a second thread is free, and there are more tasks of the same user.
+// The user's first task hangs. A second thread is free, and the same user has more tasks.
 TEST_F(LogReadersTest, AUserWhoseReadTakesLongHoldsUpNobodyElse) {
   std::promise<void> stuck;
   Do(1, 'a', [&] { stuck.get_future().wait(); });

@@ -17,9 +17,9 @@ namespace {
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::milliseconds kForClient{5};
 constexpr std::size_t kPiece = 64u << 10;
-constexpr std::size_t kPiecesAStep = 4;     // then others have their turn
+constexpr std::size_t kPiecesAStep = 4;     // then other users have their turn
 constexpr std::size_t kPiecesASearch = 16;  // likewise
-constexpr std::size_t kAhead = 256u << 10;  // of a client that takes its time
+constexpr std::size_t kAhead = 256u << 10;  // bytes that a slow client has not taken yet
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void LogStream::Begin() {
 void LogStream::Step() {
   if (gone_) return;
   if (exchange_->Unsent() > kAhead) return StepAfter(kForClient);
-  // Asked before reading: what was written before the end is then read for sure.
+  // The stream asks before it reads: so it surely reads all that the job wrote before it ended.
   const bool last = !request_.follow || ended_();
   readers_.Do(
       exchange_->request().peer.uid, [self = shared_from_this()] { self->found_ = self->Look(); },
@@ -100,7 +100,7 @@ LogStream::Found LogStream::Look() {
   return found;
 }
 
-// False: not now. The file is its user's, who may have taken a lease on it (fcntl(2)), have put a pipe in its
+// False: the file cannot be opened now. Its user may have taken a lease on it (fcntl(2)), put a pipe in its
 // place, or removed it.
 bool LogStream::Open() {
   base::Fd file(::open(request_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
@@ -121,7 +121,7 @@ bool LogStream::ReadSome(Found& found) {
   return file_.ok();
 }
 
-// The file at the path is another one now: go on with that.
+// True: another file is at the path now, and the stream continues with that.
 bool LogStream::Rotated() {
   struct stat mine {
   }, there{};

@@ -1,7 +1,7 @@
-// Sends a job's log to a client: its end, or all of it, and what comes later while the job lives.
+// Sends a job's log to a client: its end, or all of it, and what is added later while the job lives.
 //
-// Lives on the event loop; the file is opened and read on a thread of LogReaders, a step at a time. While it
-// follows it looks every 100 ms whether the file has grown.
+// Lives on the event loop; a thread of LogReaders opens and reads the file, a step at a time. While it
+// follows, it looks every 100 ms whether the file has grown.
 #pragma once
 
 #include <sys/types.h>
@@ -32,15 +32,15 @@ struct LogRequest {
 
 class LogStream : public std::enable_shared_from_this<LogStream> {
  public:
-  // Answers the exchange. `ended` says whether more can come. Keeps itself alive until the answer is complete
-  // or the client gone. `readers` outlives what it is asked for.
+  // Answers the exchange. `ended` says whether the job has ended, so that no more can come. The stream keeps
+  // itself alive until the answer is complete or the client has gone. `readers` must outlive it.
   static void Start(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
                     LogRequest request, std::function<bool()> ended);
 
  private:
   LogStream(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
             LogRequest request, std::function<bool()> ended);
-  // What a step on the thread has found.
+  // What one step on the thread has found.
   struct Found {
     bool searching = false;        // for where the last lines begin
     bool again = false;            // the file may not be opened now
@@ -53,7 +53,7 @@ class LogStream : public std::enable_shared_from_this<LogStream> {
   void StepAfter(std::chrono::milliseconds pause);
   void Deliver(bool last);
 
-  // On the thread, and the loop does not touch what they do meanwhile.
+  // These run on the thread. Meanwhile the loop does not touch the members that they use.
   Found Look();
   bool Open();
   bool ReadSome(Found& found);

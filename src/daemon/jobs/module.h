@@ -1,5 +1,6 @@
-// Jobs as users ask for them, as a capability of the daemon: run, submitted, attached, changed, suspended,
-// run again, and their logs. The job manager and the queue do it; this checks who asks and for what.
+// The capability of the daemon by which users run, submit, attach, change, suspend and repeat jobs, and read
+// their logs. The job manager and the queue do the work; this module checks the caller's rights and the
+// request.
 #pragma once
 
 #include "daemon/core/core.h"
@@ -15,7 +16,7 @@ class QueueModule;
 class ShimsModule;
 class SuspensionModule;
 
-// What a job may ask for comes from these.
+// The modules that provide what a job may ask for.
 struct JobCapabilities {
   NotifyModule& notify;
   ShimsModule& shims;

@@ -1,4 +1,5 @@
-// Who called a moment ago, and in which groups: one who submits job after job is not looked up for each.
+// Keeps the callers of the last moment with their groups, so that a user who submits job after job is not
+// looked up for each job.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +17,7 @@ class RecentCallers {
  public:
   // `clock` must outlive this object.
   explicit RecentCallers(const base::Clock& clock) : clock_(clock) {}
-  // Not older than kKept. Valid until the next call.
+  // The caller's data are not older than kKept. The reference is valid until the next call.
   const Caller& Of(const http::Peer& peer) {
     const base::MonoTime now = clock_.Mono();
     std::erase_if(known_, [now](const auto& entry) { return entry.second.until <= now; });

@@ -1,4 +1,4 @@
-// Jobs that are run at once, and what is done to any job.
+// Routes of jobs that start at once, and routes on any job.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using http::ExchangePtr;
 
-// Answers with the job that came of a change, or with why it did not.
+// Answers with the changed job, or with the reason why the change failed.
 jobs::JobManager::Done<jobs::Job> AnswerWithJob(JobsModule& jobs, const ExchangePtr& exchange,
                                                 unsigned status = 200) {
   return [&jobs, exchange, status](base::Result<jobs::Job> job) {
@@ -27,7 +27,7 @@ jobs::JobManager::Done<jobs::Job> AnswerWithJob(JobsModule& jobs, const Exchange
   };
 }
 
-// Starts it, where it asks for MPS once that runs.
+// Starts the job; if the job asks for MPS, once MPS runs.
 void Create(JobsModule& jobs, jobs::Job job, jobs::JobManager::Done<jobs::Job> done) {
   if (!job.spec->mps) return jobs.core().jobs().Create(std::move(job), std::move(done));
   const auto gpu = jobs.mps().Choose(job.gpus);
@@ -52,8 +52,8 @@ void Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
   Create(jobs, std::move(*job), AnswerWithJob(jobs, call.exchange(), call.status()));
 }
 
-// What root attached for a user, such as a step of Slurm, has the limit that the user was allotted: taking it
-// away, or raising it, is not the user's.
+// A job that root attached for a user, such as a step of Slurm, has the limit that the user was allotted. The
+// user may not raise that limit or take it away.
 base::Result<> MayLoosen(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job) {
   const auto root =
       job.attached && job.keeper ? jobs.core().processes().Owner(job.keeper->pid) : std::nullopt;
@@ -70,7 +70,7 @@ bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, 
   });
 }
 
-// Of a job that never was in the queue.
+// Updates a job that never was in the queue.
 void UpdateRun(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job,
                const api::UpdateRequest& update, jobs::JobManager::Done<jobs::Job> done) {
   if (Loosens(update, jobs.core().inventory(), job))
@@ -112,7 +112,7 @@ void Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job, cons
   if (fine) fine = CheckProfile(jobs, update, changed);
   if (fine) fine = jobs.core().jobs().MayChangeText(job.id, changed);
   if (!fine) return done(base::Fail(fine.error()));
-  // What it asks for; how far it got is its own.
+  // Takes what the changed job asks for. The stored job keeps its own progress.
   const auto take = [&changed](jobs::Job& stored) {
     stored.tag = changed.tag;
     stored.command = changed.command;
@@ -128,7 +128,7 @@ void Update(JobsModule& jobs, const Call<api::JobUpdate, api::JobView>& call, co
   Change(jobs, call.peer(), job, call.body(), AnswerWithJob(jobs, call.exchange()));
 }
 
-// With a body its settings change before.
+// If the request has a body, the job's settings are changed first.
 void Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::JobView>& call, const jobs::Job& job) {
   const auto restart = [&jobs, call, id = job.id] {
     jobs.core().jobs().Restart(id, {"restart", "started again by " + UserOf(call.exchange())},

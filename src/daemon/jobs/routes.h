@@ -9,12 +9,12 @@
 
 namespace gpuman::daemon {
 
-// The job that a reference names, if it exists and the caller has this right to it. Of an array: its first
-// task, for those who only look.
+// The job that a reference names, if it exists and the caller has this right to it. A reference to an array
+// gives its first task, if the right is only to look.
 base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::Peer& peer, const std::string& reference,
                                       api::Right right);
 
-// Serves a route on one job, which `act` gets.
+// Serves a route on one job; `act` gets the job.
 template <typename Body, typename Answer>
 void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, Answer>& route,
               void (*act)(JobsModule&, const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&,
@@ -32,11 +32,11 @@ void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, 
            });
 }
 
-// As at the submission: whether there is the device profile that the update gave the job.
+// Checks, as at the submission, that the device profile exists that the update gave the job.
 base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed);
 
 using RedoCall = Call<api::RedoRequest, api::SubmissionAnswer>;
-// A new job that asks for what the old one asked for; not for its GPUs.
+// A new job that asks for the same as the old one, but not for the GPUs that the old one had.
 jobs::Job AskingAsMuch(const jobs::Job& old);
 // The same for a job that never was in the queue, with changes, started at once.
 void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old);

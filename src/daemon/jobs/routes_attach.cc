@@ -1,4 +1,4 @@
-// Jobs that somebody else started.
+// Routes of attached jobs.
 #include <fmt/format.h>
 
 #include "api/attach_json.h"
@@ -11,7 +11,7 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 
-// A process below a job is held already; as a job of its own it would leave that one's limit.
+// A process below a job is under that job's limit. As a job of its own the process would escape that limit.
 base::Result<> IsFree(JobsModule& jobs, const base::ProcessId& root, const std::string& tag) {
   const auto known = jobs.core().guard().JobOf(root.pid);
   if (!known.complete)
@@ -23,8 +23,8 @@ base::Result<> IsFree(JobsModule& jobs, const base::ProcessId& root, const std::
                                                 root.pid, job->id.value, job->tag, tag));
 }
 
-// A name that somebody has taken is no way out of a limit: what root attaches gets another one then. Those
-// who ask for the same process again mean the same job.
+// A user must not escape a limit because the name is taken already: then the job that root attaches gets
+// another name. A second request for the same process means the same job.
 std::string TagFor(JobsModule& jobs, const std::string& wanted, const base::ProcessId& root) {
   for (const auto* const job : jobs.core().jobs().Active())
     if (job->attached && job->keeper == root && job->tag.starts_with(wanted)) return job->tag;

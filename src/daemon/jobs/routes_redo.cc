@@ -1,4 +1,4 @@
-// Jobs that are done once more, with those that were cancelled because they waited for them.
+// Routes that repeat jobs, together with jobs that were cancelled because they waited for them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace gpuman::daemon {
 namespace {
 
-// A new job that asks for what the old one asked for.
+// A new queued job that asks for the same as the old one.
 jobs::Job Anew(const jobs::Job& old) {
   jobs::Job fresh = AskingAsMuch(old);
   fresh.queued = true;
@@ -22,16 +22,16 @@ jobs::Job Anew(const jobs::Job& old) {
   return fresh;
 }
 
-// How far a request has come. First what it means is found, then each is made anew.
+// The progress of a request. First the jobs that it means are found, then each is made anew.
 struct Redoing {
-  std::vector<base::JobId> old;  // that were named, then those that the cascade adds
+  std::vector<base::JobId> old;  // jobs that were named, then jobs that the cascade adds
   api::RedoRequest asked;
   std::size_t named = 0;
-  std::vector<base::JobId> ended{};  // that the cascade may add; a job waits for earlier ones
+  std::vector<base::JobId> ended{};  // jobs that the cascade may add; a job waits for earlier ones
   std::size_t looked_at = 0;
   std::set<base::JobId> found{};
   std::vector<std::string> left_out{};  // notes
-  base::JobId first{};                  // number of the first new one
+  base::JobId first{};                  // id of the first new job
   std::map<base::JobId, base::JobId> numbers{};
   std::vector<jobs::Job> prepared{};
   Dispatcher::Claim claim{};
@@ -40,8 +40,8 @@ struct Redoing {
 
 constexpr std::size_t kNotes = 5;
 
-// What is added is checked as if it had been named. A job of somebody else who waited for one of these is
-// left out, with those that waited for it: it is not in the way of the others.
+// Adds a job to the cascade, if the caller has the right to it as to a named job. Another user's job that
+// waited for one of these is left out, with the jobs that waited for it. It does not stop the others.
 void LookAt(JobsModule& jobs, const http::Peer& peer, Redoing& all, base::JobId id) {
   const auto* const job = jobs.core().jobs().Find(id);
   if (!job || all.found.contains(id) || !jobs.queue().dispatcher().WasCancelledWith(*job, all.found)) return;
@@ -55,7 +55,8 @@ void LookAt(JobsModule& jobs, const http::Peer& peer, Redoing& all, base::JobId 
   all.found.insert(id);
 }
 
-// Before so many are made. As large as the old ones, or as what they are to become.
+// Claims the new jobs before they are made. Their text counts as large as that of the old jobs or of the
+// changed ones.
 base::Result<> ClaimAll(JobsModule& jobs, Redoing& all) {
   struct Owned {
     jobs::Owner owner;
@@ -74,7 +75,7 @@ base::Result<> ClaimAll(JobsModule& jobs, Redoing& all) {
     owned.commands += command;
     owned.text.Add(jobs::TextAccount::EntryOf(*job));
   }
-  const auto claims = std::make_shared<std::vector<Dispatcher::Claim>>();  // they go together
+  const auto claims = std::make_shared<std::vector<Dispatcher::Claim>>();  // released together
   for (const auto& [uid, owned] : owners) {
     GPUMAN_ASSIGN(auto claim, jobs.queue().dispatcher().ClaimMore(
                                   owned.owner, owned.jobs, std::max(owned.commands, owned.text.bytes())));
@@ -84,8 +85,8 @@ base::Result<> ClaimAll(JobsModule& jobs, Redoing& all) {
   return {};
 }
 
-// What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless
-// it is told to.
+// Where an old job is queued again, a job of the cascade waits for the new job in its place. A named job
+// waits for no job, unless the changes say so.
 base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) {
   const std::size_t at = all.prepared.size();
   const auto* const job = jobs.core().jobs().Find(all.old[at]);

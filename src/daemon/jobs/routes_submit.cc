@@ -1,4 +1,4 @@
-// Jobs that come into the queue: submitted, tried out.
+// Routes by which jobs are submitted to the queue, or tried out.
 #include <fmt/format.h>
 
 #include <map>
@@ -22,16 +22,17 @@ namespace {
 
 using SubmitCall = Call<api::SubmitRequest, api::SubmissionAnswer>;
 
-constexpr std::size_t kFewJobs = 16;      // of which each is told of in full
+constexpr std::size_t kFewJobs = 16;      // jobs; the answer describes each of so few in full
 constexpr std::size_t kAtOnce = 64;       // jobs; more are prepared in slices
 constexpr std::size_t kJobsAtATime = 16;  // between two looks at the clock
 constexpr std::size_t kMax = 1'000'000;
 
-// What was taken, as the queue sees it a moment later.
+// The answer for the jobs that were stored, as the queue sees them a moment later.
 api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>& heads,
                                 const std::vector<base::JobId>& ids) {
   api::SubmissionAnswer answer;
-  // Of many nobody reads the reason, and one who submits without a pause is not kept waiting for it.
+  // For many jobs no user reads the reasons, and a user who submits without a pause does not have to wait for
+  // them.
   const bool few = heads.size() <= kFewJobs && jobs.queue().dispatcher().IsViewCheap();
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
@@ -111,8 +112,9 @@ base::Result<> BindToMps(JobsModule& jobs, jobs::Job& job, std::set<std::string>
   return {};
 }
 
-// A submission on its way. One of many jobs is prepared in slices, between which others are answered; its ids
-// are its own from the beginning, so that it can name its jobs; those of one that is refused are never used.
+// A submission on its way. If it has many jobs, it is prepared in slices, between which the loop answers
+// other requests. It has its ids from the beginning, so that it can name its jobs. The ids of a refused
+// submission are never used.
 struct Incoming {
   api::SubmitRequest submitted;
   bool dry_run = false, new_tags = false;
@@ -125,7 +127,7 @@ struct Incoming {
   Dispatcher::Claim claim{};
   std::optional<Preparation> preparation{};
   Prepared prepared{};
-  std::size_t at = 0, head = 0;  // what is bound next
+  std::size_t at = 0, head = 0;  // the next job and the next head to bind
   std::set<std::string> notes{}, mps{};
 };
 using IncomingPtr = std::shared_ptr<Incoming>;  // shared by its slices
@@ -143,7 +145,7 @@ void Enqueue(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incomi
       std::move(incoming->claim));
 }
 
-// What was prepared goes into the queue, or is tried out.
+// Submits the prepared jobs to the queue, or tries them out.
 void Go(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
   if (incoming->dry_run)
     return TryOut(jobs, call.WithStatus(200), std::move(incoming->prepared), std::move(incoming->claim));
@@ -155,7 +157,7 @@ void Go(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
   });
 }
 
-// What the jobs of one submission have in common is looked at once, with its first.
+// Checks what the jobs of one submission have in common once, with the first job.
 base::Result<> CheckHead(JobsModule& jobs, const jobs::Job& head, std::set<std::string>& notes) {
   GPUMAN_TRY(jobs.notify().notifications().Check(head.spec->notify));
   if (const auto& profile = head.spec->device_profile)
@@ -191,7 +193,7 @@ base::Result<bool> PrepareSome(JobsModule& jobs, Incoming& incoming, const base:
     if (more) continue;
     incoming.prepared = incoming.preparation->Take();
     incoming.preparation.reset();
-    // What it was made of is a lot to let go of.
+    // To free a large request takes long, so a worker does it.
     const auto left = std::make_shared<api::SubmitRequest>(std::move(incoming.submitted));
     jobs.core().Aside(incoming.caller.uid, {[left] { left->jobs.clear(); }});
   }
@@ -232,7 +234,7 @@ void Take(JobsModule& jobs, const SubmitCall& call, RecentCallers& callers, cons
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
   incoming->lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
   const std::size_t count = CountJobs(incoming->submitted);
-  // Before so many are made; what is on its way counts.
+  // Claimed before so many jobs are made: jobs on their way count.
   const auto& caller = incoming->caller;
   auto claim = jobs.queue().dispatcher().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
                                                    daemon::TextOf(incoming->submitted));

@@ -1,4 +1,4 @@
-// Jobs off their GPUs, back, and to other GPUs.
+// Routes that take jobs off their GPUs, back, and to other GPUs.
 #include <fmt/format.h>
 
 #include <utility>
@@ -12,7 +12,7 @@ namespace {
 
 using http::ExchangePtr;
 
-// Answers with the job as it is when its way off the GPU or back is over.
+// Answers with the job once it is off the GPU, or back on it.
 SuspendController::Done AnswerWhenThere(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id) {
   return [&jobs, exchange, id](base::Result<> there) {
     if (!there) return SendError(exchange, there.error());
@@ -35,7 +35,7 @@ base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const api:
   return std::optional(gpu.uuid);
 }
 
-// What is asked for right behind `run` waits for the run. Whether it does.
+// A request right after `run` waits until the run has started. True: it waits.
 template <typename Body>
 bool WaitsForStart(JobsModule& jobs, const Call<Body, api::JobView>& call, const jobs::Job& job,
                    void (*act)(JobsModule&, const Call<Body, api::JobView>&, const jobs::Job&)) {
@@ -59,7 +59,8 @@ void Suspend(JobsModule& jobs, const Call<api::NoBody, api::JobView>& call, cons
 
 using PlaceCall = Call<api::PlaceRequest, api::JobView>;
 
-// The same for a job that comes to another GPU: its limits go along, and a new run begins there.
+// The same for a job that comes to another GPU: its record names the new GPU, so that its limits hold there
+// and a new run begins there.
 SuspendController::Done AnswerWhenOn(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id,
                                      std::string gpu) {
   return
@@ -79,7 +80,7 @@ void Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {
   const auto suspend_controller = jobs.suspension().ControllerFor(job);
   if (!suspend_controller) return call.Refuse(suspend_controller.error());
   const ExchangePtr& exchange = call.exchange();
-  // Its GPU may be another's by now: its turn comes by the queue.
+  // Another job may have its GPU by now, so the queue decides when the job's turn comes.
   if (job.queued && !*place && jobs.queue().dispatcher().RequestResume(job.id))
     return SendJob(jobs.queue(), exchange, job);
   if (job.queued && *place)

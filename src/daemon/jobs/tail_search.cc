@@ -30,7 +30,7 @@ std::optional<off_t> TailSearch::Look(std::size_t pieces) {
     const ssize_t n = ::pread(fd_, piece_.data(), piece_.size(), begin);
     if (n <= 0) return 0;
     for (off_t i = static_cast<off_t>(n) - 1; i >= 0; --i) {
-      // The end of the last line begins no further line.
+      // No line begins after the end of the last line.
       if (piece_[static_cast<std::size_t>(i)] == '\n' && begin + i + 1 != end_ && ++seen_ == lines_)
         return begin + i + 1;
     }
@@ -39,13 +39,15 @@ std::optional<off_t> TailSearch::Look(std::size_t pieces) {
   return at_ > 0 ? std::nullopt : std::optional<off_t>(0);
 }
 
-// From `begin` to where the search is. A file system that knows no holes says that all is data.
+// Whether all is a hole from `begin` to the place of the search. A file system without holes reports all as
+// data.
 bool TailSearch::IsHole(off_t begin) const {
   const off_t data = ::lseek(fd_, begin, SEEK_DATA);
   return data < 0 ? errno == ENXIO : data >= at_;
 }
 
-// The search goes on at `begin`, or as far before it as twice, four times, … as much is a hole as well.
+// Continues the search at `begin`, or further in front, in steps that double while all that they pass is a
+// hole.
 void TailSearch::PassHole(off_t begin) {
   for (off_t step = kPiece; IsHole(begin); step *= 2) {
     at_ = begin;

@@ -1,5 +1,5 @@
-// Where the last lines of a file begin, looked for in steps: its user can make it as long as a file can be.
-// Holes are passed over: they have no lines, and cost their user nothing to make.
+// Searches in steps where the last lines of a file begin, because its user can make the file as long as a
+// file can be. The search passes over holes: they have no lines, and a user makes a large hole at no cost.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ class TailSearch {
  public:
   // The descriptor stays open as long as this object.
   TailSearch(int fd, std::size_t lines);
-  // Looks through so many pieces of 64 KiB more; nullopt: there are more to look through.
+  // Looks through at most `pieces` more pieces of 64 KiB; nullopt: there are more to look through.
   std::optional<off_t> Look(std::size_t pieces);
 
  private:

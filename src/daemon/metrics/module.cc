@@ -13,9 +13,9 @@
 namespace gpuman::daemon {
 namespace {
 
-// Details are read so long after the last scrape: twice a slow scraper's period.
+// Details are read for this long after the last scrape: twice a slow scraper's period.
 constexpr std::chrono::minutes kDetailsWanted{2};
-// A scraper has one connection, or a few; who opens more is not held.
+// A scraper has one connection, or a few. Further connections are not kept open.
 constexpr std::size_t kPublicConnections = 32;
 constexpr std::size_t kPublicBody = 1024;
 
@@ -26,7 +26,7 @@ std::optional<double> WaitOf(const jobs::Job& job, std::string_view kind) {
   return std::max(Seconds(*job.started_at - job.waiting_since), 0.0);
 }
 
-// Of a job on one of its GPUs; nothing where it has nothing to do with it.
+// The job's part on one GPU; nullopt where the job has nothing to do with that GPU.
 std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<std::string>& gpus,
                                        const gpu::Gpu& gpu, const guard::JobUsage& usage) {
   const bool may = std::find(gpus.begin(), gpus.end(), gpu.uuid) != gpus.end();
@@ -64,7 +64,8 @@ void MetricsModule::Count(const jobs::Event& event) {
   counters_.On(counted);
 }
 
-// Metrics are not what a machine is kept from its guard for: where the address is taken, the rest is served.
+// A missing metrics port must not stop the daemon: where the address is in use, the daemon runs without this
+// server.
 void MetricsModule::Serve() {
   if (!core_.config().metrics.listen) return;
   auto listener = Listen(*core_.config().metrics.listen);
@@ -81,7 +82,7 @@ void MetricsModule::Serve() {
   spdlog::info("metrics are served on http://{}/metrics", core_.config().metrics.listen->text);
 }
 
-// What modules know of it comes from them (Module::AddMetrics).
+// The modules add their own data (Module::AddMetrics).
 metrics::Device MetricsModule::DeviceOf(const guard::GpuStatus& status) {
   metrics::Device device;
   device.gpu = status.gpu;

@@ -1,5 +1,5 @@
-// Metrics for Prometheus as a capability of the daemon: counts what happens, and puts an answer together of
-// what each module knows. No driver call is made for it.
+// Metrics for Prometheus as a capability of the daemon: counts events, and makes an answer from what each
+// module adds. A scrape makes no driver call.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class MetricsModule final : public Module {
 
   Core& core() { return core_; }
 
-  // Without what is there for dcgm-exporter's dashboards unless `with_dcgm`. Where it is asked for more often
-  // than there is time for, the answer is the last one.
+  // `with_dcgm`: with the metrics for dcgm-exporter's dashboards. When scrapes come more often than the time
+  // budget allows, the answer is the last one.
   std::string Text(bool with_dcgm);
 
   void Restore(jobs::StoreContents& contents) override;
@@ -43,7 +43,7 @@ class MetricsModule final : public Module {
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;
   http::Router public_router_;
-  std::unique_ptr<http::Server> public_server_;  // over TCP; nullptr: it is not configured
+  std::unique_ptr<http::Server> public_server_;  // over TCP; nullptr: not configured
 };
 
 }  // namespace gpuman::daemon

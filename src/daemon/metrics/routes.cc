@@ -18,7 +18,8 @@ void MetricsModule::AddRoutes(http::Router& router) {
   ServeBy(*this, router)(api::routes::kMetrics, ShowMetrics);
 }
 
-// What is served to whoever gets there: metrics, and whether the daemon lives. Nothing is changed by it.
+// Everybody who reaches the TCP address gets these: metrics, and whether the daemon lives. No request changes
+// anything.
 void MetricsModule::AddPublicRoutes() {
   AddLiveRoute(public_router_, core_);
   auto route = api::routes::kMetrics;

@@ -1,5 +1,6 @@
-// What the GPUs are split into and are to be split into: asks the driver on a thread of its own, keeps what
-// was asked for on the disk, and makes it again after a reset, a reboot or a reload of the driver took it.
+// Knows how the GPUs are split and how they are to be split: asks the driver on a separate thread, keeps the
+// wanted divisions on the disk, and makes them again after a reset, a reboot or a reload of the driver has
+// removed them.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -20,27 +21,27 @@ class Core;
 
 class MigManager {
  public:
-  // `core` must outlive this object. `on_split` is called when it is known which GPUs are in MIG mode, or
-  // known anew.
+  // `core` must outlive this object. `on_split` is called when it becomes known which GPUs are in MIG mode,
+  // and when it may have changed.
   MigManager(Core& core, std::function<void()> on_split);
 
-  // What an earlier daemon kept. Call once, before anything else.
+  // Takes over the records that an earlier daemon kept. Call once, before anything else.
   void Recall(const jobs::SettingRows& settings);
-  // Between two looks at the GPUs.
+  // The time between two checks of the GPUs.
   void SetPeriod(base::Millis period);
   void OnInventory() { Check(); }
-  // False: a thread is left in the driver.
+  // False: a thread is still in the driver.
   bool Stop() { return executor_.Stop(base::Millis(2000)); }
   bool has_looked() const { return has_looked_; }
 
   void Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then);
   using Answer = std::function<void(base::Result<std::vector<MigOutcome>>)>;
   void Plan(std::vector<MigOrder> orders, Answer then);
-  // Answers when it is done and what is to be kept up is on the disk. `forget`: nothing is. Nothing is taken
-  // from `holders`.
+  // Answers when the orders are carried out and the wanted divisions are on the disk. `forget`: no division
+  // is kept there. The devices of `holders` are not touched.
   void Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then);
 
-  // nullptr: nothing was asked for.
+  // nullptr: nobody has asked for a division.
   const mig::Wanted* WantedOf(const std::string& uuid) const;
 
  private:
@@ -58,11 +59,11 @@ class MigManager {
   boost::asio::steady_timer timer_;
   base::Millis period_{30'000};
   bool checking_ = false;
-  unsigned applying_ = 0;  // a reading that was begun meanwhile would make again what is just being removed
+  unsigned applying_ = 0;  // orders in progress; a check meanwhile would make again what they remove
   bool has_looked_ = false;
   std::map<std::string, bool> split_;          // by UUID
   std::map<std::string, mig::Wanted> wanted_;  // by UUID
-  std::map<std::string, std::string> told_;    // of what waits or fails, once
+  std::map<std::string, std::string> told_;    // texts of orders that wait or fail; each is told once
 };
 
 }  // namespace gpuman::daemon

@@ -50,7 +50,7 @@ MigHolders MigModule::Holders() const {
                          status ? gpu::NumberOf(status->gpu) : uuid);
     }
   }
-  // Its daemon serves a whole GPU, and has nothing there before the first client comes.
+  // MPS's control daemon serves a whole GPU, and shows no process there before the first client comes.
   for (const auto& [uuid, unit] : mps_.manager().units()) {
     const auto* const status = core_.guard().Find(uuid);
     if (!status) continue;
@@ -72,7 +72,8 @@ OwnProcesses MigModule::Own() {
   return own;
 }
 
-// The sampler looks at once; what it does not see in some seconds it will see later.
+// The sampler is asked to look at once. After some seconds `then` is called anyway: the sampler will see the
+// divisions later.
 void MigModule::WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int looks) {
   if (looks == 0 || IsDivided(divisions, core_.inventory())) return then();
   if (looks % kLooksPerPoke == 0) core_.LookNow();

@@ -1,4 +1,5 @@
-// MIG as a capability of the daemon: splits GPUs into instances, and sees to it that nobody is in the way.
+// MIG as a capability of the daemon: splits GPUs into instances, and does not split a GPU that a job or MPS
+// holds.
 #pragma once
 
 #include <functional>
@@ -23,12 +24,12 @@ class MigModule final : public Module {
   Core& core() { return core_; }
   SuspensionModule& suspension() { return suspension_; }
   MigManager& manager() { return manager_; }
-  // It is known which GPUs are in MIG mode, or known anew.
+  // It became known which GPUs are in MIG mode, or that may have changed.
   Signal<> on_split;
-  // Who has which GPU: it is not split under them.
+  // The holders of GPUs. A GPU with a holder is not split.
   MigHolders Holders() const;
   OwnProcesses Own();
-  // Calls `then` once the inventory shows the GPUs so, or after some seconds without.
+  // Calls `then` once the inventory shows these divisions, or after some seconds even if it does not.
   void WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int looks = 100);
 
   void Restore(jobs::StoreContents& contents) override;

@@ -1,5 +1,5 @@
-// What is asked of the driver about splitting GPUs, for several of them at a time. Runs on a thread of its
-// own: loads NVML, looks, plans, changes.
+// Calls of the driver to split GPUs, for several GPUs at a time. They run on a separate thread, which loads
+// NVML, reads, plans and changes.
 #pragma once
 
 #include <map>
@@ -21,8 +21,7 @@ struct MigReading {
 
 struct MigOrder {
   gpu::Gpu gpu;
-  std::vector<std::string>
-      filters;  // PCI device ids; not of them: the order is not for this GPU. Empty: it is
+  std::vector<std::string> filters;  // PCI device ids that the order is for; empty: all
   mig::Wanted wanted;
 };
 
@@ -36,31 +35,31 @@ struct MigOutcome {
   std::optional<base::Error> error;
 };
 
-// Who has which device, by UUID: "job 3 'train' has GPU 0:1". A job has its device from before its first CUDA
-// call until after its last.
+// The holder of each device, by UUID: "job 3 'train' has GPU 0:1". A job holds its device from before its
+// first CUDA call until after its last.
 using MigHolders = std::map<std::string, std::string>;
 
 std::vector<MigReading> ReadAll(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus);
 
-// For the orders that are for their GPUs. An error where the orders contradict each other or nothing can be
-// asked.
+// Plans the orders whose filters match their GPUs. Fails where the orders contradict each other or the driver
+// cannot be asked.
 base::Result<std::vector<MigOutcome>> PlanOrders(const driver::LoadedNvml& nvml,
                                                  const std::vector<MigOrder>& orders);
 
-// The same, and does it: nothing where one of them cannot be done; else one after the other, up to the first
-// that fails.
+// Plans as PlanOrders, then carries the plans out one after the other, up to the first that fails. If one of
+// the plans cannot be carried out, none is begun.
 base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml,
                                                   const std::vector<MigOrder>& orders,
                                                   const MigHolders& holders);
 
-// Those who have what goes with the plan; pure.
+// The holders of the devices that the plan takes away from them; pure.
 std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& holders);
 
 struct MigCheck {
-  std::map<std::string, bool> split;  // by UUID: in MIG mode; those of which the driver tells
-  std::vector<MigOutcome> lost;       // of the orders that a reset, a reboot or a reload of the driver took
+  std::map<std::string, bool> split;  // by UUID: in MIG mode; only GPUs that the driver answers for
+  std::vector<MigOutcome> lost;       // of orders whose instances a reset, a reboot or a reload removed
 };
-// Looks at the modes, and makes again what was lost.
+// Reads the modes, and makes lost instances again.
 MigCheck CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
                    const std::vector<MigOrder>& orders);
 

@@ -1,4 +1,4 @@
-// MIG: what the GPUs are split into, plans, changes.
+// MIG: how the GPUs are split, plans, changes.
 #include "api/json.h"
 #include "daemon/core/requests.h"
 #include "daemon/mig/module.h"
@@ -42,11 +42,11 @@ void Apply(MigModule& mig, const MigCall& call) {
   auto answer = [&mig, call](base::Result<std::vector<MigOutcome>> outcomes) {
     if (!outcomes) return call.Refuse(outcomes.error());
     if (const auto why = WhyNothing(*outcomes)) return call.Refuse(*why);
-    // Whoever asks for an instance next finds it.
+    // The answer waits so that the next request finds the new instances.
     mig.WhenDivided(DivisionsAfter(*outcomes),
                     [call, changes = MigChangesOf(*outcomes, mig.Own())] { call.Send(changes); });
   };
-  // What gpuman itself has there would be in the way.
+  // gpuman's own processes on the GPUs would prevent the change.
   mig.suspension().WhenIdleMoversLeft(
       [&mig, orders = std::move(*orders), forget = call.body().forget, answer = std::move(answer)]() mutable {
         mig.manager().Apply(std::move(orders), mig.Holders(), forget, std::move(answer));

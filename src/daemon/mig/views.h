@@ -13,19 +13,20 @@
 
 namespace gpuman::daemon {
 
-// gpuman's own processes on GPUs. Those that have nothing to do leave before anything changes.
+// gpuman's own processes on GPUs. The idle ones leave before a GPU is changed.
 struct OwnProcesses {
   std::set<pid_t> all, idle;
-  std::function<const jobs::Job*(pid_t)> job_of{};  // of all processes; nullptr: it is of none
+  std::function<const jobs::Job*(pid_t)> job_of{};  // for any process; nullptr: it is of no job
 };
 
-// `wanted`: null where nothing was asked for.
+// `wanted`: null where nobody has asked for a division.
 api::MigGpu MigGpuOf(const MigReading& reading, const mig::Wanted* wanted, const gpu::Inventory& inventory,
                      const OwnProcesses& own);
 api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes, const OwnProcesses& own);
-// Why nothing was done, for one of the GPUs; nullopt: something was, or there was nothing in the way of it.
+// The reason why nothing was done, for one of the GPUs; nullopt: something was done, or nothing stood in the
+// way.
 std::optional<base::Error> WhyNothing(const std::vector<MigOutcome>& outcomes);
-// How many instances each GPU that was changed has now; those that wait for a reset are left out.
+// The number of instances of a GPU that was changed. GPUs that wait for a reset are left out.
 struct DividedGpu {
   std::string uuid;
   bool split = false;
@@ -34,7 +35,7 @@ struct DividedGpu {
 std::vector<DividedGpu> DivisionsAfter(const std::vector<MigOutcome>& outcomes);
 bool IsDivided(const std::vector<DividedGpu>& divisions, const gpu::Inventory& inventory);
 
-// kInvalidArgument says which entry is wrong, kNotFound which GPU there is not.
+// The text of kInvalidArgument names the wrong entry, the text of kNotFound the missing GPU.
 base::Result<std::vector<MigOrder>> OrdersOf(const api::MigRequest& request, const gpu::Inventory& inventory);
 
 }  // namespace gpuman::daemon

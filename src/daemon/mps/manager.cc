@@ -152,7 +152,7 @@ void MpsManager::Adopt(const std::string& uuid, base::ProcessId control) {
                  });
 }
 
-// Of a daemon that was told to stop, the order's end says the rest.
+// If the control daemon was told to stop, the end of that order does the rest.
 void MpsManager::OnEnded(const std::string& uuid) {
   const auto it = units_.find(uuid);
   ends_.erase(uuid);
@@ -222,7 +222,7 @@ void MpsManager::Take(const std::string& uuid, const Seen& seen) {
   }
 }
 
-// The next look, as long as there is something to look at.
+// Plans the next look while MPS is on any GPU.
 void MpsManager::Tick() {
   timer_.cancel();
   if (units_.empty()) return;

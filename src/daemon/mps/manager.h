@@ -1,9 +1,10 @@
 // NVIDIA's MPS on the GPUs of this machine: starts and stops the control daemons, looks at their clients,
-// notices what dies and who is outside, and finds its daemons again after a restart.
+// notices daemons that end and processes that are not clients, and finds its control daemons again after a
+// restart.
 //
 //   orders --> worker: mps/control.h --> results on the loop --> records: store; events: host
 //
-// Lives on the event loop; what blocks runs on a thread of its own. Not thread-safe.
+// Lives on the event loop; blocking calls run on a separate thread. Not thread-safe.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -30,48 +31,48 @@ namespace gpuman::daemon {
 
 class Core;
 
-// Starting, stopping: an order is under way. Dead: it is wanted, and its control daemon has ended.
+// Starting, stopping: an order is in progress. Dead: MPS is wanted, and its control daemon has ended.
 enum class MpsState { kStarting, kRunning, kStopping, kDead };
 
 struct MpsUnit {
   MpsState state = MpsState::kStarting;
   mps::GpuRecord record;
   mps::Watch watch;
-  std::string problem;  // why it cannot be looked at, or why it is dead; empty: nothing
+  std::string problem;  // why MPS cannot be looked at, or why it is dead; empty: no problem
 };
 
 class MpsManager {
  public:
-  // What its caller should know, in sentences.
+  // Sentences for the caller of an order.
   using Notes = std::vector<std::string>;
   using Done = std::function<void(base::Result<Notes>)>;
 
-  // `core` must outlive this object. `root`: where the daemons' directories are made; `boot`: names this
-  // boot.
+  // `core` must outlive this object. `root`: the parent of the control daemons' directories; `boot`: the id
+  // of this boot.
   MpsManager(Core& core, std::filesystem::path root, std::string boot);
   ~MpsManager();
 
   void SetSettings(const MpsSettings& settings);
-  // What an earlier daemon kept; its control daemons are looked for. Call once.
+  // Takes over the records that an earlier daemon kept, and looks for its control daemons. Call once.
   void Recall(const jobs::SettingRows& settings);
 
-  // Each is done when the order is, or refused. kConflict: somebody else's MPS is there, clients are, or
-  // another order is under way. kNotSupported: there is no control program.
+  // Each calls `done` when the order is carried out or refused. kConflict: somebody else's MPS is on the GPU,
+  // clients are, or another order is in progress. kNotSupported: there is no control program.
   void Start(const gpu::Gpu& gpu, const mps::Limits& limits, Done done);
-  // What Start refuses at once.
+  // The checks that let Start refuse at once.
   base::Result<> MayStart(const gpu::Gpu& gpu);
   void Stop(const gpu::Gpu& gpu, bool force, Done done);
   void Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done);
   // kNotFound: no server has such a client.
   void Terminate(pid_t client, Done done);
-  // Looks at everything, then calls.
+  // Looks at all control daemons and their clients, then calls `then`.
   void Refresh(std::function<void()> then);
 
   const std::map<std::string, MpsUnit>& units() const { return units_; }  // by UUID
   bool IsRunning(const std::string& uuid) const;
   bool auto_start() const { return settings_.auto_start; }
   mps::Places PlacesFor(const std::string& uuid) const { return mps::PlacesOf(root_, uuid); }
-  // Of others, as of the last Refresh or Start.
+  // Somebody else's control daemon on the GPU, as of the last Refresh or Start.
   std::optional<mps::ControlProcess> RivalOn(const std::string& uuid) const;
   base::Result<std::filesystem::path> Program() const;
 
@@ -92,7 +93,7 @@ class MpsManager {
   void Keep(const std::string& uuid);
   void Tell(const std::string& kind, const std::string& gpu, const std::string& message,
             std::map<std::string, std::int64_t> data);
-  // That the driver shows on the GPU, as of the latest sample.
+  // The processes that the driver shows on the GPU, as of the latest sample.
   std::vector<pid_t> ProcessesOn(const std::string& gpu) const;
   // "pid 4711 (python, user ann, job 3)"
   std::string DescribeProcess(pid_t pid) const;

@@ -1,4 +1,4 @@
-// What is ordered of it: each order does its waiting on the worker and ends on the loop.
+// The orders of the manager: each order waits on the worker thread and ends on the loop.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -31,7 +31,7 @@ base::Error InTheWay(const mps::ControlProcess& rival, unsigned gpu) {
 
 }  // namespace
 
-// The unit of a GPU on which no order is under way; nullptr: MPS is off there.
+// The unit of a GPU on which no order is in progress; nullptr: MPS is off there.
 Result<MpsUnit*> MpsManager::Free(const gpu::Gpu& gpu) {
   const auto it = units_.find(gpu.uuid);
   if (it == units_.end()) return nullptr;
@@ -180,7 +180,7 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
   const auto control = MakeControl();
   if (!control) return done(Fail(control.error()));
   struct Outcome {
-    Seen before;  // who came under the limits that end now
+    Seen before;  // clients that came under the old limits
     Result<> applied;
   };
   const auto outcome = std::make_shared<Outcome>();  // worker to loop

@@ -1,5 +1,5 @@
-// MPS as a capability of the daemon: keeps it on the GPUs where it is wanted, and finds a GPU for jobs that
-// are its clients.
+// MPS as a capability of the daemon: keeps MPS running on the GPUs where it is wanted, and finds a GPU for
+// jobs that are clients of MPS.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@ class MpsModule final : public Module {
   Core& core() { return core_; }
   MpsManager& manager() { return *manager_; }
   const MpsManager& manager() const { return *manager_; }
-  // What views of it are made with.
+  // The data that views of MPS are made from.
   MpsContext Context();
-  // The GPU on which a client of MPS is to work: the one that is named, else the one where MPS runs, and of
-  // several the one with the fewest clients.
+  // The GPU on which a client of MPS is to work: the named one, else a GPU where MPS runs; of several, the
+  // one with the fewest clients.
   base::Result<std::string> Choose(const std::vector<std::string>& named) const;
-  // Calls when MPS runs on all of these, or with why not: where it does not it is started if mps.auto_start
-  // says so.
+  // Calls `then` when MPS runs on all of these GPUs, or with the error. Where MPS does not run, it is started
+  // if mps.auto_start says so.
   void WhenRunning(std::vector<std::string> gpus, std::function<void(base::Result<>)> then);
 
   void Restore(jobs::StoreContents& contents) override;

@@ -1,4 +1,4 @@
-// MPS: its servers and clients on each GPU, and what is ordered of it.
+// MPS: its servers and clients on each GPU, and orders to it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Notes = MpsManager::Notes;
 
-// How an order is answered: with notes on what was done, or with why it was not.
+// The answer to an order: notes on what was done, or the error.
 using WhenDone = std::function<void(base::Result<Notes>)>;
 
 template <typename Body>
@@ -32,8 +32,8 @@ WhenDone AnswerTo(MpsModule& mps, const Call<Body, api::MpsReport>& call) {
 
 void ShowMps(MpsModule& mps, const Call<api::NoBody, api::MpsReport>& call) { SendReport(mps, call, {}); }
 
-// One order for each GPU, one after the other; the first that is refused is the answer, after what was done
-// before it is taken back. Without `undo` that stays.
+// Gives one order for each GPU, one after the other. If an order is refused, `undo` takes back the orders
+// before it, and the refusal is the answer. Without `undo` the earlier orders stay.
 using OrderOne = std::function<void(const gpu::Gpu&, MpsManager::Done)>;
 struct Orders {
   std::vector<gpu::Gpu> gpus;
@@ -80,7 +80,7 @@ base::Result<std::vector<gpu::Gpu>> GpusFor(MpsModule& mps, const std::vector<st
   return named.empty() ? all : gpu::SelectAll(all, named);
 }
 
-// Shared by the orders of one request, which are carried out one after the other.
+// Carries out the orders of one request, one after the other.
 void Order(MpsModule& mps, const std::vector<std::string>& named, WhenDone answer, OrderOne order,
            OrderOne undo = {}) {
   auto gpus = GpusFor(mps, named);
@@ -89,7 +89,7 @@ void Order(MpsModule& mps, const std::vector<std::string>& named, WhenDone answe
       Orders{std::move(*gpus), std::move(order), std::move(undo), std::move(answer)}));
 }
 
-// None named: those where it runs.
+// The GPUs where MPS runs, if the caller names none.
 base::Result<std::vector<std::string>> Running(MpsModule& mps, std::vector<std::string> named) {
   if (!named.empty()) return named;
   for (const auto& gpu : mps.core().whole_gpus().gpus)
@@ -107,7 +107,7 @@ base::Result<mps::Limits> LimitsOn(const gpu::Gpu& gpu, const api::MpsOrder& ord
   return limits;
 }
 
-// Every GPU's limits before anything is done on the first.
+// Checks the limits of all GPUs before anything is done on the first one.
 base::Result<> CheckAll(MpsModule& mps, const api::MpsOrder& order) {
   GPUMAN_ASSIGN(const auto gpus, GpusFor(mps, order.gpus));
   for (const auto& gpu : gpus) GPUMAN_TRY(LimitsOn(gpu, order));

@@ -1,4 +1,4 @@
-// MPS as the API shows it. Pure but for the process table.
+// MPS as the API shows it. Pure, except that it reads the process table.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,10 @@ struct MpsContext {
   std::function<std::string(uid_t)> user_name;
   std::function<std::optional<base::JobId>(pid_t)> job_of;
   std::function<std::optional<std::string>(base::JobId)> tag_of;
-  std::vector<const jobs::Job*> jobs;  // that run
+  std::vector<const jobs::Job*> jobs;  // that run now
 };
 
-// By index, those that are missing last.
+// Ordered by index; missing GPUs come last.
 api::MpsReport MpsReportOf(const MpsManager& manager, const MpsContext& around,
                            std::vector<std::string> notes);
 

@@ -1,4 +1,4 @@
-// Notifications as a capability of the daemon: who is told what of jobs and events.
+// Notifications as a capability of the daemon: decides who gets which message about jobs and events.
 #pragma once
 
 #include <memory>

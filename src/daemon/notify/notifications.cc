@@ -24,7 +24,7 @@ using base::Result;
 
 std::string RandomId() {
   std::array<unsigned char, 16> bytes{};
-  // Only kernels from before 2014 have none.
+  // Only kernels from before 2014 lack this call.
   if (::getentropy(bytes.data(), bytes.size()) != 0) {
     const auto now = std::chrono::system_clock::now().time_since_epoch().count();
     std::memcpy(bytes.data(), &now, sizeof(now));
@@ -125,11 +125,12 @@ void Notifications::SetSettings(notify::DeliverySettings settings) {
 }
 
 Result<> Notifications::Check(const spec::Notify& asked) const {
-  // With a proxy its own rules hold.
+  // With a proxy, the proxy decides which addresses are allowed.
   if (!settings_.proxy.empty()) return {};
   for (const auto& text : asked.webhooks) {
     GPUMAN_ASSIGN(const auto url, base::ParseHttpUrl(text));
-    // Names are looked up when something is sent; this one means the same everywhere.
+    // Names are looked up only when a message is sent, except "localhost", which means the same address
+    // everywhere.
     const auto address = notify::ParseAddress(url.host == "localhost" ? "127.0.0.1" : url.host);
     if (!address) continue;
     if (const auto refusal = notify::RefusalOf(*address, allowed_))
@@ -149,7 +150,7 @@ bool Notifications::MakeRoom(const notify::Message& message) {
     full_.erase(message.user);
     return true;
   }
-  // Said once, until there is room again: it may be thousands.
+  // This is told once until there is room again, since thousands of messages may be dropped.
   if (!full_.insert(message.user).second) return false;
   jobs::Event event;
   event.at = clock_.Wall();
@@ -209,7 +210,7 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Event& event) {
   const auto& kinds = settings_.events;
   const bool wanted = std::find(kinds.begin(), kinds.end(), event.kind) != kinds.end() ||
                       std::find(kinds.begin(), kinds.end(), "all") != kinds.end();
-  // That one of their own was given up is not sent to them as well.
+  // An event without a job about a message that was given up is not itself sent.
   if (!wanted || (event.kind == kNotificationFailed && !event.job)) return {};
   notify::Notification notification;
   notification.event = event.kind;

@@ -1,9 +1,9 @@
-// Notifications, kept and sent: turns what happens into messages that are stored with it, and has them
-// delivered by gpuman-notifier until they are, or are given up.
+// Keeps and sends notifications: makes messages from changes of jobs and from events, stores them together
+// with those, and has gpuman-notifier send each message until it is delivered or given up.
 //
 // A message is delivered at least once, with the same id each time: it is deleted after it was delivered, and
-// a daemon that is killed in between sends it again. The process that sends is there only while there is
-// something to send.
+// a daemon that is killed in between sends it again. gpuman-notifier runs only while there is something to
+// send.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -35,11 +35,11 @@
 
 namespace gpuman::daemon {
 
-// The kind of event that tells of a message that was given up or dropped.
+// The kind of the event that tells that a message was given up or dropped.
 inline constexpr const char* kNotificationFailed = "notification_failed";
 
-// For people, without what a URL has of secrets: everybody may see a job. A mail address or "https://host/…";
-// "the webhook to https://host/… about 'failed'".
+// Texts for people, without the parts of a URL that may be secret, because everybody may see a job.
+// ReceiverOf: a mail address or "https://host/…". TitleOf: "the webhook to https://host/… about 'failed'".
 std::string ReceiverOf(const notify::Message& message);
 std::string TitleOf(const notify::Message& message);
 
@@ -47,9 +47,9 @@ class Notifications {
  public:
   struct Options {
     std::filesystem::path program;  // gpuman-notifier
-    std::string agent;              // how it names itself
+    std::string agent;              // the name under which it sends
   };
-  // An event to be told.
+  // Tells an event.
   using Tell = std::function<void(jobs::Event)>;
 
   // All must outlive this object.
@@ -59,23 +59,24 @@ class Notifications {
   Notifications(const Notifications&) = delete;
   Notifications& operator=(const Notifications&) = delete;
 
-  // What the store had; `last_number`: the highest ever given.
+  // `rows`: the messages in the store; `last_number`: the highest number that a message ever had.
   void Begin(const std::vector<jobs::OutboxRow>& rows, std::int64_t last_number);
   void SetSettings(notify::DeliverySettings settings);
 
-  // kInvalidArgument: it names an address that nothing is sent to.
+  // kInvalidArgument: `asked` names an address to which the daemon sends nothing.
   base::Result<> Check(const spec::Notify& asked) const;
-  // What the asker should know, though it is taken; empty: nothing.
+  // A note for the user whose request is accepted; empty: none.
   std::string NoteOn(const spec::Notify& asked) const;
 
-  // To be stored together with the job, or the event; and then OnStored.
+  // The messages about the job or the event. The caller stores them together with it, and then calls
+  // OnStored.
   std::vector<jobs::OutboxRow> About(const jobs::Job& job, const std::vector<jobs::Notice>& notices);
   std::vector<jobs::OutboxRow> About(const jobs::Event& event);
   void OnStored(const std::vector<jobs::OutboxRow>& rows);
 
-  // Those of the job that are not delivered.
+  // The notifications of the job that are not delivered.
   std::vector<api::NotificationView> Of(base::JobId job) const;
-  // Of all: those that wait or are on their way, and those that were given up and are kept.
+  // The number of messages that wait or are being sent, and of those that were given up and are kept.
   std::size_t Pending() const { return outbox_.size() - outbox_.failed(); }
   std::size_t Failed() const { return outbox_.failed(); }
 
@@ -103,10 +104,10 @@ class Notifications {
   Tell tell_;
   notify::Outbox outbox_;
   std::int64_t last_number_ = 0;
-  std::set<std::string> full_;  // users of whom messages were dropped, until one is taken again
+  std::set<std::string> full_;  // users whose messages were dropped, until one is accepted again
   std::shared_ptr<NotifierLink> link_;
   boost::asio::steady_timer due_;
-  boost::asio::steady_timer watch_;  // that it answers, and that it is not kept for nothing
+  boost::asio::steady_timer watch_;  // ends a notifier that is silent or idle for too long
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Notifications*> self_;
 };

@@ -1,4 +1,4 @@
-// Messages that are due, given to gpuman-notifier, and what becomes of them.
+// Gives due messages to gpuman-notifier, and handles the results.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -15,8 +15,8 @@ using base::Fail;
 using base::Result;
 
 namespace {
-constexpr std::chrono::seconds kIdle{10};      // the notifier is kept for so long with nothing to do
-constexpr std::chrono::seconds kPatience{30};  // with it, beyond the time-out that it keeps itself
+constexpr std::chrono::seconds kIdle{10};      // how long the notifier is kept with nothing to do
+constexpr std::chrono::seconds kPatience{30};  // how long the daemon waits beyond the notifier's own time-out
 }  // namespace
 
 void Notifications::PumpSoon() {
@@ -103,7 +103,7 @@ void Notifications::Send(const notify::Message& message) {
   Watch();
 }
 
-// Whether the notifier has something to do, or has had nothing for too long.
+// Ends a notifier that does not answer, or that has had nothing to do for too long.
 void Notifications::Watch() {
   const bool busy = !outbox_.InFlight().empty();
   watch_.expires_after(busy ? settings_.timeout + kPatience : std::chrono::milliseconds(kIdle));

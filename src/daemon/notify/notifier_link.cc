@@ -29,7 +29,7 @@ Result<base::SpawnedChild> SpawnNotifier(const std::filesystem::path& program) {
   std::vector<std::string> kept;
   for (const char* const name : {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"})
     if (const char* const value = ::getenv(name)) kept.push_back(fmt::format("{}={}", name, value));
-  // Nothing else: proxies and the like are the configuration's.
+  // No other variables are passed on: the configuration sets proxies and the like.
   std::vector<char*> environment;
   environment.reserve(kept.size() + 1);
   for (auto& entry : kept) environment.push_back(entry.data());
@@ -77,7 +77,7 @@ void NotifierLink::Write() {
   boost::asio::async_write(socket_, boost::asio::buffer(writing_),
                            [self = shared_from_this()](boost::system::error_code error, std::size_t) {
                              self->writing_.clear();
-                             // That it is gone is seen where it is read from.
+                             // Read notices that the notifier is gone.
                              if (!error && !self->stopped_) self->Write();
                            });
 }

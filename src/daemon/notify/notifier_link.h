@@ -1,6 +1,7 @@
-// The daemon's side of gpuman-notifier (notify/wire.h): starts it, gives it orders, hears how they went.
+// The daemon's side of gpuman-notifier (notify/wire.h): starts the process, sends it orders, and receives its
+// reports.
 //
-// Not thread-safe: lives on the event loop, where callbacks run; the process is started on `workers`.
+// Not thread-safe: lives on the event loop, where callbacks run; a thread of `workers` starts the process.
 #pragma once
 
 #include <array>
@@ -23,16 +24,16 @@ class NotifierLink : public std::enable_shared_from_this<NotifierLink> {
  public:
   struct Callbacks {
     std::function<void(const notify::Report&)> on_report;
-    // It could not be started, has ended or writes nonsense; nothing more comes.
+    // The notifier could not be started, has ended, or has written something invalid. No callback follows.
     std::function<void(const base::Error&)> on_gone;
   };
 
   NotifierLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers, Callbacks callbacks);
 
   void Start(const std::filesystem::path& program);
-  // Also before it runs. What cannot be sent shows as its end.
+  // May be called before the notifier runs. If an order cannot be sent, on_gone reports the notifier's end.
   void Send(const notify::Order& order);
-  // Ends it, whatever it is at; no callback comes any more.
+  // Ends the notifier at once, also in the middle of an order. No callback follows.
   void Stop();
 
  private:

@@ -1,6 +1,7 @@
-// The one writer of the queue's books. A change is decided on the books as all changes before it left them,
-// is written, and only then holds; the next one is decided after that. So of two changes none is lost, what
-// was checked still holds when it is done, and what could not be written never was.
+// The only writer of the queue's books. Each change is decided on the books as all earlier changes left them,
+// is written to the store, and only then takes effect. The next change is decided after that. So no change is
+// lost, the checks of a change still hold when it takes effect, and a change that could not be written has no
+// effect.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -18,14 +19,14 @@ class BookWriter {
  public:
   struct Change {
     jobs::SettingRows entries;                 // to be written
-    std::function<void(QueueBooks&)> apply{};  // when they are
+    std::function<void(QueueBooks&)> apply{};  // called when they are written
   };
   using Decide = std::function<base::Result<Change>(const QueueBooks&)>;
   using Done = std::function<void(base::Result<>)>;
   using Write = std::function<void(jobs::SettingRows, Done)>;
 
-  // `changed`: the books are others now. `write` calls its Done on the loop, not within the call, or never
-  // when the daemon ends.
+  // `changed` is called after each change of the books. `write` calls its Done on the loop, not within the
+  // call, or never when the daemon ends.
   BookWriter(QueueBooks& books, Write write, std::function<void()> changed)
       : books_(books), write_(std::move(write)), changed_(std::move(changed)) {}
 
@@ -68,7 +69,7 @@ class BookWriter {
   QueueBooks& books_;
   Write write_;
   std::function<void()> changed_;
-  std::deque<Order> orders_;  // the first is at work
+  std::deque<Order> orders_;  // the first is being decided or written
   bool busy_ = false;
 };
 

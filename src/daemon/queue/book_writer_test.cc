@@ -11,7 +11,7 @@ namespace {
 
 class BookWriterTest : public testing::Test {
  protected:
-  // One more job for ann, on top of what she has.
+  // Raises ann's quota by one job.
   void RaiseQuota() {
     writer.Do(
         [](const QueueBooks& now) -> base::Result<BookWriter::Change> {
@@ -22,7 +22,7 @@ class BookWriterTest : public testing::Test {
         },
         Noted());
   }
-  // Takes the number where nobody has it.
+  // Takes the number if no reservation has it.
   void Reserve(std::int64_t number) {
     writer.Do(
         [number](const QueueBooks& now) -> base::Result<BookWriter::Change> {

@@ -95,7 +95,7 @@ void Dispatcher::Pass() {
   FollowClock(now);
   UpdateWindows(now);
   const auto& snapshot = book_.View(began);
-  // One who asked meanwhile had a plan of the same book made.
+  // A question since the last change may have made a plan of the same book already.
   if (dirty_) {
     plan_ = queue::Pass(snapshot, now);
     dirty_ = forecast_ = false;
@@ -106,7 +106,7 @@ void Dispatcher::Pass() {
   next_pass_ = ended + kRestPerPass * (ended - began);
 }
 
-// Orders change the book: what they need of the snapshot is taken out of it first.
+// Orders change the book, so they take what they need out of the snapshot first.
 void Dispatcher::Apply(const queue::Plan& plan, const queue::Snapshot& snapshot, WallTime now) {
   std::vector<std::function<void()>> orders;
   std::optional<queue::Explainer> explainer;
@@ -133,7 +133,7 @@ void Dispatcher::Start(JobId id, std::vector<std::string> gpus) {
     if (started || started.error().code == ErrorCode::kConflict || !*self) return;
     (*self)->stuck_until_ = (*self)->clock_.Mono() + kAfterTrouble;
   });
-  // Its GPUs are its own from here on, not when its start is on the disk.
+  // The GPUs belong to the job from here on, not only once its start is on the disk.
   if (const auto* const job = jobs_.Find(id)) OnJobChanged(*job);
 }
 
@@ -179,7 +179,7 @@ void Dispatcher::Resume(JobId id, std::vector<std::string> gpus, DispatcherHost:
                   });
 }
 
-// One that could not come back is tried again when something happens.
+// If the job could not come back, the next change lets a pass try again.
 void Dispatcher::Resumed(JobId id, const std::vector<std::string>& before, bool there) {
   const auto it = active_.find(id);
   if (it == active_.end()) return;

@@ -1,12 +1,12 @@
 // Hands the GPUs out: keeps the queue's book in step with jobs and GPUs, lets a pass decide, and carries out
-// what it decided.
+// the decisions of the pass.
 //
 //   jobs change, GPUs sampled, settings --> book --> pass (pure) --> plan --> starts, cancels: job manager
 //   time that the plan names ----------------^                          \--> preempts, moves, resumes: host
 //
-// A pass is made after what happened, once for all of it, and at the time that the last one named; never
-// otherwise. What could not be carried out is decided again by the next pass. What somebody asks the queue is
-// answered from the same book.
+// The dispatcher makes one pass after a group of changes, and one at the time that the last pass named; it
+// makes no others. The next pass decides again what could not be carried out. The dispatcher answers
+// questions about the queue from the same book.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -47,17 +47,19 @@ class DispatcherHost {
   virtual const gpu::Inventory& GpuInventory() = 0;
   virtual const std::map<std::string, guard::GpuStatus>& GpuStatuses() = 0;
   virtual base::Bytes ReserveOf(const std::string& gpu) = 0;
-  // Unhealthy (or a part of a GPU that is), or split into instances.
+  // True: the GPU is unhealthy, is a part of an unhealthy GPU, or is split into instances.
   virtual bool IsOutOfUse(const gpu::Gpu& gpu) = 0;
   virtual std::string NameOfUser(uid_t uid) = 0;
   virtual const std::set<std::string>& ProtectedNames() = 0;
-  // It is off its GPU because another job needed the place, also where an earlier daemon took it off.
+  // Whether the job is off its GPU because another job needed the place. True as well if an earlier daemon
+  // took it off.
   virtual bool IsPreempted(base::JobId job) = 0;
-  // Jobs off their GPUs and back. Done when it is there, or why it is not.
+  // These take jobs off their GPUs and bring them back. They call `done` when the job is there, or with the
+  // reason why it is not.
   virtual void PreemptJob(base::JobId job, const std::string& why, Done done) = 0;
   virtual void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
   virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
-  // Off the loop, when it is the user's turn.
+  // Does the task off the loop, when it is the user's turn.
   // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep the task
   virtual void Aside(uid_t /*user*/, base::FairQueue::Task task) {
     if (task.begin) task.begin();
@@ -66,12 +68,12 @@ class DispatcherHost {
   }
 };
 
-// What an administrator made of the queue while it ran.
+// Settings of the queue that administrators change while it runs.
 struct QueueState {
   queue::Choice choice = queue::Choice::kSequential;
   bool paused = false;
   std::optional<std::set<std::string>> allowed{};  // UUIDs; nullopt: every GPU
-  std::set<std::string> drained{};                 // UUIDs: nothing new starts there
+  std::set<std::string> drained{};                 // UUIDs: no new job starts there
   std::vector<IgnoreRule> ignored{};
 };
 
@@ -87,7 +89,7 @@ class Dispatcher {
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  // The GPUs are known and were looked at: from now on jobs are started.
+  // The GPUs are known and were sampled. From now on the dispatcher starts jobs.
   void Begin();
 
   // --- What happened ---
@@ -98,45 +100,48 @@ class Dispatcher {
   void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
-  // Accounts that have nothing any more go.
+  // Deletes accounts that count nothing any more.
   void ForgetOldAccounts();
   void SetState(const QueueState& state);
-  // `window`: of quotas of GPU-hours.
+  // `window`: the length of the window of quotas of GPU-hours.
   void SetSettings(const queue::SchedulingSettings& settings, base::Millis window);
   const QueueState& state() const { return state_; }
-  // Changed from outside (quotas, shares, reservations, settings): call Wake afterwards.
+  // The caller may change quotas, shares, reservations and settings in it, and calls Wake afterwards.
   queue::Book& book() { return book_; }
   void Wake();
 
-  // --- What people ask ---
-  // Counts so many more jobs of a user's, with so much text, among those that the user has, until it is let
-  // go of. kUnsatisfiable: they would pass a bound.
+  // --- What users ask ---
+  // Counts so many more jobs with so much text among the user's jobs, until the claim is destroyed.
+  // kUnsatisfiable: they would pass a bound.
   using Claim = std::shared_ptr<void>;
   base::Result<Claim> ClaimMore(const jobs::Owner& owner, std::size_t jobs, base::Bytes text);
-  // Refuses what could never run and what passes a bound on waiting jobs, then keeps all jobs or none. The
-  // answer has the ids, in order. Of many jobs this is done in slices. `claim`: what counted them so far.
+  // Refuses jobs that could never run, or that pass a bound on waiting jobs; then stores all jobs or none.
+  // The answer has the ids, in order. Many jobs are checked in slices. `claim`: the claim that has counted
+  // the jobs so far.
   void Submit(std::vector<jobs::Job> prepared, Done<std::vector<base::JobId>> done, Claim claim = {});
-  // What would be said to these jobs now, by a pass over the queue with them in it.
+  // What a pass over the queue would decide for these jobs now, if they were in it.
   struct Outlook {
     std::vector<jobs::Job> jobs;
     std::vector<queue::Verdict> verdicts;        // of the jobs, in their order
     std::vector<std::string> details;            // why they wait
-    std::vector<queue::WallTime> starts;         // estimated; kNever: nobody can tell
+    std::vector<queue::WallTime> starts;         // estimated; kNever: unknown
     std::vector<bool> presumed;                  // as queue::Estimates has it
-    std::vector<std::vector<std::string>> gpus;  // UUIDs of those that would start
+    std::vector<std::vector<std::string>> gpus;  // UUIDs, for jobs that would start
   };
   void TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Claim claim = {});
-  // As it is now; valid until something changes.
+  // The queue as it is now; valid until something changes.
   using View = QueueView;
   View CurrentView();
-  // False: a view would cost a pass over a long queue, or passes for those who ask took enough of the time
+  // False: a view would cost a pass over a long queue, or passes for questions have taken enough of the time
   // already.
   bool IsViewCheap() const;
-  // The same as a value, for who needs it for longer: now, or after some time. What was changed before the
-  // call is in it. One is made at a time, for all who asked until it is begun; a long queue's off the loop.
+  // Calls `then` with the same as a value, for callers that need it longer: now, or after some time. It has
+  // all changes made before the call. One snapshot is made at a time, for all callers that asked before it
+  // was begun; a snapshot of a long queue is made off the loop.
   void WithSnapshot(std::function<void(std::shared_ptr<const QueueSnapshot>)> then);
-  // How many wait for what, as the last pass had it: asking costs none. And since when the one has waited
-  // that has waited longest, of those that are not held and wait for no other job and no time.
+  // How many jobs wait for which reason, as the last pass found; a caller's question costs no pass. `oldest`:
+  // since when the job has waited that has waited longest, among jobs that are not held and wait for no other
+  // job and no time.
   struct Backlog {
     std::map<queue::Reason, std::size_t> jobs{};
     std::optional<queue::WallTime> oldest{};
@@ -146,28 +151,29 @@ class Dispatcher {
   queue::ReferenceLookup LookupFor(uid_t user) const;
   // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
-  // kConflict where a name means several that have not ended: who ends or changes one has to say which.
+  // kConflict where a name means several jobs that have not ended: a user who ends or changes one has to say
+  // which.
   base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
-  // What the job asked for; of `gpuman run` what it takes, as the queue sees it. Never null.
+  // What the job asked for; for a job of `gpuman run`, what it takes, as the queue sees it. Never null.
   std::shared_ptr<const spec::JobSpec> SpecFor(const jobs::Job& job) const;
-  // Whether the job could wait as it is now: not in a circle, and not for what can never be. Counts it in a
-  // project that it comes into until the claim is let go of.
+  // Checks that the job could wait in this form: it waits neither in a circle nor for something that can
+  // never happen. If it comes into another project, counts it there until the claim is destroyed.
   base::Result<Claim> MayBecome(const jobs::Job& changed);
   // Whether the job was cancelled because it waited for one of `jobs`.
   bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
-  // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
+  // Lets a suspended job of the queue go back to a GPU when its turn comes. False: the job is not suspended.
   bool RequestResume(base::JobId job);
-  // A job of the queue to this GPU, out of suspension or from another one. kConflict, and nothing happens,
-  // where the book has no room for it there.
+  // These bring a job of the queue to this GPU, out of suspension or from another GPU. Where the book has no
+  // room for the job there, they fail with kConflict and change nothing.
   void ResumeOn(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
   void MoveTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
-  // Jobs that others wait for are not forgotten.
+  // Whether other jobs wait for this job: such a job is not forgotten.
   bool IsNeeded(base::JobId job) const { return dependents_.Any(job); }
   const IdleWatch& idle() const { return idle_; }
 
  private:
-  // After a pass so many times as long goes to other things, however much happens; the same for those that
-  // answer questions.
+  // After a pass the loop has so many times the time of the pass for other work, however much happens. The
+  // same holds for passes that answer questions.
   static constexpr int kRestPerPass = 4;
 
   // A job that was started, by the queue or not.
@@ -177,20 +183,21 @@ class Dispatcher {
     bool unsuspendable = false;
   };
 
-  // Of a job that waits after a failed run.
+  // The delay of a job that waits after a failed run.
   struct Delayed {
     queue::RetryDelay delay;
-    queue::WallTime in_book;  // its end, as the book has it
+    queue::WallTime in_book;  // the end of the delay, as the book has it
   };
 
-  // The book has changed: plans and snapshots are of another one.
+  // The book has changed: the plan and the snapshots are out of date.
   void Touch();
   // Waiting jobs by account, and their text by user.
   struct Counts {
     std::map<std::pair<queue::AccountKind, std::string>, int> jobs{};
     std::map<uid_t, std::pair<jobs::Owner, base::Bytes>> text{};
   };
-  // Jobs that may be taken, and what counts them among those that wait until they do.
+  // Jobs that may come into the queue, and the claim that counts them among waiting jobs until they wait
+  // there.
   struct Admitted {
     std::vector<jobs::Job> jobs;
     Claim claim;
@@ -200,7 +207,7 @@ class Dispatcher {
   base::Result<bool> CheckSome(Admission& admission, const base::Turn* turn);
   static Counts CountOf(const std::vector<jobs::Job>& prepared);
   base::Result<> MayQueue(const Counts& counts);
-  // Only what is new: it counts for its user already.
+  // Counts only the job's new project: the job counts for its user already.
   base::Result<Claim> ClaimProject(const jobs::Job& changed);
   Claim Count(Counts counts);
   void PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& prepared, base::JobId id,
@@ -209,13 +216,13 @@ class Dispatcher {
   void MakeSnapshot();
   void OnSnapshotMade(const std::shared_ptr<const QueueSnapshot>& snapshot, std::uint64_t changes);
   void Pass();
-  // The clock on the wall was set, or goes too fast: the book learns when delays end by it now.
+  // Tells the book when delays end by the wall clock now. The clock may have been set, or may run too fast.
   void FollowClock(queue::WallTime now);
   void UpdateWindows(queue::WallTime now);
   void Apply(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
   void Start(base::JobId job, std::vector<std::string> gpus);
   void Preempt(const queue::Preempt& order);
-  // `done`: somebody waits for it.
+  // `done`: given where a caller waits for the end.
   void Resume(base::JobId job, std::vector<std::string> gpus, DispatcherHost::Done done = {});
   void Move(base::JobId job, std::vector<std::string> from, std::vector<std::string> to,
             DispatcherHost::Done done = {});
@@ -251,27 +258,27 @@ class Dispatcher {
   queue::Estimates estimates_;
   bool begun_ = false;
   bool dirty_ = true;      // the book is not as the plan saw it
-  bool forecast_ = false;  // estimates_ is of plan_
+  bool forecast_ = false;  // estimates_ belongs to plan_
   bool pass_posted_ = false;
   std::uint64_t changes_ = 0;  // of the book
-  // Not in the book yet; none is 0.
+  // Claims of jobs that are not in the book yet; no entry is 0.
   std::map<std::pair<queue::AccountKind, std::string>, int> claimed_;
   std::map<uid_t, base::Bytes> claimed_text_;
   struct Asker {
-    std::uint64_t changes;  // that are to be in the snapshot
+    std::uint64_t changes;  // changes that the snapshot must have
     std::function<void(std::shared_ptr<const QueueSnapshot>)> then;
   };
   std::vector<Asker> askers_;
   bool snapshot_pending_ = false;              // one is being made, or will be at next_snapshot_
-  std::weak_ptr<const QueueSnapshot> latest_;  // of the book as it is; shared by those who look at it now
+  std::weak_ptr<const QueueSnapshot> latest_;  // of the book as it is; shared by those that use it now
   base::MonoTime next_pass_{};
   base::MonoTime next_snapshot_{};
-  base::MonoTime stuck_until_{};              // the disk took no start: no more are tried before then
+  base::MonoTime stuck_until_{};              // the disk refused a start: no start is tried before then
   WallTimer timer_;                           // at the time that the plan names
   boost::asio::steady_timer pause_;           // between passes that take long
-  boost::asio::steady_timer snapshot_timer_;  // the same of snapshots
+  boost::asio::steady_timer snapshot_timer_;  // between snapshots that take long
   base::SlicedWork slices_;
-  // Callbacks that outlive this object find it gone.
+  // Null once this object is destroyed, for callbacks that outlive it.
   std::shared_ptr<Dispatcher*> self_;
 };
 

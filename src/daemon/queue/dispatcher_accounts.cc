@@ -1,4 +1,4 @@
-// What ended counts for fair share and quotas, as long as it does.
+// Counts runs that have ended for fair share and quotas, as long as they count.
 #include <algorithm>
 #include <iterator>
 

@@ -1,4 +1,4 @@
-// What happened to jobs and GPUs, into the queue's book.
+// Puts changes of jobs and GPUs into the queue's book.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@ using base::JobId;
 using queue::WallTime;
 
 namespace {
-constexpr base::Millis kUnnoticed{1'000};  // by who waits for a retry
+constexpr base::Millis kUnnoticed{1'000};  // by a user who waits for a retry
 }  // namespace
 
 void Dispatcher::OnJobChanged(const jobs::Job& job) {
@@ -78,7 +78,7 @@ void Dispatcher::FollowClock(WallTime now) {
   }
 }
 
-// `gpuman run` takes GPUs without asking the queue: what has a limit can be joined by jobs that share.
+// `gpuman run` takes GPUs without asking the queue. Jobs that share may join a job that has a limit.
 spec::JobSpec Dispatcher::SpecOfRun(const jobs::Job& job) const {
   spec::JobSpec spec;
   spec.priority = job.spec->priority;
@@ -94,7 +94,7 @@ spec::JobSpec Dispatcher::SpecOfRun(const jobs::Job& job) const {
   return spec;
 }
 
-// Those it was given; where it may use all, those that it uses.
+// The GPUs that the job was given; for a job that may use all GPUs, those that it uses.
 std::vector<std::string> Dispatcher::GpusOfRun(const jobs::Job& job) const {
   if (!job.gpus.empty()) return job.gpus;
   std::vector<std::string> used;
@@ -197,7 +197,7 @@ void Dispatcher::OnInventory() {
       gpu.profile = known.mig->profile;
       gpu.shares_memory = gpu::IsPartOfInstance(known.mig->profile);
     }
-    // What holds for a GPU holds for its instances.
+    // A setting of a GPU holds for its instances as well.
     const auto names = [&](const std::set<std::string>& uuids) {
       return uuids.contains(known.uuid) || (known.mig && uuids.contains(known.mig->parent));
     };
@@ -242,7 +242,7 @@ void Dispatcher::OnSample(const std::string& uuid) {
       [](const base::ProcessId& process) { return base::IsAlive(process); });
   auto& known = foreign_[uuid];
   if (use == known) return;
-  // Memory that comes and goes is no reason to look again; room that appears is.
+  // A new pass is needed where memory became free, not at every change of memory.
   const bool matters = use.unmanaged != known.unmanaged || use.memory < known.memory;
   known = std::move(use);
   book_.SetForeign(uuid, known.memory, known.unmanaged, known.holder);

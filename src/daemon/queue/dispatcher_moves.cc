@@ -1,4 +1,4 @@
-// Where somebody wants a job of the queue to be: only where the queue's book has room for it.
+// Moves and resumes of jobs of the queue to a GPU that a user names: only where the queue's book has room.
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +24,7 @@ base::Result<> Dispatcher::MayGoTo(JobId id, const std::string& gpu) {
 
 void Dispatcher::ResumeOn(JobId id, const std::string& gpu, DispatcherHost::Done done) {
   const auto it = active_.find(id);
-  // Whoever brings it back says why not.
+  // The host says why it cannot bring the job back.
   if (it == active_.end() || it->second.row.phase != queue::RunningPhase::kSuspended)
     return host_.ResumeJob(id, gpu, std::move(done));
   if (auto may = MayGoTo(id, gpu); !may) return done(std::move(may));

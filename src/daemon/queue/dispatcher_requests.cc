@@ -1,4 +1,5 @@
-// What people ask the queue about jobs: which they mean, and whether one may become what they ask.
+// Answers users' questions to the queue: which jobs a reference means, and whether a job may be changed as
+// asked.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using base::JobId;
 using base::Result;
 using queue::AccountKind;
 
-constexpr std::size_t kRecent = 1000;  // of a user
+constexpr std::size_t kRecent = 1000;  // jobs of a user
 
 }  // namespace
 
@@ -48,7 +49,7 @@ bool Dispatcher::WasCancelledWith(const jobs::Job& job, const std::set<JobId>& j
 void Dispatcher::RememberRecent(const jobs::Job& job) {
   if (!job.queued || (job.array.array.value != 0 && job.array.array != job.id)) return;
   auto& mine = recent_[job.owner->uid];
-  // A large submission has its ids before it is taken.
+  // A large submission gets its ids long before its jobs arrive here, so ids may arrive out of order.
   const auto place = std::lower_bound(mine.begin(), mine.end(), job.id);
   if (place != mine.end() && *place == job.id) return;
   mine.insert(place, job.id);

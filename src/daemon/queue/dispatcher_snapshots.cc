@@ -1,4 +1,4 @@
-// What the next pass would say, for those who ask.
+// Views and snapshots of the next pass, for answers to users.
 #include <algorithm>
 #include <utility>
 
@@ -25,7 +25,7 @@ Dispatcher::View Dispatcher::CurrentView() {
   if (dirty_ || plan_.verdicts.size() != snapshot.waiting.size()) {
     plan_ = queue::Pass(snapshot, now);
     dirty_ = forecast_ = false;
-    // What it would start is started by the pass that is on its way.
+    // The next pass is posted already, and will start the jobs that this plan starts.
   }
   if (!forecast_) estimates_ = queue::Forecast(snapshot, plan_, now, kForecasts);
   forecast_ = true;
@@ -50,7 +50,7 @@ void Dispatcher::ScheduleSnapshot() {
   });
 }
 
-// Only the copy is made here.
+// This makes only the copy of the book; QueueSnapshot::Make does the rest.
 void Dispatcher::MakeSnapshot() {
   const auto began = clock_.Mono();
   const auto& snapshot = book_.View(began);
@@ -68,7 +68,7 @@ void Dispatcher::MakeSnapshot() {
   host_.Aside(base::kEveryUser, {[shared] { shared->Make(); }, made});
 }
 
-// What was changed while it was made is not in it: who asked after that gets the next one.
+// The snapshot lacks changes made while it was made. Callers that asked after such a change get the next one.
 void Dispatcher::OnSnapshotMade(const std::shared_ptr<const QueueSnapshot>& shared, std::uint64_t changes) {
   snapshot_pending_ = false;
   if (changes == changes_) latest_ = shared;

@@ -1,4 +1,4 @@
-// Jobs that come: whether they may, what would become of them, and into the store.
+// New jobs: checks that they may come, tries them out, and submits them to the store.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ using base::JobId;
 using base::Result;
 using queue::AccountKind;
 
-constexpr std::size_t kMaxAtOnce = 64;       // are taken at once
-constexpr std::size_t kMax = 1'000'000'000;  // that is more than any bound
-constexpr std::size_t kSome = 16;            // between two looks at the clock
+constexpr std::size_t kMaxAtOnce = 64;       // jobs; more are checked in slices
+constexpr std::size_t kMax = 1'000'000'000;  // more than any bound
+constexpr std::size_t kSome = 16;            // jobs between two looks at the clock
 constexpr std::size_t kCopiedAtOnce = 2000;  // waiting jobs: they are copied in less than a millisecond
 
 bool IsForJobs(queue::Reason reason) {
@@ -37,14 +37,14 @@ bool Begins(const jobs::Job& job, const jobs::Job* last) {
 
 }  // namespace
 
-// How far the check of some jobs has come.
+// The progress of the check of some jobs.
 struct Dispatcher::Admission {
   std::vector<jobs::Job> prepared;
   Done<Admitted> done;
   Claim claim{};
-  bool several = false;  // submissions, of which errors name the one
+  bool several = false;  // submissions: an error then names which one it is about
   std::size_t at = 0;
-  std::size_t place = 0;  // of the submission that is looked at
+  std::size_t place = 0;  // of the submission that is being checked
   const jobs::Job* last = nullptr;
 };
 
@@ -58,7 +58,7 @@ bool AreSeveral(const std::vector<jobs::Job>& prepared) {
 
 }  // namespace
 
-// Neighbours are mostly of one user and project. What they share counts once.
+// Neighbouring jobs mostly have the same user and project. Text that jobs share counts once.
 Dispatcher::Counts Dispatcher::CountOf(const std::vector<jobs::Job>& prepared) {
   Counts counts;
   std::map<uid_t, jobs::TextAccount> texts;
@@ -161,7 +161,8 @@ void Dispatcher::Admit(std::vector<jobs::Job> prepared, Claim claim, Done<Admitt
     const auto checked = CheckSome(*admission, nullptr);
     if (!checked) return admission->done(Fail(checked.error()));
   }
-  // From here on they count for what they are: what others submit until these wait comes on top of them.
+  // From here on the jobs count exactly. Other submissions count in addition until these jobs wait in the
+  // queue.
   claim.reset();
   if (auto may = MayQueue(counts); !may) return admission->done(Fail(may.error()));
   admission->claim = Count(std::move(counts));
@@ -191,11 +192,11 @@ void Dispatcher::Submit(std::vector<jobs::Job> prepared, Done<std::vector<JobId>
   });
 }
 
-// From `id` on, which is nobody's.
+// Puts the jobs into `book` with ids from `id` on, which no other jobs have.
 void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& prepared, JobId id,
                             queue::WallTime now) {
   const JobId first = id;
-  std::shared_ptr<const spec::JobSpec> spec;  // that `state` is of
+  std::shared_ptr<const spec::JobSpec> spec;  // the spec for which `state` holds
   auto state = queue::DependencyState::kMet;
   for (const auto& one : prepared) {
     queue::WaitingJob row{id, one.owner->user, now};
@@ -208,7 +209,7 @@ void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& pre
                   : queue::Judge(one.spec->depends, [this](JobId other) { return ProgressOf(other); });
       if (state == queue::DependencyState::kImpossible &&
           std::any_of(list.begin(), list.end(), [&](const auto& each) { return each.job >= first; }))
-        state = queue::DependencyState::kWaits;  // for one of this submission
+        state = queue::DependencyState::kWaits;  // for a job of this submission
       spec = one.spec.pointer();
     }
     row.dependency = state;
@@ -219,14 +220,14 @@ void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& pre
 
 namespace {
 
-// Of a trial: what is worked out off the loop.
+// A trial, which a worker computes off the loop.
 struct Trial {
   queue::Book book;
   JobId first{};
   base::MonoTime mono{};
   queue::WallTime now{};
   Dispatcher::Outlook outlook;
-  Dispatcher::Claim claim{};  // many trials at once are many jobs
+  Dispatcher::Claim claim{};  // counts the jobs of trials under way
 };
 
 void WorkOut(Trial& trial) {
@@ -235,7 +236,7 @@ void WorkOut(Trial& trial) {
   const auto& snapshot = trial.book.View(trial.mono);
   const auto plan = queue::Pass(snapshot, trial.now);
   const auto estimates = queue::Forecast(snapshot, plan, trial.now, kForecasts);
-  const queue::Dependents nobody;  // what these wait for they say themselves
+  const queue::Dependents nobody;  // the jobs of the trial name what they wait for themselves
   const queue::Explainer explainer(snapshot, plan, trial.now, nobody);
   outlook.verdicts.resize(count);
   outlook.details.resize(count);
@@ -267,8 +268,8 @@ void WorkOut(Trial& trial) {
 
 }  // namespace
 
-// Over a copy of the book: nothing of it stays. It is made when the trial's turn has come, so that those that
-// wait have none. The copy of a long queue is a slice of its own.
+// Works on a copy of the book, so that the trial changes nothing. The copy is made when the trial's turn has
+// come, so that waiting trials hold no copies. The copy of a long queue is a slice of its own.
 void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Claim taken) {
   Admit(std::move(prepared), std::move(taken), [this, done = std::move(done)](Result<Admitted> admitted) {
     if (!admitted) return done(Fail(admitted.error()));

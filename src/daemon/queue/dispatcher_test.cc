@@ -1,5 +1,4 @@
-// The queue's jobs when the clock on the wall is set, accounts that nobody needs any more, and what is left
-// to threads.
+// Tests the queue's jobs when the wall clock is set, the deletion of old accounts, and the work on threads.
 #include "daemon/queue/dispatcher.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +42,7 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
         dispatcher_(loop_, clock_, jobs_, *this) {}
   ~DispatcherTest() override { workers_.join(); }
 
-  // One that failed, and waits for its retry.
+  // A job that failed, and waits for its retry.
   static jobs::Job Retried(base::WallTime not_before, base::Millis delay) {
     jobs::Job job;
     job.id = {1};
@@ -59,7 +58,7 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
     contents.jobs.push_back(std::move(job));
     jobs_.Adopt(std::move(contents));
   }
-  // What is left of the delay; nullopt: it waits for nothing of that kind.
+  // The rest of the delay; nullopt: the job waits for no delay.
   std::optional<base::Millis> Left() {
     dispatcher_.Wake();
     const auto view = dispatcher_.CurrentView();
@@ -74,7 +73,7 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
     job.owner = jobs::Owner{kAnn, 100, {}, "ann"};
     return job;
   }
-  // What would become of a job of Ann's; its answer counts.
+  // Tries out a job of Ann's and counts the answer.
   void TryOut() {
     dispatcher_.TryOut({Waiting(0)}, [this](const base::Result<Dispatcher::Outlook>& outlook) {
       ASSERT_TRUE(outlook) << outlook.error().message;
@@ -206,7 +205,7 @@ TEST_F(DispatcherTest, AProjectForEachRunIsForgottenWhenItCountsNoMore) {
   EXPECT_EQ(snapshot.members.size(), 1u);
 }
 
-// Jobs of ann's that ask for no GPU, and differ.
+// Jobs of ann's that ask for no GPU, each different from the others.
 std::vector<jobs::Job> Some(int count) {
   std::vector<jobs::Job> prepared;
   for (int i = 0; i < count; ++i) {
@@ -233,7 +232,7 @@ TEST_F(DispatcherTest, JobsOnTheirWayCountAmongThoseThatWait) {
   std::sort(answers.begin(), answers.end());
   EXPECT_EQ(answers, (std::vector<std::size_t>{0, 50, 300}));
   EXPECT_EQ(dispatcher_.book().Queued(queue::AccountKind::kUser, "ann"), 350);
-  // What was refused, or has arrived, is on its way no more.
+  // Jobs that were refused, or have arrived in the queue, are not claimed any more.
   bool taken = false;
   dispatcher_.Submit(Some(150), [&](const auto& ids) { taken = ids.has_value(); });
   while (!taken) {

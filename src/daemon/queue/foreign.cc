@@ -7,7 +7,7 @@
 namespace gpuman::daemon {
 namespace {
 
-// Of a daemon that was killed: it brings to an end what it has begun.
+// A mover of a daemon that was killed: it finishes its transfers, and then ends.
 constexpr const char* kMover = "gpuman-mover";
 
 bool IsInNobodysWay(const gpu::OwnedProcess& process, const std::set<std::string>& protected_names) {
@@ -34,7 +34,7 @@ ForeignUse ForeignOn(const guard::GpuStatus& status, const std::vector<IgnoreRul
                      const std::function<bool(const base::ProcessId&)>& lives) {
   ForeignUse use;
   for (const auto& process : status.processes) {
-    // One that has ended is shown until the next sample.
+    // The status shows a process that has ended until the next sample.
     if (process.job || !lives(process.id)) continue;
     if (process.memory) use.memory += *process.memory;
     if (use.unmanaged || IsInNobodysWay(process, protected_names) ||

@@ -1,5 +1,5 @@
-// What processes that no job has do to a GPU: whether it can be handed out, and how much of it is left. Pure,
-// but for the question whether a process still lives.
+// The effect on a GPU of processes that belong to no job: whether the GPU can be handed out, and how much of
+// its memory is left. Pure, but for the question whether a process still lives.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace gpuman::daemon {
 
-// A process that all that is said here fits does not keep a GPU from being handed out. What is absent fits
-// every process; a rule that says nothing fits none.
+// A process that fits all fields of the rule does not keep a GPU from being handed out. An absent field fits
+// every process; a rule without process, user and name fits no process.
 struct IgnoreRule {
   std::int64_t id = 0;
   std::optional<base::ProcessId> process{};
@@ -30,24 +30,25 @@ bool Ignores(const std::vector<IgnoreRule>& rules, const gpu::OwnedProcess& proc
              const NameOfUid& name_of);
 
 struct ForeignUse {
-  base::Bytes memory{};    // of all of them
-  bool unmanaged = false;  // one that is not ignored is there
-  std::string holder{};    // who: "pid 4711 (python, user ann)"
+  base::Bytes memory{};    // of all such processes
+  bool unmanaged = false;  // the GPU has such a process that is not ignored
+  std::string holder{};    // that process: "pid 4711 (python, user ann)"
   friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
 };
 
-// `protected_names`: display servers and the like, which are everywhere and in nobody's way.
+// `protected_names`: names of display servers and similar processes. They run everywhere and do not keep a
+// GPU from being handed out.
 ForeignUse ForeignOn(const guard::GpuStatus& status, const std::vector<IgnoreRule>& rules,
                      const std::set<std::string>& protected_names, const NameOfUid& name_of,
                      const std::function<bool(const base::ProcessId&)>& lives);
 
-// For how long processes on GPUs have not had them working, as far as this daemon has seen: from its first
-// look on. Not thread-safe.
+// For how long processes on a GPU have not used it for work, as far as this daemon has seen since its first
+// sample. Not thread-safe.
 class IdleWatch {
  public:
-  // To be told of every sample; those that say nothing of it change nothing.
+  // The caller passes every sample. Samples that do not say which processes work change nothing.
   void Observe(const guard::GpuStatus& status);
-  // nullopt: not known, as where the driver does not tell.
+  // nullopt: not known, for example because the driver does not tell.
   std::optional<base::Millis> IdleOf(const std::string& gpu, const base::ProcessId& process,
                                      base::MonoTime now) const;
 
@@ -55,8 +56,8 @@ class IdleWatch {
   std::map<std::string, std::map<base::ProcessId, base::MonoTime>> worked_;  // by GPU: when last
 };
 
-// Whether a process that no job has, idle for so long, is suspected of holding its GPU for nothing. Zero
-// `patience`: nobody ever is.
+// Whether a process that belongs to no job, and was idle for so long, is suspected of holding its GPU without
+// use. Zero `patience`: no process ever is.
 bool IsHoarding(const gpu::OwnedProcess& process, std::optional<base::Millis> idle, base::Millis patience,
                 const std::set<std::string>& protected_names);
 

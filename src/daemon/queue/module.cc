@@ -74,11 +74,12 @@ void QueueModule::OnJobChanged(const jobs::Job& job) { dispatcher_->OnJobChanged
 void QueueModule::OnJobForgotten(base::JobId job) { dispatcher_->OnJobForgotten(job); }
 
 void QueueModule::OnRunEnded(const jobs::Job& /*job*/, const jobs::RunAccount& run) {
-  // One that ended while there was no daemon is among what ChargePast reads.
+  // ChargePast reads a run that ended while there was no daemon, so that run is not charged here.
   if (core_.is_ready() || run.ended >= began_) dispatcher_->Charge(run);
 }
 
-// A project for each run is a row for each, in the book and on the disk.
+// Users may name a new project for each run. Each project is a row in the book and on the disk, so old ones
+// are deleted.
 void QueueModule::ForgetOldAccounts() {
   if (!core_.is_ready() || core_.clock().Mono() < forget_at_) return;
   forget_at_ = core_.clock().Mono() + kForgetEvery;
@@ -88,7 +89,7 @@ void QueueModule::ForgetOldAccounts() {
   dispatcher_->ForgetOldAccounts();
 }
 
-// What ended before this daemon began counts for fair share and quotas as well.
+// Charges the runs that ended before this daemon began: they count for fair share and quotas as well.
 void QueueModule::ChargePast() {
   const auto since =
       core_.clock().Wall() - std::max(queue::kHalfLivesKept * core_.config().queue.pass.half_life,

@@ -1,5 +1,5 @@
-// The queue as a capability of the daemon: jobs wait, and start when the dispatcher has GPUs for them; what
-// administrators tell the queue; and what it all came to.
+// The queue as a capability of the daemon: jobs wait, and start when the dispatcher has GPUs for them. The
+// module also keeps the administrators' settings of the queue, and adds up statistics.
 #pragma once
 
 #include <functional>
@@ -30,16 +30,16 @@ class QueueModule final : public Module, private DispatcherHost {
   Core& core() { return core_; }
   Dispatcher& dispatcher() { return *dispatcher_; }
   const QueueBooks& books() const { return books_; }
-  // What the queue is told; changed by one after the other.
+  // Makes administrators' changes of the queue, one after the other.
   BookWriter& writer() { return writer_; }
   api::QueueInfo Info();
   api::JobState StateOf(const jobs::Job& job) const;
-  // A job with what the queue says of it, at the price of a view of the queue (Dispatcher::IsViewCheap).
+  // A job with what the queue says of it. Costs a view of the queue (Dispatcher::IsViewCheap).
   api::JobView View(const jobs::Job& job);
-  // The same by a snapshot that there is. In full: with what a waiting job is in front by.
+  // The same from an existing snapshot. `in_full`: also why a waiting job is ahead of others.
   api::JobView ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full);
-  // The accounts of runs that ended in [since, until), and the jobs that have not; for `user`, and no further
-  // once `*gone`.
+  // Adds up the accounts of runs that ended in [since, until), and the jobs that have not ended. The work
+  // counts for `user`, and stops once `*gone` is true.
   void AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,
              std::function<void(base::Result<api::StatsView>)> done);
 

@@ -1,4 +1,4 @@
-// What administrators have told the queue, as the dispatcher gets it.
+// Passes the administrators' settings of the queue to the dispatcher.
 #include <fmt/format.h>
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace gpuman::daemon {
 namespace {
 
-// Bounds on jobs that wait and that run are every user's, unless others were set.
+// The configured bounds on waiting and running jobs hold for every user without a quota of them.
 void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config, queue::AccountKind kind) {
   const bool is_user = kind == queue::AccountKind::kUser;
   const std::string subject = is_user ? "user" : "project";

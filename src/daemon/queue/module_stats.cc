@@ -1,4 +1,4 @@
-// What came of all jobs: sums of the accounts of runs and of jobs that have not ended.
+// Statistics of all jobs: sums of the accounts of runs, and of jobs that have not ended.
 #include <boost/asio/post.hpp>
 #include <memory>
 #include <utility>
@@ -9,16 +9,16 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::size_t kRunsAtOnce = 1000;  // read from the store, some milliseconds
+constexpr std::size_t kRunsAtOnce = 1000;  // read from the store at a time, which takes some milliseconds
 
-// Sums that are being made: of jobs on the loop, of runs on the store's thread, one after the other.
+// Sums that are being made. The loop adds the jobs and the store's thread adds the runs, one after the other.
 struct Adding {
   Stats stats;
   std::shared_ptr<bool> gone;
   base::WallTime until;
   std::function<void(base::Result<api::StatsView>)> done;
-  base::JobId at{};                    // jobs up to it are in
-  jobs::Store::RunCursor runs_from{};  // runs up to there
+  base::JobId at{};                    // jobs up to this one have been added
+  jobs::Store::RunCursor runs_from{};  // runs up to there have been added
 };
 
 }  // namespace
@@ -27,7 +27,7 @@ void QueueModule::AddUp(StatsBy by, base::WallTime since, base::WallTime until, 
                         std::shared_ptr<bool> gone, std::function<void(base::Result<api::StatsView>)> done) {
   const auto adding = std::make_shared<Adding>(
       Adding{Stats(by), std::move(gone), until, std::move(done), {}, {.ended = since}});
-  // What a client that has gone asked for goes no further: it is let go of on the loop.
+  // When the client has gone, the adding stops, and the loop destroys the sums.
   const auto read_runs = std::make_shared<std::function<void()>>();
   *read_runs = [this, adding, weak = std::weak_ptr(read_runs)] {
     core_.store().Read([this, adding = adding, again = weak.lock()](jobs::Store& store) mutable {

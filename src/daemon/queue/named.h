@@ -1,4 +1,4 @@
-// What a job's name says beside the name. Pure.
+// Names of jobs that name a task of an array, or several jobs. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@
 
 namespace gpuman::daemon {
 
-// "arr_3": the name of an array, and the number of a task; nullopt: it does not end in one.
+// "arr_3": the name of an array, and the number of a task; nullopt: the name does not end in a number of a
+// task.
 std::optional<std::pair<std::string, std::int64_t>> SplitTask(const std::string& name);
 
-// `open`: the jobs with this name that have not ended. kConflict where it is more than one: whoever ends or
-// changes a job says which.
+// `open`: the jobs with this name that have not ended. kConflict where there are several: a user who ends or
+// changes a job has to say which.
 base::Result<> IsOne(const std::string& name, std::vector<base::JobId> open);
 
 }  // namespace gpuman::daemon

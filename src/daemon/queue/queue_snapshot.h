@@ -1,5 +1,5 @@
-// The queue as the next pass over it would leave it, for those who ask: a value, which stays as it is while
-// the queue changes. What takes long of it is made on any thread (Make).
+// The queue as the next pass would leave it, for answers to users: a value, which does not change while the
+// queue changes. Make does the part that takes long, on any thread.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace gpuman::daemon {
 
-// Valid as long as what it refers to.
+// Valid as long as the objects that it refers to.
 struct QueueView {
   const queue::Snapshot& snapshot;
   const queue::Plan& plan;
@@ -29,26 +29,26 @@ inline constexpr std::size_t kForecasts = 1000;
 
 class QueueSnapshot {
  public:
-  // `plan`: of this snapshot, where there is one. `dependents` must outlive this object; Make leaves it
-  // alone.
+  // `plan`: the plan of this snapshot, if there is one. `dependents` must outlive this object; Make does not
+  // use it.
   QueueSnapshot(queue::Snapshot snapshot, std::optional<queue::Plan> plan, queue::WallTime now,
                 const queue::Dependents& dependents)
       : snapshot_(std::move(snapshot)), known_(std::move(plan)), now_(now), dependents_(dependents) {}
   QueueSnapshot(const QueueSnapshot&) = delete;
   QueueSnapshot& operator=(const QueueSnapshot&) = delete;
 
-  // Once, before what follows.
+  // The caller calls it once, before the functions below.
   void Make();
 
   QueueView view() const {
     return {snapshot_, plan_, estimates_.starts, estimates_.presumed, now_, dependents_};
   }
-  // On the thread of `dependents`.
+  // To be used on the thread of `dependents`.
   const queue::Explainer& explainer() const { return *explainer_; }
-  // The rows of snapshot.waiting in the order of a list: those that are next in their order, then the others
-  // by id.
+  // The rows of snapshot.waiting in the order in which a list shows them: first the next jobs in their order,
+  // then the others by id.
   const std::vector<queue::Index>& order() const { return order_; }
-  // kNone: it did not wait.
+  // kNone: the job did not wait.
   queue::Index RowOf(queue::JobId job) const;
 
  private:

@@ -14,7 +14,7 @@ constexpr std::string_view kState = "queue", kIgnore = "ignore/", kQuota = "quot
 
 constexpr base::json::Format kFormat{.times = base::json::TimeForm::kMillis};
 
-// What the store has of a value that also goes to clients, in another form.
+// The store's form of a value. Clients get the same value in another form.
 template <typename T>
 struct Stored {
   T value;

@@ -1,5 +1,5 @@
-// What administrators make of the queue while it runs (settings, ignore rules, quotas, reservations) as the
-// store's settings, one text each, and back. Pure; never throws.
+// Turns the administrators' settings of the running queue (state, ignore rules, quotas, reservations) into
+// setting rows of the store, one text each, and back. Pure; never throws.
 //
 //   "queue"                  {"choice":"sequential","paused":false,"allowed":["GPU-…"],"drained":["GPU-…"]}
 //   "ignore/3"               {"pid":1,"start_time":2,"user":"ann","name":"python","gpu":"GPU-…"}
@@ -18,7 +18,7 @@
 
 namespace gpuman::daemon {
 
-// A user or a project; the name "*": each that has no limits of its own.
+// A user or a project. The name "*" stands for each that has no limits of its own.
 struct QuotaKey {
   std::string subject;  // "user", "project"
   std::string name;
@@ -39,7 +39,7 @@ jobs::SettingRows::value_type Entry(const QueueState& state);
 jobs::SettingRows::value_type Entry(const IgnoreRule& rule);
 jobs::SettingRows::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits);
 jobs::SettingRows::value_type Entry(const api::Reservation& reservation);
-// The name under which each is kept.
+// The name of the setting row of each.
 std::string KeyOf(const IgnoreRule& rule);
 std::string KeyOf(const QuotaKey& key);
 std::string KeyOfReservation(std::int64_t id);

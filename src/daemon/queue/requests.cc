@@ -11,7 +11,7 @@ base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::E
   const auto& peer = exchange->request().peer;
   GPUMAN_ASSIGN(auto ids, queue.dispatcher().JobsOf(reference, peer.uid));
   GPUMAN_TRY(queue.dispatcher().IsOneJob(reference, peer.uid));
-  std::set<uid_t> may;  // to ask for each of many jobs would be to look up groups as often
+  std::set<uid_t> may;  // owners; a check for each job would look up groups each time
   for (const auto id : ids) {
     const auto* const job = queue.core().jobs().Find(id);
     if (!job || may.contains(job->owner->uid)) continue;

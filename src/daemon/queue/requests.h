@@ -1,5 +1,5 @@
-// What the routes of the queue and of jobs have in common: which jobs a request means, and an answer with
-// one.
+// What the routes of the queue and of jobs have in common: they find the jobs that a request means, and
+// answer with a job.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace gpuman::daemon {
 base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::ExchangePtr& exchange,
                                                const std::string& reference);
 
-// Serves a route on these jobs for a module, whose function gets them.
+// Serves a route on these jobs for a module; `act` gets the jobs.
 template <typename ModuleType, typename Body, typename Answer>
 void ServeJobs(ModuleType& module, QueueModule& queue, http::Router& router,
                const api::JobRoute<Body, Answer>& route,
@@ -31,7 +31,8 @@ void ServeJobs(ModuleType& module, QueueModule& queue, http::Router& router,
            });
 }
 
-// Answers with a job as it is now, and as the queue sees it. In full: with what a waiting job is in front by.
+// Answers with a job as it is now, and as the queue sees it. `in_full`: also why a waiting job is ahead of
+// others.
 void SendJob(QueueModule& queue, const http::ExchangePtr& exchange, const jobs::Job& job,
              unsigned status = 200, bool in_full = false);
 

@@ -1,4 +1,4 @@
-// What people do to the queue, and to jobs that wait.
+// Routes that change the queue and waiting jobs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace {
 
 using http::ExchangePtr;
 
-constexpr std::size_t kMaxAtOnce = 64;  // are done at once
+constexpr std::size_t kMaxAtOnce = 64;  // jobs; more are done in slices
 
 // --- Jobs ---
 
-// Calls `act` for each from 0 to `count`: at once for a few, else in slices; then `then`.
+// Calls `act` for each number below `count`: at once for a few, else in slices. Then calls `then`.
 void ForEach(QueueModule& queue, uid_t user, std::size_t count, std::function<void(std::size_t)> act,
              std::function<void()> then) {
   const auto next = std::make_shared<std::size_t>(0);
@@ -37,8 +37,8 @@ void ForEach(QueueModule& queue, uid_t user, std::size_t count, std::function<vo
       });
 }
 
-// One change of one or of all tasks of an array. Answers with the first when all are done; where none could
-// be changed, with why.
+// Makes the same change of one job or of all tasks of an array. Answers with the first job when all are done;
+// if no job could be changed, with the reason.
 using ChangeJob = std::function<void(base::JobId, std::function<void(base::Result<>)>)>;
 void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
                const ChangeJob& change) {
@@ -94,7 +94,7 @@ void Release(QueueModule& queue, const JobCall& call, const std::vector<base::Jo
   });
 }
 
-// Done when it has ended.
+// Calls `done` when the job has ended.
 void CancelOne(QueueModule& queue, base::JobId id, const std::string& user,
                const std::function<void(base::Result<>)>& done) {
   const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + user};
@@ -111,7 +111,7 @@ void Cancel(QueueModule& queue, const JobCall& call, const std::vector<base::Job
   });
 }
 
-// Many jobs that are being cancelled: names, then what they name.
+// A request to cancel many jobs: first the names are looked up, then the jobs are cancelled.
 struct Cancelling {
   Call<api::CancelRequest, api::CancelAnswer> call;
   std::string by;
@@ -127,7 +127,7 @@ void SendCancelled(QueueModule& queue, Cancelling& all) {
 }
 
 void FindOne(QueueModule& queue, Cancelling& all, const std::string& name) {
-  if (!all.names.insert(name).second) return;  // an array's tasks are its row once
+  if (!all.names.insert(name).second) return;  // a name that the user repeats gets its rows once
   const auto ids = JobsFor(queue, all.call.exchange(), name);
   auto& rows = all.answer.jobs;
   if (!ids) {
@@ -162,7 +162,7 @@ void CancelOneOf(QueueModule& queue, const std::shared_ptr<Cancelling>& all, std
   });
 }
 
-// Each by itself: what cannot be cancelled does not keep the others.
+// Cancels each job by itself: a job that cannot be cancelled does not stop the others.
 void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAnswer>& call) {
   const auto all = std::make_shared<Cancelling>(Cancelling{call, UserOf(call.exchange())});
   const uid_t user = call.peer().uid;

@@ -1,4 +1,5 @@
-// What administrators tell the queue: reservations, quotas, processes to ignore; and what it all came to.
+// Routes of the administrators' settings of the queue (reservations, quotas, processes to ignore) and of
+// statistics.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,8 +26,8 @@ Result<std::int64_t> NumberOf(const std::string& text) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number", text));
 }
 
-// A change of the books that answers with a value: `decide` makes both, of the books as they are when its
-// turn comes; the answer comes once it is on the disk.
+// A change of the books that answers with a value. `decide` makes the change and the value from the books as
+// they are when its turn comes. The answer is sent once the change is on the disk.
 template <typename T>
 struct Decision {
   T answer;
@@ -141,7 +142,7 @@ api::Quota QuotaView(QueueModule& queue, const QuotaKey& key, const api::QuotaLi
   const auto kind = project ? queue::AccountKind::kProject : queue::AccountKind::kUser;
   queued = book.Queued(kind, key.name);
   const auto& accounts = project ? book.snapshot().projects : book.snapshot().users;
-  // One who has none gets none by being asked for: names cost nothing.
+  // A question must not create an account for an unknown name: else users could create any number of them.
   const auto row = std::find_if(accounts.begin(), accounts.end(),
                                 [&](const queue::Account& account) { return account.name == key.name; });
   const double seconds = row == accounts.end() ? 0 : row->window_gpu_seconds;
@@ -298,7 +299,7 @@ void ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& call
   queue.AddUp(*by, *since, *until, request.peer.uid, gone,
               [&queue, call](const Result<api::StatsView>& view) {
                 if (!view) return call.Refuse(view.error());
-                // Anybody may have had a project for each of many runs.
+                // The answer may be long: a user may name a new project for each run.
                 call.SendAside(queue.core(), *view);
               });
 }

@@ -22,9 +22,9 @@ constexpr int kSome = 8;  // jobs between two looks at the clock
 struct Filter {
   std::set<std::string> states, users, projects, names;
   std::set<base::JobId> jobs;
-  bool named = false;  // jobs are
+  bool named = false;  // the request names jobs
   std::size_t limit = SIZE_MAX;
-  std::optional<base::JobId> after;  // by id then, from the next one on
+  std::optional<base::JobId> after;  // the list is then by id, from the next one on
 
   bool WantsEnded() const { return !states.empty() || named; }
   bool Takes(const jobs::Job& job, api::JobState state) const {
@@ -66,9 +66,9 @@ base::Result<Filter> FilterOf(QueueModule& queue, const http::Request& request) 
   return filter;
 }
 
-// The jobs of a list, one after the other. Without `after`: what runs, then what waits in the order in which
-// it starts, then the rest of what waits, then what ended; by what they were when the list was begun, each
-// shown once and as it is when its turn comes.
+// Gives the jobs of a list, one after the other. Without `after`: first running jobs, then waiting jobs in
+// the order in which they start, then the other waiting jobs, then ended jobs. The state of a job when the
+// list was begun decides its place. Each job is shown once, as it is when its turn comes.
 class Walk {
  public:
   Walk(QueueModule& queue, std::shared_ptr<const QueueSnapshot> snapshot, Filter filter)
@@ -78,8 +78,8 @@ class Walk {
     if (filter_.WantsEnded()) last_ = jobs().Ended();
   }
 
-  // False: there are no more. `job` is null where one was passed over. `row`: its place among those that
-  // wait.
+  // False: there are no more jobs. `job` is null where a job was passed over. `row`: the job's row among
+  // waiting jobs.
   bool Next(const jobs::Job*& job, queue::Index& row) {
     if (shown_ == filter_.limit) return false;
     row = queue::kNone;
@@ -140,7 +140,7 @@ class Walk {
   bool over_ = false;
 };
 
-// `write`: a job as text. Shared by the source's copies.
+// `write` writes a job as text. Copies of the source share `walk`.
 template <typename Write>
 ListAnswers::Source SourceOf(std::shared_ptr<Walk> walk, Write write) {
   return [walk = std::move(walk), write = std::move(write)](std::string& text) mutable {

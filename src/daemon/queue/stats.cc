@@ -81,7 +81,7 @@ api::StatsRow Stats::Finished(const Sums& sums) {
     row.wait_mean = mean(sums.waited_ms);
     row.run_mean = mean(sums.ran_ms);
   }
-  // What its user did not want any more has neither succeeded nor failed.
+  // A cancelled job has neither succeeded nor failed.
   if (const auto judged = row.jobs - row.cancelled; judged > 0)
     row.success = static_cast<double>(row.finished) / static_cast<double>(judged);
   return row;

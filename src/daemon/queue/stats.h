@@ -1,4 +1,4 @@
-// What users, projects or GPUs had of the machine, from the accounts of runs. Pure.
+// Statistics of the use of the machine, by user, project or GPU, from the accounts of runs. Pure.
 #pragma once
 
 #include <map>
@@ -20,10 +20,10 @@ class Stats {
  public:
   explicit Stats(StatsBy by) : by_(by) {}
 
-  // A run of several GPUs counts for each of them with its part. In the order in which they ended: a job
-  // counts once, by its last run.
+  // A run on several GPUs counts for each GPU with an equal part. The caller adds runs in the order in which
+  // they ended: a job counts once, by its last run.
   void Add(const jobs::RunAccount& run);
-  // One that has not ended: what its runs so far made of it says nothing yet. Jobs without a GPU are in no
+  // A job that has not ended: the outcomes of its runs so far do not count yet. Jobs without a GPU are in no
   // row by GPU.
   void Add(const jobs::Job& job);
   // Rows by name.
@@ -37,7 +37,7 @@ class Stats {
   // What is known of a job that has run.
   struct Last {
     std::string outcome;            // of its last run
-    std::vector<std::string> rows;  // that this one counts in
+    std::vector<std::string> rows;  // in which this run counts
   };
   std::vector<std::string> RowsOf(const jobs::RunAccount& run) const;
   static void Count(Sums& sums, const jobs::RunAccount& run, double part);

@@ -46,7 +46,7 @@ spec::Notify NotifyOf(const api::NotifyRequest& asked) {
   return notify;
 }
 
-// Of a size on each GPU: the smallest of those that would do counts.
+// The bytes of a size on each GPU. A percentage is of the smallest GPU that fits the request.
 Result<std::optional<base::Bytes>> OnEachGpu(std::string_view field,
                                              const std::optional<base::SizeSpec>& size,
                                              const spec::GpuRequest& gpus, const gpu::Inventory& inventory) {
@@ -204,7 +204,7 @@ Preparation::Preparation(const api::SubmitRequest& submitted, const SubmissionCo
       context_(context),
       common_(EnvironmentOf(submitted.environment, context)),
       lookup_([this](const queue::Reference& reference) { return Find(reference); }) {
-  prepared_.jobs.reserve(CountJobs(submitted));  // to make room later would be to move all of them at once
+  prepared_.jobs.reserve(CountJobs(submitted));  // growing later would move all jobs at once
   named_.reserve(submitted.jobs.size());
 }
 
@@ -232,7 +232,7 @@ std::vector<base::JobId> Preparation::Find(const queue::Reference& reference) co
   return context_.lookup(reference);
 }
 
-// Each job is shown with all that it waits for.
+// Each job's view lists all jobs that it waits for, so their number has a bound.
 Result<> Preparation::CountDependencies(const api::Submission& asked, const spec::Dependencies& depends) {
   std::size_t tasks = asked.array ? 0 : 1;
   if (asked.array)
@@ -268,7 +268,7 @@ Result<> Preparation::One(const api::Submission& asked) {
   return {};
 }
 
-// Until there are `end` jobs in all, or no more of the array.
+// Makes tasks until there are `end` jobs in all, or no more tasks of the array.
 void Preparation::SomeTasks(std::size_t end) {
   auto& [array, task, head, range, index] = *tasks_;
   const auto& ranges = array.indices;

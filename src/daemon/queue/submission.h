@@ -1,4 +1,4 @@
-// From what a client submits to jobs of the queue. Pure.
+// Makes jobs of the queue from a client's submission. Pure.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@
 
 namespace gpuman::daemon {
 
-// What a submission is read against.
+// What is needed to read a submission.
 struct SubmissionContext {
   const Caller& caller;
   const gpu::Inventory& inventory;
@@ -26,7 +26,7 @@ struct SubmissionContext {
   const jobs::Shared<jobs::ResourceLimits>& resource_limits;
   base::JobId first_id;  // of the first job
   base::WallTime now;
-  // The caller's jobs, by how they are named; of recent ones those before this submission.
+  // Finds the caller's jobs by a reference. References to recent jobs mean jobs before this submission.
   const queue::ReferenceLookup& lookup;
 };
 
@@ -46,17 +46,17 @@ std::optional<spec::ArrayTask> ArrayOf(const jobs::Job& job);
 // Jobs, each task of an array counted.
 std::size_t CountJobs(const api::SubmitRequest& submitted);
 
-// What the text of these jobs takes at most: each task of an array has the command for itself.
+// The memory that the text of these jobs takes at most: each task of an array has a command of its own.
 base::Bytes TextOf(const api::SubmitRequest& submitted);
 
-// The same in pieces, for a request that is large. What the constructor gets and what `context` refers to
-// must outlive this object; ids from `first_id` on must be nobody else's. Not thread-safe.
+// The same in pieces, for a large request. The arguments of the constructor and the objects that `context`
+// refers to must outlive this object. No other jobs may have the ids from `first_id` on. Not thread-safe.
 class Preparation {
  public:
   Preparation(const api::SubmitRequest& submitted, const SubmissionContext& context);
-  // Prepares so many jobs more, of an array so many of its tasks. False: there are none left.
+  // Prepares at most `most` more jobs; each task of an array counts. False: no jobs are left.
   base::Result<bool> Continue(std::size_t most);
-  // When there are none left.
+  // To be called when no jobs are left.
   Prepared Take() { return std::move(prepared_); }
 
  private:
@@ -86,17 +86,19 @@ class Preparation {
   Prepared prepared_;
 };
 
-// CheckSharing of the devices that it names; where it names none, none is given that cannot be shared.
+// CheckSharing for the devices that the spec names. If it names none, the queue gives the job no device that
+// cannot be shared.
 base::Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventory& inventory);
 base::Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
 base::Result<spec::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
                                                 const queue::ReferenceLookup& lookup);
-// Sets memory_on_each by the GPUs that would do; kInvalidArgument: the soft limit is above the hard one.
+// Sets memory_on_each by the GPUs that fit the request; kInvalidArgument: the soft limit is above the hard
+// one.
 base::Result<> CountMemory(spec::JobSpec& spec, const gpu::Inventory& inventory);
-// The command in the conda environment of that name: kCondaWords in front of it.
+// The command in the conda environment of that name: kCondaWords words stand in front of it.
 inline constexpr int kCondaWords = 5;
 std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command);
-// A command that runs the text of a script, by what its first line names.
+// A command that runs the text of a script with the interpreter that its first line names.
 std::vector<std::string> CommandOfScript(const std::string& script,
                                          const std::vector<std::string>& arguments);
 

@@ -39,7 +39,7 @@ class SubmissionTest : public ::testing::Test {
   gpu::Inventory inventory;
   std::map<std::string, std::string> driver;
   jobs::Shared<jobs::ResourceLimits> limits;
-  // Job 5 is the one of "before"; @ is 9, @~1 is 5.
+  // Job 5 has the name "before"; @ is 9, @~1 is 5.
   queue::ReferenceLookup lookup = [](const queue::Reference& reference) -> std::vector<JobId> {
     using Kind = queue::Reference::Kind;
     if (reference.kind == Kind::kTag && reference.tag == "before") return {{5}};

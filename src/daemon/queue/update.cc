@@ -26,7 +26,7 @@ bool OnlyForRunning(const api::QueueUpdate& update) {
   return rest == api::QueueUpdate{};
 }
 
-// What runs, without the environment around it.
+// The command without the words that run it in a conda environment.
 std::vector<std::string> Bare(const jobs::Job& job) {
   auto command = job.command;
   if (job.spec->conda_env && command.size() > static_cast<std::size_t>(kCondaWords))

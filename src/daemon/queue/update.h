@@ -1,4 +1,5 @@
-// Changes of a job of the queue: while it waits, of nearly all; while it runs, of what still matters. Pure.
+// Changes of a job of the queue. Nearly everything can change while the job waits; while it runs, only what
+// still has an effect. Pure.
 #pragma once
 
 #include "api/queue_types.h"
@@ -6,12 +7,13 @@
 
 namespace gpuman::daemon {
 
-// kConflict for what cannot change any more, since the job runs. `lookup`: of the caller's jobs.
+// kConflict: the update changes something that cannot change while the job runs. `lookup`: of the caller's
+// jobs.
 base::Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
                                 const queue::ReferenceLookup& lookup, jobs::Job& job);
 
-// kPermissionDenied: it changes what the job executes, which is its owner's and root's to do: it runs as its
-// owner.
+// kPermissionDenied: the update changes what the job executes. Only the job's owner and root may do that,
+// because the job runs as its owner.
 base::Result<> MayRewrite(const api::JobUpdate& update, uid_t caller, const jobs::Job& job);
 
 }  // namespace gpuman::daemon

@@ -37,7 +37,7 @@ class UpdateTest : public ::testing::Test {
     GPUMAN_ASSIGN(const auto update, api::Decode<api::JobUpdate>(text));
     return ApplyQueueUpdate(update, inventory, lookup, job);
   }
-  // Empty: it went well.
+  // The error of the update; empty: there is none.
   std::string Trouble(const char* text) {
     const auto updated = Update(text);
     return updated ? "" : updated.error().message;

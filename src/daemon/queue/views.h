@@ -15,11 +15,11 @@ namespace gpuman::daemon {
 
 api::QueueFields QueueFieldsOf(const jobs::Job& job);
 
-// Why a waiting job waits, when it will start, its place: into the view of the job.
+// Adds to the view of a waiting job why it waits, when it will start, and its place.
 void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& explainer, queue::Index row,
                  api::JobView& view);
 
-// What is said of the machine's GPUs and of processes on them that no job has.
+// What InfoOf needs to describe the machine's GPUs and the processes on them that belong to no job.
 struct InfoContext {
   NameOfUid name_of;
   const std::set<std::string>& protected_names;
@@ -27,9 +27,9 @@ struct InfoContext {
   base::MonoTime now{};
   const std::vector<gpu::Link>& links;  // as in the inventory
 };
-// What it is in front by. Looks at all jobs: for one job, not for lists.
+// Adds why the job is ahead of others. Looks at all jobs, so it is for one job, not for lists.
 void ShowAdvantage(const Dispatcher::View& queue_view, queue::Index row, api::JobView& view);
-// Into the rows of users and of projects.
+// Adds fair shares to the rows of users and of projects.
 void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::StatsView& view);
 
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,

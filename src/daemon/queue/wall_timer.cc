@@ -63,8 +63,8 @@ void WallTimer::SetTime(std::optional<base::WallTime> at) {
   if (::timerfd_settime(state_->descriptor.native_handle(), kFlags, &spec, nullptr) == 0 ||
       errno != ECANCELED)
     return;
-  // The clock was set since the last look at the timer, and the timer will not tell any more; the new time
-  // holds.
+  // The clock was set since the last read of the timer, and the kernel does not tell that any more, so this
+  // tells it. The new time holds.
   boost::asio::post(state_->descriptor.get_executor(), [state = state_] {
     if (!state->is_over) state->on_time();
   });

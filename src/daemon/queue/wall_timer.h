@@ -1,8 +1,8 @@
 // A timer at a time of day.
 //
-// Its time is the wall clock's: when the clock is set, or the machine has slept, it is over when the new time
-// says so, and it tells at once that the clock was set. Costs nothing until then. Not thread-safe: lives on
-// the event loop.
+// The timer follows the wall clock: after the clock was set, or the machine has slept, the timer expires by
+// the new time. It also tells at once that the clock was set. It costs nothing until then. Not thread-safe:
+// lives on the event loop.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -24,7 +24,7 @@ class WallTimer {
   WallTimer(const WallTimer&) = delete;
   WallTimer& operator=(const WallTimer&) = delete;
 
-  // Instead of an earlier time. nullopt: never; that the clock was set is told all the same.
+  // Replaces an earlier time. nullopt: the timer never expires, but still tells that the clock was set.
   void SetTime(std::optional<base::WallTime> at);
 
  private:

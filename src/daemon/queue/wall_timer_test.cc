@@ -1,6 +1,5 @@
-// A timer at a time of day: in time, and told when the clock is set. That last part sets the machine's clock:
-// it runs where GPUMAN_TEST_MAY_SET_CLOCK says that the machine may have its clock set
-// (tools/own_machine_test.sh).
+// Tests that the timer expires in time, and that it tells when the clock is set. The second part sets the
+// machine's clock, so it runs only where GPUMAN_TEST_MAY_SET_CLOCK allows that (tools/own_machine_test.sh).
 #include "daemon/queue/wall_timer.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +18,7 @@ class WallTimerTest : public ::testing::Test {
   static base::WallTime Now() {
     return std::chrono::time_point_cast<base::WallTime::duration>(std::chrono::system_clock::now());
   }
-  // Until it is told, or there is nothing left to wait for.
+  // Runs the loop until the timer tells something, or there is nothing left to wait for.
   void Run() {
     const int before = told_;
     while (told_ == before) loop_.run_one();
@@ -86,7 +85,7 @@ TEST_F(WallTimerTest, TellsThatTheClockWasSet) {
     set(by);
     Run();
   }
-  // Set before the timer was looked at, and after that given a new time.
+  // The clock is set before the timer is read; then the timer gets a new time.
   set(24h);
   timer_.SetTime(Now() + 1h);
   Run();

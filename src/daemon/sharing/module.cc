@@ -59,7 +59,7 @@ void SharingModule::Reconcile() {
 
 void SharingModule::OnJobRuns(const jobs::Job& /*job*/) { Reconcile(); }
 
-// Its gate is opened.
+// Reconcile opens the gate of the job that left.
 void SharingModule::OnJobLeft(base::JobId /*job*/, Left /*why*/) { Reconcile(); }
 
 void SharingModule::AfterSamples(const std::set<std::string>& /*gpus*/) {

@@ -1,5 +1,5 @@
-// Sharing as a capability of the daemon: jobs that do not fit on a GPU together take turns there, and what
-// becomes of a job that does not give up its place.
+// Sharing as a capability of the daemon: jobs that do not fit on a GPU together take turns there, and a job
+// that does not give up its place is taken off or ended.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace gpuman::daemon {
 class ShimsModule;
 class SuspensionModule;
 
-// The reason of a job that does not give up its place, and of what is done about it.
+// The reason that is recorded when a job does not give up its place, and for the measures against it.
 inline constexpr const char* kNotYielded = "share_not_yielded";
 
 class SharingModule final : public Module {
@@ -27,7 +27,7 @@ class SharingModule final : public Module {
   // nullptr: there is no shim.
   const ShareController* controller() const { return controller_.get(); }
   const share::SchedulerSettings& settings() const;
-  // Only where there is a controller. Until the next start, or reload.
+  // Call only where there is a controller. The settings hold until the next start or reload.
   void SetSettings(share::SchedulerSettings settings);
 
   void AddRoutes(http::Router& router) override;
@@ -54,7 +54,8 @@ class SharingModule final : public Module {
   Core& core_;
   SuspensionModule& suspension_;
   std::unique_ptr<ShareController> controller_;
-  // Being taken off by force: when it has had time enough, unless its memory still leaves; and why.
+  // Jobs that are being taken off by force: the deadline after which a job is ended if a process of it is
+  // stopped again; and the reason.
   std::map<base::JobId, std::pair<base::MonoTime, std::string>> forced_off_;
 };
 

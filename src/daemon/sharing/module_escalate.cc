@@ -1,4 +1,4 @@
-// Shared jobs that do not give up their place: what follows of that.
+// The measures against shared jobs that do not give up their place.
 #include <fmt/format.h>
 
 #include <boost/asio/post.hpp>
@@ -25,13 +25,13 @@ void SharingModule::Escalate(const share::action::Escalate& order) {
   });
 }
 
-// Who does not come to rest by itself is not asked.
+// A job that does not come to rest by itself is killed without a SIGTERM first.
 void SharingModule::End(base::JobId id, const std::string& detail) {
   core_.jobs().Announce(id, {kNotYielded, detail});
   (void)core_.jobs().Signal(id, SIGKILL);
 }
 
-// One that was stopped comes back with its user's next SIGCONT (StoppedJobs).
+// A job whose processes were stopped comes back with its user's next SIGCONT (StoppedJobs).
 void SharingModule::TakeOff(base::JobId id, const share::action::Escalate& order) {
   const auto may = suspension_.ControllerFor(id);
   const auto detail = DetailOf(order);
@@ -51,7 +51,8 @@ void SharingModule::TakeOff(base::JobId id, const share::action::Escalate& order
   });
 }
 
-// One that its user stops again and again neither leaves the GPU nor comes to the end of its way back.
+// Ends jobs whose user stops them again and again: such a job neither leaves the GPU nor comes back
+// completely.
 void SharingModule::EndStoppedAgain() {
   const auto forced = forced_off_;
   for (const auto& [id, by] : forced) {

@@ -1,4 +1,4 @@
-// Who takes turns on which GPU, and the settings of it.
+// Which jobs take turns on which GPU, and the settings of sharing.
 #include "api/json.h"
 #include "daemon/core/requests.h"
 #include "daemon/sharing/module.h"

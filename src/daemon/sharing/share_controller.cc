@@ -15,15 +15,15 @@
 namespace gpuman::daemon {
 namespace {
 
-// The ledgers are looked at so soon after an order, and so often while room is being taken, of which no
-// notification tells.
+// The first check of the ledgers comes this long after an order. While jobs take room, for which shims send
+// no notification, checks come this often.
 constexpr base::Millis kLedgerPoll{2};
 
-// What an allocation is denied for may have been the figures of a moment; a daemon that has just begun has
-// not heard of all processes.
+// The daemon waits this long before it denies an allocation, because the figures may have been those of a
+// moment; a daemon that has just begun waits longer, because it does not know all processes yet.
 constexpr base::Millis kDenyAfter{300}, kHeardOfAll{3000};
 
-// Nothing of them is away, and their gates are open.
+// All memory of these processes is on the GPU, and their gates are open.
 bool RunWhole(const std::vector<ledger::SlotStatus>& slots) {
   return std::all_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
     return one.ordered == ledger::wire::OrderKind::kRun && one.evicted.count == 0 &&
@@ -58,12 +58,12 @@ ShareController::Entry* ShareController::Find(base::JobId job) {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-// --- Who takes part ---
+// --- Jobs that take part ---
 
 std::vector<SharedJob> ShareController::SharedJobs() const {
   std::vector<SharedJob> shared;
   for (const auto* const job : core_.jobs().Active()) {
-    // One that is being stopped needs its turn to come to its end.
+    // A job that is being stopped still needs its turn in order to end.
     const bool stops = job->state == jobs::JobState::kStopping;
     if (!MayShare(*job) || (job->state != jobs::JobState::kRunning && !stops) || !shims_.Has(job->id))
       continue;
@@ -106,7 +106,7 @@ void ShareController::Join(SharedJob job) {
   Entry& entry = entries_[id];
   entry.job = std::move(job);
   entry.ordered = clock_.Mono();
-  // An earlier daemon may have left it anywhere.
+  // An earlier daemon may have left the job in any state.
   const bool runs = RunWhole(shims_.SlotStatusesOf(id)) && !entry.job.lent;
   Feed(share::event::Joined{id, entry.job.weight, entry.job.priority,
                             runs ? share::Gate::kOpen : share::Gate::kClosed, UserOf(entry.job)});
@@ -116,7 +116,7 @@ void ShareController::Join(SharedJob job) {
 }
 
 void ShareController::Leave(base::JobId job) {
-  // What it has waited for comes too late: whoever is left of it goes on.
+  // The job gets no turn any more, so all processes that are left of it run on.
   if (Entry& entry = entries_.at(job); shims_.Has(job) && !entry.job.lent) {
     shims_.SetSharing(job, {});
     for (const auto& gpu : entry.job.gpus) shims_.SetRoom(job, gpu, std::nullopt);
@@ -126,7 +126,8 @@ void ShareController::Leave(base::JobId job) {
   Feed(share::event::Left{job});
 }
 
-// The suspend controller has it from now on. What waits for room would wait for ever.
+// The suspend controller has the job from now on. The bounds on its room are lifted, because an allocation
+// that waits for room would wait for ever.
 void ShareController::Lend(Entry& entry) {
   entry.mode = Entry::Mode::kLent;
   entry.open = false;
@@ -147,12 +148,12 @@ void ShareController::Lend(Entry& entry) {
   for (const auto& gpu : entry.job.gpus) shims_.SetRoom(entry.job.id, gpu, std::nullopt);
   entry.told = {};
   entry.stale = true;
-  SetCapacities();  // what it has is the suspend controller's to free
+  SetCapacities();  // the suspend controller frees the job's memory
   Feed(share::event::Suspended{entry.job.id});
 }
 
-// Its gate is shut before it takes part (again); but one that runs, and has all of its memory, runs on: what
-// was undone of its way off the GPU has cost it enough.
+// Shuts the job's gate before the job takes part (again). A job that runs with all of its memory runs on: its
+// suspension was undone, and it has lost enough time by that.
 void ShareController::TakeBack(Entry& entry) {
   if (RunWhole(shims_.SlotStatusesOf(entry.job.id))) return JoinOpen(entry, {});
   entry.mode = Entry::Mode::kTaking;
@@ -222,14 +223,14 @@ void ShareController::Perform(const share::Action& action) {
       action);
 }
 
-// What follows of where the scheduler stands now.
+// Brings room and timers in line with the scheduler's present state.
 void ShareController::Settle() {
   TellRoom();
   SetTimers();
 }
 
-// One that does not answer is looked at with the samples; but not while its gate is closing, which has a
-// deadline: it may be behind its gate already, and then nobody waits for it.
+// A silent job is checked only with the samples. But while its gate is closing, which has a deadline, it is
+// checked by the timer: it may already be behind its gate, and then no time is lost.
 bool ShareController::IsBusy(const Entry& entry) const {
   if (!entry.silence.empty() && entry.mode != Entry::Mode::kTaking && !entry.close) return false;
   return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
@@ -240,7 +241,7 @@ bool ShareController::IsTakingRoom(const Entry& entry) const {
   return !entry.promised.empty() || entry.deny_at || entry.denied.count > 0;
 }
 
-// Whether a process of it has an order whose answer nobody is told of.
+// Whether a process of the job has an open order and a shim that sends no notifications.
 bool ShareController::AnswersSilently(const Entry& entry) const {
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
   return std::any_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
@@ -304,7 +305,8 @@ void ShareController::Poll() {
   SetTimers();
 }
 
-// For who may have been called from within Feed: the scheduler is told of the job's memory after that.
+// For callers that may run inside Feed: the check, which tells the scheduler of the job's memory, runs later
+// from the loop.
 void ShareController::CheckSoon(base::JobId job) {
   boost::asio::post(core_.loop(), IfHere([job](ShareController& me) {
                       if (Entry* const there = me.Find(job)) me.Check(*there);
@@ -312,14 +314,15 @@ void ShareController::CheckSoon(base::JobId job) {
 }
 
 void ShareController::OnNotify(base::JobId job) {
-  // What the others have taken of their shares by now is not there for it.
+  // The job wants room: first the other jobs are checked, because what they have taken of their shares is no
+  // longer free.
   const auto slots = shims_.SlotStatusesOf(job);
   if (std::any_of(slots.begin(), slots.end(), [](const auto& one) { return one.wants.count > 0; })) {
     for (const auto id : Jobs())
       if (Entry* const other = id == job ? nullptr : Find(id)) Check(*other);
   }
   if (Entry* const entry = Find(job)) Check(*entry);
-  SetTimers();  // what it ordered is looked at soon
+  SetTimers();  // the answers to orders that Check gave are read soon
 }
 
 std::vector<base::JobId> ShareController::Jobs() const {

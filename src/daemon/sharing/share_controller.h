@@ -1,5 +1,5 @@
-// Jobs that share GPUs: carries what is seen of them into the scheduler (share/scheduler.h), and what it
-// decides to their shims and movers.
+// Jobs that share GPUs: tells the scheduler (share/scheduler.h) what their ledgers, movers and samples show,
+// and carries the scheduler's decisions to their shims and movers.
 //
 //   ledgers (notify, samples) -- DemandIs, ActivityIs --+                 +-- Close, Open ---> ledgers
 //   orders answered in ledgers -- GateClosed -----------+                 +-- Evict ---------> ledgers, mover
@@ -7,13 +7,13 @@
 //   mover: load ----------------- Back, BackDone -------+                 +-- Report --------> events
 //   samples of the driver ------- CapacityChanged ------+
 //
-// Memory that comes back is loaded by the mover while the job's gate is still shut, and handed to its
-// processes when the job is opened: so a job is opened whole, and to call a way back off nothing is needed
-// but to let the copy on the GPU go.
+// The mover loads returning memory while the job's gate is still shut. The job's processes get that memory
+// when the gate is opened, so the gate opens only when all of the job's memory is back. To cancel a return,
+// the mover only has to free the copy on the GPU.
 //
-// A job has one owner at a time: while the suspend controller has it (it is *lent*), nothing is ordered from
-// here, and a suspended job comes back with its gate shut and its memory in host memory; from then on it
-// waits for its turn as any other.
+// Either this controller or the suspend controller gives a job orders. While the suspend controller does (the
+// job is *lent*), this controller gives none. A suspended job comes back with its gate shut and its memory in
+// host memory; from then on it waits for its turn like any other job.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -49,32 +49,34 @@ class ShareController {
   ShareController(const ShareController&) = delete;
   ShareController& operator=(const ShareController&) = delete;
 
-  // A job does not give up its place, and this is to be done about it. Who listens may call back, but from
-  // the loop later.
+  // A job does not give up its place; the argument says what to do about it. A listener may call this object
+  // only later, from the loop.
   Signal<const share::action::Escalate&> on_escalate;
 
-  // Jobs may have come, gone, changed, or changed owners.
+  // Call when jobs may have come, gone or changed, or when the suspend controller may have taken or returned
+  // one.
   void Reconcile();
-  // GPUs were looked at.
+  // Call after new samples of GPUs.
   void OnSample();
-  // A process has something to say.
+  // Call when a process of the job has sent a notification.
   void OnNotify(base::JobId job);
-  // A process of the job obeys an order. False: the job is the suspend controller's.
+  // A process of the job obeys an order and has sent its connection. False: the suspend controller has the
+  // job.
   bool PassOn(base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket& connection);
 
-  // Running jobs of --share that have a ledger.
+  // Running jobs with --share that have a ledger.
   std::vector<SharedJob> SharedJobs() const;
-  // Tells the job's event.
+  // Tells the report as an event of the job.
   void Tell(const share::action::Report& report);
 
   void SetSettings(share::SchedulerSettings settings);
   const share::SchedulerSettings& settings() const { return scheduler_.settings(); }
   share::Snapshot View() const { return scheduler_.View(clock_.Mono()); }
-  // Who does not yield, and why: the job, or one that has what it waits for.
+  // The job that does not yield, and why: `job` itself, or another that has the room that `job` waits for.
   std::optional<share::Scheduler::Obstacle> ObstacleOf(base::JobId job) const {
     return scheduler_.ObstacleOf(job);
   }
-  // Of a job that takes part; false where it does not.
+  // Whether the job takes part and the suspend controller has it.
   bool IsLent(base::JobId job) const {
     const auto entry = entries_.find(job);
     return entry != entries_.end() && entry->second.job.lent;
@@ -83,16 +85,16 @@ class ShareController {
  private:
   struct Evicting {
     share::OrderId order = 0;
-    std::set<base::ProcessId> ordered{};  // has not answered yet
-    unsigned moving = 0;                  // at the movers
+    std::set<base::ProcessId> ordered{};  // processes that have not answered yet
+    unsigned moving = 0;                  // transfers at the movers
     std::string why{};
     base::Bytes host{};                                    // what the job will have in host memory
-    std::map<base::ProcessId, std::string> from_movers{};  // why one of them could not
+    std::map<base::ProcessId, std::string> from_movers{};  // why a process could not be moved
   };
   struct Load {
     std::string gpu;
     base::Bytes need{}, granted{}, came{};
-    base::Bytes again{};  // of what came, that is copied anew and was told already
+    base::Bytes again{};  // bytes that are copied again, and of which the scheduler was already told
     bool done = false;
     int tries = 0;
   };
@@ -103,39 +105,40 @@ class ShareController {
     unsigned securing = 0;
     std::string why;
   };
-  // Room for an allocation that waits, and what the job counted when it was given.
+  // Room that was promised to a waiting allocation, and the bytes that the job counted at that time.
   struct Promise {
     base::Bytes bytes, counted;
   };
-  // What cannot leave, as believed; since when there seems to be more, and the least that there was then.
+  // Memory that cannot leave the GPU, as believed now; since when the figures show more, and the least that
+  // they have shown since then.
   struct Pinned {
     base::Bytes bytes, least;
     std::optional<base::MonoTime> grew;
   };
   struct Entry {
     SharedJob job;
-    // kTaking: its gate is being shut before it joins, or joins again after the suspend controller had it.
+    // kTaking: the gate is being shut before the job joins, or before it joins again after it was lent.
     enum class Mode { kShared, kLent, kTaking } mode = Mode::kShared;
-    std::optional<share::OrderId> close;    // not answered yet
-    base::MonoTime take_until{};            // kTaking: it is let run then
-    base::MonoTime ordered{};               // its gate, or to give memory up, last
-    base::MonoTime answers_at{};            // to be looked at again
-    std::string silence;                    // who of it does not answer; empty: nobody
-    std::optional<base::MonoTime> opening;  // its processes have not answered yet; when they were told last
+    std::optional<share::OrderId> close;    // order to close that has no answer yet
+    base::MonoTime take_until{};            // kTaking: when the attempt to shut the gate is given up
+    base::MonoTime ordered{};               // when the last order went out: to the gate, or to give up memory
+    base::MonoTime answers_at{};            // when to check again for answers
+    std::string silence;                    // which process does not answer; empty: all answer
+    std::optional<base::MonoTime> opening;  // time of the last order; reset when all have answered
     std::map<std::string, Evicting> evicting;  // by GPU
     std::optional<Bringing> bringing;
-    std::map<base::ProcessId, base::Bytes> loaded;  // with the mover, on the GPU
+    std::map<base::ProcessId, base::Bytes> loaded;  // memory that the mover holds on the GPU
     std::map<base::ProcessId, std::uint64_t> completed;
-    std::map<std::string, share::Demand> demand;  // as told last
-    bool stale = true;                            // to be told anew all the same
+    std::map<std::string, share::Demand> demand;  // as the scheduler was told last
+    bool stale = true;                            // tell the scheduler the demand even if it is unchanged
     bool open = true;
     std::map<std::string, base::Bytes> granted;  // outstanding
     std::map<std::string, Promise> promised;
-    std::optional<base::MonoTime> wants_fell;  // and nothing was taken of the room that was promised
+    std::optional<base::MonoTime> wants_fell;  // when demand fell although no promised room was taken
     base::MonoTime offered{};
-    bool offer = false;  // room that waits to be offered
+    bool offer = false;  // there is room to offer
     std::optional<base::MonoTime> deny_at;
-    base::Bytes denied{};  // allocations of so much or more fail
+    base::Bytes denied{};  // allocations of this size or more fail
     std::map<std::string, Pinned> pinned;
     int fruitless = 0;  // grants for an allocation since the job last grew
     base::Bytes counted_at_grant;
@@ -163,7 +166,7 @@ class ShareController {
   base::Result<unsigned> OrderAll(base::JobId job, const ledger::Command& command);
   void OnTime();
 
-  // --- share_controller_orders.cc: gates, and what the ledgers answer
+  // --- share_controller_orders.cc: gates, and the answers in the ledgers
   void Open(Entry& entry);
   void Close(Entry& entry, share::OrderId order);
   void CheckOrders(Entry& entry);
@@ -175,7 +178,7 @@ class ShareController {
   void CheckTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
   void GiveUpTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots, const std::string& why);
 
-  // --- share_controller_answers.cc: processes that take no orders up
+  // --- share_controller_answers.cc: processes that do not take up orders
   void CheckAnswers(Entry& entry);
   std::string WhySilent(const Entry& entry, const ledger::SlotStatus& slot) const;
   void LetGoOfSilent(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
@@ -188,12 +191,13 @@ class ShareController {
   void TakeEnded(base::JobId job, base::ProcessId process, const std::string& gpu, share::OrderId order,
                  const std::string& why);
   void EndEvicting(Entry& entry, const std::string& gpu);
-  // Of what all jobs together may keep in host memory (suspend.host_memory): without what others have been
-  // ordered to bring there; and what is there now.
+  // The rest of the host memory that all jobs together may use (suspend.host_memory). HostMemoryLeft also
+  // subtracts memory that jobs have been ordered to bring there; HostMemoryUnused subtracts only memory that
+  // is there now.
   base::Bytes HostMemoryLeft() const;
   base::Bytes HostMemoryUnused() const;
   void Secure(const Entry& entry, base::ProcessId process, suspend::Checkpointer::Done done);
-  // `act` with this object, as long as that is there.
+  // Returns a callback that calls `act` with this object if the object still exists.
   template <typename Act>
   auto IfHere(Act act) {
     return [weak = std::weak_ptr(self_), act](const auto&... given) {
@@ -236,15 +240,15 @@ class ShareController {
   suspend::Checkpointer& movers_;
   share::Scheduler scheduler_;
   std::map<base::JobId, Entry> entries_;
-  std::map<std::string, base::Bytes> capacities_;          // told
-  std::map<std::string, std::deque<base::Bytes>> driver_;  // of the GPU, beyond what processes have
-  std::deque<share::Event> events_;                        // to be fed; what is done for one may cause others
+  std::map<std::string, base::Bytes> capacities_;          // as the scheduler was told last
+  std::map<std::string, std::deque<base::Bytes>> driver_;  // used memory of no process, latest figures
+  std::deque<share::Event> events_;  // events for the scheduler; handling one may add others
   bool feeding_ = false;
   boost::asio::steady_timer turn_, poll_;
-  bool polling_ = false;  // the timer runs, or what it has brought about is under way
+  bool polling_ = false;  // the timer runs, or its handler does
   base::MonoTime poll_at_{};
   AnswerPoll answer_poll_;
-  bool silent_ = false;  // somebody has an order whose shim will not tell that it has answered
+  bool silent_ = false;  // a process has an order, and its shim will send no notification of its answer
   const base::MonoTime began_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<ShareController*> self_;

@@ -1,4 +1,4 @@
-// Processes of shared jobs that take no orders up: because somebody stopped them, or for whatever reason.
+// Processes of shared jobs that do not take up orders, because a user stopped them or for another reason.
 #include <fmt/format.h>
 
 #include <utility>
@@ -13,13 +13,13 @@ using ledger::wire::MemoryStage;
 using ledger::wire::OrderKind;
 
 constexpr base::Millis kLookEvery{50};
-// For a shim to take an order up; and to carry one out that it has taken up: longer than it waits for a
-// mover.
+// The time a shim has to take up an order, and to carry out an order that it has taken up. The latter is
+// longer than a shim waits for a mover.
 constexpr base::Millis kTakesUp{10'000}, kCarriesOut{150'000};
 
 }  // namespace
 
-// Empty: it answers, as far as one can tell.
+// Says why the process is silent; empty: it answers, or still has time to.
 std::string ShareController::WhySilent(const Entry& entry, const ledger::SlotStatus& one) const {
   if (one.stage == MemoryStage::kNone) return {};
   if (const auto by = IsStopped(one.process))
@@ -41,7 +41,7 @@ void ShareController::CheckAnswers(Entry& entry) {
   Feed(share::event::Answers{entry.job.id, answers, std::move(silence)});
 }
 
-// Who was to give memory up, and does not answer, keeps it: nobody waits for that.
+// A silent process that was ordered to give up memory keeps it, so that no job waits for it any longer.
 void ShareController::LetGoOfSilent(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
   if (entry.silence.empty() || clock_.Mono() < entry.ordered + settings().yield_limit) return;
   for (const auto& one : slots) {

@@ -60,11 +60,11 @@ void ShareController::LoadEnded(base::JobId job, base::ProcessId process, share:
   Load& load = entry->bringing->loads.at(process);
   const bool over = !base::IsAlive(process);
   if (answer.outcome == Outcome::kDone) {
-    LoadCame(job, process, order, load.need + load.again);  // whatever of it was not told
+    LoadCame(job, process, order, load.need + load.again);  // the part not told yet
     entry->loaded[process] = load.need;
   } else if (!over && (answer.outcome == Outcome::kLost || answer.outcome == Outcome::kNoRoom) &&
              ++load.tries < kMaxTries) {
-    // A mover that died, or memory that others are just giving up.
+    // The mover died, or other jobs are just giving up the memory.
     return TryAgain(job, process, order);
   } else if (!over) {
     return StopBring(*entry, answer.message);
@@ -89,7 +89,7 @@ void ShareController::TryAgain(base::JobId job, base::ProcessId process, share::
       }));
 }
 
-// What came leaves the GPU again; in host memory it is whole.
+// The memory that came leaves the GPU again. Host memory still holds all of it.
 void ShareController::StopBring(Entry& entry, std::string why) {
   if (!entry.bringing || std::exchange(entry.bringing->stopping, true)) return;
   Bringing& bringing = *entry.bringing;
@@ -134,7 +134,7 @@ void ShareController::GrantRoom(Entry& entry, const share::action::Grant& grant)
   const base::Bytes counted = CountedOf(entry.job.id, grant.gpu);
   entry.fruitless = counted == entry.counted_at_grant ? entry.fruitless + 1 : 0;
   entry.counted_at_grant = counted;
-  // The driver has less than it should.
+  // The driver has less free memory than the figures say.
   if (entry.fruitless > kMaxFruitless) entry.denied = MostWanted(entry);
   entry.promised[grant.gpu] = {grant.bytes, counted};
   entry.wants_fell.reset();

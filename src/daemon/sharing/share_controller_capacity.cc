@@ -1,4 +1,4 @@
-// What there is of the GPUs for shared jobs.
+// The memory of the GPUs that shared jobs can use.
 #include <algorithm>
 #include <utility>
 
@@ -8,19 +8,20 @@
 namespace gpuman::daemon {
 namespace {
 
-// What processes beside the shared ones have changes all the time; smaller changes wait for a larger one.
+// The memory of other processes changes all the time. The scheduler is told only of changes of at least this
+// size.
 constexpr base::Bytes kWorthTelling = base::MiB(16);
 constexpr std::size_t kLooks = 7;
 
 }  // namespace
 
-// What of the GPU is no process's, as shown just now. Managed memory is shown so as well: while there is any,
-// what was found before holds.
+// The GPU's memory in use that belongs to no process. `shown`: the present figure. The driver shows managed
+// memory in it, too, so while there is any, the earlier figures hold.
 base::Bytes ShareController::DriverOf(const std::string& gpu, base::Bytes shown) {
   const base::Bytes managed = shims_.ManagedOn(gpu);
   auto& looks = driver_[gpu];
   if (managed.count > 0 && looks.empty()) return shown - managed;
-  // The two figures are not of the same moment.
+  // The median of several figures is used, because used memory and processes are not read at the same moment.
   if (managed.count == 0) looks.push_back(shown);
   if (looks.size() > kLooks) looks.pop_front();
   auto sorted = std::vector(looks.begin(), looks.end());
@@ -29,8 +30,8 @@ base::Bytes ShareController::DriverOf(const std::string& gpu, base::Bytes shown)
   return sorted[sorted.size() / 2];
 }
 
-// What is not the shared jobs' own: the guard's reserve, the driver's, other processes', the movers'
-// contexts.
+// Subtracts all memory that shared jobs cannot have: the guard's reserve and the memory of the driver, of
+// other processes and of the movers' contexts.
 void ShareController::SetCapacities() {
   std::set<base::JobId> own;
   std::map<std::string, std::set<suspend::MoverUser>> users;
@@ -58,7 +59,7 @@ void ShareController::SetCapacities() {
     const base::Bytes whole = status.gpu.memory;
     const base::Bytes driver = DriverOf(gpu, whole - status.sample.memory->free - all);
     const base::Bytes contexts{suspension_.readings().ContextCostOf(gpu).count * users.at(gpu).size()};
-    // Where there are no turns to give, what becomes of the reserve is the guard's business.
+    // Where only one job shares the GPU, the guard alone holds the reserve.
     const base::Bytes reserve = tenants.at(gpu) > 1 ? core_.guard().ReserveOf(gpu) : base::Bytes{};
     const base::Bytes free = whole - reserve - driver - others - contexts;
     const base::Bytes capacity = std::min(free, share::CapacityOf(scheduler_.settings(), gpu, whole));

@@ -1,4 +1,4 @@
-// What shared jobs have and want of their GPUs.
+// The memory that shared jobs have and want on their GPUs.
 #include <algorithm>
 #include <utility>
 
@@ -10,14 +10,15 @@ namespace {
 using ledger::wire::MemoryStage;
 using Doing = ledger::wire::Activity;
 
-// How long an allocation waits for its turn at most.
+// The longest time that an allocation waits for its turn.
 constexpr base::Millis kRoomPatience{600'000};
-// Shims tell pauses of this length; how long one has to be to end a turn is the scheduler's to say.
+// Shims report pauses of this length. The scheduler decides how long a pause must be to end a turn.
 constexpr base::Millis kToldIdle{20};
 
-// What cannot leave is so much more when it was so for so long: no allocation takes that long.
+// Growth of the memory that cannot leave counts only when it has lasted this long. No allocation takes that
+// long.
 constexpr base::Millis kPinnedHolds{250};
-// After which a promise is offered again, or is void.
+// After this time a promise is offered again, or is void.
 constexpr base::Millis kPromiseHolds{20};
 
 bool IsMoving(const ledger::SlotStatus& one) {
@@ -65,11 +66,11 @@ ShareController::Demands ShareController::DemandOf(const Entry& entry,
       part.pinned += rest - managed;
     }
   }
-  // Where it will be.
+  // The job has nothing yet: its only GPU is where it will be.
   if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
   for (auto& [gpu, part] : demand) part.pinned += shims_.OutsideOf(entry.job.id, gpu);
-  // The driver shows less while memory moves, and memory that came by way of a mover not with its process;
-  // but who has memory has a context.
+  // The driver shows less while memory moves, and does not show memory that came from a mover with its
+  // process. But every process with memory has a context.
   for (const auto& [gpu, processes] : with_memory) {
     const base::Bytes contexts{suspension_.readings().ContextCostOf(gpu).count * processes};
     demand[gpu].pinned = std::max(demand[gpu].pinned, contexts);
@@ -77,8 +78,9 @@ ShareController::Demands ShareController::DemandOf(const Entry& entry,
   return demand;
 }
 
-// Memory that is being allocated counts already, and is not yet among what can leave: it is taken for that
-// meanwhile, or others would be denied room for want of it. Nobody allocates behind a shut gate.
+// Memory that a process is just allocating already counts, but its shim does not yet list it as evictable. It
+// is taken for evictable meanwhile; otherwise other jobs would be denied room. Behind a shut gate no process
+// allocates.
 void ShareController::CheckPinned(Entry& entry, Demands& demand) const {
   const auto now = clock_.Mono();
   for (auto& [gpu, part] : demand) {
@@ -95,9 +97,9 @@ void ShareController::CheckPinned(Entry& entry, Demands& demand) const {
   }
 }
 
-// An allocation that was promised its room no longer waits just before it takes it, and waits again where it
-// failed all the same: neither is the end of the promise. Returns the GPUs where it was taken, and the next
-// allocation waits already.
+// An allocation with promised room stops waiting just before it takes that room, and waits again if it fails
+// nevertheless. Neither ends the promise. Returns the GPUs where the room was taken and the next allocation
+// already waits.
 std::set<std::string> ShareController::CheckPromises(Entry& entry, Demands& demand) {
   std::set<std::string> taken;
   const auto now = clock_.Mono();
@@ -137,7 +139,7 @@ void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotSt
     const auto before = entry.demand.find(gpu);
     const bool same = before != entry.demand.end() && before->second.wants == part.wants;
     if (!same || taken.contains(gpu)) entry.promised.erase(gpu);
-    if (!same) entry.denied = {};  // other allocations wait now: what is said of them is said anew
+    if (!same) entry.denied = {};  // other allocations wait now; the denial was for the earlier ones
   }
   if (!entry.bringing) entry.granted.clear();
   if (!wants) entry.deny_at.reset();
@@ -160,7 +162,8 @@ void ShareController::Check(Entry& entry) {
   if (entry.offer || entry.denied.count > 0) TellRoom();
 }
 
-// By one of its processes: that one gives an allocation up, and the others may find room then.
+// The most that a single process wants. That process gives up its allocation, and then the others may find
+// room.
 base::Bytes ShareController::MostWanted(const Entry& entry) const {
   base::Bytes most;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) most = std::max(most, one.wants);
@@ -197,7 +200,7 @@ void ShareController::TellActivity(Entry& entry, const std::vector<ledger::SlotS
   Feed(share::event::ActivityIs{entry.job.id, activity, when});
 }
 
-// Every job may take what is free in its share of the GPU, without asking: so many shares as there are jobs
+// Every job may take free memory within its share of the GPU without asking. There are as many shares as jobs
 // that run there.
 void ShareController::TellRoom() {
   for (const auto& [gpu, capacity] : capacities_) {
@@ -206,7 +209,7 @@ void ShareController::TellRoom() {
     for (const auto& [id, entry] : entries_) {
       const auto part = entry.demand.find(gpu);
       if (entry.mode == Entry::Mode::kLent || part == entry.demand.end()) continue;
-      // What it has taken of its share since it was looked at counts as well.
+      // Memory that the job has taken of its share since its last check counts, too.
       const bool works = (entry.open || entry.close) && scheduler_.settings().managed_turns;
       const base::Bytes gone = part->second.away + (works ? base::Bytes{} : part->second.managed);
       const base::Bytes counted = shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) - gone;

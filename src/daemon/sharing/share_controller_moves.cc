@@ -15,18 +15,18 @@ using suspend::Answer;
 using suspend::Outcome;
 using suspend::Verb;
 
-// How often a move is begun anew after its mover died.
+// How often at most a move is begun anew after its mover died.
 constexpr int kMaxLosses = 5;
 
-// Why a process's memory has not moved: empty where it has, or where there is no process any more.
+// Why a process's memory has not moved; empty: it has moved, or the process has ended.
 std::string WhyNot(const base::ProcessId& process, const Answer& answer) {
   return answer.outcome == Outcome::kDone || !base::IsAlive(process) ? std::string() : answer.message;
 }
 
 }  // namespace
 
-// What a mover has loaded goes first, then from whoever has most. "At least so many bytes": the pieces are
-// the shim's.
+// First evicts memory that a mover has loaded, then memory of the processes that have most. An order says "at
+// least so many bytes"; the shim chooses the pieces.
 void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
   const auto id = entry.job.id;
   const bool holds = order.bytes <= HostMemoryLeft();
@@ -78,7 +78,7 @@ base::Bytes ShareController::HostMemoryUnused() const {
   if (!memory) return base::Bytes{UINT64_MAX};
   base::Bytes used;
   for (const auto* const job : core_.jobs().Active()) {
-    base::Bytes held;  // of one that is suspended, by its checkpoint as well
+    base::Bytes held;  // of a suspended job, including its checkpoint
     const auto* const record = suspension_.RecordOf(job->id);
     if (record && record->phase != suspend::SuspensionPhase::kRunning)
       for (const auto& [process, gpus] : record->held)
@@ -88,7 +88,7 @@ base::Bytes ShareController::HostMemoryUnused() const {
   return core_.config().suspend.host_memory.Of(memory->total) - suspend::Believed(*memory, used);
 }
 
-// What others have been ordered to bring there counts already.
+// Memory that jobs have been ordered to bring to host memory counts already.
 base::Bytes ShareController::HostMemoryLeft() const {
   base::Bytes left = HostMemoryUnused();
   for (const auto& [id, entry] : entries_)
@@ -126,14 +126,14 @@ void ShareController::Take(base::JobId job, base::ProcessId process, base::Untru
     bool taken = false;
     base::Bytes moved;
   };
-  const auto course = std::make_shared<Course>();  // of this transfer, for both callbacks
+  const auto course = std::make_shared<Course>();  // state of this transfer, shared by both callbacks
   movers_.Move(entry.job.owner, {.verb = Verb::kTake, .process = process, .whole = true},
                std::move(connection),
                IfHere([job, process, gpu, order, course](ShareController& me, const Answer& answer) {
                  const bool done = answer.outcome == Outcome::kDone;
                  if (done && answer.bytes > course->moved && order != 0)
                    me.Feed(share::event::MovedOut{job, gpu, answer.bytes - course->moved});
-                 // What the process has given up has to come to the host.
+                 // The data of memory that the process has given up must reach host memory.
                  if (!done && (course->taken || answer.outcome == Outcome::kLost))
                    return me.GoOn(job, process, gpu, order, 0);
                  me.TakeEnded(job, process, gpu, order, WhyNot(process, answer));
@@ -146,7 +146,7 @@ void ShareController::Take(base::JobId job, base::ProcessId process, base::Untru
                }));
 }
 
-// Another mover is to bring to its end what one has begun.
+// Has another mover finish a move that a mover has begun.
 void ShareController::GoOn(base::JobId job, base::ProcessId process, const std::string& gpu,
                            share::OrderId order, int losses) {
   const Entry* const entry = Find(job);

@@ -1,4 +1,4 @@
-// The gates of shared jobs: what their shims are ordered, and what they answer.
+// The gates of shared jobs: the orders to their shims, and the shims' answers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,14 +17,14 @@ using ledger::wire::Trouble;
 
 namespace {
 
-// After an order that a shim could not carry out.
+// How long after a refused order to open the gate the order is given again.
 constexpr base::Millis kOpenAgain{1000};
 
 bool Answers(const ledger::SlotStatus& one) {
   return one.stage != MemoryStage::kNone && one.stage != MemoryStage::kFailed;
 }
 
-// Its context is gone: the rest of it goes within a moment, and its memory with it.
+// The process's context is gone. The process ends within a moment, and its memory goes with it.
 bool IsAtItsEnd(const ledger::SlotStatus& one) {
   return one.trouble == Trouble::kDriver &&
          (one.driver_error == driver::abi::CUDA_ERROR_DEINITIALIZED ||
@@ -40,11 +40,11 @@ bool Ends(const base::ProcessId& process, const std::vector<ledger::SlotStatus>&
 
 struct Shutting {
   bool shut = true;
-  std::string why;         // what one of them says that could not
-  bool may_still = false;  // it was only too slow
+  std::string why;         // the reason of a process that could not shut its gate
+  bool may_still = false;  // its attempt only took too long, and may be repeated
 };
 
-// Who is stopped behind its gate stays there.
+// A process that is stopped behind its gate stays there, so its gate counts as shut.
 Shutting HowShut(const std::vector<ledger::SlotStatus>& slots) {
   Shutting all;
   for (const auto& one : slots) {
@@ -70,7 +70,7 @@ void ShareController::Open(Entry& entry) {
   entry.opening = clock_.Mono();
   entry.open = true;
   entry.fruitless = 0;
-  // The scheduler takes it for busy from now on.
+  // The scheduler takes the job for busy from now on.
   if (entry.activity == share::Activity::kWaiting) entry.activity = share::Activity::kBusy;
   OrderGates(entry, OrderKind::kRun);
 }
@@ -82,7 +82,8 @@ void ShareController::Close(Entry& entry, share::OrderId order) {
   OrderGates(entry, OrderKind::kHold);
 }
 
-// Each looks for itself: what one of them tells the scheduler may bring new orders.
+// Each of these checks reads the slots itself, because an earlier one may tell the scheduler something that
+// brings new orders.
 void ShareController::CheckOrders(Entry& entry) {
   if (!entry.evicting.empty()) CheckEvictions(entry);
   if (entry.mode == Entry::Mode::kTaking || entry.close) CheckClosing(entry);
@@ -107,7 +108,7 @@ void ShareController::CheckEvictions(Entry& entry) {
   for (const auto& gpu : done) {
     const auto evicting = entry.evicting.find(gpu);
     if (evicting == entry.evicting.end()) continue;
-    // A mover sees no more than that a process has hung up.
+    // A mover sees only that a process has closed its connection, not whether the process is ending.
     for (const auto& [process, why] : evicting->second.from_movers)
       if (!Ends(process, slots)) evicting->second.why = why;
     EndEvicting(entry, gpu);
@@ -120,16 +121,16 @@ void ShareController::CheckClosing(Entry& entry) {
   if (entry.mode == Entry::Mode::kTaking) return CheckTaking(entry, slots);
   const Shutting shutting = HowShut(slots);
   if (!shutting.shut) {
-    // The scheduler says how long it has.
+    // The scheduler sets the deadline.
     if (shutting.may_still) (void)OrderAll(id, {OrderKind::kHold, {}});
     if (!shutting.why.empty() && !shutting.may_still)
       Feed(share::event::GateNotClosed{id, *entry.close, shutting.why});
     return;
   }
   entry.stale = true;
-  // What it took of its promises counts before they are void.
+  // Memory that the job took of its promises is counted before the promises are void.
   CheckDemand(entry, slots);
-  if (!entry.close) return;  // it was opened for what that told
+  if (!entry.close) return;  // CheckDemand told the scheduler, and it opened the gate
   entry.promised.clear();
   Feed(share::event::GateClosed{id, *std::exchange(entry.close, std::nullopt)});
 }
@@ -146,7 +147,8 @@ void ShareController::CheckTaking(Entry& entry, const std::vector<ledger::SlotSt
   Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});
 }
 
-// Nobody stands still for it: what has all of its memory runs on, the others' comes with their turn.
+// No process is stopped for this: processes with all of their memory run on, and the others get their memory
+// with their turn.
 void ShareController::GiveUpTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots,
                                    const std::string& why) {
   const bool whole = entry.loaded.empty() && std::all_of(slots.begin(), slots.end(), [](const auto& one) {

@@ -1,4 +1,4 @@
-// What the API shows of sharing, and takes. Pure.
+// Makes the API's view of sharing, and takes changes of its settings from the API. Pure.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Schedul
                            const gpu::Inventory& inventory,
                            const std::function<std::string(base::JobId)>& tag_of);
 
-// kInvalidArgument with the name of what is wrong.
+// The text of kInvalidArgument names the wrong setting.
 base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings,
                                                const api::ShareUpdate& update);
 

@@ -16,11 +16,12 @@ struct SharedJob {
   double weight = 1;
   int priority = 0;
   std::vector<std::string> gpus;  // UUIDs that it may use
-  bool lent = false;              // the suspend controller's
+  bool lent = false;              // the suspend controller has it
   bool oversubscribes = false;    // its allocations wait for no room: they are managed memory
 };
 
-// Whether it may take turns with others: that takes the shim, and MPS has ways of its own.
+// Whether the job may take turns with others. It needs the shim for that. Jobs under MPS share in MPS's own
+// way.
 inline bool MayShare(const jobs::Job& job) { return job.spec->share && !job.spec->mps && job.spec->preload; }
 
 }  // namespace gpuman::daemon

@@ -1,10 +1,9 @@
-// When to look whether shims have answered their orders.
+// Decides when to check whether shims have answered their orders.
 //
-// A shim tells by a notification when it has answered, and the daemon looks at once.
-// The looks by the clock are for what no notification tells: that there was nobody to answer, that an order
-// was refused at once, that a process is gone or stopped, that a notification was lost. So they come soon
-// after an order, and then less and less often. For a shim that sends no notifications they stay as they are
-// at first.
+// A shim sends a notification when it has answered, and the daemon checks at once. Timed checks are for cases
+// without a notification: no process was there to answer, an order was refused at once, a process has ended
+// or is stopped, a notification was lost. So timed checks come soon after an order, and then less and less
+// often. For a shim that sends no notifications, they stay as frequent as at first.
 //
 // Pure: a value that is told the time.
 #pragma once
@@ -22,19 +21,19 @@ class AnswerPoll {
 
   explicit AnswerPoll(base::Millis first) : first_(first), pause_(first) {}
 
-  // Something was ordered.
+  // Call when an order was given.
   void Ordered(base::MonoTime now) {
     pause_ = first_;
     due_ = std::min(due_, now + first_);
   }
 
-  // A look by the clock was made. `silent`: an answer may come of which nobody is told.
+  // Call after a timed check. `silent`: an answer may come without a notification.
   void Looked(base::MonoTime now, bool silent) {
     pause_ = silent ? first_ : std::min(2 * pause_, kLongest);
     due_ = now + pause_;
   }
 
-  // When to look next. In the past where nothing was to be looked for a while.
+  // When to check next. The time may be in the past if no check was needed for a while.
   base::MonoTime due() const { return due_; }
 
  private:

@@ -1,6 +1,6 @@
-// What a CUDA context takes of each kind of GPU, as it was seen: kept from one daemon to the next, so that a
-// limit below it is told at the start of a job also when no job has run yet. It depends on the GPU's name and
-// the driver's version, and is learned anew by every daemon.
+// The memory that a CUDA context takes on each kind of GPU, as seen. The daemon keeps these costs over
+// restarts, so that it can warn of a limit below them even before any job has run. A cost depends on the
+// GPU's name and the driver's version; every daemon learns it anew.
 #pragma once
 
 #include <map>
@@ -16,17 +16,17 @@ namespace gpuman::daemon {
 class ContextCosts {
  public:
   struct Cost {
-    std::string driver;  // its version
+    std::string driver;  // the driver's version
     base::Bytes bytes;
     friend bool operator==(const Cost&, const Cost&) = default;
   };
 
-  // What Text wrote. Anything else counts as nothing: it is learned again.
+  // Reads a text that Text wrote. Any other text gives no costs; they are learned again.
   static ContextCosts Parse(std::string_view text);
   std::string Text() const;
 
   std::optional<base::Bytes> Of(const std::string& gpu, const std::string& driver) const;
-  // True when that is new. Other versions of the driver are forgotten.
+  // True: the cost is new. Costs for other versions of the driver are forgotten.
   bool Learn(const std::string& gpu, const std::string& driver, base::Bytes bytes);
 
  private:

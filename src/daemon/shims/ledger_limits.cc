@@ -11,7 +11,8 @@ namespace gpuman::daemon {
 
 namespace {
 
-// A place in a ledger is taken for good, and instances come and go: only those that the job can have.
+// An entry in a ledger is taken for good, and instances come and go. So of instances only those that the job
+// can have get an entry.
 std::vector<gpu::Gpu> LimitedGpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   std::vector<gpu::Gpu> gpus;
   if (job.gpus.empty() && !job.queued) gpus = gpu::VisibleByDefault(inventory.gpus);

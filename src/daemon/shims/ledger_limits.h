@@ -1,4 +1,4 @@
-// What a job's ledger says, and who does not count in it. Pure.
+// The limits in a job's ledger, and the processes that do not count in it. Pure.
 #pragma once
 
 #include <functional>
@@ -13,20 +13,21 @@
 
 namespace gpuman::daemon {
 
-// One for each GPU of the machine, with or without limits, as many as a ledger has room for: also for those
-// the job was not given, because a process that was moved goes on counting where it began. Of instances (MIG)
-// the one that the job has, first.
+// One entry for each GPU of the machine, with or without a limit, as many as fit into a ledger. GPUs that the
+// job was not given are included, because a process that was moved still counts on the GPU where it began. Of
+// MIG instances only the job's own is included; it comes first.
 std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory);
 
 // What a CUDA context costs on a GPU (UUID); nullopt: not known yet.
 using ContextCost = std::function<std::optional<base::Bytes>(const std::string&)>;
 
-// A limit that no program that uses CUDA can live with, as a sentence: on one of the job's GPUs, or, for a
-// job that waits, on all of which it is known what a context costs; nullopt: it is not known to be so.
+// A sentence if the job's limit is too low for any program that uses CUDA: on one of the job's GPUs or, for a
+// job that waits, on all GPUs with a known context cost; nullopt: not known to be too low.
 std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory& inventory,
                                       const ContextCost& context_on);
 
-// The job's processes on any GPU that do not count their memory, by pid. `counts`: whether one does.
+// The pids of the job's processes on any GPU that do not count their memory. `counts`: whether a process
+// does.
 std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
                              const std::function<bool(base::JobId, base::ProcessId)>& counts);
 

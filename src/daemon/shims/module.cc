@@ -14,16 +14,17 @@ namespace {
 
 std::filesystem::path ContextCostsFile(const Config& config) { return config.state_dir / "contexts.json"; }
 
-// A process of the job may write its ledger where it is the owner's: by its user, or by who made the user
-// namespace that it is in (rootless containers). Root's jobs run as whom they like; containers are root's.
+// A process of the job may write the job's ledger if it belongs to the job's owner: the process runs as that
+// user, or that user made the process's user namespace (rootless containers). Jobs of root, also containers,
+// may run as any user.
 bool MayBeOf(const jobs::Job& job, const ledger::Caller& caller) {
   const uid_t owner = job.owner->uid;
   return owner == 0 || caller.uid == 0 || caller.uid == owner ||
          base::OwnerOfNamespace(caller.process.pid) == owner;
 }
 
-// What the keeper that is known has left carries its key; what claims the job without it can only be of the
-// next keeper.
+// Processes that the known keeper has left behind carry its key. A process that claims the job without that
+// key can only belong to the next keeper.
 bool MayHaveNewKeeper(const jobs::Job& job) {
   return !job.attached && job.keeper && !base::IsAlive(*job.keeper);
 }
@@ -52,7 +53,8 @@ bool ShimsModule::Stop() {
   return true;
 }
 
-// shim.sock beside gpumand.sock; beside a socket of another name, one that nobody else has.
+// shim.sock beside gpumand.sock; beside a socket of another name, that name with ".shim", so that no other
+// daemon uses it.
 std::filesystem::path ShimsModule::Socket() const {
   const auto& socket = core_.config().socket;
   const auto name = socket.filename();
@@ -136,12 +138,12 @@ ledger::Attribution ShimsModule::JobOf(const ledger::Caller& caller) const {
   if (!job || !job->spec->preload || jobs::IsEnded(*job)) return {};
   if (!MayBeOf(*job, caller)) return {};
   if (known && channel_->Has(*known)) {
-    // A limit is so many bytes of a GPU.
+    // Limits in bytes need the GPUs, so it is too early while no GPU is known.
     const bool early =
         !core_.is_ready() && core_.inventory().gpus.empty() && !channel_->Counts(*known, caller.process);
     return {early ? ledger::Verdict::kLater : ledger::Verdict::kJob, *known};
   }
-  // Its keeper has started the command, and has not told yet that it did.
+  // The keeper may have started the command and not have told it yet.
   const bool may_be_its = !channel_->Has(job->id) || MayHaveNewKeeper(*job);
   return {may_be_its ? ledger::Verdict::kLater : ledger::Verdict::kNobody, job->id};
 }
@@ -210,7 +212,7 @@ void ShimsModule::TellRefusal(const jobs::Job& job, const jobs::RefusedAllocatio
   core_.Tell(job, notice);
 }
 
-// Its ledger goes with its end: what it says is taken into the job's record.
+// The ledger goes when the job ends, so its refusals are taken into the job's record.
 void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
   if (!channel_) return;
   if (std::holds_alternative<keeper::RunStarted>(record.body))

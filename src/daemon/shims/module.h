@@ -1,5 +1,6 @@
-// The shims of jobs as a capability of the daemon: gives running jobs a ledger with their limits, says whose
-// a process is that asks, and takes what the ledgers say to the guard, the jobs and the event log.
+// The shims of jobs as a capability of the daemon: gives running jobs a ledger with their limits, decides to
+// which job a process that asks belongs, and brings the ledgers' figures to the guard, the jobs and the event
+// log.
 #pragma once
 
 #include <filesystem>
@@ -23,17 +24,19 @@ class ShimsModule final : public Module {
 
   // nullptr: there is no shim, or no socket for it.
   ShimChannel* channel() const { return channel_.get(); }
-  // Where the shims come to.
+  // The socket to which the shims connect.
   std::filesystem::path Socket() const;
-  // Asks again about the processes for whom it was too early to say whose they are.
+  // Asks attribution again about processes for which an earlier answer was kLater.
   void AskAgain();
-  // Says whether a process of no job may be of one that is being made. Registered once.
+  // Sets the function that says whether a process of no job may belong to a job that is being made.
+  // Registered once.
   void SetIsComing(std::function<bool(base::ProcessId)> is_coming) { is_coming_ = std::move(is_coming); }
-  // That no program that uses CUDA can live with the job's limit; nullopt: it can, as far as is known.
+  // A sentence if the job's limit is too low for any program that uses CUDA; nullopt: not known to be too
+  // low.
   std::optional<std::string> TightLimitOf(const jobs::Job& job) const;
-  // What a context takes of the GPU; 0: not known.
+  // The memory that a context takes on the GPU; 0: not known.
   base::Bytes ContextCostOf(const std::string& uuid) const;
-  // Host memory that the job's shims have.
+  // Host memory that the job's shims hold.
   base::Bytes HostMemoryOf(base::JobId job) const;
 
   void Reconfigure() override;

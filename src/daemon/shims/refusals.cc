@@ -38,7 +38,7 @@ std::string MoreFor(const jobs::Job& job) {
 jobs::RefusedAllocation RefusalOf(const ledger::Refusal& seen, base::MonoTime mono_now,
                                   base::WallTime wall_now) {
   const auto now = static_cast<std::uint64_t>(std::chrono::nanoseconds(mono_now.time_since_epoch()).count());
-  // The program can have written anything there.
+  // The program may have written any time into the ledger.
   const std::uint64_t ns = now - std::min(seen.at, now);
   const base::Millis age{static_cast<std::int64_t>(ns / 1'000'000)};
   return {seen.uuid, seen.asked, seen.used, seen.limit, std::string(WordOf(seen.by)), wall_now - age};

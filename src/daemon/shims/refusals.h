@@ -1,4 +1,4 @@
-// What people are told of allocations that a job's programs were refused. Pure.
+// Texts and views about refused allocations of a job's programs. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,23 +13,23 @@
 
 namespace gpuman::daemon {
 
-// `now` on both clocks, at one moment.
+// `mono_now` and `wall_now`: the same moment on both clocks.
 jobs::RefusedAllocation RefusalOf(const ledger::Refusal& seen, base::MonoTime mono_now,
                                   base::WallTime wall_now);
 
-// "256MiB was refused at its limit of 1GiB on GPU 0, …: gpuman update hog --memory SIZE". What can be done
-// depends on whether the job goes on, and on where it came from.
+// "256MiB was refused at its limit of 1GiB on GPU 0, …: gpuman update hog --memory SIZE". The advice depends
+// on whether the job goes on, and on how the job was started.
 std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
                      const gpu::Inventory& inventory);
 
 api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
                         const gpu::Inventory& inventory);
 
-// A job that failed says so in its reason, too.
+// Adds the refusal to the reason of a job that failed.
 void Explain(jobs::Job& job, const gpu::Inventory& inventory);
 
-// Which refusals are told as events: a program that is refused in a loop is told of once in a while. Not
-// thread-safe.
+// Decides which refusals are told as events: for a program that is refused in a loop, one event in
+// kAtMostEvery. Not thread-safe.
 class RefusalTeller {
  public:
   static constexpr base::Millis kAtMostEvery{10LL * 60'000};

@@ -52,7 +52,7 @@ void ShimChannel::Wait() {
                     [this](boost::system::error_code error) {
                       if (error) return;
                       server_->Serve();
-                      seen_.clear();  // who has come counts from now on
+                      seen_.clear();  // processes that have just joined count from now on
                       Wait();
                     });
 }
@@ -80,8 +80,8 @@ base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& t
 base::Result<> ShimChannel::Begin(base::JobId job, const keeper::ProcessTree& tree,
                                   const std::vector<ledger::GpuLimit>& limits,
                                   const ledger::Eviction& eviction) {
-  // An earlier daemon can have made one only for a keeper older than this daemon. Looking is dear: through
-  // all processes of the machine.
+  // An earlier daemon can have made a ledger only for a keeper older than this daemon. For a newer keeper the
+  // daemon skips the search, which is slow: it goes through all processes of the machine.
   if (tree.keeper.start_time > self_.start_time) return ledgers_.Create(job, limits, eviction);
   std::vector<pid_t> pids;
   for (const auto& process : keeper::Members(tree, table_)) pids.push_back(process.id.pid);
@@ -165,7 +165,7 @@ void ShimChannel::SetRun(base::JobId job, base::MonoTime began) {
 }
 
 ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
-  constexpr unsigned kEnough = 8;  // of the same figures: what is said of them changes no more
+  constexpr unsigned kEnough = 8;  // after this many rounds with the same figures the findings do not change
   Findings findings;
   const auto& uuid = status.gpu.uuid;
   Seen& seen_before = seen_[uuid];

@@ -1,5 +1,5 @@
-// The shims of the jobs' processes, as the daemon sees them: the socket they come to, the ledgers they count
-// in, and what the driver shows beyond those.
+// The shims of the jobs' processes, as the daemon sees them: the socket to which they connect, the ledgers in
+// which they count, and the uncounted memory that the driver shows.
 //
 //   job runs ------------> SetJob: a ledger with its limits (made, or found again after a restart)
 //   process asks --------> whose is it? (attribution) -> its place in the ledger
@@ -31,8 +31,8 @@ namespace gpuman::daemon {
 
 class ShimChannel {
  public:
-  // Listens at `socket`, replacing one that is there (the state directory is claimed: it is nobody else's).
-  // `other_version` is called once a job.
+  // Listens at `socket`, and replaces a socket that is already there: this daemon has claimed the state
+  // directory, so no other daemon uses that socket. `other_version` is called once for each job.
   static base::Result<std::unique_ptr<ShimChannel>> Open(boost::asio::io_context& loop,
                                                          const std::filesystem::path& socket, mode_t mode,
                                                          const base::ProcessTable& table,
@@ -43,45 +43,48 @@ class ShimChannel {
   ShimChannel(const ShimChannel&) = delete;
   ShimChannel& operator=(const ShimChannel&) = delete;
 
-  // A job whose processes have the shim, and where they are found; `limits`: one for each of its GPUs, none
-  // while GPUs are not known: what was said before holds, by an earlier daemon as well. Called again when
-  // limits change. kExhausted and the like: its processes go on without, and the guard with them. Whether
-  // eviction is possible holds from the first call on.
+  // Makes or updates the ledger of a job whose processes have the shim. `tree`: where the processes are
+  // found. `limits`: one for each of the job's GPUs; empty while GPUs are not known: then the earlier limits
+  // hold, also those from an earlier daemon. Call again when limits change. After an error such as kExhausted
+  // the processes go on without a ledger, and the guard without the ledger's figures. The first call decides
+  // whether eviction is possible.
   base::Result<> SetJob(base::JobId job, const keeper::ProcessTree& tree,
                         std::vector<ledger::GpuLimit> limits, const ledger::Eviction& eviction);
-  // It has ended; or it goes on without limits.
+  // RemoveJob: the job has ended. ReleaseJob: the job goes on without limits.
   void RemoveJob(base::JobId job);
   void ReleaseJob(base::JobId job);
 
-  // Asks again about those for whom it was too early to say whose they are.
+  // Asks attribution again about processes for which an earlier answer was kLater.
   void AskAgain() { server_->AskAgain(); }
-  // Where processes that obey an order are sent with their connection.
+  // Sets the function that gets each process that obeys an order, with its connection.
   void SetTransfer(ledger::Transfer transfer) { server_->SetTransfer(std::move(transfer)); }
 
   struct Findings {
-    // By job: what its processes count on this GPU, where all that are on it count.
+    // By job: the memory that its processes count on this GPU; a value only where all of its processes there
+    // count.
     std::map<base::JobId, std::optional<base::Bytes>> counted;
-    std::optional<base::Bytes> context;    // what one costs on this GPU; when that was learned
-    std::vector<base::JobId> overwritten;  // its ledger says something else than was written; told once
+    std::optional<base::Bytes> context;  // the cost of one context on this GPU; set when it was just learned
+    std::vector<base::JobId> overwritten;  // jobs whose ledger does not hold what the daemon wrote; told once
   };
-  // The figures of one GPU are new. Nothing is found where nothing has changed for a while.
+  // Call with new figures of one GPU. The findings are empty where the figures have not changed for a while.
   Findings OnSample(const guard::GpuStatus& status);
 
-  // The newest allocation that the job's programs were refused in its run; nullopt: none.
+  // The newest refused allocation of the job's programs in the present run; nullopt: none.
   std::optional<ledger::Refusal> RefusalOf(base::JobId job) const;
-  // The jobs of which RefusalOf says something else than when this was asked last.
+  // The jobs with a new refusal since the last call of this function.
   std::vector<base::JobId> RefusedAnew();
-  // A new run of the job began then: what was refused before is of another one.
+  // A new run of the job began at that time. Earlier refusals belong to another run.
   void SetRun(base::JobId job, base::MonoTime began);
 
-  // False: a process of a job with a ledger that never came.
+  // Whether the process counts in the job's ledger. False: its shim has never connected.
   bool Counts(base::JobId job, base::ProcessId process) const { return ledgers_.Registered(job, process); }
   bool Has(base::JobId job) const { return ledgers_.Has(job); }
-  // Off the GPU, or back; as Ledgers::Order.
+  // Orders memory off the GPU or back, as Ledgers::Order does.
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out) {
     return ledgers_.Order(job, process, out);
   }
-  // As Ledgers does; SetSharing and SetRoom again after a job's ledger was found again.
+  // These do as the same functions of Ledgers. Call SetSharing and SetRoom again after a ledger was found
+  // again.
   base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
     return ledgers_.Order(job, process, command);
   }
@@ -94,21 +97,22 @@ class ShimChannel {
   }
   void OfferRoom(base::JobId job) { ledgers_.OfferRoom(job); }
   std::vector<ledger::GpuUsage> UsageOf(base::JobId job) const { return ledgers_.UsageOf(job); }
-  // What the ledger was told last that the driver shows beyond it.
+  // The uncounted memory that was last written to the job's ledger.
   base::Bytes OutsideOf(base::JobId job, const std::string& uuid) const;
-  // Managed memory of all jobs on the GPU, as their processes count it: so much of it is there at most.
+  // Managed memory of all jobs on the GPU, as their processes count it. The GPU holds at most this much of
+  // it.
   base::Bytes ManagedOn(const std::string& uuid) const;
-  // A process of a watched job, or one that waits for room, has something to say.
-  // Its slot is read in a round of its own: many may notify at once.
+  // A process of a watched job, or a process that waits for room, has sent a notification. Read the slots
+  // later, in a separate round of the loop, since many processes may notify at once.
   Signal<base::JobId> on_notify;
   std::vector<ledger::SlotStatus> SlotStatusesOf(base::JobId job) const {
     return ledgers_.SlotStatusesOf(job);
   }
-  // Host memory that the job's shims have for what they evict, or have evicted.
+  // Host memory that the job's shims hold for memory that they evict or have evicted.
   base::Bytes HostMemoryOf(base::JobId job) const { return ledgers_.HostMemoryOf(job); }
-  // What one context cost there when an earlier daemon looked. What is seen goes before it.
+  // Sets the cost of one context as an earlier daemon saw it. A cost that this daemon sees replaces it.
   void ExpectContext(const std::string& uuid, base::Bytes bytes);
-  // What one context costs on the GPU; nullopt: not known yet.
+  // The cost of one context on the GPU; nullopt: not known yet.
   std::optional<base::Bytes> ContextOn(const std::string& uuid) const;
 
  private:
@@ -120,21 +124,21 @@ class ShimChannel {
   void SetContext(const std::string& uuid, base::Bytes bytes);
   std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
 
-  // What the driver shows there beyond what is counted.
+  // The job's uncounted memory on one GPU.
   struct OnGpu {
     ledger::UncountedMemory outside;
-    std::optional<base::Bytes> told;  // what its ledger says of it; nullopt: what an earlier daemon wrote
+    std::optional<base::Bytes> told;  // the value in the ledger; nullopt: a value from an earlier daemon
   };
   struct Job {
     std::vector<ledger::GpuLimit> limits;  // without contexts
-    std::map<std::string, OnGpu> on;       // by GPU, where it is, was at the last look or may have been
+    std::map<std::string, OnGpu> on;       // by GPU: where the job is, was at the last look, or may have been
     base::MonoTime run_began{};
-    std::map<std::string, std::uint64_t> refused_told;  // by GPU: the number of the last that was told
+    std::map<std::string, std::uint64_t> refused_told;  // by GPU: number of the last refusal told
     bool overwritten = false;
     bool told_version = false;
   };
 
-  // The figures that were looked at last, and how often they were the same.
+  // The last figures of a GPU, and how often in a row they were the same.
   struct Seen {
     std::vector<gpu::OwnedProcess> processes;
     unsigned rounds = 0;
@@ -148,7 +152,7 @@ class ShimChannel {
   boost::asio::posix::stream_descriptor ready_;  // a duplicate of the server's
   std::map<base::JobId, Job> jobs_;
   std::map<std::string, base::Bytes> contexts_;  // by GPU
-  std::set<std::string> learned_;                // GPUs on which one was seen
+  std::set<std::string> learned_;                // GPUs on which this daemon has seen a context's cost
   std::map<std::string, Seen> seen_;             // by GPU
   // Callbacks that outlive this object find nullptr.
   std::shared_ptr<ShimChannel*> channel_ = std::make_shared<ShimChannel*>(this);

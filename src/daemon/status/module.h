@@ -1,4 +1,4 @@
-// What everybody may see, as a capability of the daemon: version, status, GPUs, jobs, events.
+// Information that everybody may see, as a capability of the daemon: version, status, GPUs, jobs, events.
 #pragma once
 
 #include "daemon/core/core.h"

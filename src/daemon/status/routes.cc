@@ -21,7 +21,7 @@ api::GpuList Gpus(Core& core) {
   return list;
 }
 
-// By when, not by number: one that was started again has an old one.
+// Sorted by the time of the end, not by id: a job that was started again has an old id.
 std::vector<base::JobId> LastToEnd(const jobs::JobManager& jobs) {
   std::vector<std::pair<base::WallTime, base::JobId>> ends;
   for (const auto id : jobs.Ended())
@@ -35,7 +35,7 @@ std::vector<base::JobId> LastToEnd(const jobs::JobManager& jobs) {
   return last;
 }
 
-// Those that have not ended, and the last to end of those that have, by id.
+// The jobs that have not ended, and the ones that ended last, sorted by id.
 std::vector<base::JobId> UsualJobs(const jobs::JobManager& jobs) {
   std::vector<base::JobId> ids;
   for (const auto* const job : jobs.Active()) ids.push_back(job->id);
@@ -56,7 +56,7 @@ std::int64_t LeftOut(std::size_t all, std::size_t shown) {
   return all > shown ? static_cast<std::int64_t>(all - shown) : 0;
 }
 
-// `head`: what stands before the first of them.
+// `head`: the text before the first job.
 ListAnswers::Source JobsSource(Core& core, const http::Request& request, const Page& page, std::string head,
                                std::string tail) {
   std::optional<std::vector<base::JobId>> usual;
@@ -108,7 +108,7 @@ void ShowStatus(StatusModule& module, const Call<api::NoBody, api::StatusView>& 
       status.waiting_left_out = LeftOut(counts.WaitingCount(), kWaitingShown);
       status.ended_left_out = LeftOut(counts.Ended().size(), kEndedShown);
     }
-    // The jobs' place is the one list of that name that is empty: no text has such quotes.
+    // The only match is the empty list of jobs: inside a JSON text the quotes would be escaped.
     const std::string frame = api::Encode(status) + "\n";
     const std::string empty = R"("jobs":[])";
     const auto place = frame.find(empty) + empty.size() - 1;

@@ -19,12 +19,12 @@ std::string Frame(const jobs::Event& event) {
          "\ndata: " + api::Encode(EventViewOf(event)) + "\n\n";
 }
 
-// What is there already goes out in slices, as fast as the client takes it; then each as it happens.
+// Sends existing events in slices, as fast as the client reads them, and then each new event as it happens.
 struct Following {
   ExchangePtr exchange;
   std::int64_t at = 0;
   bool gone = false;
-  std::uint64_t follower = 0;  // 0: it has not come to the newest yet
+  std::uint64_t follower = 0;  // 0: older events are still being sent
 };
 
 void CatchUp(Core& core, const std::shared_ptr<Following>& following);
@@ -59,7 +59,7 @@ void Follow(Core& core, const ExchangePtr& exchange, std::int64_t since, std::ui
   exchange->BeginStream("text/event-stream");
   exchange->Write(": gpuman events\n\n");
   const auto following = std::make_shared<Following>(Following{exchange, core.events().Before(since, limit)});
-  // The exchange is kept until its client goes.
+  // This callback keeps the exchange until its client goes.
   exchange->OnGone([&core, following] {
     following->gone = true;
     if (following->follower != 0) core.events().Unfollow(following->follower);

@@ -14,7 +14,7 @@ namespace gpuman::daemon {
 struct CgroupLimitWriter::Core {
   explicit Core(Write how) : write(std::move(how)) {}
 
-  // Until what was written is what is wanted.
+  // Writes until the last written limit is the wanted one.
   void Follow(const std::filesystem::path& cgroup) {
     std::unique_lock lock(mutex);
     for (;;) {
@@ -29,9 +29,9 @@ struct CgroupLimitWriter::Core {
   }
 
   const Write write;
-  std::mutex mutex;  // what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable idle;
-  std::map<std::filesystem::path, std::optional<base::Bytes>> wanted;  // of those with a thread
+  std::map<std::filesystem::path, std::optional<base::Bytes>> wanted;  // for cgroups with a thread
   bool stopped = false;
 };
 
@@ -55,7 +55,7 @@ void CgroupLimitWriter::Set(const std::filesystem::path& cgroup, std::optional<b
     ::pthread_setname_np(thread.native_handle(), "gpuman-memory");
     thread.detach();
   } catch (const std::system_error&) {
-    core_->wanted.erase(cgroup);  // without a limit rather than that everybody waits
+    core_->wanted.erase(cgroup);  // no thread could start: no limit is better than a blocked loop
   }
 }
 

@@ -1,9 +1,9 @@
 // Limits of host memory that change while a job runs.
 //
-// The kernel makes a cgroup fit a lower limit before it lets go of who wrote it: for as long as pages that
-// the job has written take to reach the disk. So a limit is set by a thread, one for each job that is about
-// to get one. To lift a limit waits for nothing and is done at once: what leaves the GPU comes into memory
-// next. What was wanted last holds in the end.
+// When a thread writes a lower limit, the kernel first makes the cgroup fit it, and the write blocks until
+// pages that the job has written have reached the disk. So a separate thread sets each limit, one thread for
+// each job. Lifting a limit never blocks and is done at once, because memory from the GPU comes into host
+// memory next. In the end the last value that was set holds.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -20,24 +20,25 @@ namespace gpuman::daemon {
 
 class CgroupLimitWriter {
  public:
-  // Called by several threads, of a job by one at a time, except for nullopt: that is written meanwhile too.
+  // Several threads call it; for one job only one thread at a time, except that nullopt may be written at the
+  // same time.
   using Write = std::function<void(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit)>;
 
   explicit CgroupLimitWriter(Write write);
-  // Leaves threads alone that still wait.
+  // Does not wait for threads that are still in the kernel.
   ~CgroupLimitWriter();
   CgroupLimitWriter(const CgroupLimitWriter&) = delete;
   CgroupLimitWriter& operator=(const CgroupLimitWriter&) = delete;
 
-  // nullopt: none.
+  // `limit` nullopt: no limit.
   void Set(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit);
-  // Nothing is begun any more. Waits up to `patience`; false: a thread is left in the kernel, and the process
-  // should end by _exit.
+  // After this call no write begins. Waits up to `patience`; false: a thread is still in the kernel, and the
+  // process should end by _exit.
   bool Stop(base::Millis patience);
 
  private:
   struct Core;
-  std::shared_ptr<Core> core_;  // shared with threads that may stay in the kernel after our end
+  std::shared_ptr<Core> core_;  // shared with threads that may stay in the kernel after this object
 };
 
 }  // namespace gpuman::daemon

@@ -13,10 +13,10 @@ namespace {
 
 using base::MiB;
 
-// A kernel in which setting a limit takes as long as the test wants, and lifting one no time.
+// A simulated kernel: setting a limit takes as long as the test wants, and lifting one takes no time.
 class MemoryLimitsTest : public ::testing::Test {
  protected:
-  // Threads may be left, so what they use is theirs as well.
+  // Threads may outlive the test, so they share the ownership of what they use.
   struct Kernel {
     void Write(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
       std::unique_lock lock(mutex);

@@ -19,11 +19,11 @@ using suspend::SuspensionPhase;
 
 namespace {
 
-constexpr base::Millis kMemoryPatience{1000};  // with a kernel that takes memory from a job, at the end
+constexpr base::Millis kMemoryPatience{1000};  // how long Stop waits for a write of a limit to return
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 constexpr int kLooksForEnd = 100;
 
-// A cgroup that does not limit has no such file; the job's notes say so.
+// A cgroup without a memory controller has no such file; the job's notes say so.
 void WriteMemoryLimit(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
   (void)keeper::LimitMemory(cgroup, limit).has_value();
 }
@@ -157,7 +157,8 @@ void SuspensionModule::OnPhase(base::JobId job, SuspensionPhase phase) {
   core_.guard().SetResidency(job, ResidencyOf(phase));
 }
 
-// What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.
+// Memory that leaves the GPU goes into host memory of the job's own processes. The job's limit was not meant
+// for that memory.
 void SuspensionModule::LiftHostLimit(const jobs::Job& job, SuspensionPhase phase) {
   const auto& limit = job.spec->host_memory;
   if (!job.queued || !limit || job.cgroup.empty() || phase == SuspensionPhase::kEnded) return;

@@ -1,5 +1,5 @@
-// Suspension as a capability of the daemon: jobs leave their GPUs and come back, because somebody asks, the
-// guard needs their memory, or another job their place.
+// Suspension as a capability of the daemon: jobs leave their GPUs and come back, because a user asks, because
+// the guard needs their memory, or because another job needs their place.
 #pragma once
 
 #include <memory>
@@ -29,18 +29,19 @@ class SuspensionModule final : public Module {
   const SuspendController& controller() const { return *controller_; }
   StoppedJobs& stopped() { return *stopped_; }
 
-  // For a job that runs or is suspended. kConflict: it does neither; kNotSupported: it is in an instance
-  // (MIG).
+  // For a job that runs or is suspended. kConflict: the job does neither; kNotSupported: the job is in an
+  // instance (MIG).
   base::Result<SuspendController*> ControllerFor(const jobs::Job& job);
   base::Result<SuspendController*> ControllerFor(base::JobId job);
-  // Suspended where it is off its GPU.
+  // The job's state; kSuspended where the job is off its GPU.
   api::JobState StateOf(const jobs::Job& job) const;
-  // Done when the job is there, or why it is not. Suspend lets stopped processes run for it.
+  // Each calls `done` when the job is there, or with the reason why it is not. Suspend lets stopped processes
+  // run until then.
   void Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done);
   void Resume(base::JobId job, std::optional<std::string> gpu, Done done);
   void MoveTo(base::JobId job, const std::string& gpu, Done done);
 
-  // gpuman's own processes on GPUs. One that was sent away is ours until it has gone.
+  // gpuman's own processes on GPUs. A mover that was told to leave counts until it has ended.
   std::set<pid_t> OwnPids();
   // Calls `then` once movers that have nothing to do have left their GPUs, or after some seconds.
   void WhenIdleMoversLeft(std::function<void()> then);
@@ -64,8 +65,8 @@ class SuspensionModule final : public Module {
   CgroupLimitWriter memory_limits_;
   std::unique_ptr<SuspendController> controller_;
   std::unique_ptr<StoppedJobs> stopped_;
-  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
-  std::set<pid_t> own_pids_;         // as they were asked for last
+  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known; a new run is on its GPU
+  std::set<pid_t> own_pids_;         // as of the last call of OwnPids
 };
 
 }  // namespace gpuman::daemon

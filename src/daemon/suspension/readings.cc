@@ -51,7 +51,7 @@ std::optional<suspend::MoverUser> SuspensionReadings::OwnerOf(base::JobId id) co
   const auto* job = core_.jobs().Find(id);
   if (!job) return std::nullopt;
   suspend::MoverUser owner{job->owner->uid, job->owner->gid, job->owner->groups};
-  // All containers are root's jobs, and only those of one namespace trust each other.
+  // All containers are jobs of root, but only containers of the same namespace trust each other.
   if (job->container) owner.trust = "kubernetes namespace " + job->container->name_space;
   const auto gpus = job->gpus.empty() && !job->queued ? core_.AllGpus() : job->gpus;
   if (gpus.size() == 1 && gpu::IsInstance(gpus.front())) owner.instance = gpus.front();
@@ -62,7 +62,7 @@ std::vector<Movable> SuspensionReadings::MovableMemory() const {
   std::vector<Movable> movable;
   const auto* const channel = shims_.channel();
   if (!channel) return movable;
-  // Where jobs share, the mover is there before the first of them has to make room.
+  // Where jobs share, the mover is started before the first of them has to make room.
   constexpr base::Bytes kFirst = base::MiB(256);
   const auto jobs = core_.jobs().Active();
   const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {

@@ -1,7 +1,8 @@
-// What the suspend controller reads of the machine: the processes of a job and what they have on GPUs and in
-// host memory, what the GPUs have free, and whose a job is.
+// The readings of the suspend controller: a job's processes with their memory on GPUs and in host memory, the
+// GPUs' free memory, and the owner of a job.
 //
-// As of the latest samples and the ledgers as they are. Lives on the event loop; not thread-safe.
+// GPU figures are from the latest samples; ledgers are read at each call. Lives on the event loop; not
+// thread-safe.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@ namespace gpuman::daemon {
 class Core;
 class ShimsModule;
 
-// What of a job could leave its GPU by the shims, and what has.
+// Memory of a job on one GPU that shims could evict, or have evicted.
 struct Movable {
   base::JobId job;
   suspend::MoverUser user;
@@ -33,23 +34,23 @@ class SuspensionReadings {
   // Both must outlive this object.
   SuspensionReadings(Core& core, const ShimsModule& shims) : core_(core), shims_(shims) {}
 
-  // Everything of the job that has to do with a GPU: processes that are on one, that count in its ledger, or
-  // that are named in `held` and live.
+  // All processes of the job that have to do with a GPU: those on a GPU, those that count in its ledger, and
+  // those in `held` of the record that still live.
   std::vector<suspend::ProcessView> ProcessesOf(base::JobId job,
                                                 const suspend::SuspensionRecord& record) const;
   std::vector<suspend::GpuView> Gpus() const;
-  // What jobs may take, by UUID: free memory without the guard's reserve.
+  // Memory that jobs may take, by UUID: the free memory less the guard's reserve.
   suspend::BytesByGpu FreeMemory() const;
-  // When that was looked at, by UUID.
+  // The time of the latest sample, by UUID.
   std::map<std::string, base::MonoTime> SampledAt() const;
-  // Whose mover moves the job's memory; nullopt: there is no such job.
+  // The user whose mover moves the job's memory; nullopt: there is no such job.
   std::optional<suspend::MoverUser> OwnerOf(base::JobId job) const;
-  // Host memory is made ready for it.
+  // The memory for which movers prepare host memory.
   std::vector<Movable> MovableMemory() const;
-  // What a context takes of the GPU; 0: not known.
+  // The memory that a context takes on the GPU; 0: not known.
   base::Bytes ContextCostOf(const std::string& gpu) const;
   int PriorityOf(base::JobId job) const;
-  // Host memory that the job's shims have already.
+  // Host memory that the job's shims hold now.
   base::Bytes HostMemoryOf(base::JobId job) const;
 
  private:

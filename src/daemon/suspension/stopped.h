@@ -9,7 +9,7 @@ namespace gpuman::daemon {
 
 enum class StoppedBy { kSignal, kDebugger };
 
-// nullopt: it is not stopped, or is no more.
+// nullopt: the process is not stopped, or has ended.
 std::optional<StoppedBy> IsStopped(const base::ProcessId& process);
 
 }  // namespace gpuman::daemon

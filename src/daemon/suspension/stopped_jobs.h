@@ -1,6 +1,7 @@
-// Jobs with processes that somebody has stopped (SIGSTOP). Neither its shim nor the driver does anything
-// about a stopped process, so one is let run until its job is off the GPU, and stopped again then, as its
-// user left it. A job that was suspended for it comes back when its user lets the processes go on.
+// Jobs with processes that somebody has stopped (SIGSTOP). Neither the shim nor the driver can move the
+// memory of a stopped process. So the daemon lets such a process run until its job is off the GPU, and then
+// stops it again, as the user left it. A job that was suspended because its processes were stopped comes back
+// when the user lets them go on.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -15,7 +16,8 @@
 
 namespace gpuman::daemon {
 
-// The reason of a job that was suspended because its processes were stopped: it comes back when they go on.
+// The reason of a job that was suspended because its processes were stopped: the job comes back when they go
+// on.
 inline constexpr const char* kProcessStopped = "process_stopped";
 
 class StoppedJobs {
@@ -23,23 +25,23 @@ class StoppedJobs {
   // Both must outlive this object.
   StoppedJobs(Core& core, SuspendController& controller) : core_(core), controller_(controller) {}
 
-  // Its processes that are stopped by a signal: those can be let go on.
+  // The job's processes that are stopped by a signal. The daemon can let those go on.
   std::vector<base::ProcessId> ProcessesOf(base::JobId job) const;
   // Suspends the job, also where some of its processes are stopped.
   void Suspend(base::JobId job, suspend::event::SuspendAsked asked, SuspendController::Done done);
-  // It is about to be off its GPU, with processes that are let run for that.
+  // Whether the job is on its way off its GPU, with stopped processes that run for that time.
   bool IsTakenOff(base::JobId job) const { return taking_off_.contains(job); }
 
   void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
-  // Brings back whose users have let them go on.
+  // Brings back jobs whose users have let their processes go on.
   void AfterSamples();
 
  private:
   Core& core_;
   SuspendController& controller_;
   std::set<base::JobId> taking_off_;
-  // Suspended because their processes were stopped; until when one that was stopped again may not show it
-  // yet.
+  // Jobs that were suspended because their processes were stopped; until when a process that was stopped
+  // again may still look as if it ran.
   std::map<base::JobId, base::MonoTime> suspended_;
 };
 

@@ -88,7 +88,7 @@ void SuspendController::Resume(base::JobId job, std::optional<std::string> gpu, 
     return done(std::move(may));
   }
   entry.back_since = core_.clock().Mono();
-  entry.machine.SetSettings(SettingsFor(job));  // others may have come
+  entry.machine.SetSettings(SettingsFor(job));  // other jobs may share its GPU now
   entry.waiters.push_back({Goal::kBack, std::move(done), gpu.has_value()});
   Feed(job, suspend::event::ResumeAsked{std::move(gpu)});
   OfferRoom();
@@ -117,7 +117,7 @@ void SuspendController::OnSample() {
   for (const auto job : jobs) Observe(job);
   if (!jobs.empty()) OfferRoom();
   checkpointer_.ForgetDead();
-  // What it looks at is all GPUs', whose samples come together.
+  // Prepare looks at all GPUs, and their samples come together, so once in a while is enough.
   if (const auto now = core_.clock().Mono(); now >= prepare_at_) {
     Prepare();
     prepare_at_ = now + kPrepareEvery;
@@ -126,7 +126,8 @@ void SuspendController::OnSample() {
 
 void SuspendController::Observe(base::JobId job) {
   const auto it = entries_.find(job);
-  // While orders wait for the disk, a ledger that does not know of them looks like one that refused them.
+  // While orders wait for the disk, the ledger does not have them yet, and would look like one whose process
+  // refused them.
   if (it == entries_.end() || it->second.storing) return;
   auto processes = readings_.ProcessesOf(job, it->second.machine.record());
   it->second.silent =
@@ -134,7 +135,7 @@ void SuspendController::Observe(base::JobId job) {
   Feed(job, suspend::event::Observed{std::move(processes), readings_.Gpus()});
 }
 
-// By the clock.
+// A timed check.
 void SuspendController::Look(base::JobId job) {
   const auto it = entries_.find(job);
   if (it != entries_.end()) it->second.poll.Looked(core_.clock().Mono(), it->second.silent);
@@ -166,7 +167,8 @@ void SuspendController::TellPhase(base::JobId job) {
   on_phase(job, phase);
 }
 
-// A mover that died may not have said that a process had its memory: what is kept of it stays on the GPU.
+// A mover that died may not have reported that a process has its memory back. Without Forget, memory that is
+// kept for that process would stay on the GPU.
 void SuspendController::ForgetThoseBack(base::JobId job, const suspend::SuspensionRecord& record) {
   const auto owner = readings_.OwnerOf(job);
   if (!owner) return;
@@ -177,8 +179,8 @@ void SuspendController::ForgetThoseBack(base::JobId job, const suspend::Suspensi
   }
 }
 
-// What changed is on the disk before anything of it is done: a daemon that is killed in between knows then
-// what it was about to do.
+// The changed record is on the disk before its actions are performed. So if the daemon is killed in between,
+// the next one knows what it was about to do.
 void SuspendController::Pump(base::JobId job) {
   auto it = entries_.find(job);
   if (it == entries_.end() || it->second.storing) return;
@@ -260,7 +262,7 @@ void SuspendController::AnswerWaiters(base::JobId job) {
   DropIfDone(job);
 }
 
-// A job that simply runs needs no machine.
+// A job that runs normally needs no state machine.
 void SuspendController::DropIfDone(base::JobId job) {
   const auto it = entries_.find(job);
   if (it == entries_.end()) return;

@@ -1,5 +1,5 @@
-// Jobs that leave the GPU and come back: carries what is observed and asked into each job's machine
-// (suspend/state_machine.h), and what the machine orders to the shims, the driver and the store.
+// Jobs that leave the GPU and come back: tells each job's state machine (suspend/state_machine.h) what is
+// observed and asked, and carries the state machine's orders to the shims, the driver and the store.
 //
 //   request ----------------------------+                   +--> OrderEvict, OrderReturn -> ledgers
 //   samples, ledgers --- Observed ------+                   +--> Checkpoint, Restore -----> Checkpointer
@@ -38,12 +38,12 @@ namespace gpuman::daemon {
 
 struct SuspendControllerSettings {
   suspend::SuspensionSettings machine{};
-  base::SizeSpec host_memory{{}, 50};  // of the host's, for all suspended jobs together
+  base::SizeSpec host_memory{{}, 50};  // share of the host's memory, for all suspended jobs together
 };
 
 class SuspendController {
  public:
-  // The job when it has come to rest, or why it did not get where it was asked to.
+  // Called when the job has reached the state that was asked for, or with the reason why it has not.
   using Done = std::function<void(base::Result<>)>;
 
   // Both must outlive this object.
@@ -53,40 +53,41 @@ class SuspendController {
   SuspendController(const SuspendController&) = delete;
   SuspendController& operator=(const SuspendController&) = delete;
 
-  // Says whether a job takes turns with others on its GPU: its memory comes back with its turn
-  // (state_machine.h: returns_held). Registered once.
+  // Sets the function that says whether a job takes turns with others on its GPU. The memory of such a job
+  // comes back with its turn (state_machine.h: returns_held). Registered once.
   void SetTakesTurns(std::function<bool(base::JobId)> takes_turns) { takes_turns_ = std::move(takes_turns); }
-  // The phase of a job is not what it was; kRunning where nothing is known of the job any more. Who listens
-  // may call back, but from the loop later.
+  // The phase of a job has changed; kRunning also when this controller no longer knows the job. A listener
+  // may call this object only later, from the loop.
   Signal<base::JobId, suspend::SuspensionPhase> on_phase;
 
   void SetSettings(SuspendControllerSettings settings);
 
-  // The job runs; `stored` is its record from an earlier daemon, empty: none. Nothing happens for a job that
-  // is known.
+  // Call when the job runs. `stored`: its record from an earlier daemon; empty: none. A call for a known job
+  // does nothing.
   void Begin(base::JobId job, const std::string& stored);
-  // It ends, is let go of, or its command was started anew.
+  // Call when the job ends, when gpuman releases it, or when a new run has begun.
   void End(base::JobId job);
 
   void Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done);
-  // Done also when it waits for room: the record says so.
+  // `done` is also called when the job has to wait for room; the record then says so.
   void Resume(base::JobId job, std::optional<std::string> gpu, Done done);
   void Move(base::JobId job, const std::string& gpu, Done done);
 
-  // A process of the job obeys an order, off its GPU or back.
+  // A process of the job obeys an order to move its memory off its GPU (`out`) or back, and has sent its
+  // connection.
   void PassOn(base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket connection);
 
-  // A process of the job has something new in its slot.
+  // Call when a process of the job has sent a notification.
   void OnNotify(base::JobId job);
 
-  // GPUs were looked at.
+  // Call after new samples of GPUs.
   void OnSample();
 
   const SuspensionReadings& readings() const { return readings_; }
-  // Moves memory for others, too.
+  // The share controller uses these movers, too.
   suspend::Checkpointer& movers() { return checkpointer_; }
 
-  // Of a job that is not simply running; nullptr: it is.
+  // nullptr: the job runs normally, and no suspension of it is in progress.
   const suspend::SuspensionRecord* RecordOf(base::JobId job) const;
 
  private:
@@ -94,27 +95,28 @@ class SuspendController {
   struct Waiter {
     Goal goal;
     Done done;
-    bool elsewhere = false;  // on a GPU that was named: one that runs where it was is not there
+    bool elsewhere = false;  // asked for a named GPU: a job that runs on its old GPU has not got there
   };
-  // While a job is on its way, its ledger is looked at so soon after an order.
+  // While a job is on its way, the first timed check of its ledger comes this long after an order.
   static constexpr base::Millis kAnswerPoll{3};
   struct Entry {
     suspend::SuspensionStateMachine machine;
-    base::MonoTime back_since{};  // it wants back since then
+    base::MonoTime back_since{};  // since when the job wants to come back
     std::string stored{};
-    std::deque<suspend::Actions> to_do{};  // after what is being stored
+    std::deque<suspend::Actions> to_do{};  // actions to perform after the record is stored
     bool storing = false;
     std::vector<Waiter> waiters{};
     std::unique_ptr<boost::asio::steady_timer> timer{};
     AnswerPoll poll{kAnswerPoll};
     bool on_the_way = false;
-    bool silent = false;  // somebody has an order whose shim will not tell that it has answered
+    bool silent = false;  // a process has an order, and its shim will send no notification of its answer
     suspend::SuspensionPhase told = suspend::SuspensionPhase::kRunning;
-    suspend::BytesByGpu coming{};  // while it is on its way back
+    suspend::BytesByGpu coming{};  // memory that the job still needs while it comes back
   };
   using Entries = std::map<base::JobId, Entry>;
 
-  // A machine that knows what is there, for something that is about to be asked.
+  // Returns the job's entry, with a state machine that has observed the job's processes. Call it before a
+  // request.
   Entry& EntryFor(base::JobId job);
   suspend::SuspensionSettings SettingsFor(base::JobId job);
   void Feed(base::JobId job, const suspend::Event& event);
@@ -133,19 +135,20 @@ class SuspendController {
   void Tell(base::JobId job, const suspend::action::Emit& event);
   void Prepare();
   void ForgetThoseBack(base::JobId job, const suspend::SuspensionRecord& record);
-  // Another needed its place: until there is room again not even the mover's context is kept on the GPU for
-  // it.
+  // Whether the job was suspended because another needed its place. Until there is room again, not even the
+  // mover's context stays on the GPU for it.
   bool IsPushedOff(base::JobId job) const;
   void AskDriver(base::JobId job, suspend::Request request);
   void AnswerWaiters(base::JobId job);
   void SetTimer(base::JobId job);
-  // What one takes that is not there and has to be.
+  // Adds the cost of a mover's context to each GPU in `needs` if the owner's mover does not run.
   void AddMover(base::JobId job, suspend::BytesByGpu& needs);
   void OfferRoom();
   static suspend::BytesByGpu Coming(const suspend::SuspensionRecord& record);
   void DropIfDone(base::JobId job);
 
-  // Host memory of all others that are not suspended: what is away while it is another's turn.
+  // Host memory of all jobs except `but` that are not suspended: their memory that is off the GPU during
+  // another job's turn.
   base::Bytes HostMemoryOfTurns(base::JobId but) const;
 
   Core& core_;
@@ -155,7 +158,7 @@ class SuspendController {
   SuspendControllerSettings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;
-  std::set<suspend::MoverUser> prepared_;  // have host memory made ready
+  std::set<suspend::MoverUser> prepared_;  // users whose movers have prepared host memory
   base::MonoTime prepare_at_{};
   suspend::RoomSince room_since_;
   suspend::Arrivals arrivals_;

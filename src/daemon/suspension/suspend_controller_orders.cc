@@ -1,4 +1,4 @@
-// What a job's state machine orders: carried out by shims, mover, driver, store and event log.
+// Carries out the orders of a job's state machine by shims, mover, driver, store and event log.
 #include <boost/asio/post.hpp>
 #include <type_traits>
 #include <utility>
@@ -22,7 +22,7 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
                    [&](const OrderHold& order) { Order(job, order.process, OrderKind::kHold); },
                    [&](const OrderEvict& order) { Order(job, order.process, OrderKind::kLeave); },
                    [&](const OrderReturn& order) {
-                     // Its turn brings its memory back; its gate stays shut until then.
+                     // `held`: the job's memory comes back with its turn, and its gate stays shut until then.
                      Order(job, order.process, order.held ? OrderKind::kHold : OrderKind::kRun);
                    },
                    [&](const AskCan&) {
@@ -44,26 +44,26 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
                      AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
                    },
                    [&](const Moved& moved) {
-                     // Also where its way back fails afterwards: it counts there.
+                     // The job counts on the new GPU even if its return fails afterwards.
                      if (core_.jobs().Find(job))
                        core_.ChangeGpu(job, moved.gpu, [](const base::Result<>&) {});
                    },
-                   [](const SetState&) {},  // is in the record
+                   [](const SetState&) {},  // the record already has it
                    [&](const Emit& emit) { Tell(job, emit); },
                },
                action);
   }
 }
 
-// What comes of an order shows in the ledger, also when there is nobody to take it. The ledger says who sits
-// in it; that this is a process of the job is for attribution to say.
+// The ledger shows the result of an order, also when no process is there to take it. The ledger names the
+// process in a slot, but only attribution says whether that process belongs to the job.
 void SuspendController::Order(base::JobId job, base::ProcessId process, OrderKind what) {
   auto* const channel = shims_.channel();
   if (channel && core_.guard().JobOf(process.pid).job == job)
     (void)channel->Order(job, process, ledger::Command{what, {}});
 }
 
-// With the job; `done` when it is on the disk, or cannot be.
+// Stores the record with the job; calls `done` when it is on the disk, or cannot be stored.
 void SuspendController::Save(base::JobId id, std::string record, std::function<void()> done) {
   std::vector<jobs::Notice> notices;
   const auto* const job = core_.jobs().Find(id);
@@ -80,7 +80,7 @@ void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event)
   const auto* const job = core_.jobs().Find(id);
   if (!job) return;
   core_.Tell(*job, {event.kind, event.message, event.data});
-  core_.LookNow();  // it has left a GPU, or come to one
+  core_.LookNow();  // the job has left a GPU or come to one
   core_.jobs().Note(id, event.message);
 }
 
@@ -88,7 +88,7 @@ void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
   const auto process = request.process;
   const auto answer = [self = self_, job, process](const suspend::Answer& got) {
     if (!*self) return;
-    (*self)->Observe(job);  // what it had in the end, before it counts as taken
+    (*self)->Observe(job);  // reads the process's last figures before its memory counts as taken
     (*self)->Feed(job, suspend::event::Answered{process, got});
     (*self)->Observe(job);
   };

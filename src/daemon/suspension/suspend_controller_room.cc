@@ -1,4 +1,4 @@
-// What the suspend controller asks of memory: the host's on the way out, the GPUs' on the way back.
+// The memory that suspended jobs need: host memory on the way out, GPU memory on the way back.
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
@@ -57,7 +57,7 @@ void SuspendController::Refuse(base::JobId job, const char* kind, base::Error er
   done(base::Fail(std::move(error)));
 }
 
-// Time has passed since the job was let go: a second look, for each process.
+// Time has passed since the suspension was allowed, so the host memory is checked again for each process.
 void SuspendController::Checkpoint(base::JobId job, const suspend::action::Checkpoint& order) {
   const auto memory = suspend::ReadHostMemory();
   if (const auto holds = memory ? suspend::HoldsCheckpoint(*memory, order.bytes) : base::Result<>(); !holds) {
@@ -79,7 +79,7 @@ void SuspendController::AddMover(base::JobId job, suspend::BytesByGpu& needs) {
   for (auto& [gpu, bytes] : needs) bytes += readings_.ContextCostOf(gpu);
 }
 
-// What one on its way back takes, where it goes.
+// The memory that a returning job takes on its target GPUs.
 suspend::BytesByGpu SuspendController::Coming(const suspend::SuspensionRecord& record) {
   suspend::BytesByGpu coming;
   for (const auto& [process, gpus] : record.held)

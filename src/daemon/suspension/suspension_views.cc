@@ -17,7 +17,8 @@ suspend::ShimStage StageOf(const ledger::SlotStatus& slot) {
     case MemoryStage::kHeld:
       return suspend::ShimStage::kOnGpu;
     case MemoryStage::kEvicting:
-      // Its gate is being shut for somebody's turn, or a part of it taken: that is no suspend.
+      // The gate is being shut for another job's turn, or a part of the memory is taken. Neither is a
+      // suspension.
       return slot.ordered == ledger::wire::OrderKind::kLeave ? suspend::ShimStage::kEvicting
                                                              : suspend::ShimStage::kOnGpu;
     case MemoryStage::kEvicted:
@@ -30,7 +31,7 @@ suspend::ShimStage StageOf(const ledger::SlotStatus& slot) {
   return suspend::ShimStage::kNone;
 }
 
-// The GPU that a shim's figures are about: one, and where its process sees several it says which.
+// The GPU that a shim's figures are about. There is one; a shim whose process sees several GPUs says which.
 std::string GpuOf(const suspend::ProcessView& view, const ledger::SlotStatus& slot,
                   const suspend::BytesByGpu* held, const std::vector<std::string>& only) {
   if (!slot.home.empty()) return slot.home;
@@ -107,7 +108,7 @@ std::vector<suspend::ProcessView> SuspensionView(
     const auto before = held.find(slot.process);
     const auto uuid = GpuOf(view, slot, before == held.end() ? nullptr : &before->second, only);
     if (uuid.empty() || (slot.evictable.count == 0 && slot.evicted.count == 0)) continue;
-    // What the process says of itself is no more than there is.
+    // A process's own figures are not believed beyond the size of the GPU.
     const auto status = gpus.find(uuid);
     const bool known = status != gpus.end() && status->second.sample.memory;
     const base::Bytes most = known ? status->second.sample.memory->total : base::Bytes{UINT64_MAX};

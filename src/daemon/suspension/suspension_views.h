@@ -1,4 +1,4 @@
-// What the daemon tells a job's suspension of its processes, and what it shows of it. Pure.
+// Makes the state machine's view of a job's processes, and the API's view of a suspension. Pure.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,21 @@
 
 namespace gpuman::daemon {
 
-// The processes of `job` on `gpus`, those that count in its ledger, and those of `held` that live.
-// `only`: the job's GPU where it has one; what a shim holds of a process that is on none is taken for its.
-// `context_cost`: of a GPU, 0 where it is not known.
+// The processes of `job` on `gpus`, those that count in its ledger, and those of `held` that still live.
+// `only`: the job's GPU where it has one. A shim's figures for a process that is on no known GPU count for
+// that GPU. `context_cost`: the cost of a context on a GPU, 0 where it is not known.
 std::vector<suspend::ProcessView> SuspensionView(
     base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
     const std::vector<ledger::SlotStatus>& slots, const std::map<base::ProcessId, suspend::BytesByGpu>& held,
     const std::vector<std::string>& only, const std::function<base::Bytes(const std::string&)>& context_cost);
 
-// "its host memory is at the budget": why an order was refused.
+// Why the shim refused an order: "its host memory is at the budget".
 std::string TextOf(const ledger::SlotStatus& slot);
 
-// Where the guard takes the job for.
+// The residency of a job in this phase, as the guard needs it.
 guard::Residency ResidencyOf(suspend::SuspensionPhase phase);
 
-// State, reason and where the memory is.
+// Fills in the state, the reason, and where the job's memory is.
 void ShowSuspension(const suspend::SuspensionRecord& record, api::JobView& view);
 
 }  // namespace gpuman::daemon

@@ -18,7 +18,7 @@ enum class UnknownGpu {
   kPassOver,  // a note: gflowd, whose option may come from the configuration of another machine
 };
 // The UUIDs of those indices of `spec` ("0,2", "0-3") that are GPUs of this machine; nullopt for "all".
-// kNotFound where none is.
+// kNotFound where no index is a GPU of this machine.
 base::Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
                                                                   const std::string& spec,
                                                                   UnknownGpu unknown);

@@ -96,7 +96,8 @@ Result<int> Up(Session& session, const DaemonSettings& s) {
   return PrintState(session, daemon);
 }
 
-// Does not end a daemon of the machine, or one whose socket is named: nobody would start it again.
+// Does not end the daemon of the machine, or a daemon whose socket the user named: no program would start
+// that daemon again.
 Result<int> Restart(Session& session, const DaemonSettings& s) {
   const bool named = session.socket || session.environment()("GPUMAN_SOCKET");
   int before = 0;

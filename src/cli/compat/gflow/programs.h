@@ -1,5 +1,5 @@
 // `gpuman` under the names of gflow's programs, with gflow's options and columns, for users and scripts of
-// gflow (docs/coming-from-gflow.md). It contains no code of gflow.
+// gflow (docs/coming-from-gflow.md). The programs contain no code of gflow.
 #pragma once
 
 #include <string>

@@ -8,9 +8,9 @@
 
 namespace gpuman::cli::nvshare {
 
-// Removes nvshare's library from LD_PRELOAD of each job that shares: it would look for its own scheduler, and
-// end the program without one. Other jobs keep it. The daemon takes over the meaning of nvshare's variables.
-// Returns notes for the user, each once.
+// Removes nvshare's library from LD_PRELOAD of each job that shares: the library would look for its own
+// scheduler, and end the program if it found none. Other jobs keep it. The daemon takes over the meaning of
+// nvshare's variables. Returns notes for the user, each once.
 std::vector<std::string> LeaveOutLibrary(api::SubmitRequest& request);
 
 }  // namespace gpuman::cli::nvshare

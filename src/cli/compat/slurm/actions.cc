@@ -24,7 +24,8 @@ Result<int> PrintNow(Session& session, const Engine& engine, const JobName& name
   return kExitDone;
 }
 
-// Slurm also holds a job that runs: it would not start again. The user does not mean that.
+// Slurm also holds a job that runs: the hold would only keep the job from starting again. The user does not
+// mean that.
 Result<> RequireWaiting(const Engine& engine, const JobName& name) {
   GPUMAN_ASSIGN(const auto lines, LookUp(engine, name));
   if (std::any_of(lines.begin(), lines.end(), IsWaiting)) return {};

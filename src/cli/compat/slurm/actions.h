@@ -17,7 +17,7 @@ base::Result<int> Hold(Session& session, const Engine& engine, const JobName& na
 // `from_now`: the job starts no earlier.
 base::Result<int> Release(Session& session, const Engine& engine, const JobName& name,
                           std::optional<base::Millis> from_now);
-// Refuses what only the queue of one machine does, and says how to do it in Slurm.
+// Refuses a command that only the queue of one machine has, and says what to use in Slurm instead.
 base::Result<int> Refuse(const JobName& name, std::string_view command, std::string_view instead);
 
 // The result for each job.

@@ -16,7 +16,7 @@ namespace gpuman::cli::slurm {
 // kNotFound: neither knows the job.
 base::Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name);
 
-// Waits until the job has ended, all tasks of an array; prints each task, and returns the exit status.
+// Waits until the job, or every task of an array, has ended; prints each task, and returns the exit status.
 base::Result<int> Wait(Session& session, const Engine& engine, const JobName& name);
 
 // `job attach`, `submit --wait`: shows the output until the end. The first SIGINT or SIGTERM goes to the job,

@@ -49,8 +49,8 @@ void SortTasks(std::vector<SeenJob>& tasks);
 // The format for `squeue -h -o`, and the parser of its lines. Skips a line of another form: it is a warning.
 inline constexpr const char* kQueueFormat = "%A|%F|%K|%T|%r|%V|%S|%e|%l|%N|%b|%P|%u";
 std::vector<SeenJob> ReadQueue(std::string_view text);
-// Reads what `scontrol show job` prints: for an array, each task that runs or ran has a block, the rest share
-// one.
+// Reads what `scontrol show job` prints: for an array, each task that runs or ran has a block of its own, and
+// all other tasks share one block.
 std::vector<SeenJob> ReadShown(std::string_view text);
 // The format for `sacct -n -P -X -o`, and the parser of its lines.
 inline constexpr const char* kAccountingFormat = "JobID,State,ExitCode,Submit,Start,End,User,JobName";

@@ -12,14 +12,15 @@
 
 namespace gpuman::cli::slurm {
 
-// Whether the list can do without a daemon: where jobs went to Slurm, none is started to show an empty queue.
+// Whether the list needs no daemon: where the user submitted jobs to Slurm, gpuman starts no daemon only to
+// show an empty queue.
 bool ServesAlone(const Session& session);
 
 // The jobs that the filter chooses; nullopt: no job that it could choose went to Slurm. Records jobs that
 // have ended. Only prints a note when Slurm does not answer.
 std::optional<std::vector<JobLine>> List(Session& session, const api::QueueFilter& filter);
 
-// A table with a title, `apart` from a table above it; nothing for no jobs.
+// Prints a table with a title; with `apart`, an empty line above it. Prints nothing if there are no jobs.
 void PrintList(Session& session, const std::vector<JobLine>& jobs, bool apart);
 api::Json ListJson(const std::vector<JobLine>& jobs);
 

@@ -19,7 +19,7 @@ using queue::SubmitSettings;
 
 constexpr std::string_view kMark = "#SBATCH";
 
-// Takes over the value; false: gpuman has no counterpart.
+// Takes over the value of an option; false: gpuman has no counterpart.
 using TakeValue = std::function<Result<bool>(const std::string& value)>;
 
 struct SbatchOption {
@@ -44,7 +44,7 @@ TakeValue TextInto(Target& target) {
   };
 }
 
-// For options where 1 is what a job of one machine has anyway.
+// For options whose value 1 is what every job of one machine has anyway.
 Result<bool> TakeOne(const std::string& text) { return text == "1"; }
 
 TakeValue Gpus(api::Submission& job) {

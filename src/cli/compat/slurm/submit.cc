@@ -56,7 +56,7 @@ Result<JobName> Named(const std::string& word, const std::vector<Submitted>& kep
       "Slurm's jobs wait for Slurm's jobs: slurm-ID, or a name that went there with --to slurm");
 }
 
-// Slurm takes an unknown job for one that has ended well, and would start the dependent job at once.
+// Slurm treats an unknown job as one that has ended successfully, and would start the dependent job at once.
 Result<JobName> DependencyOf(const std::string& word, const Engine& engine,
                              const std::vector<Submitted>& kept) {
   GPUMAN_ASSIGN(const auto name, Named(word, kept));

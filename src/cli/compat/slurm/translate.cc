@@ -267,7 +267,7 @@ class Translator {
     return {};
   }
 
-  // The user's own options come last: of two, sbatch takes the last.
+  // The user's own options come last: if an option occurs twice, sbatch uses the last one.
   Result<> AddOwn() {
     for (const auto& word : context_.slurm_options) {
       const std::string option = word.starts_with('-') ? word : "--" + word;

@@ -42,7 +42,7 @@ std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector
 // other jobs.
 bool IsChosen(const JobLine& job, const api::QueueFilter& filter);
 
-// The worst of all tasks: 128+N for a signal; 1 where only the state is known, or not even that.
+// The worst of all tasks: 128+N for a signal; 1 where only the state is known, or not even the state.
 int ExitStatusOf(const Ended& ended);
 Ended EndOf(const SeenJob& job);
 // The worst end of several jobs that have ended.

@@ -66,7 +66,7 @@ Result<bool> Watched::AfterFailure(const base::Error& error) {
   constexpr auto kPatience = std::chrono::minutes(1);
   if (error.code == ErrorCode::kNotFound && (kept_ || !jobs_.empty())) {
     if (!jobs_.empty() && waiting_.empty() && AllEnded()) return true;
-    // The job has ended since gpuman last saw it, and how is unknown.
+    // The job has ended since gpuman last saw it; how it ended is unknown.
     if (!kept_) return base::Fail(error);
     jobs_.clear();
     waiting_.clear();

@@ -1,5 +1,5 @@
-// A job of Slurm from one question to the next: what Slurm says of it, and what the record has where Slurm
-// has forgotten it. Not thread-safe.
+// The state of a job of Slurm, kept between questions to Slurm: what Slurm says of the job, and what the
+// record has where Slurm has forgotten the job. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace gpuman::cli::slurm {
 
-// What a command works with.
+// Slurm's programs and the user's record, for the commands about jobs of Slurm.
 struct Engine {
   explicit Engine(const Session& session)
       : programs(session.environment()), record(SubmissionFile::OfUser(session.environment())) {}
@@ -39,7 +39,7 @@ class Watched {
   Ended End() const;
   bool IsArray() const;
   const std::optional<Submitted>& kept() const { return kept_; }
-  // The file that the job writes, for an array that of the first task; nullopt: not known yet.
+  // The file that the job writes; for an array, the file that the first task writes; nullopt: not known yet.
   std::optional<std::string> Output() const;
 
  private:
