@@ -1,6 +1,6 @@
 // Chains of callbacks as one function: a coroutine that waits for each of them.
 //
-//   base::Detached Carry(std::shared_ptr<Change> change) {
+//   base::Detached Run(std::shared_ptr<Change> change) {
 //     const auto kept = co_await base::Callback<base::Result<>>([&](auto done) { store.Keep(rows, done); });
 //     …
 //   }

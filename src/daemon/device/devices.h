@@ -151,7 +151,7 @@ class Devices {
 
   // devices_run.cc
   void Begin(std::unique_ptr<Change> change);
-  base::Detached Carry(std::shared_ptr<Change> change);
+  base::Detached RunChange(std::shared_ptr<Change> change);
   base::Callback<std::monostate> Drive(driver::NvmlExecutor::Work work);
   base::Callback<base::Result<>> Keep(jobs::SettingRows entries);
   void EnterDriver(Change& change, Stage stage);

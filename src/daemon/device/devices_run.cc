@@ -72,7 +72,7 @@ void Devices::Begin(std::unique_ptr<Change> owned) {
                                  "gpuman health shows whether the GPU is well"));
   }
   for (const auto& gpu : change->task.gpus) DeviceOf(gpu.uuid).busy = true;
-  Carry(change);
+  RunChange(change);
 }
 
 base::Callback<std::monostate> Devices::Drive(driver::NvmlExecutor::Work work) {
@@ -97,7 +97,7 @@ void Devices::EnterDriver(Change& change, Stage stage) {
 
 // If the driver does not answer in time, OnTime gives the change up and tells the caller; this function goes
 // on when the driver's call returns.
-base::Detached Devices::Carry(std::shared_ptr<Change> change) {
+base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
   EnterDriver(*change, Stage::kReading);
   co_await Drive(Reading(*change));
   if (change->given_up) {

@@ -22,9 +22,9 @@ namespace {
 
 using SubmitCall = Call<api::SubmitRequest, api::SubmissionAnswer>;
 
-constexpr std::size_t kFewJobs = 16;      // jobs; the answer describes each of so few in full
-constexpr std::size_t kAtOnce = 64;       // jobs; more are prepared in slices
-constexpr std::size_t kJobsAtATime = 16;  // between two looks at the clock
+constexpr std::size_t kMaxJobsInFull = 16;  // jobs; the answer describes each of so few in full
+constexpr std::size_t kAtOnce = 64;         // jobs; more are prepared in slices
+constexpr std::size_t kJobsAtATime = 16;    // between two looks at the clock
 constexpr std::size_t kMax = 1'000'000;
 
 // The answer for the jobs that were stored, as the queue sees them a moment later.
@@ -33,7 +33,7 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>
   api::SubmissionAnswer answer;
   // For many jobs no user reads the reasons, and a user who submits without a pause does not have to wait for
   // them.
-  const bool few = heads.size() <= kFewJobs && jobs.queue().dispatcher().IsViewCheap();
+  const bool few = heads.size() <= kMaxJobsInFull && jobs.queue().dispatcher().IsViewCheap();
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
     api::SubmittedJob one;
@@ -45,7 +45,7 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>
       one.reason = job->reason;
       one.reason_detail = job->reason_detail;
     }
-    if (job && heads.size() <= kFewJobs) {
+    if (job && heads.size() <= kMaxJobsInFull) {
       const auto view = few ? jobs.queue().View(*job) : jobs.core().View(*job);
       one.state = view.state;
       one.reason = view.reason;

@@ -47,7 +47,7 @@ class SharingModule final : public Module {
 
   // --- module_escalate.cc: a job does not give up its place ---
   void Escalate(const share::action::Escalate& order);
-  void TakeOff(base::JobId job, const share::action::Escalate& order);
+  void Preempt(base::JobId job, const share::action::Escalate& order);
   void End(base::JobId job, const std::string& detail);
   void EndStoppedAgain();
 

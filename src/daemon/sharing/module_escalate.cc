@@ -20,7 +20,7 @@ void SharingModule::Escalate(const share::action::Escalate& order) {
   if (order.how == share::OnNoYield::kWait) return;
   boost::asio::post(core_.loop(), [this, order] {
     if (!core_.jobs().Find(order.tenant) || suspension_.stopped().IsTakenOff(order.tenant)) return;
-    if (order.how == share::OnNoYield::kSuspend) return TakeOff(order.tenant, order);
+    if (order.how == share::OnNoYield::kSuspend) return Preempt(order.tenant, order);
     End(order.tenant, DetailOf(order));
   });
 }
@@ -32,7 +32,7 @@ void SharingModule::End(base::JobId id, const std::string& detail) {
 }
 
 // A job whose processes were stopped comes back with its user's next SIGCONT (StoppedJobs).
-void SharingModule::TakeOff(base::JobId id, const share::action::Escalate& order) {
+void SharingModule::Preempt(base::JobId id, const share::action::Escalate& order) {
   const auto may = suspension_.ControllerFor(id);
   const auto detail = DetailOf(order);
   const auto end = [this, id, detail, forced = order.forced](const base::Error& why) {

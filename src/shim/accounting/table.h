@@ -19,14 +19,14 @@ class Table {
   // Returns the value of the key, or null. The pointer is good until the table changes.
   Value* Find(std::uint64_t key) {
     if (capacity_ == 0 || key == 0) return nullptr;
-    Entry& entry = entries_[Place(key)];
+    Entry& entry = entries_[IndexOf(key)];
     return entry.key == key ? &entry.value : nullptr;
   }
 
   // Returns the value of the key, all zeros when the key was not there; null when there is no memory.
   Value* Insert(std::uint64_t key) {
     if (key == 0 || (2 * (size_ + 1) > capacity_ && !Grow())) return nullptr;
-    Entry& entry = entries_[Place(key)];
+    Entry& entry = entries_[IndexOf(key)];
     if (entry.key == 0) {
       entry.key = key;
       entry.value = Value{};
@@ -38,7 +38,7 @@ class Table {
   // Removes the key. Returns false when it is not there.
   bool Take(std::uint64_t key, Value& value) {
     if (capacity_ == 0 || key == 0) return false;
-    std::size_t hole = Place(key);
+    std::size_t hole = IndexOf(key);
     if (entries_[hole].key != key) return false;
     value = entries_[hole].value;
     --size_;
@@ -81,7 +81,7 @@ class Table {
   }
   std::size_t Next(std::size_t place) const { return (place + 1) & (capacity_ - 1); }
   // Returns the place where the key is, or would go.
-  std::size_t Place(std::uint64_t key) const {
+  std::size_t IndexOf(std::uint64_t key) const {
     std::size_t place = Home(key);
     while (entries_[place].key != 0 && entries_[place].key != key) place = Next(place);
     return place;
@@ -97,7 +97,9 @@ class Table {
     Table grown;
     grown.entries_ = static_cast<Entry*>(memory);
     grown.capacity_ = capacity;
-    ForEach([&](std::uint64_t key, const Value& value) { grown.entries_[grown.Place(key)] = {key, value}; });
+    ForEach([&](std::uint64_t key, const Value& value) {
+      grown.entries_[grown.IndexOf(key)] = {key, value};
+    });
     grown.size_ = size_;
     Reset();
     *this = grown;
