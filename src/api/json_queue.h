@@ -104,6 +104,7 @@ void Fields(V& v, T& x) {
 template <typename V, base::json::Of<CancelRequest> T>
 void Fields(V& v, T& x) {
   v.Required("jobs", x.jobs);
+  v.Changed("dry_run", x.dry_run, false);
 }
 
 template <typename V, base::json::Of<CancelledJob> T>

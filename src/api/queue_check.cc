@@ -53,10 +53,21 @@ class Checker {
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-// "7" and "7_3" are ids, "@" and "@~1" name jobs submitted before: such a name would be ambiguous.
+bool IsOfId(char c) { return IsDigit(c) || c == '_'; }
+bool AreDigits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), IsDigit);
+}
+
+// Commands take "7" and "7_3" as ids, "5-9" as a range of ids, "slurm-7" and "slurm-7_3" as jobs of Slurm,
+// "@" and "@~1" as jobs submitted before.
 bool LooksLikeId(std::string_view name) {
-  return name.starts_with('@') ||
-         std::all_of(name.begin(), name.end(), [](char c) { return IsDigit(c) || c == '_'; });
+  constexpr std::string_view kOfSlurm = "slurm-";
+  const bool of_slurm = name.starts_with(kOfSlurm) && name.size() > kOfSlurm.size();
+  const auto id = of_slurm ? name.substr(kOfSlurm.size()) : name;
+  if (name.starts_with('@') || std::all_of(id.begin(), id.end(), IsOfId)) return true;
+  const auto dash = name.find('-');
+  return dash != std::string_view::npos && AreDigits(name.substr(0, dash)) &&
+         AreDigits(name.substr(dash + 1));
 }
 
 bool IsOfTag(char c) {
@@ -66,13 +77,7 @@ bool IsOfTag(char c) {
 
 void CheckName(Checker& c, const std::optional<std::string>& name) {
   if (!name) return;
-  c.NotEmpty("name", name);
-  c.Require(name->size() <= kLongestName, "name",
-            fmt::format("'{}…' has more than {} bytes", name->substr(0, 20), kLongestName));
-  c.Require(!LooksLikeId(*name), "name",
-            fmt::format("'{}' could be the number of a job; add a letter", *name));
-  c.Require(std::all_of(name->begin(), name->end(), IsOfTag), "name",
-            fmt::format("'{}' has other characters than letters, digits and . _ - + : @", *name));
+  if (const auto wrong = WrongWithName(*name)) c.Fail("name", *wrong);
 }
 
 void CheckProject(Checker& c, const std::optional<std::string>& project) {
@@ -176,6 +181,12 @@ void CheckArray(Checker& c, const ArrayRequest& array) {
     c.Require(*array.limit >= 1, "array.limit", fmt::format("{} is less than 1", *array.limit));
 }
 
+// Of a new job. An update may set the codes first and the count later.
+void CheckCodesHaveRetries(Checker& c, const spec::Retries& retries) {
+  c.Require(retries.on_exit_codes.empty() || retries.count > 0, "retries.on_exit_codes",
+            "they are for retries, and there are none; give retries.count");
+}
+
 void CheckDepends(Checker& c, std::string_view field, const Dependencies& depends) {
   for (const auto& dependency : depends.list)
     c.Require(!dependency.job.empty(), field, "a dependency names no job");
@@ -225,6 +236,15 @@ void CheckNotify(Checker& c, const NotifyRequest& notify) {
 
 }  // namespace
 
+std::optional<std::string> WrongWithName(std::string_view name) {
+  if (name.empty()) return "it is empty";
+  if (name.size() > kLongestName)
+    return fmt::format("'{}…' has more than {} bytes", name.substr(0, 20), kLongestName);
+  if (LooksLikeId(name)) return fmt::format("'{}' could be the number of a job; add a letter", name);
+  if (std::all_of(name.begin(), name.end(), IsOfTag)) return std::nullopt;
+  return fmt::format("'{}' has other characters than letters, digits and . _ - + : @", name);
+}
+
 std::int64_t CountTasks(const ArrayRequest& array) {
   std::int64_t tasks = 0;
   for (const auto& range : array.indices)
@@ -253,6 +273,7 @@ void CheckSubmission(base::json::Reading& r, const std::string& path, const Subm
   CheckGpus(c, job.gpus);
   CheckMemory(c, job);
   CheckOptions(c, job);
+  CheckCodesHaveRetries(c, job.retries);
   CheckTimes(c, job);
   CheckDepends(c, "depends", job.depends);
   if (job.array) CheckArray(c, *job.array);

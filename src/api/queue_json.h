@@ -39,6 +39,10 @@ Json OptionOf(const spec::JobOptions& options, const std::string& name);
 // for each job. kInvalidArgument tells the field, its value and what to do.
 base::Result<> Check(const Submission& job);
 
+// What is wrong with the name of a job, as the end of a sentence that begins with "name: "; absent: nothing.
+// A name has 1 to 64 of letters, digits and . _ - + : @, and no command takes it for an id or a range of ids.
+std::optional<std::string> WrongWithName(std::string_view name);
+
 // The name of a signal without "SIG" ("usr1", "SIGUSR1", "USR1" -> "USR1"); absent: no signal that can warn a
 // program has this name.
 std::optional<std::string> SignalName(std::string_view text);

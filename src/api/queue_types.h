@@ -129,6 +129,7 @@ struct RedoRequest {
 // POST /v1/cancellations: any number of jobs; each has its own result.
 struct CancelRequest {
   std::vector<std::string> jobs;  // id, tag, "7_3"; an array's id means all of its tasks
+  bool dry_run = false;           // cancel nothing; the answer has the states now, and the refusals
 };
 struct CancelledJob {
   std::string job;  // as the request named it

@@ -376,6 +376,14 @@ TEST(JobCommands, SuggestTheTagThatWasMeant) {
   }
 }
 
+TEST(JobCommands, SuggestNoTagForOneOrTwoLetters) {
+  const TestServer server({TestServer::Answer(404, kNotFound),
+                           TestServer::Answer(200, R"({"jobs":[{"id":1,"tag":"b","state":"running"}]})")});
+  const auto outcome = GpumanAt(server, {"remove", "a"});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_THAT(outcome.err, Not(HasSubstr("did you mean")));
+}
+
 TEST(JobCommands, SuggestNoTagWhereTheGpuIsTheOneThatIsNotThere) {
   for (const std::string job : {"train", "1"}) {
     const TestServer server(

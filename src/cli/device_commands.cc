@@ -150,7 +150,7 @@ Command LockClocks() {
       "lock",
       "Keep clocks within a range: the speed is the same every time, without the boost above the range. "
       "The\ndriver still lowers them when the GPU is too hot. Undone by: gpuman device clocks reset",
-      "gpuman device clocks lock --graphics 1200,1400 --memory max", change,
+      "gpuman device clocks lock --graphics min,75% --memory max", change,
       {{"--graphics", "MIN[,MAX]",
         "Graphics clock: MHz, a part of the highest (75%), min or max; or a range MIN,MAX",
         Setting(*change, kGraphicsClocks)},
@@ -158,7 +158,7 @@ Command LockClocks() {
   command.run = [change](Session& session, const CommandLine&) -> base::Result<int> {
     if (change->set.empty())
       return base::Fail(base::ErrorCode::kInvalidArgument, "neither --graphics nor --memory is given",
-                        "gpuman device clocks lock --graphics 1200,1400; gpuman device show has the range");
+                        "gpuman device clocks lock --graphics min,75%; gpuman device show has the range");
     return Send(session, *change);
   };
   return command;
@@ -257,7 +257,7 @@ Command DeviceCommand() {
       "gpuman device show",
       {Show(), Persistence(), ComputeMode(),
        Group("clocks", "Lock the clocks of a GPU, or let the driver choose them again",
-             "gpuman device clocks lock --graphics 1200,1400", {LockClocks(), ResetClocks()}),
+             "gpuman device clocks lock --graphics min,75%", {LockClocks(), ResetClocks()}),
        Group("power", "Limit the power of a GPU, within the range that it allows",
              "gpuman device power set 250W", {SetPower(), ResetPower()}),
        Group("ecc", "Error correction of the memory, and its error counters", "gpuman device ecc on",

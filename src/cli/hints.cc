@@ -74,7 +74,7 @@ constexpr std::array kHints{
     Hint{"gpuman device compute-mode", "set", "gpuman device compute-mode exclusive-process"},
     Hint{"gpuman device ecc", "set", "gpuman device ecc on"},
     Hint{"gpuman device power", "*", "gpuman device power set {}"},
-    Hint{"gpuman device clocks", "set|#", "gpuman device clocks lock --graphics 1200,1400"},
+    Hint{"gpuman device clocks", "set|#", "gpuman device clocks lock --graphics min,75%"},
     Hint{"gpuman device profile", "set|use|on", "gpuman device profile apply NAME"},
     Hint{"gpuman device profile", "off|reset|remove", "gpuman device profile clear"},
     Hint{"gpuman gpu", "ls|status|info", "gpuman gpu list; gpuman info shows who has which"},
@@ -216,11 +216,12 @@ bool IsNumber(std::string_view word) {
   });
 }
 
-bool Fits(std::string_view words, std::string_view word) {
+bool Fits(std::string_view words, std::string_view word, bool any_word) {
   for (std::size_t at = 0; at <= words.size();) {
     const auto end = std::min(words.find('|', at), words.size());
     const auto one = words.substr(at, end - at);
-    if (one == word || (one == "#" && IsNumber(word)) || (one == "*" && !word.starts_with('-'))) return true;
+    if (one == word || (one == "#" && IsNumber(word)) || (one == "*" && any_word && !word.starts_with('-')))
+      return true;
     at = end + 1;
   }
   return false;
@@ -228,10 +229,10 @@ bool Fits(std::string_view words, std::string_view word) {
 
 }  // namespace
 
-std::string HintFor(std::string_view path, std::string_view word) {
+std::string HintFor(std::string_view path, std::string_view word, bool any_word) {
   if (word.starts_with("--")) word = word.substr(0, word.find('='));
   const auto* const hint = std::find_if(kHints.begin(), kHints.end(), [&](const Hint& one) {
-    return one.path == path && Fits(one.words, word);
+    return one.path == path && Fits(one.words, word, any_word);
   });
   if (hint == kHints.end()) return {};
   std::string text(hint->text);

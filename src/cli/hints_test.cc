@@ -50,6 +50,8 @@ TEST(Hints, KnowWhatPeopleTypeFromElsewhere) {
            {{"device", "ls"}, "gpuman device show"},
            {{"gpu", "0"}, "gpuman gpu show 0"},
            {{"job", "7"}, "gpuman job show 7"},
+           {{"job", "shwo", "1"}, "did you mean 'show'?"},
+           {{"job", "train"}, "gpuman job show train"},
            {{"job", "list"}, "gpuman queue lists"},
            {{"job", "cancel", "7"}, "gpuman cancel JOB"},
            {{"mig", "create"}, "gpuman mig apply"},

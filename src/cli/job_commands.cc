@@ -12,7 +12,8 @@ namespace {
 
 // Asks the daemon for something about the job of the command line, and prints the job's new state.
 template <typename Ask>
-base::Result<int> WithJob(Session& session, const CommandLine& line, std::string_view done, Ask ask) {
+base::Result<int> WithJob(Session& session, const CommandLine& line, std::string_view done, Ask ask,
+                          std::string (*sentence)(const api::JobView&) = JobSentence) {
   const std::string& job = line.words.front();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   const base::Result<api::JobView> view = ask(daemon, job);
@@ -20,10 +21,17 @@ base::Result<int> WithJob(Session& session, const CommandLine& line, std::string
   if (session.json)
     session.PrintJson(api::ToJson(*view));
   else
-    session.Print(fmt::format("{}{}\n", done, JobSentence(*view)));
+    session.Print(fmt::format("{}{}\n", done, sentence(*view)));
   if (!api::IsEnded(view->state))
     for (const auto& note : view->notes) session.Note(note);
   return kExitDone;
+}
+
+// Of a job that gpuman does not manage any more: nobody holds its limit.
+std::string SentenceWithoutLimit(const api::JobView& job) {
+  api::JobView unlimited = job;
+  unlimited.memory.limit.reset();
+  return JobSentence(unlimited);
 }
 
 // "none" removes the limit.
@@ -93,7 +101,8 @@ Command RemoveCommand() {
           [keep_running](Session& session, const CommandLine& line) {
             return WithJob(
                 session, line, *keep_running ? "no longer managed: " : "removed: ",
-                [&](const auto& daemon, const auto& job) { return daemon.Remove(job, *keep_running); });
+                [&](const auto& daemon, const auto& job) { return daemon.Remove(job, *keep_running); },
+                *keep_running ? SentenceWithoutLimit : JobSentence);
           }};
 }
 

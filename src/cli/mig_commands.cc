@@ -108,12 +108,31 @@ base::Result<int> Apply(Session& session, const MigOptions& o, const std::vector
   return Change(session, request, is_plan || o.dry_run);
 }
 
+// A clear request keeps the mode of each GPU, unless the user says --disable: it asks for MIG mode only where
+// a GPU has it, or gets it at the next reset.
+base::Result<api::MigRequest> ClearRequest(Session& session, const MigOptions& o) {
+  api::MigDevices on, off;
+  off.enabled = false;
+  off.gpus = o.gpus;
+  if (o.disable) return api::MigRequest{{off}, true};
+  GPUMAN_ASSIGN(const auto report, AskMig(session, o.gpus));
+  off.gpus.clear();
+  for (const auto& gpu : report.gpus) (gpu.enabled || gpu.pending ? on : off).gpus.push_back(gpu.uuid);
+  api::MigRequest request{{}, true};
+  for (auto& devices : {on, off})
+    if (!devices.gpus.empty()) request.devices.push_back(devices);
+  return request;
+}
+
+bool AsksForTheMode(const api::MigRequest& request) {
+  return std::any_of(request.devices.begin(), request.devices.end(),
+                     [](const api::MigDevices& devices) { return devices.enabled; });
+}
+
 base::Result<int> Clear(Session& session, const MigOptions& o) {
-  api::MigDevices devices;
-  devices.gpus = o.gpus;
-  devices.enabled = !o.disable;
-  GPUMAN_ASSIGN(const int status, Change(session, {{devices}, true}, o.dry_run));
-  if (status == kExitDone && !o.disable && !o.dry_run)
+  GPUMAN_ASSIGN(const auto request, ClearRequest(session, o));
+  GPUMAN_ASSIGN(const int status, Change(session, request, o.dry_run));
+  if (status == kExitDone && !o.dry_run && AsksForTheMode(request))
     session.Note(
         "MIG mode stays on: nothing runs on such a GPU until it has instances again, or until gpuman mig "
         "clear --disable");
@@ -187,8 +206,8 @@ Command LookCommand(const char* name, const char* summary,
 Command ClearCommand() {
   const auto o = std::make_shared<MigOptions>();  // shared by the options and the action
   return {"clear",
-          "Remove all instances, and do not restore them. Without --disable nothing runs on the GPU until it "
-          "has\ninstances again",
+          "Remove all instances, and do not restore them. Without --disable MIG mode stays as it is;\nwhere "
+          "it is on, nothing runs on the GPU until it has instances again",
           "gpuman mig clear --gpu 0 --disable",
           {},
           {GpuOption(o->gpus),

@@ -372,13 +372,13 @@ class Reading {
   base::Error Extra(const std::string& word) const {
     const CLI::App& app = *walked_.app;
     if (IsOption(word)) return Bad({&app, UnknownOption(app, word), word});
-    auto hint = HintFor(PathOf(app), word);
+    const auto nearest = base::Nearest(word, NamesBelow());
+    auto hint = HintFor(PathOf(app), word, /*any_word=*/!nearest);
     if (Asked().commands.empty()) {
       if (hint.empty() && !Asked().user_command.empty())
         hint = "write the job's command after --: " + WithDashes(word);
       return ErrorOf(app, fmt::format("unexpected argument '{}'", word), hint);
     }
-    const auto nearest = base::Nearest(word, NamesBelow());
     if (hint.empty() && nearest) hint = fmt::format("did you mean '{}'?", *nearest);
     return ErrorOf(app, fmt::format("unknown command '{}'", word), hint);
   }

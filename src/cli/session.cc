@@ -73,7 +73,10 @@ base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base
     if (known.tag == job || fmt::to_string(known.id) == job) return error;  // the job exists
     tags.push_back(known.tag);
   }
-  if (const auto nearest = base::Nearest(job, tags))
+  // Any tag of one letter is near to any other.
+  constexpr std::size_t kShortestGuess = 3;
+  const auto nearest = job.size() < kShortestGuess ? std::nullopt : base::Nearest(job, tags);
+  if (nearest)
     error.hint = fmt::format("did you mean '{}'?", *nearest);
   else if (error.hint.empty())
     error.hint = "gpuman status --all lists the jobs";

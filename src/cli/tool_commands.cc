@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,19 @@ base::Result<int> PrintCompletion(Session& session, const CommandLine& line) {
   return kExitDone;
 }
 
+// Prints each of the daemon's complaints on a line of its own; JSON has them in one error.
+base::Result<int> TellComplaints(Session& session, const base::Finished& checked) {
+  if (checked.output.empty())
+    return base::Fail(base::ErrorCode::kCorrupt, fmt::format("gpumand exited with {}", checked.status));
+  if (session.json) return base::Fail(base::ErrorCode::kCorrupt, checked.output);
+  for (std::size_t at = 0; at < checked.output.size();) {
+    const auto end = std::min(checked.output.find('\n', at), checked.output.size());
+    session.PrintError({base::ErrorCode::kCorrupt, checked.output.substr(at, end - at), {}});
+    at = end + 1;
+  }
+  return ExitStatusOf(base::ErrorCode::kCorrupt);
+}
+
 base::Result<int> CheckConfig(Session& session, const CommandLine& line) {
   const auto file = line.words.empty() ? std::nullopt : std::optional(line.words.front());
   const auto meant = ConfigFileOf(session.environment(), file);
@@ -28,10 +42,7 @@ base::Result<int> CheckConfig(Session& session, const CommandLine& line) {
     return base::Fail(std::move(error));
   }
   GPUMAN_ASSIGN(const auto checked, CheckConfigFile(session.environment(), file));
-  if (checked.status != 0)
-    return base::Fail(base::ErrorCode::kCorrupt, checked.output.empty()
-                                                     ? fmt::format("gpumand exited with {}", checked.status)
-                                                     : checked.output);
+  if (checked.status != 0) return TellComplaints(session, checked);
   if (session.json)
     session.PrintJson({{"valid", true}, {"file", meant.path.string()}, {"exists", readable}});
   else

@@ -109,7 +109,9 @@ lowered_patience = "300ms"
 
     def test_a_limit_that_is_lowered_warns_before_it_ends_the_job(self):
         job = self.held("lowered", "1GiB", memory="2GiB")
-        self.request("PATCH", "/v1/jobs/lowered", {"memory": "256MiB"})
+        until("its use is known", lambda: (self.job("lowered")["memory"]["used"] or 0) >= 1024 * MIB)
+        notes = self.request("PATCH", "/v1/jobs/lowered", {"memory": "256MiB"}).json()["notes"]
+        self.assertIn("limit of 256MiB: it is ended unless it gives memory back within 300ms", " ".join(notes))
         self.assertEqual(self.wait("lowered")["reason"], "memory_limit")
         kinds = self.kinds(job)
         self.assertLess(kinds.index("over_limit"), kinds.index("hard_limit"))

@@ -247,9 +247,11 @@ class CliTest(unittest.TestCase):
         self.ok("remove", "gone")
         self.assertFalse(alive(pid))
         self.assertNotIn("gone", [job["tag"] for job in self.m.json("status")["jobs"]])
-        self.ok("run", "--tag", "free", "--", "sleep", "1000")
+        self.ok("run", "--tag", "free", "--memory", "512MiB", "--", "sleep", "1000")
         pid = self.m.until("it runs", lambda: self.m.job("free")["pid"])
-        self.ok("remove", "free", "--keep-running")
+        said = self.ok("remove", "free", "--keep-running")
+        self.assertIn("no longer managed: job ", said)
+        self.assertNotIn("at most", said, "nobody holds the limit any more")
         self.assertTrue(alive(pid))
         os.kill(pid, signal.SIGKILL)
 
@@ -361,6 +363,11 @@ class CliTest(unittest.TestCase):
         bad = self.m.home / "bad.toml"
         bad.write_text("[guard]\nno_such_key = 1\n")
         self.refused(1, "no_such_key", "config", "check", str(bad))
+        bad.write_text('[sampling]\nrest = "soon"\n[guard]\nno_such_key = 1\nreserve = "nonsense"\n')
+        done = self.m.run("config", "check", str(bad))
+        self.assertEqual(done.returncode, 1)
+        begins = [line[:line.index(": ", len("gpuman: "))] for line in done.stderr.splitlines()]
+        self.assertEqual(begins, [f"gpuman: {bad}:{line}" for line in (2, 4, 5)], done.stderr)
         good = self.m.home / "good.toml"
         good.write_text("")
         self.ok("config", "check", str(good))

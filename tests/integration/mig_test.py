@@ -505,6 +505,14 @@ class CommandTest(MigCase):
         self.gpuman("mig", "clear", "--gpu", "0", "--disable")
         self.assertFalse(self.mig()["enabled"])
 
+    def test_clear_leaves_the_mode_of_a_gpu_alone(self):
+        nothing = "GPU 0: nothing to change\nGPU 1: nothing to change\n"
+        self.assertEqual(self.gpuman("mig", "clear", "--dry-run"), nothing)
+        self.gpuman("mig", "apply", "--gpu", "0", "1g.18gb")
+        self.assertEqual(self.gpuman("mig", "clear"), "GPU 0: done\nGPU 1: nothing to change\n")
+        self.assertEqual([(gpu["enabled"], gpu["layout"], gpu["wanted"]) for gpu in (self.mig(0), self.mig(1))],
+                         [(True, [], None), (False, [], None)])
+
     def test_a_file_that_was_exported_makes_it_again(self):
         self.gpuman("mig", "apply", "--gpu", "0", "3g.71gb", "2x1g.18gb")
         for form in ("toml", "mig-parted"):

@@ -142,7 +142,8 @@ class QueueCliTest(DaemonTest):
 
     def test_a_name_that_several_have_ends_none_of_them(self):
         ids = [str(self.submit("--hold", "--name", "twin", "true")["id"]) for _ in range(2)]
-        for words in (["cancel", "twin"], ["remove", "twin"], ["job", "release", "twin"], ["job", "update", "twin", "--priority", "1"]):
+        for words in (["cancel", "twin"], ["cancel", "twin", "--dry-run"], ["remove", "twin"], ["job", "release", "twin"],
+                      ["job", "update", "twin", "--priority", "1"]):
             said = self.gpuman(*words, status=1)
             self.assertIn(f"2 jobs that have not ended are named 'twin': {', '.join(ids)}", said, words)
         self.assertEqual([self.job(job)["state"] for job in ids], ["held", "held"])
@@ -150,6 +151,21 @@ class QueueCliTest(DaemonTest):
         self.gpuman("cancel", ids[0])
         self.gpuman("cancel", "twin")
         self.assertEqual(self.job(ids[1])["state"], "cancelled")
+
+    def test_a_dry_run_of_cancel_names_the_whole_chain(self):
+        first = self.submit("--hold", "true")["id"]
+        second = self.submit("--depends", str(first), "true")["id"]
+        third = self.submit("--depends", str(second), "true")["id"]
+        kept = self.submit("--depends", str(third), "--no-auto-cancel", "true")["id"]
+        self.submit("--depends", str(kept), "true")
+        said = json.loads(self.gpuman("cancel", str(first), "--dry-run", "--json"))
+        self.assertEqual([job["id"] for job in said["jobs"]], [first])
+        self.assertEqual([(job["id"], job["depends_on"], job["would_cancel"]) for job in said["dependents"]],
+                         [(second, str(first), True), (third, str(second), True), (kept, str(third), False)])
+        self.assertIn(f"{third}\tQueued\tblocked\t{second}\n", self.gpuman("cancel", str(first), "--dry-run"))
+        self.assertEqual(self.job(first)["state"], "held")
+        self.gpuman("cancel", str(first))
+        self.wait_for(third, "cancelled")
 
     def test_a_start_that_nobody_can_know_is_no_time_of_day(self):
         self.submit("--gpus", "2", "sh", "-c", self.until_gone_on())

@@ -237,6 +237,16 @@ class AgainTest(QueueCase):
         self.assertEqual(self.job(again)["queue"]["redo_of"], first)
         self.assertIn(f"job {first}", self.m.run("job", "show", str(again)).stdout)
 
+    def test_a_job_that_has_not_ended_is_not_done_again(self):
+        job = self.submit("exec sleep 1000", 0, name="r1")
+        answer = self.request("POST", f"/v1/jobs/{job}/redo", {})
+        self.assertEqual((answer.status, answer.code()), (409, "conflict"), answer.body)
+        self.assertEqual(answer.json()["error"]["message"], f"job {job} 'r1' has not ended")
+        self.assertIn(f"gpuman cancel {job}", answer.json()["error"]["hint"])
+        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/cancel").status, 200)
+        self.wait(job)
+        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/redo", {}).status, 201)
+
     def test_gpu_hours_are_a_quota(self):
         first = self.submit("sleep 0.1")
         user = self.wait(first)["user"]

@@ -62,7 +62,7 @@ Result<int> ListReservations(Session& session, const ReserveSettings& s,
   });
   if (id && list.reservations.empty())
     return base::Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", *id),
-                      "gpuman reserve list --all shows them");
+                      "gpuman reserve list --all shows those that are kept; a cancelled one is not");
   return Show(session, list, [&] {
     const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
     return RenderReservations(list.reservations, info.gpus, session.style(), SystemClock().Wall());
@@ -182,10 +182,12 @@ std::vector<Command> ReserveCommands() {
        "List reservations",
        "gpuman reserve list",
        {},
-       {{"-a,--all", "", "Also reservations that have ended", take::Flag(s->all)},
+       {{"-a,--all", "", "Also reservations that have ended; cancelled ones are not kept",
+         take::Flag(s->all)},
         {"--active", "", "Only reservations that are active now", take::Flag(s->active)},
         {"--user", "NAME", "Only reservations of this user", take::Text(s->user)},
-        {"--status", "pending|active|ended|cancelled", "Only reservations in this state",
+        {"--status", "pending|active|ended|cancelled",
+         "Only reservations in this state; cancelled ones are not kept, so none is shown",
          take::Text(s->status)},
         {"--timeline", "", "", take::Nothing()},
         {"--range", "TIME", "", take::Nothing()},
@@ -198,7 +200,7 @@ std::vector<Command> ReserveCommands() {
        {},
        [s](Session& session, const auto& line) { return ListReservations(session, *s, line.words.front()); }},
       {"cancel",
-       "Cancel a reservation",
+       "Cancel a reservation; gpuman does not keep it",
        "gpuman reserve cancel 3",
        {UsualArgument("ID", kAnyNumber)},
        {},

@@ -128,6 +128,13 @@ TEST(Submit, SaysWhatADryRunWouldDo) {
   EXPECT_THAT(server.requests().at(0), HasSubstr(R"("dry_run":true)"));
 }
 
+TEST(Submit, SaysHowManyTasksAnArrayOfADryRunHas) {
+  const TestServer server({TestServer::Answer(
+      200, R"({"jobs":[{"id":0,"tag":"t","state":"queued","reason_detail":"no GPU is free"}]})")});
+  EXPECT_EQ(Gpuman(server, {"submit", "--dry-run", "--array=0-6:2", "--name=t", "true"}).out,
+            "array 't' of 4 tasks would be queued: no GPU is free\n");
+}
+
 TEST(Submit, NamesTheOptionThatWasMeant) {
   const TestServer server({TestServer::Answer(500, "")});
   const auto outcome = Gpuman(server, {"submit", "--retires", "3", "true"});
@@ -398,6 +405,12 @@ TEST(Info, ShowsWhatKeepsEachGpu) {
                     HasSubstr("The queue uses only GPU 0,1.")));
 }
 
+TEST(Info, SaysThatAllGpusAreRestricted) {
+  const TestServer server({TestServer::Answer(
+      200, R"({"gpus":[{"index":0,"uuid":"GPU-a"}],"settings":{"choice":"sequential","allowed":[]}})")});
+  EXPECT_THAT(Gpuman(server, {"info"}).out, HasSubstr("The queue uses no GPU: all are restricted"));
+}
+
 TEST(GpuAllow, AddsToWhatIsAllowedAndRestrictTakesAway) {
   const TestServer server({TestServer::Answer(200, kInfo),
                            TestServer::Answer(200, R"({"choice":"sequential"})"),
@@ -427,6 +440,13 @@ TEST(Reserve, RefusesAZoneThatThereIsNot) {
                                        "14:00", "--duration", "2h", "--timezone", "No/Where"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("'No/Where' is not a time zone"));
+}
+
+TEST(Reserve, PromisesNoListOfCancelledOnes) {
+  const TestServer server({TestServer::Answer(200, R"({"reservations":[]})")});
+  const auto outcome = Gpuman(server, {"reserve", "get", "3"});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_THAT(outcome.err, HasSubstr("a cancelled one is not"));
 }
 
 // --- gflow's names

@@ -335,7 +335,9 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
   if (!kept.empty()) text += "\nReserved:\n" + kept;
   const auto& settings = info.settings;
   if (settings.paused) text += "\nThe queue is paused: no new job is started.\n";
-  if (settings.allowed)
+  if (settings.allowed && settings.allowed->empty())
+    text += "\nThe queue uses no GPU: all are restricted (gpuman gpu allow all undoes that).\n";
+  else if (settings.allowed)
     text += fmt::format("\nThe queue uses only GPU {}.\n", IndicesOf(*settings.allowed, info.gpus));
   if (settings.choice != "sequential")
     text += fmt::format("\nOf several free GPUs it takes: {}.\n", settings.choice);

@@ -173,12 +173,16 @@ Result<> TakeDestination(MadeSubmission& made, const SubmitSettings& settings) {
 // clearer than the job's failure.
 Result<> CheckPrograms(const MadeSubmission& made) {
   std::set<std::pair<std::string, std::string>> seen;
-  for (const auto& job : made.request.jobs) {
+  for (std::size_t i = 0; i < made.request.jobs.size(); ++i) {
+    const auto& job = made.request.jobs[i];
     if (job.script || job.conda_env || job.command.empty()) continue;
     const auto& directory = job.directory.empty() ? made.request.directory : job.directory;
     if (!seen.emplace(job.command.front(), directory).second) continue;
-    GPUMAN_TRY(CheckProgram(job.command.front(), directory,
-                            job.environment ? *job.environment : made.request.environment));
+    auto checked = CheckProgram(job.command.front(), directory,
+                                job.environment ? *job.environment : made.request.environment);
+    if (checked) continue;
+    const bool has_line = i < made.origins.size() && !made.origins[i].empty();
+    return base::Fail(has_line ? std::move(checked.error()).In(made.origins[i]) : checked.error());
   }
   return {};
 }

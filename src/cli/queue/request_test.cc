@@ -241,6 +241,7 @@ TEST_F(Request, NamesTheLineOfAFileOfManyJobs) {
            {"\n{\"command\":[]}\n", "jobs:2: jobs[0].command"},
            {"[{\"command\":[\"x\"],\"gpu\":1}]", "unknown field 'gpu'"},
            {"--name 'a true\n", "jobs:1: a ' is never closed"},
+           {"true\nno-such-program x\n", "jobs:2: command not found: no-such-program"},
            {"# nothing\n", "there is no job in it"}}) {
     const auto path = Write("jobs", text);
     EXPECT_THAT(ErrorOf({"--jobs", path}, {}), HasSubstr(says)) << text;

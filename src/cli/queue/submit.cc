@@ -48,11 +48,14 @@ std::string GpuNames(const std::vector<std::string>& uuids, const std::vector<ap
   return text;
 }
 
-std::string SentenceOf(const api::SubmittedJob& job, bool dry_run, const std::vector<api::GpuView>& gpus,
-                       base::WallTime now) {
+// `array`: the tasks that were asked for; absent: the job is no array.
+std::string SentenceOf(const api::SubmittedJob& job, const std::optional<api::ArrayRequest>& array,
+                       bool dry_run, const std::vector<api::GpuView>& gpus, base::WallTime now) {
   std::string text;
   if (!job.tasks.empty())
     text = fmt::format("array {} '{}' of {} tasks", job.id, job.tag, job.tasks.size());
+  else if (dry_run && array)
+    text = fmt::format("array '{}' of {} tasks", job.tag, api::CountTasks(*array));
   else if (dry_run)
     text = job.tag.empty() ? std::string("the job") : fmt::format("job '{}'", job.tag);
   else
@@ -130,8 +133,10 @@ std::string RenderSubmitted(const api::SubmitRequest& request, const api::Submis
                             const std::vector<api::GpuView>& gpus, base::WallTime now) {
   std::string text;
   const std::size_t shown = answer.jobs.size() <= kMaxLines ? answer.jobs.size() : 1;
-  for (std::size_t i = 0; i < shown; ++i)
-    text += Printable(SentenceOf(answer.jobs[i], request.dry_run, gpus, now)) + "\n";
+  for (std::size_t i = 0; i < shown; ++i) {
+    const auto array = i < request.jobs.size() ? request.jobs[i].array : std::nullopt;
+    text += Printable(SentenceOf(answer.jobs[i], array, request.dry_run, gpus, now)) + "\n";
+  }
   if (shown == answer.jobs.size()) return text;
   if (request.dry_run) return text + fmt::format("and {} more\n", answer.jobs.size() - 1);
   return text +
@@ -199,7 +204,7 @@ Result<int> QueueAndShow(Session& session, const MadeSubmission& made) {
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
   const auto& first = answer.jobs.front();
   if (first.state == api::JobState::kQueued && first.reason)
-    session.Note(SentenceOf(first, /*dry_run=*/false, {}, base::SystemClock().Wall()));
+    session.Note(SentenceOf(first, std::nullopt, /*dry_run=*/false, {}, base::SystemClock().Wall()));
   GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(first.id)));
   return WaitForJob(session, daemon, job, Interrupted::kCancelsWaiting);
 }

@@ -2,6 +2,8 @@
 
 #include <pwd.h>
 
+#include <algorithm>
+
 #include "base/file.h"
 #include "base/toml_check.h"
 #include "daemon/config/device.h"
@@ -311,6 +313,8 @@ tl::expected<Config, std::vector<ConfigProblem>> ParseConfig(std::string_view te
   ReadAll(in, config, users);
   in.RefuseUnknown();
   auto problems = in.TakeProblems();
+  std::stable_sort(problems.begin(), problems.end(),
+                   [](const ConfigProblem& a, const ConfigProblem& b) { return a.line < b.line; });
   if (!problems.empty()) return tl::unexpected(std::move(problems));
   return config;
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "api/queue_json.h"
 #include "base/file.h"
 #include "jobs/bounds.h"
 #include "mps/limits.h"
@@ -111,21 +112,10 @@ Result<> CheckPriority(int priority) {
 }  // namespace
 
 Result<> CheckTag(const std::string& tag) {
-  const auto fine = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("._-+:@").find(c) != std::string_view::npos;
-  };
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   constexpr const char* kHint = "use letters, digits and . _ - + : @, such as train-7";
   if (tag.empty()) return Fail(ErrorCode::kInvalidArgument, "the tag is empty", kHint);
-  if (tag.size() > kLongestTag)
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("the tag is longer than {} characters", kLongestTag),
-                kHint);
-  if (!std::all_of(tag.begin(), tag.end(), fine))
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no tag", tag), kHint);
-  if (std::all_of(tag.begin(), tag.end(), digit))
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("the tag {} would be taken for a job's number", tag),
-                kHint);
+  if (const auto wrong = api::WrongWithName(tag))
+    return Fail(ErrorCode::kInvalidArgument, "the tag " + *wrong, kHint);
   return {};
 }
 

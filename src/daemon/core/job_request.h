@@ -18,7 +18,7 @@ namespace gpuman::daemon {
 inline constexpr std::size_t kLongestTag = 64;  // characters
 
 // A tag names a job beside its number, in commands, file names and labels: 1 to 64 of letters, digits and
-// . _ - + : @, and not a number.
+// . _ - + : @, and nothing that a command takes for an id (api::WrongWithName).
 base::Result<> CheckTag(const std::string& tag);
 
 // `driver_environment`: variables by which the daemon itself reached its driver. A job without such variables

@@ -44,6 +44,20 @@ class ProcessOfUser {
   base::ProcessId id_;
 };
 
+TEST(Tag, IsRefusedAsANameOfTheQueueIs) {
+  for (const char* tag : {"7", "7_3", "5-9", "@", "@~1", "slurm-3", "slurm-3_1"}) {
+    const auto checked = CheckTag(tag);
+    ASSERT_FALSE(checked) << tag;
+    EXPECT_EQ(checked.error().message,
+              std::string("the tag '") + tag + "' could be the number of a job; add a letter");
+  }
+  for (const char* tag :
+       {"train-7", "slurm-7.0", "slurm-7-1", "slurm-", "slurm-x", "2026-10-07", "5-a", "7.3", "a@b"})
+    EXPECT_TRUE(CheckTag(tag)) << tag;
+  EXPECT_FALSE(CheckTag("a b"));
+  EXPECT_FALSE(CheckTag(std::string(65, 'a')));
+}
+
 class LimitsOfWhoAsks : public testing::Test {
  protected:
   void SetUp() override {

@@ -85,6 +85,14 @@ base::Result<> ClaimAll(JobsModule& jobs, Redoing& all) {
   return {};
 }
 
+base::Result<> HasEnded(const jobs::Job& job) {
+  if (jobs::IsEnded(job)) return {};
+  return base::Fail(base::ErrorCode::kConflict,
+                    fmt::format("job {} '{}' has not ended", job.id.value, job.tag),
+                    fmt::format("end it with gpuman cancel {}, or queue its command anew with gpuman submit",
+                                job.id.value));
+}
+
 // Where an old job is queued again, a job of the cascade waits for the new job in its place. A named job
 // waits for no job, unless the changes say so.
 base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) {
@@ -101,6 +109,7 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
     GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
                                 jobs.queue().dispatcher().LookupFor(peer.uid), again));
     GPUMAN_TRY(CheckProfile(jobs, all.asked.changes, again));
+    GPUMAN_TRY(HasEnded(*job));
   }
   again.spec.Change([&](spec::JobSpec& spec) {
     for (auto& depends : spec.depends.list)

@@ -162,6 +162,13 @@ void CancelOneOf(QueueModule& queue, const std::shared_ptr<Cancelling>& all, std
   });
 }
 
+// Answers what a cancellation would find: the state of each job now.
+void TellOneOf(QueueModule& queue, Cancelling& all, std::size_t place, base::JobId id) {
+  if (const auto* const job = queue.core().jobs().Find(id))
+    all.answer.jobs[place].state = queue.StateOf(*job);
+  if (--all.left == 0) SendCancelled(queue, all);
+}
+
 // Cancels each job by itself: a job that cannot be cancelled does not stop the others.
 void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAnswer>& call) {
   const auto all = std::make_shared<Cancelling>(Cancelling{call, UserOf(call.exchange())});
@@ -171,7 +178,11 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
     all->left = all->jobs.size();
     ForEach(
         queue, user, all->jobs.size(),
-        [&queue, all](std::size_t i) { CancelOneOf(queue, all, all->jobs[i].first, all->jobs[i].second); },
+        [&queue, all](std::size_t i) {
+          const auto& [place, id] = all->jobs[i];
+          if (all->call.body().dry_run) return TellOneOf(queue, *all, place, id);
+          CancelOneOf(queue, all, place, id);
+        },
         [] {});
   };
   ForEach(

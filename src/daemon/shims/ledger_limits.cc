@@ -74,4 +74,18 @@ std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard:
   return {pids.begin(), pids.end()};
 }
 
+std::optional<std::string> OverLimit(const api::JobView& view, base::Bytes overhead, base::Millis patience) {
+  const auto& [limit, used] = std::pair(view.memory.limit, view.memory.used);
+  if (view.state != api::JobState::kRunning || !limit || !used || *used <= *limit) return std::nullopt;
+  const bool counts = view.unshimmed && view.unshimmed->empty();
+  const auto over = used->count - limit->count;
+  if (counts && over <= std::min(overhead.count, limit->count / 4)) return std::nullopt;
+  return fmt::format("it uses {}, more than its limit of {}: it is ended{}", base::FormatBytes(*used),
+                     base::FormatBytes(*limit),
+                     counts ? fmt::format(" unless it gives memory back within {}; gpuman update raises the "
+                                          "limit",
+                                          base::FormatDuration(patience))
+                            : std::string(" at once, as not all its processes count their memory"));
+}
+
 }  // namespace gpuman::daemon

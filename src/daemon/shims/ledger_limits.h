@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/types.h"
 #include "gpu/inventory.h"
 #include "guard/guard.h"
 #include "jobs/job.h"
@@ -30,5 +31,10 @@ std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory
 // does.
 std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
                              const std::function<bool(base::JobId, base::ProcessId)>& counts);
+
+// A sentence if a running job uses so much more than its limit that the guard ends it: within `patience` if
+// all its processes count their memory, and at once otherwise. `overhead`: as guard::PolicySettings. nullopt:
+// the guard lets it run.
+std::optional<std::string> OverLimit(const api::JobView& view, base::Bytes overhead, base::Millis patience);
 
 }  // namespace gpuman::daemon

@@ -92,6 +92,30 @@ TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
   EXPECT_FALSE(TightLimit(job, Machine(2), less_on_the_second));
 }
 
+TEST(OverLimit, SaysThatTheJobIsEndedAndWhen) {
+  const auto said = [](const api::JobView& view) {
+    return OverLimit(view, base::MiB(256), base::Millis(10'000)).value_or("");
+  };
+  api::JobView view;
+  view.state = api::JobState::kRunning;
+  view.memory.used = base::MiB(1536);
+  view.unshimmed.emplace();
+  EXPECT_EQ(said(view), "") << "it has no limit";
+  view.memory.limit = base::MiB(1536);
+  EXPECT_EQ(said(view), "");
+  view.memory.limit = base::MiB(1280);
+  EXPECT_EQ(said(view), "") << "contexts may take that";
+  view.memory.limit = base::MiB(1024);
+  EXPECT_EQ(
+      said(view),
+      "it uses 1.5GiB, more than its limit of 1GiB: it is ended unless it gives memory back within 10s; "
+      "gpuman update raises the limit");
+  view.unshimmed = {41};
+  EXPECT_THAT(said(view), testing::HasSubstr("limit of 1GiB: it is ended at once"));
+  view.state = api::JobState::kStopping;
+  EXPECT_EQ(said(view), "");
+}
+
 TEST(Unshimmed, AreTheJobsProcessesThatDoNotCount) {
   guard::GpuStatus status;
   status.processes = {{{1, 1}, base::JobId{7}}, {{2, 1}, base::JobId{7}}, {{3, 1}, base::JobId{8}}, {{4, 1}}};

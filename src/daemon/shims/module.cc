@@ -263,6 +263,9 @@ void ShimsModule::Show(const jobs::Job& job, api::JobView& view) const {
   }
   if (!jobs::IsEnded(job) && !jobs::IsWaiting(job))
     if (auto tight = TightLimitOf(job)) view.notes.push_back(std::move(*tight));
+  const auto& guard = core_.config().guard;
+  if (auto over = OverLimit(view, guard.overhead, guard.lowered_patience))
+    view.notes.push_back(std::move(*over));
   if (const auto refusal = RefusalOf(job)) view.refusal = ViewOf(job, *refusal, core_.inventory());
 }
 
