@@ -80,6 +80,8 @@ struct CommandLine {
 // What the help says about the options that the parser adds: to each command, and to the program.
 inline constexpr const char* kHelpOfHelp = "Print this help and exit";
 inline constexpr const char* kHelpOfVersion = "Print the version and exit";
+// The heading of the options that every command has; the help lists them last.
+inline constexpr const char* kCommonHeading = "Options of every command";
 
 // Calls `take` of the options in the order in which they were typed. An error begins with the option's name.
 base::Result<> TakeOptions(const Options& options, const std::vector<TypedOption>& typed);

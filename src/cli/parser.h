@@ -1,5 +1,6 @@
-// Reads command lines by commands that are data (command.h), with CLI11, and shows their help. In src/cli,
-// only parser.cc uses CLI11.
+// Reads command lines by commands that are data (command.h), with CLI11, and shows their help.
+// command_words.h sorts the words for CLI11, command_help.h shows the help; nothing else in src/cli uses
+// CLI11.
 #pragma once
 
 #include <memory>
@@ -29,8 +30,6 @@ struct NothingAsked {
   std::string help;
 };
 using Parsed = std::variant<Chosen, HelpText, VersionAsked, NothingAsked>;
-
-inline constexpr const char* kCommonHeading = "Options of every command";
 
 // Reads the words of a command line, without the program's name. `program` must outlive the result; `common`
 // are the options that each command has. ReadCommandLine does not check values: TakeOptions does that.

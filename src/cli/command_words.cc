@@ -1,0 +1,153 @@
+#include "cli/command_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/nearest.h"
+
+namespace gpuman::cli {
+namespace {
+
+using base::ErrorCode;
+
+// As NameOf in command.h.
+std::string LongNameOf(const CLI::Option& option) {
+  return option.get_lnames().empty() ? "-" + option.get_snames().front() : "--" + option.get_lnames().front();
+}
+
+const CLI::App* FindBelow(const CLI::App& app, const std::string& word) {
+  const auto below = app.get_subcommands(nullptr);
+  const auto found =
+      std::find_if(below.begin(), below.end(), [&](const CLI::App* one) { return one->check_name(word); });
+  return found == below.end() ? nullptr : *found;
+}
+
+// Whether the word is a negative number such as "-5", and no option has that name.
+bool IsNumber(const CLI::App& app, const std::string& word) {
+  return std::isdigit(static_cast<unsigned char>(word[1])) != 0 &&
+         app.get_option_no_throw(word.substr(0, 2)) == nullptr;
+}
+
+class WordSorter {
+ public:
+  WordSorter(const CLI::App& app, const std::vector<std::string>& words) : words_(words) {
+    sorted_.app = &app;
+  }
+
+  SortedWords Sort() {
+    while (at_ < words_.size()) {
+      const std::string& word = words_[at_];
+      const bool ends_at_word = sorted_.app->get_prefix_command();
+      if (word == "--") {
+        sorted_.trailing = From(at_ + 1);
+        break;
+      }
+      const bool is_option = IsOption(word) && (ends_at_word || !IsNumber(*sorted_.app, word));
+      if (!is_option && ends_at_word) {
+        sorted_.words = From(at_);
+        break;
+      }
+      ++at_;
+      if (is_option)
+        TakeOption(word);
+      else
+        TakeWord(word);
+    }
+    return std::move(sorted_);
+  }
+
+ private:
+  std::vector<std::string> From(std::size_t at) const {
+    return {words_.begin() + static_cast<std::ptrdiff_t>(at), words_.end()};
+  }
+
+  void TakeWord(const std::string& word) {
+    const auto* const below = sorted_.words.empty() ? FindBelow(*sorted_.app, word) : nullptr;
+    if (below == nullptr) {
+      sorted_.words.push_back(word);
+      return;
+    }
+    sorted_.app = below;
+    sorted_.ours.push_back(word);
+  }
+
+  void TakeOption(const std::string& word) {
+    const bool is_long = word.starts_with("--");
+    std::size_t end = is_long ? std::min(word.find('='), word.size()) : 2;  // of the option's name
+    const auto* option = Find(word.substr(0, end));
+    // Several options of one letter may stand in one word: "-ag2".
+    for (; !is_long && option != nullptr && !TakesValue(*option) && end < word.size() && word[end] != '=';
+         ++end)
+      option = Find({'-', word[end]});
+    const bool has_equals = end < word.size() && word[end] == '=';
+    if (option == nullptr) {
+      Unknown(is_long || end == 2 ? word : std::string{'-', word[end - 1]});
+    } else if (has_equals && !TakesValue(*option)) {
+      Misused(*option, "it takes no value");
+    } else if (has_equals) {
+      sorted_.ours.insert(sorted_.ours.end(), {word.substr(0, end), word.substr(end + 1)});
+    } else if (!TakesValue(*option) || end < word.size()) {
+      sorted_.ours.push_back(word);
+    } else {
+      TakeNext(*option, word);
+    }
+  }
+
+  // The value of the option is the next word.
+  void TakeNext(const CLI::Option& option, const std::string& word) {
+    if (at_ == words_.size() || words_[at_] == "--") {
+      Misused(option, fmt::format("its value is missing: {} {}", LongNameOf(option), option.get_type_name()));
+      return;
+    }
+    sorted_.ours.insert(sorted_.ours.end(), {word, words_[at_++]});
+  }
+
+  const CLI::Option* Find(const std::string& name) const { return sorted_.app->get_option_no_throw(name); }
+
+  void Unknown(const std::string& word) {
+    if (!sorted_.bad) sorted_.bad = WrongOption{sorted_.app, UnknownOption(*sorted_.app, word), word};
+  }
+  void Misused(const CLI::Option& option, const std::string& what) {
+    if (sorted_.bad) return;
+    const auto message = fmt::format("{}: {}", LongNameOf(option), what);
+    sorted_.bad = WrongOption{sorted_.app, {ErrorCode::kInvalidArgument, message, {}}, {}};
+  }
+
+  const std::vector<std::string>& words_;
+  std::size_t at_ = 0;
+  SortedWords sorted_;
+};
+
+}  // namespace
+
+bool IsOption(const std::string& word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
+
+bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+std::string PathOf(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : PathOf(*app.get_parent()) + " " + app.get_name();
+}
+
+base::Error UnknownOption(const CLI::App& app, const std::string& word) {
+  base::Error error{ErrorCode::kInvalidArgument, fmt::format("unknown option '{}'", word), {}};
+  const auto name = word.substr(0, word.starts_with("--") ? word.find('=') : 2);
+  for (const auto* below : app.get_subcommands(nullptr))
+    if (below->get_option_no_throw(name) != nullptr) {
+      error.hint = fmt::format("write it behind the command: {} COMMAND {}", PathOf(app), name);
+      return error;
+    }
+  std::vector<std::string> names;
+  for (const auto* option : app.get_options())
+    for (const auto& known : option->get_lnames()) names.push_back("--" + known);
+  if (const auto nearest = base::Nearest(word.substr(0, word.find('=')), names))
+    error.hint = fmt::format("did you mean {}?", *nearest);
+  return error;
+}
+
+SortedWords SortWords(const CLI::App& app, const std::vector<std::string>& words) {
+  return WordSorter(app, words).Sort();
+}
+
+}  // namespace gpuman::cli
