@@ -34,16 +34,25 @@ std::string SentenceWithoutLimit(const api::JobView& job) {
   return JobSentence(unlimited);
 }
 
-// "none" removes the limit.
-Take SizeOrNone(std::optional<base::SizeSpec>& size, bool& clear) {
-  return take::IntoOrNone(size, clear, base::ParseSize);
+// The limits that `update` and `restart` change; "none" removes a limit.
+Options LimitOptions(api::UpdateRequest& request) {
+  return {{"-m,--memory", kSizeValue, "New memory limit on each of its GPUs, or none",
+           take::IntoOrNone(request.memory, request.clear_memory, base::ParseSize)},
+          {"--soft", kSizeValue, "New soft memory limit, or none",
+           take::IntoOrNone(request.soft, request.clear_soft, base::ParseSize)}};
 }
 
-Take RestartWord(std::optional<spec::RestartMode>& mode) {
-  return [&mode](const std::string& word) -> base::Result<> {
-    mode = base::ValueOf(WordsOf(spec::RestartMode{}), word);
-    return {};
-  };
+Options UpdateOptions(api::UpdateRequest& request) {
+  Options options = LimitOptions(request);
+  options.insert(options.end(),
+                 {{"-p,--priority", "N", "0 to 255", take::Integer(request.priority, 0, 255)},
+                  {"--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
+                   take::Into(request.weight, ParseWeight)},
+                  {"--restart", kRestartValue, "Whether to start it again when it ends",
+                   take::Into(request.restart, ParseRestartMode)},
+                  {"--grace", kTimeValue, "Time between SIGTERM and SIGKILL when it is stopped",
+                   take::Duration(request.grace)}});
+  return options;
 }
 
 }  // namespace
@@ -56,15 +65,7 @@ Command UpdateCommand() {
           "Change the limits of a job, also while it runs",
           "gpuman update train --memory 12GiB",
           {JobArgument()},
-          {{"-m,--memory", kSizeValue, "New memory limit on each of its GPUs, or none",
-            SizeOrNone(o->memory, o->clear_memory)},
-           {"--soft", kSizeValue, "New soft memory limit, or none", SizeOrNone(o->soft, o->clear_soft)},
-           {"-p,--priority", "N", "0 to 255", take::Integer(o->priority, 0, 255)},
-           {"--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
-            take::Into(o->weight, ParseWeight)},
-           {"--restart", kRestartValue, "Whether to start it again when it ends", RestartWord(o->restart)},
-           {"--grace", kTimeValue, "Time between SIGTERM and SIGKILL when it is stopped",
-            take::Duration(o->grace)}},
+          UpdateOptions(*o),
           [o](Session& session, const CommandLine& line) -> base::Result<int> {
             if (*o == api::UpdateRequest{})
               return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",
@@ -81,9 +82,7 @@ Command RestartCommand() {
           "Stop a job and start it again",
           "gpuman restart train --memory 12GiB",
           {JobArgument()},
-          {{"-m,--memory", kSizeValue, "New limit on each of its GPUs, or none",
-            SizeOrNone(o->memory, o->clear_memory)},
-           {"--soft", kSizeValue, "New soft limit, or none", SizeOrNone(o->soft, o->clear_soft)}},
+          LimitOptions(*o),
           [o](Session& session, const CommandLine& line) {
             return WithJob(session, line, "restarted: ", [&](const auto& daemon, const auto& job) {
               return daemon.Restart(job, *o);

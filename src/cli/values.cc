@@ -170,6 +170,12 @@ base::Result<double> ParseWeight(std::string_view text) {
   return *weight;
 }
 
+base::Result<spec::RestartMode> ParseRestartMode(std::string_view text) {
+  const auto mode = base::ValueOf(WordsOf(spec::RestartMode{}), text);
+  if (!mode) return Bad(text, "is not a restart mode", "no, on-failure or always");
+  return *mode;
+}
+
 base::Result<double> ParsePercentage(std::string_view text) {
   const auto percent = NumberWithSign<double>(text.ends_with('%') ? text.substr(0, text.size() - 1) : text);
   if (!percent || !(*percent >= 1 && *percent <= 100))

@@ -21,6 +21,8 @@ template <typename T>
 base::Result<T> ParseInteger(std::string_view text, T least, T most);  // int, std::int64_t
 // "0.5": a part of the turns on a shared GPU.
 base::Result<double> ParseWeight(std::string_view text);
+// "no", "on-failure", "always".
+base::Result<spec::RestartMode> ParseRestartMode(std::string_view text);
 // "50%", "12.5%" or without the sign, from 1 to 100: a share of a GPU's threads.
 base::Result<double> ParsePercentage(std::string_view text);
 // "1,75"

@@ -170,9 +170,7 @@ class OptionsOfRun {
         "--priority", "-p,--priority",
         "0 to 255 (default: 128); when a GPU is full, jobs with a lower priority are stopped first");
     Add("--restart", kRestartValue, "Whether to start it again when it ends (default: no)",
-        take::Into(s_.restart, [](const std::string& text) -> Result<spec::RestartMode> {
-          return base::ValueOf(WordsOf(spec::RestartMode{}), text).value_or(spec::RestartMode::kNo);
-        }));
+        take::Into(s_.restart, ParseRestartMode));
     AddFromSubmit("--grace", "--grace",
                   "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m");
     AddFromSubmit("--no-preload", "--no-preload",
