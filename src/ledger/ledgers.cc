@@ -124,6 +124,7 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the ledger of job {} has no room left for a GPU", job.value));
   Write(**page, eviction);
+  WriteSampled(**page);
   jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}});
   return {};
 }
@@ -145,6 +146,7 @@ Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
   if (!Write(*found->second.page, limits))
     return Fail(ErrorCode::kUnsatisfiable,
                 fmt::format("the ledger of job {} has no room left for a GPU", job.value));
+  WriteSampled(*found->second.page);
   found->second.limits.assign(limits.begin(), limits.end());
   return {};
 }
@@ -167,6 +169,20 @@ void Ledgers::SetUncounted(JobId job, std::string_view uuid, base::Bytes bytes) 
   const auto parsed = ParseUuid(uuid);
   const int gpu = parsed ? wire::FindGpu(ledger, parsed->data()) : -1;
   if (gpu >= 0) wire::Store(ledger.gpu[gpu].outside, bytes.count);
+}
+
+void Ledgers::SetSampled(std::string_view uuid, base::MonoTime began) {
+  const auto parsed = ParseUuid(uuid);
+  if (!parsed) return;
+  const std::chrono::nanoseconds at = began.time_since_epoch();
+  sampled_[*parsed] = static_cast<std::uint64_t>(at.count());
+  for (auto& [job, entry] : jobs_) WriteSampled(*entry.page);
+}
+
+void Ledgers::WriteSampled(wire::Ledger& ledger) const {
+  for (const auto& [uuid, at] : sampled_)
+    if (const int gpu = wire::FindGpu(ledger, uuid.data()); gpu >= 0)
+      wire::Store(ledger.gpu[gpu].sampled_at, at);
 }
 
 void Ledgers::Drop(JobId job) { jobs_.erase(job); }

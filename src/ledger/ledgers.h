@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/ids.h"
 #include "base/process.h"
@@ -122,6 +123,8 @@ class Ledgers {
   // Bytes of the job that the driver shows on the GPU beyond what the ledger counts: contexts, modules,
   // processes without the shim. They count against the limit.
   void SetUncounted(base::JobId job, std::string_view uuid, base::Bytes bytes);
+  // Tells all jobs' processes that the uncounted memory on the GPU comes from figures not older than `began`.
+  void SetSampled(std::string_view uuid, base::MonoTime began);
   // Forgets the job. Its processes go on with the last limits.
   void Drop(base::JobId job);
   bool Has(base::JobId job) const { return jobs_.contains(job); }
@@ -203,8 +206,10 @@ class Ledgers {
   static void WriteSharing(Entry& entry);
   static void Tell(Entry& entry, unsigned slot, Member& member, const Command& command);
   SlotStatus Read(const Entry& entry, unsigned slot, const Member& member) const;
+  void WriteSampled(wire::Ledger& ledger) const;
 
   std::map<base::JobId, Entry> jobs_;
+  std::map<std::array<std::uint8_t, 16>, std::uint64_t> sampled_;  // SetSampled, by GPU; CLOCK_MONOTONIC, ns
 };
 
 }  // namespace gpuman::ledger

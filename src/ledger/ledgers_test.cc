@@ -59,6 +59,21 @@ TEST(Ledgers, RefuseLimitsThatMakeNoSense) {
   EXPECT_EQ(ledgers.Join({8}, base::SelfId()).error().code, base::ErrorCode::kNotFound);
 }
 
+TEST(Ledgers, AProcessReadsWhenItsGpuWasSampledWhereverTheGpuCameIntoTheLedger) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1)}));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  ASSERT_TRUE(joined);
+  const Mapped mapped(joined->owner);
+  EXPECT_EQ(wire::Load((*mapped).gpu[0].sampled_at), 0u) << "never sampled";
+  ledgers.SetSampled(kFirst, base::MonoTime(std::chrono::nanoseconds(5)));
+  ledgers.SetSampled(kSecond, base::MonoTime(std::chrono::nanoseconds(6)));
+  ledgers.SetSampled("no UUID", base::MonoTime(std::chrono::nanoseconds(7)));
+  EXPECT_EQ(wire::Load((*mapped).gpu[0].sampled_at), 5u);
+  ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kFirst, 1), Limit(kSecond, 1)}));
+  EXPECT_EQ(wire::Load((*mapped).gpu[1].sampled_at), 6u);
+}
+
 TEST(Ledgers, AProcessHoldsItsSlotByItsMappingAlone) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));

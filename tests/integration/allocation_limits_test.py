@@ -21,6 +21,17 @@ from machine import build_dir, has_ended  # noqa: E402
 PROBE = str(pathlib.Path(__file__).resolve().parents[1] / "shim" / "probe.py")
 
 
+class FirstJobTest(DaemonTest):
+    """Nobody knows yet what a context takes (104 MiB here), and the daemon looks every 100 ms."""
+
+    memory = "4GiB"
+
+    def test_the_first_context_on_a_machine_counts_before_the_first_allocation(self):
+        self.start("first", self.load("448MiB", "--hold", "1h", "--json"), memory="512MiB")
+        self.assertEqual(self.wait("first")["state"], "failed")
+        self.assertIn('"event":"oom"', self.log("first"))
+
+
 class AllocationLimitsTest(DaemonTest):
     gpus, memory = 2, "4GiB"
     config = """

@@ -31,7 +31,8 @@ class SuspendCase(DaemonTest):
         options = ["--verify", "--kernel-time", "1ms", "--json", "--until", str(self.end_of(tag))]
         self.end_of(tag).unlink(missing_ok=True)
         job = self.start(tag, "exec " + self.load(size, *options), **more)
-        until("it holds memory", lambda: (self.job(tag)["memory"]["used"] or 0) > 96 * MIB)
+        until("it holds memory", lambda: '"event":"alloc"' in self.log(tag))
+        until("the daemon knows", lambda: (self.job(tag)["memory"]["used"] or 0) > 96 * MIB)
         return job
 
     def tearDown(self):

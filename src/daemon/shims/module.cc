@@ -236,6 +236,7 @@ void ShimsModule::OnSample(const gpu::Sample& sample) {
   const auto* const status = core_.guard().Find(sample.uuid);
   if (!channel_ || !status) return;
   const auto findings = channel_->OnSample(*status);
+  channel_->SetSampled(sample);
   if (findings.context) LearnContext(status->gpu, *findings.context);
   for (const auto& [id, counted] : findings.counted) core_.guard().SetCounted(id, sample.uuid, counted);
   TellRefusals();

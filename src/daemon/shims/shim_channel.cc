@@ -211,4 +211,8 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   return findings;
 }
 
+void ShimChannel::SetSampled(const gpu::Sample& sample) {
+  if (sample.processes) ledgers_.SetSampled(sample.uuid, sample.taken_at);
+}
+
 }  // namespace gpuman::daemon

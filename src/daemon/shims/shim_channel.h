@@ -68,6 +68,8 @@ class ShimChannel {
   };
   // Call with new figures of one GPU. The findings are empty where the figures have not changed for a while.
   Findings OnSample(const guard::GpuStatus& status);
+  // Call after OnSample: the uncounted memory in the ledgers has these figures now.
+  void SetSampled(const gpu::Sample& sample);
 
   // The newest refused allocation of the job's programs in the present run; nullopt: none.
   std::optional<ledger::Refusal> RefusalOf(base::JobId job) const;

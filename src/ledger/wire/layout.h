@@ -47,7 +47,9 @@ struct Gpu {
   std::uint64_t outside;        // uncounted memory: bytes that the driver shows and no slot counts
   // Bytes that the job may have for now; an allocation beyond them waits. kNoLimit: no bound.
   std::uint64_t room;
-  std::uint8_t reserved0[8];
+  // When the daemon began to read the driver's figures that `outside` comes from; CLOCK_MONOTONIC, ns. 0: it
+  // has no figures yet.
+  std::uint64_t sampled_at;
   std::uint64_t total;  // Total (books.h): units of all slots, and the last change
   Refusal refusal;
   std::uint8_t reserved1[8];
@@ -127,7 +129,7 @@ struct Ledger {
 
 static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, soft) == 24 &&
               offsetof(Gpu, context_bytes) == 32 && offsetof(Gpu, outside) == 40 &&
-              offsetof(Gpu, room) == 48 && offsetof(Gpu, total) == 64 && offsetof(Gpu, refusal) == 72);
+              offsetof(Gpu, room) == 48 && offsetof(Gpu, sampled_at) == 56 && offsetof(Gpu, total) == 64 && offsetof(Gpu, refusal) == 72);
 static_assert(sizeof(Refusal) == 48 && offsetof(Refusal, bytes) == 8 && offsetof(Refusal, used) == 16 &&
               offsetof(Refusal, limit) == 24 && offsetof(Refusal, at) == 32 && offsetof(Refusal, by) == 40);
 static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&

@@ -5,7 +5,9 @@
 #include "ledger/wire/books.h"
 #include "ledger/wire/slot_lock.h"
 #include "shim/accounting/pools.h"
+#include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
+#include "shim/libc/threads.h"
 #include "shim/symbols/driver.h"
 
 namespace gpuman::shim {
@@ -204,6 +206,30 @@ std::uint64_t ContextBytes(AccountingState& state, int ordinal) {
   const Locked lock(state.meter);
   if (device == nullptr || !device->in_ledger) return 0;
   return RoundUp(wire::Load(state.ledger->gpu[device->gpu].context_bytes), wire::kUnit);
+}
+
+// The daemon takes the median of its last figures, and may have read some while the context was only half made.
+void AwaitUncounted(AccountingState& state, int ordinal) {
+  constexpr unsigned kSamples = 3;
+  constexpr std::uint64_t kPatience = 1'000'000'000;
+  constexpr timespec kPause{0, 1'000'000};
+  const int index = LedgerGpuOf(state, ordinal);
+  if (index < 0) return;
+  const wire::Gpu& gpu = state.ledger->gpu[index];
+  if (wire::Load(gpu.limit) == wire::kNoLimit) return;
+  const NoCancellation whole;
+  const std::uint64_t made = NowNs();
+  std::uint64_t last = made;
+  for (unsigned seen = 0; seen < kSamples && NowNs() - made < kPatience;) {
+    const std::uint64_t sampled = wire::Load(gpu.sampled_at);
+    if (sampled == 0) return;
+    if (sampled > last) {
+      last = sampled;
+      ++seen;
+    } else {
+      ::nanosleep(&kPause, nullptr);
+    }
+  }
 }
 
 }  // namespace gpuman::shim

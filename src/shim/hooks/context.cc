@@ -1,8 +1,8 @@
 // Contexts: what a context costs by itself, and all memory that ends with it.
 //
 // The driver does not tell the cost in advance; the daemon knows it from other processes (context_bytes in
-// the ledger). Where the daemon does not know it yet, the first context counts nothing here, and is uncounted
-// memory.
+// the ledger). Where the daemon does not know it yet, the context counts nothing here: it is uncounted memory,
+// and the program goes on when the daemon has seen it.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/refusal.h"
 #include "shim/backing/backing.h"
@@ -56,18 +56,31 @@ CUresult Refused(ProcessState& state, int device, std::uint64_t bytes) {
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+// Makes a context with `create`, within the limit. `bytes`: what the process counts for it. The caller holds
+// state.contexts.
+template <typename Create>
+CUresult Make(ProcessState& state, CUcontext* out, CUdevice device, std::uint64_t& bytes, Create create) {
+  bytes = ContextBytes(state, device);
+  if (!Reserve(state, device, bytes)) return Refused(state, device, bytes);
+  const CUresult result = create();
+  if (result == CUDA_SUCCESS)
+    Enter(state, NumberOf(*out), device, bytes);
+  else
+    GiveBack(state, device, bytes);
+  return result;
+}
+
 template <typename Create>
 CUresult CreateWithin(CUcontext* out, CUdevice device, Create create) {
   const HookScope scope;
   if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return create();
-  const Locked lock((*scope).contexts);
-  const std::uint64_t bytes = ContextBytes(*scope, device);
-  if (!Reserve(*scope, device, bytes)) return Refused(*scope, device, bytes);
-  const CUresult result = create();
-  if (result == CUDA_SUCCESS)
-    Enter(*scope, NumberOf(*out), device, bytes);
-  else
-    GiveBack(*scope, device, bytes);
+  std::uint64_t bytes = 0;
+  CUresult result = CUDA_SUCCESS;
+  {
+    const Locked lock((*scope).contexts);
+    result = Make(*scope, out, device, bytes, create);
+  }
+  if (result == CUDA_SUCCESS && bytes == 0) AwaitUncounted(*scope, device);
   return result;
 }
 
@@ -105,17 +118,15 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const HookScope scope;
   if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return real(out, device);
-  const Locked lock((*scope).contexts);
-  if (IsActive(device)) return real(out, device);
-  const std::uint64_t bytes = ContextBytes(*scope, device);
-  if (!Reserve(*scope, device, bytes)) return Refused(*scope, device, bytes);
-  const CUresult result = real(out, device);
-  if (result == CUDA_SUCCESS) {
-    Enter(*scope, NumberOf(*out), device, bytes);
-    (*scope).primary[device] = NumberOf(*out);
-  } else {
-    GiveBack(*scope, device, bytes);
+  std::uint64_t bytes = 0;
+  CUresult result = CUDA_SUCCESS;
+  {
+    const Locked lock((*scope).contexts);
+    if (IsActive(device)) return real(out, device);
+    result = Make(*scope, out, device, bytes, [&] { return real(out, device); });
+    if (result == CUDA_SUCCESS) (*scope).primary[device] = NumberOf(*out);
   }
+  if (result == CUDA_SUCCESS && bytes == 0) AwaitUncounted(*scope, device);
   return result;
 }
 
