@@ -367,10 +367,11 @@ void Check(base::json::Reading& r, const ReservationRequest& request) {
   c.Require(!request.user.empty(), "user", "it is empty");
   c.Range("count", request.count, 0, kMaxGpus);
   c.Require(request.count > 0 || !request.devices.empty(), "count",
-            "no GPU is reserved; say how many, or which in devices");
+            "no GPU is reserved; give their number, or name them");
   c.Require(request.count == 0 || request.devices.empty() ||
                 request.count == static_cast<int>(request.devices.size()),
-            "count", "devices has another number of GPUs; leave the number out");
+            "count", fmt::format("{} GPUs are asked for and {} are named; leave the number out", request.count,
+                                 request.devices.size()));
   c.Require(request.duration.count() > 0, "duration_s", "it is zero");
 }
 

@@ -270,6 +270,25 @@ class QueueCliTest(DaemonTest):
             command = [word] if word == "cancel" else ["job", word]
             self.assertIn("has ended: it is finished", self.gpuman(*command, ended, status=1))
 
+    def test_refusals_of_changes_and_reservations_speak_of_what_was_typed(self):
+        job = str(self.submit("--hold", "--gpus", "1", "true")["id"])
+        self.assertIn("gpuman: --gpus: it asks for 9 GPUs", self.gpuman("job", "update", job, "--gpus", "9", status=6))
+        self.assertIn("gpuman: --gpu: no GPU 7", self.gpuman("job", "update", job, "--gpu", "7", status=4))
+        self.assertIn("gpuman: --name: it is empty", self.gpuman("job", "update", job, "--name", "", status=2))
+        self.assertIn("gpuman: --time: ", self.gpuman("job", "update", job, "--time", "0s", status=2))
+        self.assertIn("gpuman: --restart: ", self.gpuman("update", job, "--restart", "always", status=2))
+        self.gpuman("job", "update", job, "--gpus", "0")
+        self.assertIn("gpuman: --share: it needs a number of GPUs", self.gpuman("job", "update", job, "--share", status=2))
+        self.gpuman("cancel", job)
+        self.assertIn("gpuman: --gpus: it asks for 9 GPUs", self.gpuman("job", "redo", job, "--gpus", "9", status=6))
+        reserve = ("reserve", "create", "--user", "nobody", "--start")
+        self.assertIn("gpuman: --duration: it is zero",
+                      self.gpuman(*reserve, "now", "--gpus", "1", "--duration", "0s", status=2))
+        self.assertIn("gpuman: --gpus: no GPU is reserved", self.gpuman(*reserve, "now", "--duration", "1h", status=2))
+        self.assertIn("gpuman: --gpus: 2 GPUs are asked for and 1 are named",
+                      self.gpuman(*reserve, "now", "--gpu", "0", "--gpus", "2", "--duration", "1h", status=2))
+        self.assertIn("gpuman: --start: ", self.gpuman(*reserve, "2020-01-01", "--gpus", "1", "--duration", "1h", status=2))
+
     def test_who_waits_for_jobs_says_for_which(self):
         first = self.submit("--hold", "--name", "first", "true")["id"]
         second = self.submit("--depends", "first", "--name", "second", "true")["id"]
