@@ -192,6 +192,16 @@ class QueueCliTest(DaemonTest):
     def test_what_can_never_run_is_refused(self):
         self.assertIn("2", self.gpuman("submit", "--gpus", "3", "true", status=6))
         self.gpuman("submit", "--depends", "no-such-job", "true", status=4)
+        refused = lambda *words, status=6: self.gpuman("submit", *words, "true", status=status)  # noqa: E731
+        self.assertRegex(refused("--gpus", "1", "--gpu-model", "A100"),
+                         "--gpu-model: no GPU of this machine has 'A100' in its name; it has NVIDIA GeForce RTX 4050")
+        self.assertRegex(refused("--gpus", "1", "--memory", "100GiB"),
+                         "--memory: it asks for 100GiB on each GPU; the largest of this machine has [0-9.]+GiB for jobs")
+        self.assertRegex(refused("--gpu", "1", "--gpu-free", "7GiB"), "--gpu-free: it asks for 7GiB .* that it names has")
+        self.assertIn("--gpu-model: it says which GPUs, and nothing says how many; give --gpus",
+                      refused("--gpu-model", "rtx", status=2))
+        self.assertIn("--memory: it limits the memory of GPUs, and the job asks for none; give --gpus",
+                      refused("--memory", "1GiB", status=2))
         self.assertRegex(self.gpuman("submit", "--dry-run", "--gpus", "1", "true"), "would start at once on GPU [01]")
         self.assertEqual(json.loads(self.gpuman("queue", "--json"))["jobs"], [])
 

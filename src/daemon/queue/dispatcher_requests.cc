@@ -27,7 +27,8 @@ Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
   const auto& project = changed.spec->project.value_or("");
   const auto account = book_.AccountOf(AccountKind::kUser, changed.owner->user);
   const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(*changed.spec), account, its_project));
+  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(*changed.spec), changed.spec->gpus, account,
+                               its_project));
   const auto circle = queue::FindCircle(changed.id, changed.spec->depends,
                                         [this](JobId other) { return dependents_.DependenciesOf(other); });
   if (circle.empty()) return ClaimProject(changed);

@@ -143,7 +143,8 @@ Result<bool> Dispatcher::CheckSome(Admission& admission, const base::Turn* turn)
     const auto& project = one.spec->project.value_or("");
     const auto account = book_.AccountOf(AccountKind::kUser, one.owner->user);
     const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-    auto may = queue::CanEverRun(book_.snapshot(), book_.NeedOf(*one.spec), account, its_project);
+    auto may =
+        queue::CanEverRun(book_.snapshot(), book_.NeedOf(*one.spec), one.spec->gpus, account, its_project);
     if (may) continue;
     if (admission.several) return Fail(std::move(may.error()).In(fmt::format("jobs[{}]", admission.place)));
     return Fail(std::move(may.error()));
