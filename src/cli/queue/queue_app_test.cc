@@ -222,6 +222,17 @@ std::string Rows() {
   return text;
 }
 
+TEST(Queue, ShowsWhereACancelledJobRan) {
+  std::string text = api::QueueRowTitles();
+  api::AppendQueueRow(text, Row(5, "a", api::JobState::kCancelled, "cancelled", "0,1"));
+  api::AppendQueueRow(text, Row(6, "b", api::JobState::kCancelled, "dependency_never", ""));
+  const TestServer server({TestServer::Answer(200, text, "text/tab-separated-values")});
+  EXPECT_EQ(Gpuman(server, {"queue", "-a", "-f", "jobid,nodelist"}).out,
+            "JOBID  NODELIST(REASON)\n"
+            "5      0,1\n"
+            "6      (dependency_never)\n");
+}
+
 TEST(Queue, ListsJobsInTheColumnsThatAreAskedFor) {
   const TestServer server({TestServer::Answer(200, Rows(), "text/tab-separated-values")});
   EXPECT_EQ(Gpuman(server, {"queue", "-f", "jobid,name,state,gpus,nodelist"}).out,
