@@ -14,6 +14,7 @@ import sys
 import subprocess
 import time
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 
@@ -298,6 +299,15 @@ class QueueCliTest(DaemonTest):
         self.assertIn("gpuman: --gpus: 2 GPUs are asked for and 1 are named",
                       self.gpuman(*reserve, "now", "--gpu", "0", "--gpus", "2", "--duration", "1h", status=2))
         self.assertIn("gpuman: --start: ", self.gpuman(*reserve, "2020-01-01", "--gpus", "1", "--duration", "1h", status=2))
+
+    def test_people_read_local_times_and_programs_utc(self):
+        words = ("--begin", "2031-01-01T10:00Z", "--name", "later", "--", "true")
+        local = "begins at 2031-01-01 13:00:00, in "
+        with mock.patch.dict(self.m.env, TZ="XYZ-3"):  # three hours before UTC
+            self.assertIn(local, self.gpuman("submit", "--dry-run", *words))
+            job = self.submit(*words)
+            self.assertIn(local, self.gpuman("job", "show", "later"))
+        self.assertIn("begins at 2031-01-01T10:00:00.000Z, in ", job["reason_detail"])
 
     def test_who_waits_for_jobs_says_for_which(self):
         first = self.submit("--hold", "--name", "first", "true")["id"]

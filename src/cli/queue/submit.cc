@@ -68,7 +68,7 @@ std::string SentenceOf(const api::SubmittedJob& job, const std::optional<api::Ar
     text += fmt::format(" is {}", api::ToString(job.state));
   if (!job.gpus.empty()) text += fmt::format(" on GPU {}", GpuNames(job.gpus, gpus));
   if (!starts && (job.reason_detail || job.reason))
-    text += ": " + (job.reason_detail ? *job.reason_detail : *job.reason);
+    text += ": " + WithLocalTimes(job.reason_detail ? *job.reason_detail : *job.reason);
   // A job without a reason starts as soon as the queue gets to it.
   if (!starts && job.reason && job.estimated_start && job.estimate_presumed)
     text += fmt::format(
