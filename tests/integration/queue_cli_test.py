@@ -135,6 +135,16 @@ class QueueCliTest(DaemonTest):
                          "".join(f"Job {job} cancelled.\n" for job in waiting))
         self.gpuman("cancel", "nothing", status=4)
 
+    def test_what_is_held_or_released_already_is_said_and_is_no_failure(self):
+        array = self.submit("--hold", "--array", "0-2", "--begin", "now+2h", "true")
+        job = str(array["id"])
+        for words, says in ((("hold", job), "is held already"), (("release", f"{job}_1"), None),
+                            (("hold", job), None), (("release", job), None), (("release", job), "is not held")):
+            done = self.m.run("job", *words)
+            self.assertEqual((done.returncode, done.stderr), (0, f"gpuman: job {job} {says}\n" if says else ""), words)
+            self.assertIn(f"is {'held' if words[0] == 'hold' else 'queued'}", done.stdout)
+        self.assertEqual([self.job(task)["state"] for task in array["tasks"]], ["queued"] * 3)
+
     def test_a_task_is_named_by_the_arrays_name(self):
         array = self.submit("--hold", "--array", "0-3", "--name", "arr", "true")
         self.assertIn("cancelled", self.gpuman("cancel", "arr_2"))

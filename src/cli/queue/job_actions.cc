@@ -74,6 +74,8 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
     session.PrintJson(api::ToJson(*job));
   else
     session.Print(fmt::format("{}{}\n", done, JobSentence(*job)));
+  if (!api::IsEnded(job->state))
+    for (const auto& note : job->notes) session.Note(note);
   return kExitDone;
 }
 

@@ -37,20 +37,36 @@ void ForEach(QueueModule& queue, uid_t user, std::size_t count, std::function<vo
       });
 }
 
-// Makes the same change of one job or of all tasks of an array. Answers with the first job when all are done;
-// if no job could be changed, with the reason.
-using ChangeJob = std::function<void(base::JobId, std::function<void(base::Result<>)>)>;
+using DoneWithJob = std::function<void(base::Result<>)>;
+using ChangeJob = std::function<void(base::JobId, DoneWithJob)>;
+
+// The state that a change leads to, and what the answer says if all jobs had it before: "is held already".
+struct Already {
+  jobs::JobState state;
+  std::string_view text;
+};
+
+// Makes the same change of one job or of all tasks of an array, except those that have the state `already`.
+// Answers with the first job when all are done; if no job could be changed, with the reason.
 void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
-               const ChangeJob& change) {
+               const ChangeJob& change_job, const std::optional<Already>& already = std::nullopt) {
   struct Progress {
     std::size_t left;
     std::size_t changed = 0;
+    bool all_had_it = true;
     std::optional<base::Error> error{};
     std::optional<jobs::Job>
         first{};  // as it was changed; of very many the oldest may be forgotten by the end
   };
   const auto progress = std::make_shared<Progress>(Progress{ids.size()});
-  const auto done = [&queue, exchange, progress, first = ids.front()](const base::Result<>& outcome) {
+  const auto change = [&queue, progress, already, change_job](base::JobId id, const DoneWithJob& done) {
+    const auto* const job = queue.core().jobs().Find(id);
+    if (already && job && job->state == already->state) return done({});
+    progress->all_had_it = false;
+    change_job(id, done);
+  };
+  const auto done = [&queue, exchange, progress, already,
+                     first = ids.front()](const base::Result<>& outcome) {
     if (outcome) ++progress->changed;
     if (!outcome && !progress->error) progress->error = outcome.error();
     if (--progress->left > 0) return;
@@ -58,7 +74,8 @@ void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vecto
     const auto* job = queue.core().jobs().Find(first);
     if (!job && progress->first) job = &*progress->first;
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJob(queue, exchange, *job);
+    if (!already || !progress->all_had_it) return SendJob(queue, exchange, *job);
+    SendJob(queue, exchange, *job, {fmt::format("job {} {}", job->id.value, already->text)});
   };
   const auto first_done = [&queue, progress, done, first = ids.front()](const base::Result<>& outcome) {
     if (const auto* const job = queue.core().jobs().Find(first)) progress->first = *job;
@@ -83,15 +100,17 @@ jobs::JobManager::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)>
 using JobCall = Call<api::NoBody, api::JobView>;
 
 void Hold(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
-  ChangeAll(queue, call.exchange(), ids, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
+  const auto hold = [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
     queue.core().jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
-  });
+  };
+  ChangeAll(queue, call.exchange(), ids, hold, Already{jobs::JobState::kHeld, "is held already"});
 }
 
 void Release(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
-  ChangeAll(queue, call.exchange(), ids, [&queue](base::JobId id, auto done) {
+  const auto release = [&queue](base::JobId id, auto done) {
     queue.core().jobs().Unhold(id, WithoutJob(std::move(done)));
-  });
+  };
+  ChangeAll(queue, call.exchange(), ids, release, Already{jobs::JobState::kQueued, "is not held"});
 }
 
 // Calls `done` when the job has ended.
