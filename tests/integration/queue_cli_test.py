@@ -118,6 +118,16 @@ class QueueCliTest(DaemonTest):
         self.gpuman("submit", "--jobs", str(jobs), status=6)
         self.gpuman("job", "show", "three", status=4)
 
+    def test_a_dry_run_names_jobs_by_name_or_line_and_not_by_ids_that_they_will_not_have(self):
+        jobs = self.m.dir / "jobs"
+        jobs.write_text("true\n--name eval --depends @ -- true\n--depends eval -- true\n")
+        self.assertEqual(self.gpuman("submit", "--dry-run", "--jobs", str(jobs)),
+                         f"the job of {jobs}:1 would start at once\n"
+                         f"job 'eval' would be queued: waits for the job of {jobs}:1 to finish\n"
+                         f"the job of {jobs}:3 would be queued: waits for job 'eval' to finish\n")
+        self.assertEqual(self.gpuman("submit", "--dry-run", "--", "true"), "the job would start at once\n")
+        self.assertEqual(self.submit("--dry-run", "--", "true")["tag"], "")
+
     def test_jobs_are_held_changed_and_cancelled(self):
         job = str(self.submit("--hold", "--gpus", "1", "--name", "held", "true")["id"])
         self.assertRegex(self.gpuman("queue", "-f", "JOBID,ST,NODELIST"), rf"\n{job} +H +\(held_by_user\)")

@@ -264,7 +264,7 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
       for (const auto& one : answer.jobs)
         session.Print(fmt::format("Submitted batch job {} ({})\n", one.id, Printable(one.tag)));
     else
-      session.Print(RenderSubmitted({}, answer, {}, SystemClock().Wall()));
+      session.Print(RenderSubmitted({}, answer, {}, {}, SystemClock().Wall()));
     return kExitDone;
   };
   return ForEach(session, words, redo, in_slurm);

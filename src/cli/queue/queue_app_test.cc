@@ -8,6 +8,8 @@
 #include "api/queue_json.h"
 #include "api/queue_rows.h"
 #include "api/test_server.h"
+#include "base/file.h"
+#include "base/temp_dir.h"
 #include "cli/app.h"
 #include "cli/compat/gflow/programs.h"
 #include "cli/queue/listing.h"
@@ -133,6 +135,24 @@ TEST(Submit, SaysHowManyTasksAnArrayOfADryRunHas) {
       200, R"({"jobs":[{"id":0,"tag":"t","state":"queued","reason_detail":"no GPU is free"}]})")});
   EXPECT_EQ(Gpuman(server, {"submit", "--dry-run", "--array=0-6:2", "--name=t", "true"}).out,
             "array 't' of 4 tasks would be queued: no GPU is free\n");
+}
+
+TEST(Submit, NamesTheJobsOfADryRunByTheirLines) {
+  const base::TempDir dir;
+  const auto file = (dir.path() / "jobs").string();
+  ASSERT_TRUE(base::ReplaceFile(file, "--name a -- true\n\ntrue\n--array 0-1 --depends @ -- true\n"));
+  const TestServer server({TestServer::Answer(
+      200,
+      R"({"jobs":[{"id":0,"tag":"a","state":"starting"},{"id":0,"tag":"","state":"starting"},)"
+      R"({"id":0,"tag":"","state":"queued","reason_detail":"waits for jobs[1] to finish"}]})")});
+  EXPECT_EQ(Gpuman(server, {"submit", "--dry-run", "--jobs", file}).out,
+            "job 'a' would start at once\nthe job of " + file +
+                ":3 would start at once\nthe array of 2 tasks of " + file +
+                ":4 would be queued: waits for the job of " + file + ":3 to finish\n");
+  const TestServer sweep({TestServer::Answer(
+      200, R"({"jobs":[{"id":0,"tag":"","state":"starting"},{"id":0,"tag":"","state":"starting"}]})")});
+  EXPECT_EQ(Gpuman(sweep, {"submit", "--dry-run", "--param", "x=1:2", "--", "echo", "{x}"}).out,
+            "the job 'echo 1' would start at once\nthe job 'echo 2' would start at once\n");
 }
 
 TEST(Submit, NamesTheOptionThatWasMeant) {
