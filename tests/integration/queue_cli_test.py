@@ -185,7 +185,9 @@ class QueueCliTest(DaemonTest):
                          [(second, str(first), True), (third, str(second), True), (kept, str(third), False)])
         self.assertIn(f"{third}\tQueued\tblocked\t{second}\n", self.gpuman("cancel", str(first), "--dry-run"))
         self.assertEqual(self.job(first)["state"], "held")
-        self.gpuman("cancel", str(first))
+        said = json.loads(self.gpuman("cancel", str(first), "--json"))
+        self.assertEqual([(job["id"], job["depends_on"], job["cancelled"]) for job in said["dependents"]],
+                         [(second, first, True), (third, second, True), (kept, third, False)])
         self.wait_for(third, "cancelled")
 
     def test_a_start_that_nobody_can_know_is_no_time_of_day(self):
@@ -335,7 +337,8 @@ class QueueCliTest(DaemonTest):
         self.assertIn(f"waits for job {first} to finish\n", self.gpuman("job", "show", str(second)))
         self.assertIn(f"waits for job {first} to fail", self.gpuman("submit", "--dry-run", "--depends",
                                                                    "afternotok:first", "true"))
-        self.assertEqual(self.gpuman("cancel", "first"), f"Job {first} (first) cancelled.\n")
+        self.assertEqual(self.gpuman("cancel", "first"), f"Job {first} (first) cancelled.\n"
+                         f"Job {second} (second) waited for job {first} and is cancelled too.\n")
         self.assertIn("can no longer happen", self.wait_for(second, "cancelled")["reason_detail"])
 
     def test_output_that_went_to_files_is_found(self):

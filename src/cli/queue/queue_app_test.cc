@@ -302,6 +302,11 @@ TEST(Cancel, SaysOfEachJobWhatBecameOfIt) {
   const TestServer array({TestServer::Answer(
       200, R"({"jobs":[{"job":"a","id":7,"state":"cancelled"},{"job":"a","id":8,"state":"cancelled"}]})")});
   EXPECT_EQ(Gpuman(array, {"cancel", "a"}).out, "Job 7 (a) cancelled: 2 tasks.\n");
+  const TestServer chain({TestServer::Answer(200, R"({"jobs":[{"job":"7","id":7,"state":"cancelled"}],
+      "dependents":[{"id":8,"tag":"b","state":"queued","depends_on":7,"cancelled":true},
+                    {"id":9,"tag":"c","state":"queued","depends_on":7,"cancelled":false}]})")});
+  EXPECT_EQ(Gpuman(chain, {"cancel", "7"}).out,
+            "Job 7 cancelled.\nJob 8 (b) waited for job 7 and is cancelled too.\n");
 }
 
 TEST(JobUpdate, ChangesPartsAndKeepsTheRest) {

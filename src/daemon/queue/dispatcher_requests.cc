@@ -37,6 +37,11 @@ Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
   return Fail(ErrorCode::kInvalidArgument, "depends: jobs would wait for each other: " + way);
 }
 
+std::vector<queue::Affected> Dispatcher::AffectedBy(std::vector<JobId> jobs, std::size_t most) const {
+  return dependents_.AffectedBy(
+      std::move(jobs), [this](JobId id) { return ProgressOf(id); }, most);
+}
+
 bool Dispatcher::WasCancelledWith(const jobs::Job& job, const std::set<JobId>& jobs) {
   if (job.state != jobs::JobState::kCancelled || job.reason != ToString(queue::Reason::kDependencyNever))
     return false;

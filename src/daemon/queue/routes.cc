@@ -188,6 +188,19 @@ void TellOneOf(QueueModule& queue, Cancelling& all, std::size_t place, base::Job
   if (--all.left == 0) SendCancelled(queue, all);
 }
 
+// Adds the jobs that wait for those that are to be cancelled. Afterwards nobody knows them: they may be
+// cancelled before the answer is sent.
+void FindDependents(QueueModule& queue, Cancelling& all) {
+  const auto& jobs = queue.core().jobs();
+  std::vector<base::JobId> open;
+  for (const auto& [place, id] : all.jobs)
+    if (const auto* const job = jobs.Find(id); job && !jobs::IsEnded(*job)) open.push_back(id);
+  for (const auto& [id, on, goes] :
+       queue.dispatcher().AffectedBy(std::move(open), api::kMaxCancelledDependents))
+    if (const auto* const job = jobs.Find(id))
+      all.answer.dependents.push_back({id.value, job->tag, queue.StateOf(*job), on.value, goes});
+}
+
 // Cancels each job by itself: a job that cannot be cancelled does not stop the others.
 void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAnswer>& call) {
   const auto all = std::make_shared<Cancelling>(Cancelling{call, UserOf(call.exchange())});
@@ -195,6 +208,7 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
   const auto cancel = [&queue, all, user] {
     if (all->jobs.empty()) return SendCancelled(queue, *all);
     all->left = all->jobs.size();
+    FindDependents(queue, *all);
     ForEach(
         queue, user, all->jobs.size(),
         [&queue, all](std::size_t i) {
