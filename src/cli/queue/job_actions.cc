@@ -257,6 +257,7 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(const auto answer,
                   Changed(api::RedoJob(daemon, ref, {UpdateOf(s, job), s.cascade}), flavour));
+    for (const auto& note : answer.notes) session.Note(note);
     if (session.json)
       session.PrintJson(api::ToJson(answer)["jobs"].size() == 1 ? api::ToJson(answer)["jobs"][0]
                                                                 : api::ToJson(answer));

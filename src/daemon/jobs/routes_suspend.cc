@@ -94,14 +94,14 @@ using PlaceCall = Call<api::PlaceRequest, api::JobView>;
 // and a new run begins there.
 SuspendController::Done AnswerWhenOn(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id,
                                      std::string gpu) {
-  return
-      [&jobs, id, gpu = std::move(gpu), answer = AnswerWhenThere(jobs, exchange, id)](base::Result<> there) {
-        if (!there) return answer(std::move(there));
-        const auto move = [&](jobs::Job& stored) {
-          if (!stored.gpus.empty()) stored.gpus = {gpu};
-        };
-        jobs.core().jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
-      };
+  auto answer = AnswerWhenThere(jobs, exchange, id, jobs.queue().NotesOn({gpu}, GpuChoice::kNamed));
+  return [&jobs, id, gpu = std::move(gpu), answer = std::move(answer)](base::Result<> there) {
+    if (!there) return answer(std::move(there));
+    const auto move = [&](jobs::Job& stored) {
+      if (!stored.gpus.empty()) stored.gpus = {gpu};
+    };
+    jobs.core().jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
+  };
 }
 
 void Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {

@@ -74,6 +74,7 @@ struct QueueState {
   bool paused = false;
   std::optional<std::set<std::string>> allowed{};  // UUIDs; nullopt: every GPU
   std::set<std::string> drained{};                 // UUIDs: no new job starts there
+  std::map<std::string, std::string> drained_by{};  // by UUID, the user; absent: not known
   std::vector<IgnoreRule> ignored{};
 };
 

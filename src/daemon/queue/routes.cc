@@ -224,7 +224,7 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
 }
 
 base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueState state,
-                                      const api::QueueSettingsUpdate& update) {
+                                      const api::QueueSettingsUpdate& update, const std::string& by) {
   if (update.choice) {
     GPUMAN_ASSIGN(state.choice, queue::ParseChoice(*update.choice));
   }
@@ -237,8 +237,12 @@ base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueStat
   }
   GPUMAN_ASSIGN(const auto drain, gpu::SelectAll(inventory.gpus, update.drain));
   GPUMAN_ASSIGN(const auto undrain, gpu::SelectAll(inventory.gpus, update.undrain));
-  for (const auto& gpu : drain) state.drained.insert(gpu.uuid);
-  for (const auto& gpu : undrain) state.drained.erase(gpu.uuid);
+  for (const auto& gpu : drain)
+    if (state.drained.insert(gpu.uuid).second) state.drained_by[gpu.uuid] = by;
+  for (const auto& gpu : undrain) {
+    state.drained.erase(gpu.uuid);
+    state.drained_by.erase(gpu.uuid);
+  }
   return state;
 }
 
@@ -246,8 +250,9 @@ void ShowInfo(QueueModule& queue, const Call<api::NoBody, api::QueueInfo>& call)
 
 void SetSettings(QueueModule& queue, const Call<api::QueueSettingsUpdate, api::QueueSettings>& call) {
   queue.writer().Do(
-      [&queue, update = call.body()](const QueueBooks& books) -> base::Result<BookWriter::Change> {
-        GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update));
+      [&queue, update = call.body(),
+       by = UserOf(call.exchange())](const QueueBooks& books) -> base::Result<BookWriter::Change> {
+        GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update, by));
         return BookWriter::Change{{Entry(state)}, [state](QueueBooks& changed) { changed.state = state; }};
       },
       [&queue, call](const base::Result<>& stored) {
