@@ -117,9 +117,19 @@ void Fields(V& v, T& x) {
   v("error_hint", x.error_hint);
 }
 
+template <typename V, base::json::Of<CancelledDependent> T>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v("tag", x.tag);
+  v("state", x.state);
+  v("depends_on", x.depends_on);
+  v("cancelled", x.cancelled);
+}
+
 template <typename V, base::json::Of<CancelAnswer> T>
 void Fields(V& v, T& x) {
   v.Required("jobs", x.jobs);
+  v("dependents", x.dependents);
 }
 
 template <typename V, base::json::Of<QueueProcess> T>

@@ -126,23 +126,22 @@ void CheckGpus(Checker& c, const GpuRequest& gpus) {
                           gpus.devices.size()));
   c.NotEmpty("gpus.model", gpus.model);
   const bool none = gpus.count == 0 && gpus.devices.empty();
-  if (gpus.model)
-    c.Require(!none, "gpus.model", "it says which GPUs, and gpus.count says that there are none");
-  if (gpus.free_memory)
-    c.Require(!none, "gpus.free_memory", "it says which GPUs, and gpus.count says that there are none");
+  constexpr const char* kHowMany = "it says which GPUs, and nothing says how many; give gpus.count";
+  if (gpus.model) c.Require(!none, "gpus.model", kHowMany);
+  if (gpus.free_memory) c.Require(!none, "gpus.free_memory", kHowMany);
 }
 
 void CheckMemory(Checker& c, const Submission& job) {
   const bool none = job.gpus.count == 0 && job.gpus.devices.empty();
   if (job.memory)
-    c.Require(!none, "memory", "it limits the memory of GPUs, and gpus.count says that there are none");
+    c.Require(!none, "memory", "it limits the memory of GPUs, and the job asks for none; give gpus.count");
   if (job.share) {
     c.Require(!none, "share", "there are no GPUs to share; ask for some with gpus.count");
     c.Require(job.memory.has_value(), "memory",
               "a job that shares its GPUs has to say how much of each it needs at most");
   }
   if (job.soft) {
-    c.Require(!none, "soft", "it is about the memory of GPUs, and gpus.count says that there are none");
+    c.Require(!none, "soft", "it is about the memory of GPUs, and the job asks for none; give gpus.count");
     if (job.memory && job.memory->IsRelative() == job.soft->IsRelative())
       c.Require(job.soft->bytes <= job.memory->bytes && job.soft->percent <= job.memory->percent, "soft",
                 "it lies above memory");
@@ -367,10 +366,12 @@ void Check(base::json::Reading& r, const ReservationRequest& request) {
   c.Require(!request.user.empty(), "user", "it is empty");
   c.Range("count", request.count, 0, kMaxGpus);
   c.Require(request.count > 0 || !request.devices.empty(), "count",
-            "no GPU is reserved; say how many, or which in devices");
+            "no GPU is reserved; give their number, or name them");
   c.Require(request.count == 0 || request.devices.empty() ||
                 request.count == static_cast<int>(request.devices.size()),
-            "count", "devices has another number of GPUs; leave the number out");
+            "count",
+            fmt::format("{} GPUs are asked for and {} are named; leave the number out", request.count,
+                        request.devices.size()));
   c.Require(request.duration.count() > 0, "duration_s", "it is zero");
 }
 

@@ -139,8 +139,18 @@ struct CancelledJob {
   std::optional<std::string> error_code;
   std::optional<std::string> error_hint;
 };
+// A job that waits for a cancelled job, or for one that is cancelled with it.
+struct CancelledDependent {
+  std::int64_t id = 0;
+  std::string tag;
+  JobState state = JobState::kQueued;  // before the cancellation
+  std::int64_t depends_on = 0;
+  bool cancelled = false;  // it can never start now, and is cancelled too
+};
+inline constexpr std::size_t kMaxCancelledDependents = 1000;
 struct CancelAnswer {
   std::vector<CancelledJob> jobs;
+  std::vector<CancelledDependent> dependents;  // nearest first; at most kMaxCancelledDependents
 };
 
 // A process on a GPU, as the queue sees it.

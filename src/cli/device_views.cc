@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "cli/queue/when.h"
 #include "cli/table.h"
 
 namespace gpuman::cli {
@@ -39,16 +40,16 @@ std::string Remarks(const api::DeviceView& device) {
   for (const auto& profile : device.profiles) {
     text += fmt::format("  profile {} is in force", Printable(profile.name));
     if (profile.job) text += fmt::format(" for job {}", *profile.job);
-    if (profile.until) text += fmt::format(" until {}", base::FormatIso8601(*profile.until));
+    if (profile.until) text += fmt::format(" until {}", queue::FormatLocal(*profile.until));
     text += '\n';
   }
   for (const auto& setting : device.settings) {
     const auto name = Words(setting.name);
     if (setting.drift)
-      text += fmt::format("  {} is not as it is wanted ({})\n", name, setting.because.value_or("asked for"));
+      text += fmt::format("  {} is not as it is wanted ({})\n", name, 
+                          queue::WithLocalTimes(setting.because.value_or("asked for")));
     if (setting.since)
-      text +=
-          fmt::format("  {} in effect as asked for since {}\n", name, base::FormatIso8601(*setting.since));
+      text += fmt::format("  {} in effect as asked for since {}\n", name, queue::FormatLocal(*setting.since));
     if (setting.pending) text += fmt::format("  {} takes effect with the next reset of the GPU\n", name);
   }
   return text;

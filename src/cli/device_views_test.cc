@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace gpuman::cli {
 namespace {
 
@@ -62,11 +64,13 @@ TEST(DeviceViews, AModeThatWaitsForAResetSaysSo) {
 }
 
 TEST(DeviceViews, AProfileSaysWhoseItIsAndForHowLong) {
+  ::setenv("TZ", "CET-1", 1);
+  ::tzset();
   auto list = One({Setting("power")});
   list.devices[0].profiles = {{"benchmark", base::WallTime(std::chrono::seconds(1'795'000'000)), {}},
                               {"efficiency", {}, 7}};
   EXPECT_THAT(RenderDevices(list, kPlain),
-              HasSubstr("  profile benchmark is in force until 2026-11-18T11:06:40.000Z\n"
+              HasSubstr("  profile benchmark is in force until 2026-11-18 12:06:40\n"
                         "  profile efficiency is in force for job 7\n"));
 }
 

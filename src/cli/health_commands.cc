@@ -64,7 +64,7 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
   }
   const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
   session.Print(settings.drained.empty() ? std::string("No GPU is drained.\n")
-                                         : fmt::format("Drained GPUs, on which no new job starts: {}\n",
+                                         : fmt::format("Drained GPUs, on which the queue starts no job: {}\n",
                                                        queue::IndicesOf(settings.drained, info.gpus)));
   return kExitDone;
 }
@@ -94,12 +94,12 @@ std::vector<Command> DrainCommands() {
     return [drain](Session& session, const CommandLine& line) { return Drain(session, line.words, drain); };
   };
   return {{"drain",
-           "Start no new jobs on a GPU; running jobs continue",
+           "Let the queue start no new jobs on a GPU; running jobs continue",
            "gpuman gpu drain 2",
            gpus,
            {},
            run(true)},
-          {"undrain", "Start jobs on a drained GPU again", "gpuman gpu undrain 2", gpus, {}, run(false)}};
+          {"undrain", "Let the queue start jobs on a drained GPU again", "gpuman gpu undrain 2", gpus, {}, run(false)}};
 }
 
 }  // namespace gpuman::cli

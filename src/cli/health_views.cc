@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/queue/when.h"
 #include "cli/text.h"
 #include "cli/views.h"
 
@@ -14,9 +15,9 @@ std::string Faults(const api::GpuHealth& gpu) {
   std::string text;
   for (const auto& fault : gpu.faults) {
     text += fmt::format("GPU {}: {}: {} (since {}", NameOf(gpu), fault.code, Printable(fault.text),
-                        base::FormatIso8601(fault.since));
+                        queue::FormatLocal(fault.since));
     if (fault.count > 1)
-      text += fmt::format(", {} times, last {}", fault.count, base::FormatIso8601(fault.last));
+      text += fmt::format(", {} times, last {}", fault.count, queue::FormatLocal(fault.last));
     text += fault.acknowledged ? ", acknowledged)\n" : ")\n";
   }
   if (!gpu.advice.empty()) text += fmt::format("GPU {}: {}\n", NameOf(gpu), gpu.advice);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/queue/wording.h"
 #include "cli/take.h"
 #include "cli/views.h"
 
@@ -17,7 +18,9 @@ base::Result<int> WithJob(Session& session, const CommandLine& line, std::string
   const std::string& job = line.words.front();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   const base::Result<api::JobView> view = ask(daemon, job);
-  if (!view) return base::Fail(WithNearestTag(daemon, job, view.error()));
+  if (!view)
+    return base::Fail(
+        queue::WithOptionNames(WithNearestTag(daemon, job, view.error()), queue::Flavour::kGpuman));
   if (session.json)
     session.PrintJson(api::ToJson(*view));
   else

@@ -18,17 +18,18 @@ base::Result<int> PrintCompletion(Session& session, const CommandLine& line) {
   return kExitDone;
 }
 
-// Prints each of the daemon's complaints on a line of its own; JSON has them in one error.
+// Prints each of the daemon's complaints on a line of its own; JSON has them in one error. The exit status is
+// the daemon's, so that one fault has one status.
 base::Result<int> TellComplaints(Session& session, const base::Finished& checked) {
   if (checked.output.empty())
     return base::Fail(base::ErrorCode::kCorrupt, fmt::format("gpumand exited with {}", checked.status));
-  if (session.json) return base::Fail(base::ErrorCode::kCorrupt, checked.output);
   for (std::size_t at = 0; at < checked.output.size();) {
-    const auto end = std::min(checked.output.find('\n', at), checked.output.size());
+    const auto end = session.json ? checked.output.size()
+                                  : std::min(checked.output.find('\n', at), checked.output.size());
     session.PrintError({base::ErrorCode::kCorrupt, checked.output.substr(at, end - at), {}});
     at = end + 1;
   }
-  return ExitStatusOf(base::ErrorCode::kCorrupt);
+  return checked.status;
 }
 
 base::Result<int> CheckConfig(Session& session, const CommandLine& line) {

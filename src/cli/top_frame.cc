@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "cli/command_line.h"
+#include "cli/queue/when.h"
 #include "cli/table.h"
 #include "cli/views.h"
 
@@ -207,8 +208,7 @@ std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::si
 // All lines above the processes.
 std::vector<TopLine> HeadLines(const TopView& view, std::size_t columns) {
   std::vector<TopLine> lines{
-      {fmt::format("gpuman top  {:%H:%M:%S} UTC  processes by {}",
-                   std::chrono::floor<std::chrono::seconds>(view.now), ToString(view.order)),
+      {fmt::format("gpuman top  {}  processes by {}", queue::FormatTimeOfDay(view.now), ToString(view.order)),
        Color::kBold}};
   if (!view.problem.empty()) AddWrapped(lines, view.problem, Color::kRed, columns);
   for (auto& line : GpuLines(view.status, columns)) lines.push_back(std::move(line));

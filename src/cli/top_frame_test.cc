@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace gpuman::cli {
 namespace {
 
@@ -69,9 +71,11 @@ std::vector<std::string> Pids(TopView view, TopOrder order, const TopSize& size 
 }
 
 TEST(Top, ShowsGpusThenWhatWaitsThenProcesses) {
+  ::setenv("TZ", "CET-1", 1);
+  ::tzset();
   const auto texts = Texts(Machine(), {100, {}});
   ASSERT_EQ(texts.size(), 10u);
-  EXPECT_EQ(texts[0], "gpuman top  01:02:03 UTC  processes by memory");
+  EXPECT_EQ(texts[0], "gpuman top  02:02:03  processes by memory");
   EXPECT_THAT(texts[1], StartsWith("GPU  NAME"));
   EXPECT_THAT(texts[2], AllOf(HasSubstr("[#####     ]  42%"), HasSubstr("[#####     ] 70GiB / 140GiB"),
                               HasSubstr("61C"), HasSubstr("312W"), HasSubstr("healthy")));

@@ -16,6 +16,7 @@ namespace {
 using queue::FormatAbout;
 using queue::FormatClock;
 using queue::FormatWhen;
+using queue::WithLocalTimes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -29,6 +30,16 @@ class Times : public ::testing::Test {
   static base::WallTime Utc(const char* text) { return base::ParseIso8601(text).value(); }
   const base::WallTime now_ = Utc("2026-11-22T12:00:00.000Z");  // 13:00 local
 };
+
+TEST_F(Times, OfTheDaemonsSentencesAreLocal) {
+  EXPECT_EQ(WithLocalTimes("begins at 2026-11-22T14:00:00.000Z, in 2h"),
+            "begins at 2026-11-22 15:00:00, in 2h");
+  EXPECT_EQ(WithLocalTimes("2026-07-01T22:30:00.999Z to 2026-07-02T22:30:00.000Z"),
+            "2026-07-02 00:30:00 to 2026-07-03 00:30:00");
+  for (const auto* const other :
+       {"", "Z", "no time Z in it", "2026-11-22T14:00:00", "GPU-0123456789abcdefghijklmZ"})
+    EXPECT_EQ(WithLocalTimes(other), other);
+}
 
 TEST_F(Times, AreReadAsPeopleWriteThem) {
   for (const auto& [text, utc] : std::vector<std::pair<const char*, const char*>>{

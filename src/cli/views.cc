@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "cli/command_line.h"
+#include "cli/queue/when.h"
 #include "cli/table.h"
 
 namespace gpuman::cli {
@@ -73,11 +74,16 @@ std::string Age(const api::JobView& job, base::WallTime now) {
                               : base::FormatDuration(std::chrono::duration_cast<base::Millis>(seconds));
 }
 
-// The indices of a job's GPUs, or the beginning of the UUID of a GPU that is gone.
+bool Waits(const api::JobView& job) {
+  return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
+}
+
+// The indices of the GPUs that a job has or had, or the beginning of the UUID of a GPU that is gone; "-": the
+// job has not started; "none": it runs or ran without a GPU.
 std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
-  // The daemon lists all GPUs for "all". A job that ended without a start never had its GPUs.
-  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
-  if (job.gpus.empty() || never_ran) return "none";
+  // The daemon lists all GPUs for a job that may use all, also when it ended without a start.
+  if (Waits(job) || (api::IsEnded(job.state) && !job.started_at)) return "-";
+  if (job.gpus.empty()) return "none";
   const auto whole = static_cast<std::size_t>(
       std::count_if(gpus.begin(), gpus.end(), [](const auto& gpu) { return !gpu.mig && !gpu.split; }));
   if (whole > 1 && job.gpus.size() == whole) return "all";
@@ -97,10 +103,6 @@ std::string LimitText(const api::JobView& job) {
 // Whether a message of the daemon begins with the job that it is about, as the guard's messages do.
 bool NamesJob(std::string_view message, std::int64_t job) {
   return message.starts_with(fmt::format("job {} ", job));
-}
-
-bool Waits(const api::JobView& job) {
-  return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
 }
 
 using Group = std::vector<const api::JobView*>;
@@ -183,7 +185,8 @@ std::string Notes(const api::StatusView& status, const TerminalStyle& style, bas
     const std::string name = NamesJob(*job.reason_detail, job.id)
                                  ? std::string()
                                  : fmt::format("job {} {}: ", IdsOf(group), Printable(TagOf(group)));
-    text += Paint(style, StateColor(job.state), name) + Printable(*job.reason_detail) + "\n";
+    text += Paint(style, StateColor(job.state), name) +
+            Printable(queue::WithLocalTimes(*job.reason_detail)) + "\n";
   }
   return text;
 }

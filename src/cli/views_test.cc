@@ -123,13 +123,16 @@ TEST(RenderStatus, OnlyAJobThatHasGpusShowsSome) {
     const char* shown;
   };
   for (const auto& [state, gpus, started, shown] :
-       std::vector<Row>{{api::JobState::kQueued, {}, false, "none"},
-                        {api::JobState::kHeld, {}, false, "none"},
+       std::vector<Row>{{api::JobState::kQueued, {}, false, "- "},
+                        {api::JobState::kHeld, {}, false, "- "},
+                        {api::JobState::kStarting, {H200().uuid}, false, "0"},
                         {api::JobState::kRunning, both, true, "all"},
                         {api::JobState::kRunning, {}, true, "none"},
                         {api::JobState::kFinished, both, true, "all"},
                         {api::JobState::kFinished, {}, true, "none"},
-                        {api::JobState::kFailed, both, false, "none"}}) {
+                        {api::JobState::kCancelled, {}, false, "- "},
+                        {api::JobState::kCancelled, {H200().uuid}, true, "0"},
+                        {api::JobState::kFailed, both, false, "- "}}) {
     api::JobView job = Training();
     job.gpus = gpus;
     job.state = state;
@@ -172,8 +175,8 @@ TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
   add(61, "alone", api::JobState::kQueued, 2);
   add(62, "held", api::JobState::kHeld, 2);
   const auto text = RenderStatus(status, kPipe, At(5));
-  EXPECT_THAT(text, HasSubstr(" 2-30  arr (29)   lab1  queued   none"));
-  EXPECT_THAT(text, HasSubstr("31-60  lr-* (30)  lab1  queued   none"));
+  EXPECT_THAT(text, HasSubstr(" 2-30  arr (29)   lab1  queued   -   "));
+  EXPECT_THAT(text, HasSubstr("31-60  lr-* (30)  lab1  queued   -   "));
   for (const char* own : {"    1  arr ", "   61  alone ", "   62  held "}) EXPECT_THAT(text, HasSubstr(own));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << text;
 }

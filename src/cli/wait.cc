@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/queue_client.h"
+#include "cli/queue/when.h"
 #include "cli/signal_watch.h"
 #include "cli/views.h"
 
@@ -127,7 +128,8 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
   if (session.json)
     session.PrintJson(api::ToJson(*ended));
   else if (ended->state != api::JobState::kFinished)
-    session.Note(JobSentence(*ended) + (ended->reason_detail ? ": " + *ended->reason_detail : ""));
+    session.Note(JobSentence(*ended) +
+                 (ended->reason_detail ? ": " + queue::WithLocalTimes(*ended->reason_detail) : ""));
   return ExitStatusOfJob(*ended);
 }
 

@@ -20,6 +20,7 @@
 #include "daemon/config/config.h"
 #include "daemon/daemon.h"
 #include "daemon/log_format.h"
+#include "daemon/start_error.h"
 #include "daemon/systemd_notify.h"
 
 namespace gpuman::daemon {
@@ -178,7 +179,7 @@ int Serve(const Options& options, const Config& config) {
       Daemon::Start(loop, config,
                     {options.user, ProgramBeside("gpuman-keeper"), ShimLibrary(),
                      ProgramBeside("gpuman-mover"), ProgramBeside("gpuman-notifier"), GPUMAN_VERSION});
-  if (!daemon) return Complain(daemon.error());
+  if (!daemon) return Complain(WithUserMode(daemon.error(), options.user, ::geteuid()));
   // Only this thread gets the nice value. Other threads start the keepers, which must not inherit it.
   (void)::setpriority(PRIO_PROCESS, 0, kUrgency);
   WaitForSignals(loop, signals, **daemon, options);

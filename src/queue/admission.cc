@@ -1,9 +1,11 @@
 #include "queue/admission.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -39,25 +41,66 @@ base::Result<> CheckQuota(std::string_view kind, const Account& account, const N
   return {};
 }
 
+// The GPUs that the request names; all where it names none.
+std::vector<const Gpu*> Named(const Snapshot& snapshot, const GpuRequest& asked) {
+  std::vector<const Gpu*> gpus;
+  for (const Gpu& gpu : snapshot.gpus)
+    if (asked.devices.empty() ||
+        std::find(asked.devices.begin(), asked.devices.end(), gpu.uuid) != asked.devices.end())
+      gpus.push_back(&gpu);
+  return gpus;
+}
+
+// "NVIDIA A100, NVIDIA H200": each once.
+std::string ModelsOf(const std::vector<const Gpu*>& gpus) {
+  std::set<std::string> models;
+  for (const Gpu* const gpu : gpus) models.insert(gpu->model);
+  return fmt::format("{}", fmt::join(models, ", "));
+}
+
+// kUnsatisfiable: too few GPUs meet the need. A part of the request that no GPU meets is to blame, else the
+// number. The messages use the words of the API, which are also options of the command line.
+base::Result<> HasGpus(const Snapshot& snapshot, const Need& need, const GpuRequest& asked) {
+  const std::size_t possible = need.possible.count();
+  if (static_cast<std::size_t>(need.gpus) <= possible) return {};
+  const std::string_view which = need.exact ? "that it names" : "of this machine";
+  auto gpus = Named(snapshot, asked);
+  if (!gpus.empty()) {
+    const std::string models = ModelsOf(gpus);
+    std::erase_if(gpus, [&](const Gpu* gpu) { return !IsOfModel(*gpu, asked.model); });
+    if (gpus.empty())
+      return Never(fmt::format("gpus.model: no GPU {} has '{}' in its name; {} {}", which, asked.model,
+                               need.exact ? "they are" : "it has", models));
+    base::Bytes most{};
+    for (const Gpu* const gpu : gpus) most = std::max(most, gpu->memory);
+    const auto model =
+        asked.model.empty() ? std::string() : fmt::format(" with '{}' in its name", asked.model);
+    for (const auto& [field, bytes] :
+         {std::pair("memory", need.memory), std::pair("gpus.free_memory", need.free_memory)})
+      if (bytes > most)
+        return Never(fmt::format("{}: it asks for {} on each GPU; the largest {}{} has {} for jobs", field,
+                                 base::FormatBytes(bytes), which, model, base::FormatBytes(most)));
+  }
+  const bool has_instances =
+      std::any_of(snapshot.gpus.begin(), snapshot.gpus.end(), [](const Gpu& gpu) { return gpu.instance; });
+  return Never(
+      fmt::format("{}: it asks for {}{}; of the {} of this machine {} could be used",
+                  need.exact ? "gpus.devices" : "gpus.count", Describe(need),
+                  need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
+                  snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()),
+                  possible),
+      has_instances ? "instances (MIG) count as GPUs; CUDA gives a process one of them at most" : "");
+}
+
 }  // namespace
 
-base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user, Index project) {
+base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, const GpuRequest& asked, Index user,
+                          Index project) {
   if (need.share && need.memory.count == 0)
     return Fail(ErrorCode::kInvalidArgument,
                 "a job that shares its GPUs has to say how much memory it needs on each",
                 "give it with --memory");
-  const bool has_instances =
-      std::any_of(snapshot.gpus.begin(), snapshot.gpus.end(), [](const Gpu& gpu) { return gpu.instance; });
-  const std::size_t possible = need.possible.count();
-  // The message uses the words of the API, which are also options of the command line.
-  if (static_cast<std::size_t>(need.gpus) > possible)
-    return Never(
-        fmt::format("{}: it asks for {}{}; of the {} of this machine {} could be used",
-                    need.exact ? "gpus.devices" : "gpus.count", Describe(need),
-                    need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
-                    snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()),
-                    possible),
-        has_instances ? "instances (MIG) count as GPUs; CUDA gives a process one of them at most" : "");
+  GPUMAN_TRY(HasGpus(snapshot, need, asked));
   if (snapshot.host.memory && need.host_memory > *snapshot.host.memory)
     return Never(fmt::format("host_memory: it asks for {} of the machine's memory, which has {}",
                              base::FormatBytes(need.host_memory), base::FormatBytes(*snapshot.host.memory)));

@@ -179,13 +179,22 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   host.host_memory = base::GiB(101);
   cpus.cpus = 17;
   unknown.gpus.devices = {"GPU-gone"};
+  Request named = Lab::Exactly({1}), much = Lab::Part(81), free = Lab::Exactly({1, 2});
+  named.gpus.model = "H200";
+  much.gpus.model = "a100";
+  free.gpus.free_memory = base::GiB(81);
   const std::vector<Row> rows{
       {Lab::Gpus(4), "bob", nullptr},
       {Lab::Gpus(5), "bob", "gpus.count: it asks for 5 GPUs; of the 4 GPUs of this machine 4 could be used"},
-      {model, "bob", "of the 4 GPUs of this machine 0 could be used"},
+      {model, "bob", "gpus.model: no GPU of this machine has 'H200' in its name; it has NVIDIA A100"},
+      {named, "bob", "gpus.model: no GPU that it names has 'H200' in its name; they are NVIDIA A100"},
+      {Lab::Part(81, {}, 9), "bob",
+       "memory: it asks for 81GiB on each GPU; the largest of this machine has 80GiB for jobs"},
+      {much, "bob", "the largest of this machine with 'a100' in its name has 80GiB for jobs"},
+      {free, "bob", "gpus.free_memory: it asks for 81GiB on each GPU; the largest that it names has 80GiB"},
       {unknown, "bob",
        "gpus.devices: it asks for 1 GPU that it names; of the 4 GPUs of this machine 0 could be used"},
-      {Lab::Part(81), "bob", "it asks for 81GiB of a GPU, shared"},
+      {Lab::Part(40, {}, 5), "bob", "gpus.count: it asks for 40GiB on each of 5 GPUs, shared; of the 4 GPUs"},
       {host, "bob", "host_memory: it asks for 101GiB of the machine's memory, which has 100GiB"},
       {cpus, "bob", "cpus: it asks for 17 processors; this machine has 16"},
       {Lab::Gpus(2), "ann", nullptr},
@@ -197,7 +206,7 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   };
   for (const Row& row : rows) {
     const Index user = lab.book.AccountOf(AccountKind::kUser, row.user);
-    const auto said = CanEverRun(lab.View(), lab.book.NeedOf(row.request), user, kNone);
+    const auto said = CanEverRun(lab.View(), lab.book.NeedOf(row.request), row.request.gpus, user, kNone);
     ASSERT_EQ(said.has_value(), row.said == nullptr) << row.said;
     if (said) continue;
     EXPECT_EQ(said.error().code, base::ErrorCode::kUnsatisfiable);
@@ -251,7 +260,8 @@ TEST(QueueInstances, AreNotForSeveralAtOnce) {
   lab.book.SetGpus(lab.machine);
   EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 2, 3}));
   const Index user = lab.book.AccountOf(AccountKind::kUser, "ann");
-  const auto said = CanEverRun(lab.View(), lab.book.NeedOf(Lab::Gpus(3)), user, kNone);
+  const Request three = Lab::Gpus(3);
+  const auto said = CanEverRun(lab.View(), lab.book.NeedOf(three), three.gpus, user, kNone);
   ASSERT_FALSE(said);
   EXPECT_NE(said.error().hint.find("CUDA gives a process one of them"), std::string::npos);
 }

@@ -258,4 +258,40 @@ const Dependencies* Dependents::DependenciesOf(JobId job) const {
   return it == waits_.end() ? nullptr : &it->second->dependencies;
 }
 
+std::vector<Affected> Dependents::AffectedBy(std::vector<JobId> cancelled, const ProgressLookup& progress,
+                                             std::size_t most) const {
+  std::set<JobId> gone(cancelled.begin(), cancelled.end());
+  const auto then = [&](JobId job) {
+    const Progress now = progress(job);
+    if (!gone.contains(job)) return now;
+    return now == Progress::kBegan ? Progress::kNotOk : Progress::kCancelled;
+  };
+  std::vector<Affected> affected;
+  std::map<JobId, std::size_t> rows;
+  for (auto nearest = std::move(cancelled); !nearest.empty() && affected.size() < most;) {
+    std::set<const Entry*> seen;
+    std::vector<JobId> next;
+    for (const JobId on : nearest) {
+      const auto it = waited_for_.find(on.value);
+      if (it == waited_for_.end() || affected.size() >= most) continue;
+      for (const auto& [entry, place] : it->second) {
+        if (!seen.insert(entry.get()).second) continue;
+        const bool goes = entry->dependencies.auto_cancel &&
+                          Judge(entry->dependencies, then) == DependencyState::kImpossible;
+        for (const JobId job : entry->jobs) {
+          if (gone.contains(job)) continue;
+          const auto [row, fresh] = rows.try_emplace(job, affected.size());
+          if (fresh) affected.push_back({job, on});
+          affected[row->second].goes = goes;
+          if (goes) next.push_back(job);
+        }
+      }
+    }
+    gone.insert(next.begin(), next.end());
+    nearest = std::move(next);
+  }
+  if (affected.size() > most) affected.resize(most);
+  return affected;
+}
+
 }  // namespace gpuman::queue

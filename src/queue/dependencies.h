@@ -71,6 +71,14 @@ DependencyState Judge(const Dependencies& dependencies, const ProgressLookup& pr
 std::vector<JobId> FindCircle(JobId job, const Dependencies& dependencies,
                               const std::function<const Dependencies*(JobId)>& of);
 
+// A job that waits for a job that is cancelled.
+struct Affected {
+  JobId job{};
+  JobId on{};
+  bool goes = false;  // it can never start then, and is cancelled too
+  friend bool operator==(const Affected&, const Affected&) = default;
+};
+
 // Records which jobs wait for which jobs, and computes the state of each waiting job. Jobs that wait for the
 // same jobs, as the tasks of an array do, share one entry, and the end of a job is counted once: 1,000 tasks
 // that wait for 1,000 others cost 2,000 steps, not a million for each that ends.
@@ -86,6 +94,10 @@ class Dependents {
   std::vector<JobId> Of(JobId job) const;
   bool Any(JobId job) const { return waited_for_.contains(job.value); }
   const Dependencies* DependenciesOf(JobId job) const;
+  // The jobs that wait for the jobs `cancelled`, then those that wait for them, and so on along the jobs that
+  // are cancelled too: the first `most` of them.
+  std::vector<Affected> AffectedBy(std::vector<JobId> cancelled, const ProgressLookup& progress,
+                                   std::size_t most) const;
 
  private:
   struct Entry {

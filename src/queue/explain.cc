@@ -37,7 +37,7 @@ std::string QuotaText(std::string_view kind, const Account& account, const Held&
       more.GpuHours(), *quota.gpu_hours);
 }
 
-std::string ListOf(const Dependencies& depends) {
+std::string ListOf(const Dependencies& depends, const std::function<std::string(JobId)>& name_of) {
   constexpr std::size_t kMax = 4;
   const auto wanted = [](DependencyKind kind) {
     return kind == DependencyKind::kAfterOk      ? "finish"
@@ -50,7 +50,7 @@ std::string ListOf(const Dependencies& depends) {
   const std::size_t shown = list.size() > kMax ? kMax - 1 : list.size();
   std::string text;
   for (std::size_t i = 0; i < shown; ++i)
-    text += fmt::format("{}job {} to {}", i == 0 ? "" : word, list[i].job.value, wanted(list[i].kind));
+    text += fmt::format("{}{} to {}", i == 0 ? "" : word, name_of(list[i].job), wanted(list[i].kind));
   if (shown < list.size()) text += fmt::format("{}{} more", word, list.size() - shown);
   return text;
 }
@@ -69,10 +69,13 @@ std::string Describe(const Need& need) {
   return text;
 }
 
-std::string Explain(Reason reason, const Dependencies& depends) {
-  return reason == Reason::kDependencyNever
-             ? fmt::format("waits for {}, which can no longer happen", ListOf(depends))
-             : "waits for " + ListOf(depends);
+std::string NameById(JobId job) { return fmt::format("job {}", job.value); }
+
+std::string Explain(Reason reason, const Dependencies& depends,
+                    const std::function<std::string(JobId)>& name_of) {
+  const std::string list = ListOf(depends, name_of);
+  return reason == Reason::kDependencyNever ? fmt::format("waits for {}, which can no longer happen", list)
+                                            : "waits for " + list;
 }
 
 Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, const Dependents& dependents)

@@ -1,6 +1,7 @@
 // Explains why jobs wait, in sentences with the numbers. Pure; thread-compatible.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "queue/dependencies.h"
@@ -13,8 +14,12 @@ namespace gpuman::queue {
 // "2 GPUs", "1 GPU of those named", "20GiB on each of 2 GPUs, shared", "no GPU".
 std::string Describe(const Need& need);
 
-// The jobs for which a job waits, possibly in vain: "waits for job 7 to finish and job 8 to start".
-std::string Explain(Reason reason, const Dependencies& depends);
+// "job 7".
+std::string NameById(JobId job);
+// The jobs for which a job waits, possibly in vain: "waits for job 7 to finish and job 8 to start". `name_of`
+// gives the name of each.
+std::string Explain(Reason reason, const Dependencies& depends,
+                    const std::function<std::string(JobId)>& name_of = NameById);
 
 // The caller makes one explainer for a snapshot and its plan, and calls it for each job that a user looks at.
 // The explainer refers to the snapshot and the plan.

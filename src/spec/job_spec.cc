@@ -16,7 +16,7 @@ constexpr Millis kLongest = std::chrono::hours(24 * 366 * 10);
 constexpr int kMaxCount = 1'000'000;
 
 base::Result<> Refuse(std::string_view field, std::string_view what) {
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("{} {}", field, what));
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: it {}", field, what));
 }
 
 base::Result<> CheckRange(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -50,21 +50,22 @@ base::Result<> CheckGpus(const GpuRequest& gpus) {
 
 base::Result<> CheckTexts(const JobSpec& spec) {
   GPUMAN_TRY(CheckName("project", spec.project.value_or("")));
-  GPUMAN_TRY(CheckName("group.name", spec.group.name));
+  GPUMAN_TRY(CheckName("group", spec.group.name));
   bool nul = false;
   ForEachText(spec, [&](const std::string& text) { nul = nul || text.find('\0') != std::string::npos; });
-  if (nul) return Refuse("a file or a name", "has a NUL byte in it");
-  if (spec.script.find('\0') != std::string::npos) return Refuse("the script", "has a NUL byte in it");
+  if (nul)
+    return Fail(ErrorCode::kInvalidArgument, "the name of a file, or another name, has a NUL byte in it");
+  if (spec.script.find('\0') != std::string::npos) return Refuse("script", "has a NUL byte in it");
   return {};
 }
 
 base::Result<> CheckTimes(const JobSpec& spec) {
   if (spec.time_limit) {
-    GPUMAN_TRY(CheckDuration("time_limit", *spec.time_limit, Millis(1)));
+    GPUMAN_TRY(CheckDuration("time_limit_s", *spec.time_limit, Millis(1)));
   }
-  GPUMAN_TRY(CheckDuration("warn_before", spec.warn_before, Millis(0)));
+  GPUMAN_TRY(CheckDuration("warn_before_s", spec.warn_before, Millis(0)));
   GPUMAN_TRY(CheckRange("warn_signal", spec.warn_signal, 0, 64));
-  GPUMAN_TRY(CheckDuration("retries.delay", spec.retries.delay, Millis(0)));
+  GPUMAN_TRY(CheckDuration("retries.delay_s", spec.retries.delay, Millis(0)));
   const WallTime latest(kLongest * 20);
   if (spec.begin && (*spec.begin < WallTime{} || *spec.begin > latest))
     return Refuse("begin", "is no time that will come");
@@ -86,7 +87,7 @@ base::Result<> Validate(const JobSpec& spec) {
   GPUMAN_TRY(CheckTexts(spec));
   GPUMAN_TRY(CheckRange("priority", spec.priority, kLowestPriority, kHighestPriority));
   GPUMAN_TRY(CheckRange("cpus", spec.cpus.value_or(0), 0, kMaxCount));
-  GPUMAN_TRY(CheckRange("group.limit", spec.group.limit, 0, kMaxCount));
+  GPUMAN_TRY(CheckRange("max_concurrent", spec.group.limit, 0, kMaxCount));
   if (spec.group.name.empty() != (spec.group.limit == 0)) return Refuse("group", "needs a name and a limit");
   GPUMAN_TRY(CheckRange("retries.count", spec.retries.count, 0, kMaxCount));
   for (const int code : spec.retries.on_exit_codes)
@@ -102,7 +103,8 @@ base::Result<> ValidateForQueue(const JobSpec& spec) {
     return {};
   }
   if (spec.share) return Refuse("share", "needs a number of GPUs");
-  if (!gpus.model.empty() || gpus.free_memory) return Refuse("gpus", "says which, but not how many");
+  if (!gpus.model.empty() || gpus.free_memory)
+    return Refuse("gpus.count", "must be given with a model or with free memory");
   return {};
 }
 

@@ -75,7 +75,7 @@ TEST(JobSpecJson, WhatWasNotWrittenHereIsRefusedWithTheField) {
       {R"({"v":1,"share":"yes"})", "share: a boolean was expected"},
       {R"({"v":1,"depends":{"list":[["afterok"]]}})", "depends.list[0]: it is no kind and job"},
       {R"({"v":1,"depends":{"list":[["sometimes",1]]}})", "depends.list[0]: 'sometimes' is none of afterok"},
-      {R"({"v":1,"priority":256})", "priority is 256"},
+      {R"({"v":1,"priority":256})", "priority: it is 256"},
   };
   for (const auto& [text, said] : rows) {
     const auto read = ParseJobSpec(text);

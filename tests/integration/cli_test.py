@@ -362,10 +362,13 @@ class CliTest(unittest.TestCase):
     def test_configurations_are_checked(self):
         bad = self.m.home / "bad.toml"
         bad.write_text("[guard]\nno_such_key = 1\n")
-        self.refused(1, "no_such_key", "config", "check", str(bad))
+        self.refused(2, "no_such_key", "config", "check", str(bad))
+        done = subprocess.run(["gpumand", "--user", "--config", str(bad)], env=self.m.env, text=True,
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 2, "the same status from the daemon that does not start")
         bad.write_text('[sampling]\nrest = "soon"\n[guard]\nno_such_key = 1\nreserve = "nonsense"\n')
         done = self.m.run("config", "check", str(bad))
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         begins = [line[:line.index(": ", len("gpuman: "))] for line in done.stderr.splitlines()]
         self.assertEqual(begins, [f"gpuman: {bad}:{line}" for line in (2, 4, 5)], done.stderr)
         good = self.m.home / "good.toml"

@@ -167,6 +167,28 @@ class HealthTest(HealthCase):
         for one in (job, waits):
             self.request("DELETE", f"/v1/jobs/{one}")
 
+    def told_by(self, *words):
+        done = self.m.run(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def test_who_starts_a_job_beside_the_queue_is_told_that_its_gpu_is_drained_or_unhealthy(self):
+        self.told_by("gpu", "drain", "0")
+        drained = r"GPU 0 is drained \(by \S+\); the job uses it all the same, as it was named"
+        self.assertRegex(self.told_by("run", "--tag", "named", "--gpu", "0", "--", "sleep", "1000"), drained)
+        self.assertRegex(self.told_by("restart", "named"), drained)
+        self.told_by("cancel", "named")
+        self.wait("named")
+        self.assertRegex(self.told_by("job", "redo", "named"), drained)
+        self.told_by("cancel", "named")
+        self.assertIn("the job may use it all the same", self.told_by("run", "--tag", "any", "--", "true"))
+        self.assertNotIn("GPU 1 is", self.told_by("run", "--tag", "other", "--gpu", "1", "--", "true"))
+        self.told_by("gpu", "undrain", "0")
+        self.inject("xid", "62", "--gpu", "0")
+        until("it is unhealthy", lambda: self.state() == "unhealthy")
+        self.assertRegex(self.told_by("run", "--tag", "ill", "--gpu", "0", "--", "true"),
+                         r"GPU 0 is unhealthy \(.+\); the job uses it all the same, as it was named")
+
 
 class LeavingTest(HealthCase):
     config = HealthCase.config + 'on_unhealthy = "end"\n'

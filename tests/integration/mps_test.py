@@ -66,6 +66,19 @@ class MpsCase(DaemonTest):
 
 
 class MpsTest(MpsCase):
+    def test_a_client_that_names_no_gpu_gets_one_that_is_not_drained(self):
+        self.order("start", gpus=["0", "1"])
+        self.addCleanup(self.request, "PATCH", "/v1/queue/settings", {"undrain": ["0", "1"]})
+        for drained, gets in (("0", 1), ("1", 0)):
+            self.request("PATCH", "/v1/queue/settings", {"drain": [drained], "undrain": [str(gets)]})
+            job = self.start(f"free{gets}", "exec sleep 1000", mps=True)
+            self.assertEqual(self.job(job)["gpus"], [self.gpu(gets)["uuid"]])
+        self.request("PATCH", "/v1/queue/settings", {"drain": ["0", "1"]})
+        done = self.m.run("run", "--tag", "none", "--mps", "--", "sleep", "1000")
+        self.assertIn("the job uses it all the same, as MPS runs on no other GPU that is fit", done.stderr)
+        for tag in ("free0", "free1", "none"):
+            self.request("DELETE", f"/v1/jobs/{tag}")
+
     def test_each_gpu_has_its_own_and_is_started_and_stopped_alone(self):
         self.assertEqual([gpu["state"] for gpu in self.report()["gpus"]], ["off", "off"])
         self.assertEqual(self.report()["program"], CONTROL)

@@ -14,6 +14,7 @@ import sys
 import subprocess
 import time
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 
@@ -117,6 +118,16 @@ class QueueCliTest(DaemonTest):
         self.gpuman("submit", "--jobs", str(jobs), status=6)
         self.gpuman("job", "show", "three", status=4)
 
+    def test_a_dry_run_names_jobs_by_name_or_line_and_not_by_ids_that_they_will_not_have(self):
+        jobs = self.m.dir / "jobs"
+        jobs.write_text("true\n--name eval --depends @ -- true\n--depends eval -- true\n")
+        self.assertEqual(self.gpuman("submit", "--dry-run", "--jobs", str(jobs)),
+                         f"the job of {jobs}:1 would start at once\n"
+                         f"job 'eval' would be queued: waits for the job of {jobs}:1 to finish\n"
+                         f"the job of {jobs}:3 would be queued: waits for job 'eval' to finish\n")
+        self.assertEqual(self.gpuman("submit", "--dry-run", "--", "true"), "the job would start at once\n")
+        self.assertEqual(self.submit("--dry-run", "--", "true")["tag"], "")
+
     def test_jobs_are_held_changed_and_cancelled(self):
         job = str(self.submit("--hold", "--gpus", "1", "--name", "held", "true")["id"])
         self.assertRegex(self.gpuman("queue", "-f", "JOBID,ST,NODELIST"), rf"\n{job} +H +\(held_by_user\)")
@@ -133,6 +144,16 @@ class QueueCliTest(DaemonTest):
         self.assertEqual(self.gpuman("cancel", f"{waiting[0]}-{waiting[2]}"),
                          "".join(f"Job {job} cancelled.\n" for job in waiting))
         self.gpuman("cancel", "nothing", status=4)
+
+    def test_what_is_held_or_released_already_is_said_and_is_no_failure(self):
+        array = self.submit("--hold", "--array", "0-2", "--begin", "now+2h", "true")
+        job = str(array["id"])
+        for words, says in ((("hold", job), "is held already"), (("release", f"{job}_1"), None),
+                            (("hold", job), None), (("release", job), None), (("release", job), "is not held")):
+            done = self.m.run("job", *words)
+            self.assertEqual((done.returncode, done.stderr), (0, f"gpuman: job {job} {says}\n" if says else ""), words)
+            self.assertIn(f"is {'held' if words[0] == 'hold' else 'queued'}", done.stdout)
+        self.assertEqual([self.job(task)["state"] for task in array["tasks"]], ["queued"] * 3)
 
     def test_a_task_is_named_by_the_arrays_name(self):
         array = self.submit("--hold", "--array", "0-3", "--name", "arr", "true")
@@ -164,7 +185,9 @@ class QueueCliTest(DaemonTest):
                          [(second, str(first), True), (third, str(second), True), (kept, str(third), False)])
         self.assertIn(f"{third}\tQueued\tblocked\t{second}\n", self.gpuman("cancel", str(first), "--dry-run"))
         self.assertEqual(self.job(first)["state"], "held")
-        self.gpuman("cancel", str(first))
+        said = json.loads(self.gpuman("cancel", str(first), "--json"))
+        self.assertEqual([(job["id"], job["depends_on"], job["cancelled"]) for job in said["dependents"]],
+                         [(second, first, True), (third, second, True), (kept, third, False)])
         self.wait_for(third, "cancelled")
 
     def test_a_start_that_nobody_can_know_is_no_time_of_day(self):
@@ -192,6 +215,16 @@ class QueueCliTest(DaemonTest):
     def test_what_can_never_run_is_refused(self):
         self.assertIn("2", self.gpuman("submit", "--gpus", "3", "true", status=6))
         self.gpuman("submit", "--depends", "no-such-job", "true", status=4)
+        refused = lambda *words, status=6: self.gpuman("submit", *words, "true", status=status)  # noqa: E731
+        self.assertRegex(refused("--gpus", "1", "--gpu-model", "A100"),
+                         "--gpu-model: no GPU of this machine has 'A100' in its name; it has NVIDIA GeForce RTX 4050")
+        self.assertRegex(refused("--gpus", "1", "--memory", "100GiB"),
+                         "--memory: it asks for 100GiB on each GPU; the largest of this machine has [0-9.]+GiB for jobs")
+        self.assertRegex(refused("--gpu", "1", "--gpu-free", "7GiB"), "--gpu-free: it asks for 7GiB .* that it names has")
+        self.assertIn("--gpu-model: it says which GPUs, and nothing says how many; give --gpus",
+                      refused("--gpu-model", "rtx", status=2))
+        self.assertIn("--memory: it limits the memory of GPUs, and the job asks for none; give --gpus",
+                      refused("--memory", "1GiB", status=2))
         self.assertRegex(self.gpuman("submit", "--dry-run", "--gpus", "1", "true"), "would start at once on GPU [01]")
         self.assertEqual(json.loads(self.gpuman("queue", "--json"))["jobs"], [])
 
@@ -270,13 +303,42 @@ class QueueCliTest(DaemonTest):
             command = [word] if word == "cancel" else ["job", word]
             self.assertIn("has ended: it is finished", self.gpuman(*command, ended, status=1))
 
+    def test_refusals_of_changes_and_reservations_speak_of_what_was_typed(self):
+        job = str(self.submit("--hold", "--gpus", "1", "true")["id"])
+        self.assertIn("gpuman: --gpus: it asks for 9 GPUs", self.gpuman("job", "update", job, "--gpus", "9", status=6))
+        self.assertIn("gpuman: --gpu: no GPU 7", self.gpuman("job", "update", job, "--gpu", "7", status=4))
+        self.assertIn("gpuman: --name: it is empty", self.gpuman("job", "update", job, "--name", "", status=2))
+        self.assertIn("gpuman: --time: ", self.gpuman("job", "update", job, "--time", "0s", status=2))
+        self.assertIn("gpuman: --restart: ", self.gpuman("update", job, "--restart", "always", status=2))
+        self.gpuman("job", "update", job, "--gpus", "0")
+        self.assertIn("gpuman: --share: it needs a number of GPUs", self.gpuman("job", "update", job, "--share", status=2))
+        self.gpuman("cancel", job)
+        self.assertIn("gpuman: --gpus: it asks for 9 GPUs", self.gpuman("job", "redo", job, "--gpus", "9", status=6))
+        reserve = ("reserve", "create", "--user", "nobody", "--start")
+        self.assertIn("gpuman: --duration: it is zero",
+                      self.gpuman(*reserve, "now", "--gpus", "1", "--duration", "0s", status=2))
+        self.assertIn("gpuman: --gpus: no GPU is reserved", self.gpuman(*reserve, "now", "--duration", "1h", status=2))
+        self.assertIn("gpuman: --gpus: 2 GPUs are asked for and 1 are named",
+                      self.gpuman(*reserve, "now", "--gpu", "0", "--gpus", "2", "--duration", "1h", status=2))
+        self.assertIn("gpuman: --start: ", self.gpuman(*reserve, "2020-01-01", "--gpus", "1", "--duration", "1h", status=2))
+
+    def test_people_read_local_times_and_programs_utc(self):
+        words = ("--begin", "2031-01-01T10:00Z", "--name", "later", "--", "true")
+        local = "begins at 2031-01-01 13:00:00, in "
+        with mock.patch.dict(self.m.env, TZ="XYZ-3"):  # three hours before UTC
+            self.assertIn(local, self.gpuman("submit", "--dry-run", *words))
+            job = self.submit(*words)
+            self.assertIn(local, self.gpuman("job", "show", "later"))
+        self.assertIn("begins at 2031-01-01T10:00:00.000Z, in ", job["reason_detail"])
+
     def test_who_waits_for_jobs_says_for_which(self):
         first = self.submit("--hold", "--name", "first", "true")["id"]
         second = self.submit("--depends", "first", "--name", "second", "true")["id"]
         self.assertIn(f"waits for job {first} to finish\n", self.gpuman("job", "show", str(second)))
         self.assertIn(f"waits for job {first} to fail", self.gpuman("submit", "--dry-run", "--depends",
                                                                    "afternotok:first", "true"))
-        self.assertEqual(self.gpuman("cancel", "first"), f"Job {first} (first) cancelled.\n")
+        self.assertEqual(self.gpuman("cancel", "first"), f"Job {first} (first) cancelled.\n"
+                         f"Job {second} (second) waited for job {first} and is cancelled too.\n")
         self.assertIn("can no longer happen", self.wait_for(second, "cancelled")["reason_detail"])
 
     def test_output_that_went_to_files_is_found(self):

@@ -132,6 +132,14 @@ class StartTest(unittest.TestCase):
         self.assertIn("gpuman.db", said)
         self.assertIn("must be writable", said)
 
+    def test_a_daemon_for_all_users_that_cannot_start_speaks_of_user_mode(self):
+        with Daemon(self.path):
+            words = ["--config", os.devnull, "--state-dir", str(self.path / "other"), "--socket", str(self.path / "s")]
+            done = subprocess.run([program("gpumand"), *words], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a daemon already serves", done.stderr)
+        self.assertIn("gpumand --user serves its user alone", done.stderr)
+
     def test_a_socket_that_a_killed_daemon_left_is_taken_over(self):
         with Daemon(self.path) as first:
             first.process.kill()

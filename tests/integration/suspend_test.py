@@ -238,6 +238,19 @@ class SuspendTest(SuspendCase):
         self.assertEqual(self.m.run("suspend", "nobody").returncode, 4)
         self.finishes_with_its_data("typed")
 
+    def test_what_is_there_already_is_said_and_is_no_failure(self):
+        job = self.busy("typed")
+        for words, says in ((("move", "typed", "--to", "0"), "is on GPU 0 already"),
+                            (("resume", "typed", "--gpu", "0"), "is on GPU 0 already"),
+                            (("resume", "typed"), "is not suspended"),
+                            (("suspend", "typed"), None),
+                            (("suspend", "typed"), "is suspended already"),
+                            (("resume", "typed"), None)):
+            done = self.m.run(*words)
+            self.assertEqual((done.returncode, done.stderr), (0, f"gpuman: job {job} {says}\n" if says else ""), words)
+        self.assertNotIn("job_moved", self.kinds(job), "it never left its GPU for that")
+        self.finishes_with_its_data("typed")
+
     def test_who_waits_for_room_returns_by_priority_and_then_in_the_order_of_asking(self):
         # Listed in the order of starting; resumed in the order late, early, first. They do not share: only room
         # decides.

@@ -7,6 +7,7 @@
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/show.h"
+#include "cli/queue/wording.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -44,11 +45,12 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   GPUMAN_ASSIGN(s.request.start, s.zone ? ParseTimeIn(*s.zone, *s.start, now) : ParseTime(*s.start, now));
   s.request.duration = *s.duration;
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto made, api::CreateReservation(daemon, s.request));
-  NoteStranger(session, made.user);
-  return Show(session, made, [&] {
+  const auto made = api::CreateReservation(daemon, s.request);
+  if (!made) return base::Fail(WithReservationOptions(made.error()));
+  NoteStranger(session, made->user);
+  return Show(session, *made, [&] {
     const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-    return RenderReservations({made}, info.gpus, session.style(), SystemClock().Wall());
+    return RenderReservations({*made}, info.gpus, session.style(), SystemClock().Wall());
   });
 }
 

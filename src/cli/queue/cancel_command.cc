@@ -44,46 +44,6 @@ int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bo
   return status;
 }
 
-// A job that waits for a job that would be cancelled.
-struct Dependent {
-  const api::JobView* job;
-  std::string on;     // the id of the job that it waits for
-  bool would_cancel;  // the daemon cancels it too, as it could never start
-};
-
-// Whether a job could never start after the jobs `gone` were cancelled, and is cancelled for that.
-bool GoesToo(const api::QueueFields& job, const std::set<std::string>& gone) {
-  const auto& [mode, list] = job.depends;
-  const auto never = [&](const api::Dependency& each) {
-    return each.kind == spec::DependencyKind::kAfterOk && gone.contains(each.job);
-  };
-  if (!job.auto_cancel) return false;
-  return mode == spec::DependencyMode::kAny ? std::all_of(list.begin(), list.end(), never)
-                                            : std::any_of(list.begin(), list.end(), never);
-}
-
-// The jobs that wait for the jobs `gone`, then those that wait for them, and so on along the jobs that are
-// cancelled too.
-std::vector<Dependent> DependentsOf(const std::vector<api::JobView>& queue, std::set<std::string> gone) {
-  std::vector<Dependent> dependents;
-  for (auto nearest = gone; !nearest.empty();) {
-    std::set<std::string> next;
-    for (const auto& job : queue) {
-      const auto id = std::to_string(job.id);
-      if (!job.queue || gone.contains(id)) continue;
-      const bool goes = GoesToo(*job.queue, gone);
-      for (const auto& dependency : job.queue->depends.list) {
-        if (!nearest.contains(dependency.job)) continue;
-        dependents.push_back({&job, dependency.job, goes});
-        if (goes) next.insert(id);
-      }
-    }
-    gone.insert(next.begin(), next.end());
-    nearest = std::move(next);
-  }
-  return dependents;
-}
-
 // Prints why a job is not cancelled. Returns the exit status.
 int PrintRefusal(Session& session, const api::Client& daemon, const api::CancelledJob& job, bool is_alone) {
   const auto code = base::ErrorCodeFromString(job.error_code.value_or(""));
@@ -94,71 +54,61 @@ int PrintRefusal(Session& session, const api::Client& daemon, const api::Cancell
   return ExitStatusOf(code);
 }
 
-// The part of a preview about jobs, in gflow's lines and as JSON.
-struct Preview {
-  std::string text;
-  api::Json jobs = api::Json::array(), dependents = api::Json::array();
-  int status = kExitDone;
-};
-
-// Asks the daemon which of the names it would refuse to cancel; returns the others.
-Result<std::vector<std::string>> AskWhichMay(Session& session, const api::Client& daemon,
-                                             const std::vector<std::string>& refs, Preview& preview) {
-  GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs, true}));
-  std::set<std::string> seen;
-  std::vector<std::string> may;
-  for (const auto& job : answer.jobs) {
-    if (!job.error) {
-      if (seen.insert(job.job).second) may.push_back(job.job);
-      continue;
-    }
-    preview.status = std::max(preview.status, PrintRefusal(session, daemon, job, refs.size() == 1));
-    preview.jobs.push_back({{"job", job.job},
-                            {"id", job.id},
-                            {"state", nullptr},
-                            {"would_cancel", false},
-                            {"error", *job.error},
-                            {"error_code", job.error_code.value_or("")}});
-  }
-  return may;
-}
-
-Result<> PreviewJobs(const api::Client& daemon, const std::vector<std::string>& refs, Preview& preview) {
-  api::QueueFilter filter;
-  filter.jobs = refs;
-  filter.states = {"all"};
-  GPUMAN_ASSIGN(const auto jobs, api::ListQueue(daemon, filter));
-  GPUMAN_ASSIGN(const auto queue, api::ListQueue(daemon, {}));
-  std::set<std::string> ids;
-  for (const auto& job : jobs.jobs) {
-    ids.insert(std::to_string(job.id));
-    const bool ok = !api::IsEnded(job.state);
-    preview.text += fmt::format("{}\t{}\t{}\n", job.id, GflowState(job.state), ok ? "ok" : "invalid");
-    preview.jobs.push_back(
-        {{"id", job.id}, {"state", std::string(api::ToString(job.state))}, {"would_cancel", ok}});
-  }
-  for (const auto& [job, on, would_cancel] : DependentsOf(queue.jobs, ids)) {
-    preview.text += fmt::format("{}\t{}\tblocked\t{}\n", job->id, GflowState(job->state), on);
-    preview.dependents.push_back({{"id", job->id},
-                                  {"state", std::string(api::ToString(job->state))},
-                                  {"depends_on", on},
-                                  {"would_cancel", would_cancel}});
-  }
-  return {};
-}
-
-// Prints what a cancellation would do: which jobs it would cancel, and which jobs depend on them.
+// Prints what a cancellation would do: which jobs it would cancel, in gflow's lines, and which jobs depend on
+// them.
 Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs,
                           const api::Json& in_slurm) {
-  Preview preview;
-  GPUMAN_ASSIGN(const auto may, AskWhichMay(session, daemon, refs, preview));
-  if (!may.empty()) GPUMAN_TRY(PreviewJobs(daemon, may, preview));
-  preview.jobs.insert(preview.jobs.end(), in_slurm.begin(), in_slurm.end());
+  GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs, true}));
+  std::string text;
+  api::Json jobs = api::Json::array(), dependents = api::Json::array();
+  std::set<std::int64_t> seen;
+  int status = kExitDone;
+  for (const auto& job : answer.jobs) {
+    if (!job.state) {
+      status = std::max(status, PrintRefusal(session, daemon, job, refs.size() == 1));
+      jobs.push_back({{"job", job.job},
+                      {"id", job.id},
+                      {"state", nullptr},
+                      {"would_cancel", false},
+                      {"error", job.error.value_or("")},
+                      {"error_code", job.error_code.value_or("")}});
+      continue;
+    }
+    if (!seen.insert(job.id).second) continue;
+    const bool ok = !api::IsEnded(*job.state);
+    text += fmt::format("{}\t{}\t{}\n", job.id, GflowState(*job.state), ok ? "ok" : "invalid");
+    jobs.push_back(
+        {{"id", job.id}, {"state", std::string(api::ToString(*job.state))}, {"would_cancel", ok}});
+  }
+  for (const auto& job : answer.dependents) {
+    text += fmt::format("{}\t{}\tblocked\t{}\n", job.id, GflowState(job.state), job.depends_on);
+    dependents.push_back({{"id", job.id},
+                          {"state", std::string(api::ToString(job.state))},
+                          {"depends_on", std::to_string(job.depends_on)},
+                          {"would_cancel", job.cancelled}});
+  }
+  jobs.insert(jobs.end(), in_slurm.begin(), in_slurm.end());
   if (session.json)
-    session.PrintJson({{"jobs", std::move(preview.jobs)}, {"dependents", std::move(preview.dependents)}});
+    session.PrintJson({{"jobs", std::move(jobs)}, {"dependents", std::move(dependents)}});
   else
-    session.Print(preview.text);
-  return preview.status;
+    session.Print(text);
+  return status;
+}
+
+// The jobs that are cancelled as they waited for the cancelled ones, one on each line; of many their number.
+std::string CancelledToo(const std::vector<api::CancelledDependent>& dependents) {
+  constexpr std::ptrdiff_t kMaxLines = 20;
+  const auto count = std::count_if(dependents.begin(), dependents.end(),
+                                   [](const auto& job) { return job.cancelled; });
+  if (count > kMaxLines)
+    return fmt::format("{}{} jobs that waited for them are cancelled too.\n",
+                       dependents.size() == api::kMaxCancelledDependents ? "At least " : "", count);
+  std::string text;
+  for (const auto& job : dependents)
+    if (job.cancelled)
+      text += fmt::format("Job {} ({}) waited for job {} and is cancelled too.\n", job.id,
+                          Printable(job.tag), job.depends_on);
+  return text;
 }
 
 Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string>& words) {
@@ -190,6 +140,7 @@ Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string
     }
     status = std::max(status, PrintRefusal(session, daemon, job, refs.size() == 1));
   }
+  if (!session.json) session.Print(CancelledToo(answer.dependents));
   if (session.json) {
     api::Json json = api::ToJson(answer);
     json["jobs"].insert(json["jobs"].end(), in_slurm.begin(), in_slurm.end());

@@ -14,6 +14,7 @@
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
+#include "cli/queue/wording.h"
 #include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -73,6 +74,8 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
     session.PrintJson(api::ToJson(*job));
   else
     session.Print(fmt::format("{}{}\n", done, JobSentence(*job)));
+  if (!api::IsEnded(job->state))
+    for (const auto& note : job->notes) session.Note(note);
   return kExitDone;
 }
 
@@ -225,7 +228,14 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
   return ForEach(session, words, release, release_in_slurm);
 }
 
-Result<int> Update(Session& session, const UpdateSettings& s, const JobWords& words) {
+// The result of a change; an error names the options that the user typed.
+template <typename T>
+Result<T> Changed(Result<T> result, Flavour flavour) {
+  if (!result) return base::Fail(WithOptionNames(std::move(result.error()), flavour));
+  return result;
+}
+
+Result<int> Update(Session& session, Flavour flavour, const UpdateSettings& s, const JobWords& words) {
   if (s.Empty())
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to change",
                       fmt::format("gpuman job update {} --gpus 2 --time 4h", words.front()));
@@ -234,7 +244,7 @@ Result<int> Update(Session& session, const UpdateSettings& s, const JobWords& wo
   };
   const auto update = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
-    return PrintJob(session, "updated: ", api::UpdateJob(daemon, ref, UpdateOf(s, job)));
+    return PrintJob(session, "updated: ", Changed(api::UpdateJob(daemon, ref, UpdateOf(s, job)), flavour));
   };
   return ForEach(session, words, update, in_slurm);
 }
@@ -245,7 +255,9 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
   };
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
-    GPUMAN_ASSIGN(const auto answer, api::RedoJob(daemon, ref, {UpdateOf(s, job), s.cascade}));
+    GPUMAN_ASSIGN(const auto answer,
+                  Changed(api::RedoJob(daemon, ref, {UpdateOf(s, job), s.cascade}), flavour));
+    for (const auto& note : answer.notes) session.Note(note);
     if (session.json)
       session.PrintJson(api::ToJson(answer)["jobs"].size() == 1 ? api::ToJson(answer)["jobs"][0]
                                                                 : api::ToJson(answer));
@@ -253,7 +265,7 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
       for (const auto& one : answer.jobs)
         session.Print(fmt::format("Submitted batch job {} ({})\n", one.id, Printable(one.tag)));
     else
-      session.Print(RenderSubmitted({}, answer, {}, SystemClock().Wall()));
+      session.Print(RenderSubmitted({}, answer, {}, {}, SystemClock().Wall()));
     return kExitDone;
   };
   return ForEach(session, words, redo, in_slurm);
@@ -310,7 +322,9 @@ Command UpdateCommand(Flavour flavour, const std::string& program) {
                                                 : " update train --gpus 2 --time 4h --priority 200"),
           SeveralJobs(),
           UpdateOptions(*s, flavour, ForWhat::kUpdate, SystemClock().Wall()),
-          [s](Session& session, const auto& line) { return Update(session, *s, line.words); }};
+          [s, flavour](Session& session, const auto& line) {
+            return Update(session, flavour, *s, line.words);
+          }};
 }
 
 Command RedoCommand(Flavour flavour, const std::string& program) {

@@ -84,7 +84,8 @@ Color ColorOf(JobState state) {
 std::string Size(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
 
 std::string PlaceOrReason(const api::QueueRow& row, bool gflow) {
-  const bool shows_reason = Waits(row.state) || row.state == JobState::kCancelled;
+  const bool cancelled = row.state == JobState::kCancelled;
+  const bool shows_reason = Waits(row.state) || (cancelled && (gflow || row.gpus.empty()));
   if (!shows_reason && !row.gpus.empty()) return row.gpus;
   if (row.reason.empty()) return "-";
   if (!shows_reason && !gflow) return fmt::format("({})", row.reason);
@@ -201,7 +202,8 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   row.submitted_at = job.submitted_at;
   row.started_at = job.started_at;
   row.ended_at = job.ended_at;
-  for (const auto& uuid : job.gpus) {
+  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
+  for (const auto& uuid : never_ran ? std::vector<std::string>{} : job.gpus) {
     const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
     row.gpus += row.gpus.empty() ? "" : ",";
     row.gpus += it != gpus.end() ? api::NumberOf(*it) : uuid.substr(0, 12);

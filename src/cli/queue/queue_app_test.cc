@@ -8,6 +8,8 @@
 #include "api/queue_json.h"
 #include "api/queue_rows.h"
 #include "api/test_server.h"
+#include "base/file.h"
+#include "base/temp_dir.h"
 #include "cli/app.h"
 #include "cli/compat/gflow/programs.h"
 #include "cli/queue/listing.h"
@@ -135,6 +137,24 @@ TEST(Submit, SaysHowManyTasksAnArrayOfADryRunHas) {
             "array 't' of 4 tasks would be queued: no GPU is free\n");
 }
 
+TEST(Submit, NamesTheJobsOfADryRunByTheirLines) {
+  const base::TempDir dir;
+  const auto file = (dir.path() / "jobs").string();
+  ASSERT_TRUE(base::ReplaceFile(file, "--name a -- true\n\ntrue\n--array 0-1 --depends @ -- true\n"));
+  const TestServer server({TestServer::Answer(
+      200,
+      R"({"jobs":[{"id":0,"tag":"a","state":"starting"},{"id":0,"tag":"","state":"starting"},)"
+      R"({"id":0,"tag":"","state":"queued","reason_detail":"waits for jobs[1] to finish"}]})")});
+  EXPECT_EQ(Gpuman(server, {"submit", "--dry-run", "--jobs", file}).out,
+            "job 'a' would start at once\nthe job of " + file +
+                ":3 would start at once\nthe array of 2 tasks of " + file +
+                ":4 would be queued: waits for the job of " + file + ":3 to finish\n");
+  const TestServer sweep({TestServer::Answer(
+      200, R"({"jobs":[{"id":0,"tag":"","state":"starting"},{"id":0,"tag":"","state":"starting"}]})")});
+  EXPECT_EQ(Gpuman(sweep, {"submit", "--dry-run", "--param", "x=1:2", "--", "echo", "{x}"}).out,
+            "the job 'echo 1' would start at once\nthe job 'echo 2' would start at once\n");
+}
+
 TEST(Submit, NamesTheOptionThatWasMeant) {
   const TestServer server({TestServer::Answer(500, "")});
   const auto outcome = Gpuman(server, {"submit", "--retires", "3", "true"});
@@ -222,6 +242,17 @@ std::string Rows() {
   return text;
 }
 
+TEST(Queue, ShowsWhereACancelledJobRan) {
+  std::string text = api::QueueRowTitles();
+  api::AppendQueueRow(text, Row(5, "a", api::JobState::kCancelled, "cancelled", "0,1"));
+  api::AppendQueueRow(text, Row(6, "b", api::JobState::kCancelled, "dependency_never", ""));
+  const TestServer server({TestServer::Answer(200, text, "text/tab-separated-values")});
+  EXPECT_EQ(Gpuman(server, {"queue", "-a", "-f", "jobid,nodelist"}).out,
+            "JOBID  NODELIST(REASON)\n"
+            "5      0,1\n"
+            "6      (dependency_never)\n");
+}
+
 TEST(Queue, ListsJobsInTheColumnsThatAreAskedFor) {
   const TestServer server({TestServer::Answer(200, Rows(), "text/tab-separated-values")});
   EXPECT_EQ(Gpuman(server, {"queue", "-f", "jobid,name,state,gpus,nodelist"}).out,
@@ -271,6 +302,11 @@ TEST(Cancel, SaysOfEachJobWhatBecameOfIt) {
   const TestServer array({TestServer::Answer(
       200, R"({"jobs":[{"job":"a","id":7,"state":"cancelled"},{"job":"a","id":8,"state":"cancelled"}]})")});
   EXPECT_EQ(Gpuman(array, {"cancel", "a"}).out, "Job 7 (a) cancelled: 2 tasks.\n");
+  const TestServer chain({TestServer::Answer(200, R"({"jobs":[{"job":"7","id":7,"state":"cancelled"}],
+      "dependents":[{"id":8,"tag":"b","state":"queued","depends_on":7,"cancelled":true},
+                    {"id":9,"tag":"c","state":"queued","depends_on":7,"cancelled":false}]})")});
+  EXPECT_EQ(Gpuman(chain, {"cancel", "7"}).out,
+            "Job 7 cancelled.\nJob 8 (b) waited for job 7 and is cancelled too.\n");
 }
 
 TEST(JobUpdate, ChangesPartsAndKeepsTheRest) {

@@ -266,7 +266,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   if (const auto& place = job.kubernetes)
     line("Container", fmt::format("{} of pod {} in {}", place->container, place->pod, place->name_space));
   line("State", StateText(job));
-  line("Reason", job.reason_detail.value_or(job.reason.value_or("")));
+  line("Reason", WithLocalTimes(job.reason_detail.value_or(job.reason.value_or(""))));
   line("Command", CommandText(job.command));
   line("Directory", job.directory);
   line("Priority", std::to_string(job.priority));

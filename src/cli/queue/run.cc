@@ -11,6 +11,7 @@
 #include "cli/queue/request.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/terminal.h"
+#include "cli/queue/when.h"
 #include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -111,7 +112,7 @@ Result<int> RunNow(Session& session, const RunSettings& s, MadeSubmission made) 
   else
     session.Print(JobSentence(job) + "\n");
   const bool never_ran = api::IsEnded(job.state) && !job.started_at;
-  if (never_ran && job.reason_detail) session.Note(*job.reason_detail);
+  if (never_ran && job.reason_detail) session.Note(WithLocalTimes(*job.reason_detail));
   return never_ran ? kExitFailed : kExitDone;
 }
 

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/compat/slurm/submit.h"
 #include "cli/queue/when.h"
@@ -48,18 +50,59 @@ std::string GpuNames(const std::vector<std::string>& uuids, const std::vector<ap
   return text;
 }
 
-// `array`: the tasks that were asked for; absent: the job is no array.
-std::string SentenceOf(const api::SubmittedJob& job, const std::optional<api::ArrayRequest>& array,
-                       bool dry_run, const std::vector<api::GpuView>& gpus, base::WallTime now) {
-  std::string text;
-  if (!job.tasks.empty())
-    text = fmt::format("array {} '{}' of {} tasks", job.id, job.tag, job.tasks.size());
-  else if (dry_run && array)
-    text = fmt::format("array '{}' of {} tasks", job.tag, api::CountTasks(*array));
-  else if (dry_run)
-    text = job.tag.empty() ? std::string("the job") : fmt::format("job '{}'", job.tag);
-  else
-    text = fmt::format("job {} '{}'", job.id, job.tag);
+// What a dry run calls the jobs of a request, which have no ids.
+class NamesOfDryRun {
+ public:
+  NamesOfDryRun(const api::SubmitRequest& request, const std::vector<std::string>& origins)
+      : request_(request), origins_(origins) {}
+
+  // "job 'train'", "array 'sweep' of 4 tasks"; without a name "the job of list.txt:2", "the job 'echo 1'",
+  // or "the job".
+  std::string Of(std::size_t place) const {
+    if (place >= request_.jobs.size()) return "the job";
+    const auto& job = request_.jobs[place];
+    const auto tasks = job.array ? fmt::format(" of {} tasks", api::CountTasks(*job.array)) : std::string();
+    const std::string_view what = job.array ? "array" : "job";
+    if (job.name) return fmt::format("{} '{}'{}", what, *job.name, tasks);
+    const auto text = fmt::format("the {}{}", what, tasks);
+    if (place < origins_.size() && !origins_[place].empty()) return text + " of " + origins_[place];
+    if (request_.jobs.size() == 1 || job.command.empty()) return text;
+    return fmt::format("{} '{}'", text, Cut(JoinCommand(job.command), kLongestCommand));
+  }
+
+  // The daemon's sentence, in which "jobs[1]" stands for the second job of the request.
+  std::string In(std::string_view sentence) const {
+    constexpr std::string_view kBegin = "jobs[";
+    std::string text;
+    for (std::size_t at = 0; (at = sentence.find(kBegin)) != std::string_view::npos;) {
+      text += sentence.substr(0, at);
+      sentence.remove_prefix(at + kBegin.size());
+      std::size_t place = 0;
+      const auto* const last = sentence.data() + sentence.size();
+      const auto [end, failed] = std::from_chars(sentence.data(), last, place);
+      const bool is_place = failed == std::errc{} && end != last && *end == ']';
+      text += is_place ? Of(place) : std::string(kBegin);
+      if (is_place) sentence.remove_prefix(static_cast<std::size_t>(end - sentence.data()) + 1);
+    }
+    return text.append(sentence);
+  }
+
+ private:
+  static constexpr std::size_t kLongestCommand = 40;  // characters
+  const api::SubmitRequest& request_;
+  const std::vector<std::string>& origins_;
+};
+
+std::string QueuedNameOf(const api::SubmittedJob& job) {
+  return job.tasks.empty() ? fmt::format("job {} '{}'", job.id, job.tag)
+                           : fmt::format("array {} '{}' of {} tasks", job.id, job.tag, job.tasks.size());
+}
+
+// `dry_name`: what a dry run calls the job; empty: the job was queued.
+std::string SentenceOf(const api::SubmittedJob& job, const std::string& dry_name,
+                       const std::vector<api::GpuView>& gpus, base::WallTime now) {
+  const bool dry_run = !dry_name.empty();
+  std::string text = dry_run ? dry_name : QueuedNameOf(job);
   const bool starts = job.state == api::JobState::kStarting || job.state == api::JobState::kRunning;
   if (dry_run)
     text +=
@@ -68,7 +111,7 @@ std::string SentenceOf(const api::SubmittedJob& job, const std::optional<api::Ar
     text += fmt::format(" is {}", api::ToString(job.state));
   if (!job.gpus.empty()) text += fmt::format(" on GPU {}", GpuNames(job.gpus, gpus));
   if (!starts && (job.reason_detail || job.reason))
-    text += ": " + (job.reason_detail ? *job.reason_detail : *job.reason);
+    text += ": " + WithLocalTimes(job.reason_detail ? *job.reason_detail : *job.reason);
   // A job without a reason starts as soon as the queue gets to it.
   if (!starts && job.reason && job.estimated_start && job.estimate_presumed)
     text += fmt::format(
@@ -106,8 +149,9 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
   return worst;
 }
 
-void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitRequest& request,
+void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmission& made,
                  const api::SubmissionAnswer& answer) {
+  const auto& request = made.request;
   for (const auto& note : answer.notes) session.Note(note);
   if (session.json) {
     api::Json json = api::ToJson(answer);
@@ -117,7 +161,7 @@ void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitR
   std::vector<api::GpuView> gpus;
   if (request.dry_run)
     if (auto list = daemon.Gpus()) gpus = std::move(list->gpus);
-  session.Print(RenderSubmitted(request, answer, gpus, base::SystemClock().Wall()));
+  session.Print(RenderSubmitted(request, answer, made.origins, gpus, base::SystemClock().Wall()));
 }
 
 // Sends the submission; a refusal names the options that the user typed.
@@ -130,12 +174,14 @@ Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmissi
 }  // namespace
 
 std::string RenderSubmitted(const api::SubmitRequest& request, const api::SubmissionAnswer& answer,
-                            const std::vector<api::GpuView>& gpus, base::WallTime now) {
+                            const std::vector<std::string>& origins, const std::vector<api::GpuView>& gpus,
+                            base::WallTime now) {
+  const NamesOfDryRun names(request, origins);
   std::string text;
   const std::size_t shown = answer.jobs.size() <= kMaxLines ? answer.jobs.size() : 1;
   for (std::size_t i = 0; i < shown; ++i) {
-    const auto array = i < request.jobs.size() ? request.jobs[i].array : std::nullopt;
-    text += Printable(SentenceOf(answer.jobs[i], array, request.dry_run, gpus, now)) + "\n";
+    const auto sentence = SentenceOf(answer.jobs[i], request.dry_run ? names.Of(i) : "", gpus, now);
+    text += Printable(request.dry_run ? names.In(sentence) : sentence) + "\n";
   }
   if (shown == answer.jobs.size()) return text;
   if (request.dry_run) return text + fmt::format("and {} more\n", answer.jobs.size() - 1);
@@ -166,7 +212,7 @@ Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine&
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
   if (made.wait) return WaitForAll(session, daemon, answer);
-  PrintAnswer(session, daemon, made.request, answer);
+  PrintAnswer(session, daemon, made, answer);
   return kExitDone;
 }
 
@@ -179,7 +225,7 @@ Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const Comma
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGflow));
   if (made.request.dry_run || session.json) {
-    PrintAnswer(session, daemon, made.request, answer);
+    PrintAnswer(session, daemon, made, answer);
     return kExitDone;
   }
   const auto& first = answer.jobs.front();
@@ -195,7 +241,7 @@ Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const Comma
 Result<int> QueueAndLeave(Session& session, const MadeSubmission& made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
-  PrintAnswer(session, daemon, made.request, answer);
+  PrintAnswer(session, daemon, made, answer);
   return kExitDone;
 }
 
@@ -204,7 +250,7 @@ Result<int> QueueAndShow(Session& session, const MadeSubmission& made) {
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
   const auto& first = answer.jobs.front();
   if (first.state == api::JobState::kQueued && first.reason)
-    session.Note(SentenceOf(first, std::nullopt, /*dry_run=*/false, {}, base::SystemClock().Wall()));
+    session.Note(SentenceOf(first, {}, {}, base::SystemClock().Wall()));
   GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(first.id)));
   return WaitForJob(session, daemon, job, Interrupted::kCancelsWaiting);
 }

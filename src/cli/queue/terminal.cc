@@ -18,6 +18,7 @@
 #include "api/queue_client.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "cli/queue/when.h"
 #include "cli/signal_watch.h"
 #include "cli/wait.h"
 
@@ -214,7 +215,8 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   const auto& first = answer.jobs.front();
   const std::string id = std::to_string(first.id);
   if (first.state == api::JobState::kQueued && first.reason)
-    session.Note(fmt::format("job {} waits: {}", first.id, first.reason_detail.value_or(*first.reason)));
+    session.Note(fmt::format("job {} waits: {}", first.id,
+                             WithLocalTimes(first.reason_detail.value_or(*first.reason))));
 
   int last_signal = 0;
   Relay relay(session, listener, [&](int signal) {
@@ -238,7 +240,8 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   const api::JobView& ended = *waited;
   relay.Drain();
   if (ended.state == api::JobState::kCancelled && last_signal != 0) return 128 + last_signal;
-  if (ended.state != api::JobState::kFinished && ended.reason_detail) session.Note(*ended.reason_detail);
+  if (ended.state != api::JobState::kFinished && ended.reason_detail) 
+    session.Note(WithLocalTimes(*ended.reason_detail));
   return ExitStatusOfJob(ended);
 }
 

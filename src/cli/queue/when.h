@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/units.h"
@@ -15,6 +16,10 @@ std::string FormatWhen(base::WallTime time, base::WallTime now);
 std::string FormatAbout(base::WallTime time, base::WallTime now);
 // "2026-12-01 08:00:00", local time.
 std::string FormatLocal(base::WallTime time);
+// "08:00:00", local time.
+std::string FormatTimeOfDay(base::WallTime time);
+// A sentence of the daemon, which writes times in UTC as in JSON, with these times as FormatLocal has them.
+std::string WithLocalTimes(std::string_view sentence);
 // In the form of Slurm and gflow: "00:02:15", "1-02:00:00".
 std::string FormatClock(base::Millis time);
 

@@ -3,13 +3,16 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <span>
 #include <utility>
 
 namespace gpuman::cli::queue {
 namespace {
 
+using FieldName = std::pair<std::string_view, std::string_view>;  // a field of the API, and its option
+
 // A longer name stands before the names that it begins with.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kFieldNames{{
+constexpr std::array<FieldName, 41> kFieldNames{{
     {"time_limit_s", "--time"},
     {"warn_before_s", "--warn"},
     {"warn_signal", "--warn"},
@@ -31,6 +34,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kFieldNa
     {"conda_env", "--conda-env"},
     {"device_profile", "--device-profile"},
     {"mps_threads", "--mps-threads"},
+    {"auto_cancel", "--auto-cancel"},
+    {"array_limit", "--array-limit"},
+    {"command", "--command"},
+    {"script", "--script"},
     {"grace", "--grace"},
     {"array", "--array"},
     {"begin", "--begin"},
@@ -43,10 +50,22 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kFieldNa
     {"name", "--name"},
     {"priority", "--priority"},
     {"project", "--project"},
+    {"restart", "--restart"},
     {"share", "--share"},
     {"soft", "--soft"},
     {"weight", "--weight"},
 }};
+
+constexpr std::array<FieldName, 5> kReservationNames{{
+    {"duration_s", "--duration"},
+    {"count", "--gpus"},
+    {"devices", "--gpu"},
+    {"start", "--start"},
+    {"user", "--user"},
+}};
+
+// Where the fields of a job stand in a change and in a redo.
+constexpr std::array<std::string_view, 2> kPlaces{"changes.", "queue."};
 
 std::string_view OptionFor(std::string_view field, std::string_view option, Flavour flavour) {
   if (flavour != Flavour::kGflow) return option;
@@ -58,8 +77,8 @@ bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) !
 // Whether the field's name cannot be an ordinary word of a sentence.
 bool IsUnmistakable(std::string_view field) { return field.find_first_of("._") != std::string_view::npos; }
 
-std::string Reworded(std::string text, Flavour flavour) {
-  for (const auto& [field, general] : kFieldNames) {
+std::string Reworded(std::string text, std::span<const FieldName> names, Flavour flavour) {
+  for (const auto& [field, general] : names) {
     const auto option = OptionFor(field, general, flavour);
     if (!IsUnmistakable(field)) {
       if (text.starts_with(field) && text.substr(field.size(), 2) == ": ")
@@ -87,8 +106,15 @@ std::string_view OptionOf(std::string_view message) {
 }  // namespace
 
 base::Error WithOptionNames(base::Error error, Flavour flavour) {
-  error.message = Reworded(std::move(error.message), flavour);
-  error.hint = Reworded(std::move(error.hint), flavour);
+  for (const auto place : kPlaces)
+    if (error.message.starts_with(place)) error.message.erase(0, place.size());
+  error.message = Reworded(std::move(error.message), kFieldNames, flavour);
+  error.hint = Reworded(std::move(error.hint), kFieldNames, flavour);
+  return error;
+}
+
+base::Error WithReservationOptions(base::Error error) {
+  error.message = Reworded(std::move(error.message), kReservationNames, Flavour::kGpuman);
   return error;
 }
 

@@ -11,8 +11,10 @@
 
 namespace gpuman::cli::queue {
 
-// Turns "time_limit_s: it is zero" into "--time: it is zero".
+// Turns "time_limit_s: it is zero" into "--time: it is zero", also behind the place of a change ("queue.").
 base::Error WithOptionNames(base::Error error, Flavour flavour);
+// The same for the fields of a reservation.
+base::Error WithReservationOptions(base::Error error);
 
 // Turns "jobs[2].memory: …" into "list.txt:7: --memory: …", where `origins` has the source of the jobs, and
 // "memory: …" into "job.sh:3: --memory: …", where `lines` has the line of the option.

@@ -25,6 +25,25 @@ TEST(Wording, FieldsOfTheApiAreSaidAsOptions) {
   EXPECT_EQ(Said("memory: a job that shares", Flavour::kGflow), "--gpu-memory: a job that shares");
 }
 
+TEST(Wording, FieldsOfAChangeAreSaidAsOptions) {
+  EXPECT_EQ(Said("queue.name: it is empty"), "--name: it is empty");
+  EXPECT_EQ(Said("changes.queue.gpus.devices: '0' is there twice"), "--gpu: '0' is there twice");
+  EXPECT_EQ(Said("array_limit: 0 lies outside 1 to 100000"), "--array-limit: 0 lies outside 1 to 100000");
+  EXPECT_EQ(Said("queue.command: it is empty"), "--command: it is empty");
+  EXPECT_EQ(Said("queue.script: there is a command as well"), "--script: there is a command as well");
+}
+
+TEST(Wording, FieldsOfAReservationAreSaidAsOptions) {
+  const auto said = [](std::string message) {
+    return WithReservationOptions({ErrorCode::kInvalidArgument, std::move(message), ""}).message;
+  };
+  EXPECT_EQ(said("count: no GPU is reserved"), "--gpus: no GPU is reserved");
+  EXPECT_EQ(said("duration_s: it is zero"), "--duration: it is zero");
+  EXPECT_EQ(said("start: the reservation would be over already"),
+            "--start: the reservation would be over already");
+  EXPECT_EQ(said("the user may not do that"), "the user may not do that");
+}
+
 TEST(Wording, WordsOfSentencesStay) {
   EXPECT_EQ(Said("it asks for 8GiB of the machine's memory; the name is fine"),
             "it asks for 8GiB of the machine's memory; the name is fine");

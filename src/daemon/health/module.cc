@@ -59,6 +59,14 @@ void HealthModule::Reconfigure() { monitors_.SetSettings(core_.config().health.m
 
 bool HealthModule::IsUnhealthy(const gpu::Gpu& gpu) const { return monitors_.IsUnhealthy(WholeGpuOf(gpu)); }
 
+std::optional<std::string> HealthModule::WhyUnhealthy(const gpu::Gpu& gpu) const {
+  const auto* const monitor = IsUnhealthy(gpu) ? monitors_.Find(WholeGpuOf(gpu)) : nullptr;
+  if (!monitor) return std::nullopt;
+  for (const auto& fault : monitor->faults())
+    if (!fault.acknowledged && fault.state == health::State::kUnhealthy) return fault.text;
+  return std::string();
+}
+
 void HealthModule::OnInventory() {
   monitors_.OnInventory(core_.whole_gpus());
   ReadKernelLog();

@@ -24,6 +24,8 @@ class HealthModule final : public Module, private HealthHost {
   HealthMonitors& monitors() { return monitors_; }
   // An instance of an unhealthy GPU is unhealthy, too.
   bool IsUnhealthy(const gpu::Gpu& gpu) const;
+  // What makes it so; nullopt: it is not unhealthy.
+  std::optional<std::string> WhyUnhealthy(const gpu::Gpu& gpu) const;
   // The known faults of a GPU have changed.
   Signal<> on_change;
   // Says whether an administrator keeps new jobs from the GPU. Registered once.

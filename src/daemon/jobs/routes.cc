@@ -19,18 +19,18 @@ namespace {
 using http::ExchangePtr;
 
 // Answers with the changed job, or with the reason why the change failed.
-jobs::JobManager::Done<jobs::Job> AnswerWithJob(JobsModule& jobs, const ExchangePtr& exchange,
-                                                unsigned status = 200) {
-  return [&jobs, exchange, status](base::Result<jobs::Job> job) {
+jobs::JobManager::Done<jobs::Job> AnswerWithJob(JobsModule& jobs, const ExchangePtr& exchange) {
+  return [&jobs, exchange](base::Result<jobs::Job> job) {
     if (!job) return SendError(exchange, job.error());
-    SendJob(jobs.queue(), exchange, *job, status);
+    SendJob(jobs.queue(), exchange, *job);
   };
 }
 
 // Starts the job; if the job asks for MPS, once MPS runs.
 void Create(JobsModule& jobs, jobs::Job job, jobs::JobManager::Done<jobs::Job> done) {
   if (!job.spec->mps) return jobs.core().jobs().Create(std::move(job), std::move(done));
-  const auto gpu = jobs.mps().Choose(job.gpus);
+  const auto gpu =
+      jobs.mps().Choose(job.gpus, [&](const gpu::Gpu& one) { return jobs.queue().IsUnfit(one); });
   if (!gpu) return done(base::Fail(gpu.error()));
   job.gpus = {*gpu};
   jobs.mps().WhenRunning(
@@ -38,6 +38,12 @@ void Create(JobsModule& jobs, jobs::Job job, jobs::JobManager::Done<jobs::Job> d
         if (!ready) return done(base::Fail(ready.error()));
         jobs.core().jobs().Create(std::move(job), std::move(done));
       });
+}
+
+// What a user should know of the GPUs of a job that started beside the queue.
+std::vector<std::string> NotesOn(JobsModule& jobs, const jobs::Job& job) {
+  if (job.queued || job.attached) return {};
+  return jobs.queue().NotesOn(job.gpus, job.gpus.empty() ? GpuChoice::kNoneNamed : GpuChoice::kNamed);
 }
 
 void Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
@@ -49,7 +55,13 @@ void Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
   auto limits = ResourceLimitsOf(call.peer(), call.exchange()->Process());
   if (!limits) return call.Refuse(limits.error());
   job->resource_limits = std::move(*limits);
-  Create(jobs, std::move(*job), AnswerWithJob(jobs, call.exchange(), call.status()));
+  Create(jobs, std::move(*job), [&jobs, call](const base::Result<jobs::Job>& made) {
+    if (!made) return call.Refuse(made.error());
+    const bool chosen = call.body().gpus.empty() && !made->gpus.empty();
+    const auto notes = chosen ? jobs.queue().NotesOn(made->gpus, GpuChoice::kOnlyOneWithMps)
+                              : NotesOn(jobs, *made);
+    SendJob(jobs.queue(), call.exchange(), *made, notes, call.status());
+  });
 }
 
 // A job that root attached for a user, such as a step of Slurm, has the limit that the user was allotted. The
@@ -132,7 +144,10 @@ void Update(JobsModule& jobs, const Call<api::JobUpdate, api::JobView>& call, co
 void Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::JobView>& call, const jobs::Job& job) {
   const auto restart = [&jobs, call, id = job.id] {
     jobs.core().jobs().Restart(id, {"restart", "started again by " + UserOf(call.exchange())},
-                               AnswerWithJob(jobs, call.exchange()));
+                               [&jobs, call](const base::Result<jobs::Job>& again) {
+                                 if (!again) return call.Refuse(again.error());
+                                 SendJob(jobs.queue(), call.exchange(), *again, NotesOn(jobs, *again));
+                               });
   };
   if (call.request().body.empty()) return restart();
   if (auto may = jobs.core().jobs().MayRestart(job.id); !may) return call.Refuse(may.error());
@@ -206,7 +221,7 @@ void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old) {
     one.state = jobs.suspension().StateOf(*job);
     one.reason = job->reason;
     one.reason_detail = job->reason_detail;
-    call.Send({{std::move(one)}, {}});
+    call.Send({{std::move(one)}, NotesOn(jobs, *job)});
   });
 }
 

@@ -106,7 +106,8 @@ base::Result<> BindToMps(JobsModule& jobs, jobs::Job& job, std::set<std::string>
         base::ErrorCode::kInvalidArgument,
         fmt::format("mps: a client of MPS works on one GPU, and {} are asked for", job.spec->gpus.count),
         "ask for --gpus 1");
-  GPUMAN_ASSIGN(auto gpu, jobs.mps().Choose(job.spec->gpus.devices));
+  const auto is_unfit = [&](const gpu::Gpu& one) { return jobs.queue().IsUnfit(one); };
+  GPUMAN_ASSIGN(auto gpu, jobs.mps().Choose(job.spec->gpus.devices, is_unfit));
   job.spec.Change([&](spec::JobSpec& spec) { spec.gpus.devices = {gpu}; });
   gpus.insert(std::move(gpu));
   return {};

@@ -1,7 +1,9 @@
 // Routes that take jobs off their GPUs, back, and to other GPUs.
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "api/json.h"
 #include "daemon/jobs/routes.h"
@@ -12,14 +14,39 @@ namespace {
 
 using http::ExchangePtr;
 
+using Notes = std::vector<std::string>;
+
 // Answers with the job once it is off the GPU, or back on it.
-SuspendController::Done AnswerWhenThere(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id) {
-  return [&jobs, exchange, id](base::Result<> there) {
+SuspendController::Done AnswerWhenThere(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id,
+                                        const Notes& notes = {}) {
+  return [&jobs, exchange, id, notes](base::Result<> there) {
     if (!there) return SendError(exchange, there.error());
     const auto* job = jobs.core().jobs().Find(id);
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJob(jobs.queue(), exchange, *job);
+    SendJob(jobs.queue(), exchange, *job, notes);
   };
+}
+
+// Whether the job runs, and is neither off its GPUs nor on its way.
+bool IsOnGpus(JobsModule& jobs, const jobs::Job& job) {
+  const auto* const record = jobs.suspension().controller().RecordOf(job.id);
+  return !record || record->phase == suspend::SuspensionPhase::kRunning;
+}
+
+// Whether this GPU is the only one that the job may use, or has memory on.
+bool IsOnOnly(JobsModule& jobs, const jobs::Job& job, const std::string& gpu) {
+  if (job.gpus == std::vector{gpu}) return true;
+  bool here = false, elsewhere = false;
+  for (const auto& [uuid, status] : jobs.core().guard().Statuses())
+    for (const auto& process : status.processes)
+      if (process.job == job.id) (uuid == gpu ? here : elsewhere) = true;
+  return here && !elsewhere;
+}
+
+Notes AlreadyOn(JobsModule& jobs, const jobs::Job& job, const std::string& uuid) {
+  const auto* const status = jobs.core().guard().Find(uuid);
+  const auto name = status ? gpu::NumberOf(status->gpu) : uuid;
+  return {fmt::format("job {} is on GPU {} already", job.id.value, name)};
 }
 
 // The GPU that a request names; absent: it names none.
@@ -52,9 +79,13 @@ void Suspend(JobsModule& jobs, const Call<api::NoBody, api::JobView>& call, cons
   if (WaitsForStart(jobs, call, job, Suspend)) return;
   const auto suspend_controller = jobs.suspension().ControllerFor(job);
   if (!suspend_controller) return call.Refuse(suspend_controller.error());
+  const auto* const record = jobs.suspension().controller().RecordOf(job.id);
+  const bool already =
+      record && record->phase == suspend::SuspensionPhase::kSuspended && !record->wants_gpu;
+  const auto notes = already ? Notes{fmt::format("job {} is suspended already", job.id.value)} : Notes{};
   (*suspend_controller)
       ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(call.exchange())},
-                AnswerWhenThere(jobs, call.exchange(), job.id));
+                AnswerWhenThere(jobs, call.exchange(), job.id, notes));
 }
 
 using PlaceCall = Call<api::PlaceRequest, api::JobView>;
@@ -63,14 +94,14 @@ using PlaceCall = Call<api::PlaceRequest, api::JobView>;
 // and a new run begins there.
 SuspendController::Done AnswerWhenOn(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id,
                                      std::string gpu) {
-  return
-      [&jobs, id, gpu = std::move(gpu), answer = AnswerWhenThere(jobs, exchange, id)](base::Result<> there) {
-        if (!there) return answer(std::move(there));
-        const auto move = [&](jobs::Job& stored) {
-          if (!stored.gpus.empty()) stored.gpus = {gpu};
-        };
-        jobs.core().jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
-      };
+  auto answer = AnswerWhenThere(jobs, exchange, id, jobs.queue().NotesOn({gpu}, GpuChoice::kNamed));
+  return [&jobs, id, gpu = std::move(gpu), answer = std::move(answer)](base::Result<> there) {
+    if (!there) return answer(std::move(there));
+    const auto move = [&](jobs::Job& stored) {
+      if (!stored.gpus.empty()) stored.gpus = {gpu};
+    };
+    jobs.core().jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
+  };
 }
 
 void Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {
@@ -80,6 +111,10 @@ void Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {
   const auto suspend_controller = jobs.suspension().ControllerFor(job);
   if (!suspend_controller) return call.Refuse(suspend_controller.error());
   const ExchangePtr& exchange = call.exchange();
+  if (IsOnGpus(jobs, job) && !*place)
+    return SendJob(jobs.queue(), exchange, job, {fmt::format("job {} is not suspended", job.id.value)});
+  if (IsOnGpus(jobs, job) && IsOnOnly(jobs, job, **place))
+    return SendJob(jobs.queue(), exchange, job, AlreadyOn(jobs, job, **place));
   // Another job may have its GPU by now, so the queue decides when the job's turn comes.
   if (job.queued && !*place && jobs.queue().dispatcher().RequestResume(job.id))
     return SendJob(jobs.queue(), exchange, job);
@@ -98,6 +133,8 @@ void Move(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {
   const auto suspend_controller = jobs.suspension().ControllerFor(job);
   if (!suspend_controller) return call.Refuse(suspend_controller.error());
   const ExchangePtr& exchange = call.exchange();
+  if (IsOnGpus(jobs, job) && IsOnOnly(jobs, job, **place))
+    return SendJob(jobs.queue(), exchange, job, AlreadyOn(jobs, job, **place));
   if (job.queued)
     return jobs.queue().dispatcher().MoveTo(job.id, **place, AnswerWhenThere(jobs, exchange, job.id));
   (*suspend_controller)->Move(job.id, **place, AnswerWhenOn(jobs, exchange, job.id, **place));

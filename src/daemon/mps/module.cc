@@ -54,7 +54,8 @@ MpsContext MpsModule::Context() {
           core_.jobs().Active()};
 }
 
-base::Result<std::string> MpsModule::Choose(const std::vector<std::string>& named) const {
+base::Result<std::string> MpsModule::Choose(const std::vector<std::string>& named,
+                                            const std::function<bool(const gpu::Gpu&)>& is_unfit) const {
   if (named.size() > 1)
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("mps: a client of MPS works on one GPU, and {} are named", named.size()),
@@ -64,7 +65,7 @@ base::Result<std::string> MpsModule::Choose(const std::vector<std::string>& name
                 "a job in an instance has it to itself without");
   if (!named.empty()) return named.front();
   std::optional<std::string> best;
-  std::size_t fewest = 0;
+  std::pair<bool, std::size_t> least;  // whether it is unfit; its clients
   for (const auto& gpu : core_.whole_gpus().gpus) {
     if (!manager_->IsRunning(gpu.uuid)) continue;
     const auto& active = core_.jobs().Active();
@@ -72,9 +73,10 @@ base::Result<std::string> MpsModule::Choose(const std::vector<std::string>& name
         static_cast<std::size_t>(std::count_if(active.begin(), active.end(), [&](const auto* job) {
           return job->spec->mps && job->gpus == std::vector{gpu.uuid};
         }));
-    if (best && clients >= fewest) continue;
+    const std::pair counted(is_unfit(gpu), clients);
+    if (best && counted >= least) continue;
     best = gpu.uuid;
-    fewest = clients;
+    least = counted;
   }
   if (best) return *best;
   if (core_.whole_gpus().gpus.size() == 1) return core_.whole_gpus().gpus.front().uuid;

@@ -22,9 +22,10 @@ class MpsModule final : public Module {
   const MpsManager& manager() const { return *manager_; }
   // The data that views of MPS are made from.
   MpsContext Context();
-  // The GPU on which a client of MPS is to work: the named one, else a GPU where MPS runs; of several, the
-  // one with the fewest clients.
-  base::Result<std::string> Choose(const std::vector<std::string>& named) const;
+  // The GPU on which a client of MPS is to work: the named one, else a GPU where MPS runs; of several, one
+  // that is fit, and of those the one with the fewest clients.
+  base::Result<std::string> Choose(const std::vector<std::string>& named,
+                                   const std::function<bool(const gpu::Gpu&)>& is_unfit) const;
   // Calls `then` when MPS runs on all of these GPUs, or with the error. Where MPS does not run, it is started
   // if mps.auto_start says so.
   void WhenRunning(std::vector<std::string> gpus, std::function<void(base::Result<>)> then);

@@ -74,6 +74,7 @@ struct QueueState {
   bool paused = false;
   std::optional<std::set<std::string>> allowed{};  // UUIDs; nullopt: every GPU
   std::set<std::string> drained{};                 // UUIDs: no new job starts there
+  std::map<std::string, std::string> drained_by{};  // by UUID, the user; absent: not known
   std::vector<IgnoreRule> ignored{};
 };
 
@@ -159,6 +160,8 @@ class Dispatcher {
   // Checks that the job could wait in this form: it waits neither in a circle nor for something that can
   // never happen. If it comes into another project, counts it there until the claim is destroyed.
   base::Result<Claim> MayBecome(const jobs::Job& changed);
+  // The jobs that wait for `jobs`, which are to be cancelled: the first `most`.
+  std::vector<queue::Affected> AffectedBy(std::vector<base::JobId> jobs, std::size_t most) const;
   // Whether the job was cancelled because it waited for one of `jobs`.
   bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
   // Lets a suspended job of the queue go back to a GPU when its turn comes. False: the job is not suspended.

@@ -27,13 +27,19 @@ Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
   const auto& project = changed.spec->project.value_or("");
   const auto account = book_.AccountOf(AccountKind::kUser, changed.owner->user);
   const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(*changed.spec), account, its_project));
+  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(*changed.spec), changed.spec->gpus, account,
+                               its_project));
   const auto circle = queue::FindCircle(changed.id, changed.spec->depends,
                                         [this](JobId other) { return dependents_.DependenciesOf(other); });
   if (circle.empty()) return ClaimProject(changed);
   std::string way;
   for (const JobId id : circle) way += fmt::format("{}{}", way.empty() ? "" : " -> ", id.value);
   return Fail(ErrorCode::kInvalidArgument, "depends: jobs would wait for each other: " + way);
+}
+
+std::vector<queue::Affected> Dispatcher::AffectedBy(std::vector<JobId> jobs, std::size_t most) const {
+  return dependents_.AffectedBy(
+      std::move(jobs), [this](JobId id) { return ProgressOf(id); }, most);
 }
 
 bool Dispatcher::WasCancelledWith(const jobs::Job& job, const std::set<JobId>& jobs) {

@@ -143,7 +143,8 @@ Result<bool> Dispatcher::CheckSome(Admission& admission, const base::Turn* turn)
     const auto& project = one.spec->project.value_or("");
     const auto account = book_.AccountOf(AccountKind::kUser, one.owner->user);
     const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-    auto may = queue::CanEverRun(book_.snapshot(), book_.NeedOf(*one.spec), account, its_project);
+    auto may =
+        queue::CanEverRun(book_.snapshot(), book_.NeedOf(*one.spec), one.spec->gpus, account, its_project);
     if (may) continue;
     if (admission.several) return Fail(std::move(may.error()).In(fmt::format("jobs[{}]", admission.place)));
     return Fail(std::move(may.error()));
@@ -230,6 +231,13 @@ struct Trial {
   Dispatcher::Claim claim{};  // counts the jobs of trials under way
 };
 
+// The place in the request of the submission that each job is of.
+std::vector<std::size_t> SubmissionsOf(const std::vector<jobs::Job>& jobs) {
+  std::vector<std::size_t> places(jobs.size(), 0);
+  for (std::size_t i = 1; i < jobs.size(); ++i) places[i] = places[i - 1] + Begins(jobs[i], &jobs[i - 1]);
+  return places;
+}
+
 void WorkOut(Trial& trial) {
   auto& outlook = trial.outlook;
   const std::size_t count = outlook.jobs.size();
@@ -247,13 +255,23 @@ void WorkOut(Trial& trial) {
     const auto place = static_cast<std::size_t>(id.value - trial.first.value);
     return id < trial.first || place >= count ? std::nullopt : std::optional(place);
   };
+  const auto submission = SubmissionsOf(outlook.jobs);
+  // The ids of the trial are not those that the jobs will get.
+  const auto name_of = [&](JobId id) {
+    const auto place = place_of(id);
+    if (!place) return queue::NameById(id);
+    const auto& job = outlook.jobs[*place];
+    if (job.tag.empty()) return fmt::format("jobs[{}]", submission[*place]);
+    return job.array.array.value == 0 ? fmt::format("job '{}'", job.tag)
+                                      : fmt::format("job '{}_{}'", job.tag, job.array.task);
+  };
   for (std::size_t row = 0; row < snapshot.waiting.size(); ++row) {
     const auto place = place_of(snapshot.waiting[row].id);
     if (!place) continue;
     outlook.verdicts[*place] = plan.verdicts[row];
     const auto& depends = outlook.jobs[*place].spec->depends;
     outlook.details[*place] = IsForJobs(plan.verdicts[row].reason)
-                                  ? queue::Explain(plan.verdicts[row].reason, depends)
+                                  ? queue::Explain(plan.verdicts[row].reason, depends, name_of)
                                   : explainer.Of(static_cast<queue::Index>(row));
     outlook.starts[*place] = estimates.starts[row];
     outlook.presumed[*place] = estimates.presumed[row];

@@ -133,6 +133,31 @@ api::QueueInfo QueueModule::Info() {
                  core_.config().queue.hoarder_idle, core_.clock().Mono(), core_.inventory().links});
 }
 
+bool QueueModule::IsUnfit(const gpu::Gpu& gpu) const {
+  return health_.IsUnhealthy(gpu) || DrainedBy(gpu).has_value();
+}
+
+std::vector<std::string> QueueModule::NotesOn(const std::vector<std::string>& gpus, GpuChoice choice) const {
+  const auto& known = core_.inventory().gpus;
+  std::vector<std::string> notes;
+  for (const auto& gpu : gpus.empty() ? gpu::VisibleByDefault(known) : known) {
+    const bool used = gpus.empty() || std::find(gpus.begin(), gpus.end(), gpu.uuid) != gpus.end();
+    if (!used || !IsUnfit(gpu)) continue;
+    notes.push_back(NoteOn({gpu::NumberOf(gpu), DrainedBy(gpu), health_.WhyUnhealthy(gpu)}, choice));
+  }
+  return notes;
+}
+
+std::optional<std::string> QueueModule::DrainedBy(const gpu::Gpu& gpu) const {
+  const auto& state = books_.state;
+  for (const auto& uuid : {gpu.uuid, gpu.mig ? gpu.mig->parent : gpu.uuid}) {
+    if (!state.drained.contains(uuid)) continue;
+    const auto by = state.drained_by.find(uuid);
+    return by == state.drained_by.end() ? std::string() : by->second;
+  }
+  return std::nullopt;
+}
+
 api::JobState QueueModule::StateOf(const jobs::Job& job) const { return suspension_.StateOf(job); }
 
 api::JobView QueueModule::View(const jobs::Job& job) {

@@ -14,6 +14,7 @@
 #include "daemon/queue/dispatcher.h"
 #include "daemon/queue/queue_state.h"
 #include "daemon/queue/stats.h"
+#include "daemon/queue/unfit_gpu.h"
 
 namespace gpuman::daemon {
 
@@ -33,6 +34,11 @@ class QueueModule final : public Module, private DispatcherHost {
   // Makes administrators' changes of the queue, one after the other.
   BookWriter& writer() { return writer_; }
   api::QueueInfo Info();
+  // Whether the GPU is drained or unhealthy, so that the queue starts nothing there.
+  bool IsUnfit(const gpu::Gpu& gpu) const;
+  // What whoever puts a job on these GPUs beside the queue should know of them. `gpus`: UUIDs; empty: all that
+  // a program gets if it names none.
+  std::vector<std::string> NotesOn(const std::vector<std::string>& gpus, GpuChoice choice) const;
   api::JobState StateOf(const jobs::Job& job) const;
   // A job with what the queue says of it. Costs a view of the queue (Dispatcher::IsViewCheap).
   api::JobView View(const jobs::Job& job);
@@ -70,6 +76,8 @@ class QueueModule final : public Module, private DispatcherHost {
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
   void Aside(uid_t user, base::FairQueue::Task task) override { core_.Aside(user, std::move(task)); }
 
+  // Who drained the GPU, or the GPU that it is a part of; empty: not known; nullopt: it is not drained.
+  std::optional<std::string> DrainedBy(const gpu::Gpu& gpu) const;
   // Tells the dispatcher what the books and the configuration say.
   void SetBooks();
   void ChargePast();

@@ -59,6 +59,7 @@ void Fields(V& v, T& x) {
   v("paused", x.paused);
   v.Option("allowed", x.allowed);
   v.Changed("drained", x.drained);
+  v.Changed("drained_by", x.drained_by);
 }
 
 template <typename V, base::json::Of<IgnoreRule> T>

@@ -1,7 +1,8 @@
 // Turns the administrators' settings of the running queue (state, ignore rules, quotas, reservations) into
 // setting rows of the store, one text each, and back. Pure; never throws.
 //
-//   "queue"                  {"choice":"sequential","paused":false,"allowed":["GPU-…"],"drained":["GPU-…"]}
+//   "queue"                  {"choice":"sequential","paused":false,"allowed":["GPU-…"],"drained":["GPU-…"],
+//                             "drained_by":{"GPU-…":"root"}}
 //   "ignore/3"               {"pid":1,"start_time":2,"user":"ann","name":"python","gpu":"GPU-…"}
 //   "quota/user/ann"         {"running_jobs":1,"gpus":2,"queued_jobs":3,"gpu_hours":4.5,"shares":2}
 //   "reservation/5"          {"user":"ann","count":2,"devices":["GPU-…"],"start":…,"end":…,"by":"root"}

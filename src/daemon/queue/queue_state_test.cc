@@ -11,6 +11,7 @@ TEST(QueueState, ComesBackAsItWasKept) {
   state.paused = true;
   state.allowed = {"GPU-a"};
   state.drained = {"GPU-b"};
+  state.drained_by = {{"GPU-b", "root"}};
   IgnoreRule rule;
   rule.id = 4;
   rule.process = base::ProcessId{10, 7};
@@ -40,6 +41,7 @@ TEST(QueueState, ComesBackAsItWasKept) {
   EXPECT_TRUE(books.state.paused);
   EXPECT_EQ(books.state.allowed, state.allowed);
   EXPECT_EQ(books.state.drained, state.drained);
+  EXPECT_EQ(books.state.drained_by, state.drained_by);
   EXPECT_EQ(books.state.ignored, (std::vector{other, rule}));
   ASSERT_TRUE(books.quotas.contains(key));
   EXPECT_EQ(books.quotas.at(key).gpus, 3);

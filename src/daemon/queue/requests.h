@@ -35,5 +35,8 @@ void ServeJobs(ModuleType& module, QueueModule& queue, http::Router& router,
 // others.
 void SendJob(QueueModule& queue, const http::ExchangePtr& exchange, const jobs::Job& job,
              unsigned status = 200, bool in_full = false);
+// The same, with notes of this answer behind those of the job.
+void SendJob(QueueModule& queue, const http::ExchangePtr& exchange, const jobs::Job& job,
+             const std::vector<std::string>& notes, unsigned status = 200);
 
 }  // namespace gpuman::daemon

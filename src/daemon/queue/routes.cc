@@ -37,20 +37,36 @@ void ForEach(QueueModule& queue, uid_t user, std::size_t count, std::function<vo
       });
 }
 
-// Makes the same change of one job or of all tasks of an array. Answers with the first job when all are done;
-// if no job could be changed, with the reason.
-using ChangeJob = std::function<void(base::JobId, std::function<void(base::Result<>)>)>;
+using DoneWithJob = std::function<void(base::Result<>)>;
+using ChangeJob = std::function<void(base::JobId, DoneWithJob)>;
+
+// The state that a change leads to, and what the answer says if all jobs had it before: "is held already".
+struct Already {
+  jobs::JobState state;
+  std::string_view text;
+};
+
+// Makes the same change of one job or of all tasks of an array, except those that have the state `already`.
+// Answers with the first job when all are done; if no job could be changed, with the reason.
 void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
-               const ChangeJob& change) {
+               const ChangeJob& change_job, const std::optional<Already>& already = std::nullopt) {
   struct Progress {
     std::size_t left;
     std::size_t changed = 0;
+    bool all_had_it = true;
     std::optional<base::Error> error{};
     std::optional<jobs::Job>
         first{};  // as it was changed; of very many the oldest may be forgotten by the end
   };
   const auto progress = std::make_shared<Progress>(Progress{ids.size()});
-  const auto done = [&queue, exchange, progress, first = ids.front()](const base::Result<>& outcome) {
+  const auto change = [&queue, progress, already, change_job](base::JobId id, const DoneWithJob& done) {
+    const auto* const job = queue.core().jobs().Find(id);
+    if (already && job && job->state == already->state) return done({});
+    progress->all_had_it = false;
+    change_job(id, done);
+  };
+  const auto done = [&queue, exchange, progress, already,
+                     first = ids.front()](const base::Result<>& outcome) {
     if (outcome) ++progress->changed;
     if (!outcome && !progress->error) progress->error = outcome.error();
     if (--progress->left > 0) return;
@@ -58,7 +74,8 @@ void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vecto
     const auto* job = queue.core().jobs().Find(first);
     if (!job && progress->first) job = &*progress->first;
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJob(queue, exchange, *job);
+    if (!already || !progress->all_had_it) return SendJob(queue, exchange, *job);
+    SendJob(queue, exchange, *job, {fmt::format("job {} {}", job->id.value, already->text)});
   };
   const auto first_done = [&queue, progress, done, first = ids.front()](const base::Result<>& outcome) {
     if (const auto* const job = queue.core().jobs().Find(first)) progress->first = *job;
@@ -83,15 +100,17 @@ jobs::JobManager::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)>
 using JobCall = Call<api::NoBody, api::JobView>;
 
 void Hold(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
-  ChangeAll(queue, call.exchange(), ids, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
+  const auto hold = [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
     queue.core().jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
-  });
+  };
+  ChangeAll(queue, call.exchange(), ids, hold, Already{jobs::JobState::kHeld, "is held already"});
 }
 
 void Release(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
-  ChangeAll(queue, call.exchange(), ids, [&queue](base::JobId id, auto done) {
+  const auto release = [&queue](base::JobId id, auto done) {
     queue.core().jobs().Unhold(id, WithoutJob(std::move(done)));
-  });
+  };
+  ChangeAll(queue, call.exchange(), ids, release, Already{jobs::JobState::kQueued, "is not held"});
 }
 
 // Calls `done` when the job has ended.
@@ -169,6 +188,19 @@ void TellOneOf(QueueModule& queue, Cancelling& all, std::size_t place, base::Job
   if (--all.left == 0) SendCancelled(queue, all);
 }
 
+// Adds the jobs that wait for those that are to be cancelled. Afterwards nobody knows them: they may be
+// cancelled before the answer is sent.
+void FindDependents(QueueModule& queue, Cancelling& all) {
+  const auto& jobs = queue.core().jobs();
+  std::vector<base::JobId> open;
+  for (const auto& [place, id] : all.jobs)
+    if (const auto* const job = jobs.Find(id); job && !jobs::IsEnded(*job)) open.push_back(id);
+  for (const auto& [id, on, goes] :
+       queue.dispatcher().AffectedBy(std::move(open), api::kMaxCancelledDependents))
+    if (const auto* const job = jobs.Find(id))
+      all.answer.dependents.push_back({id.value, job->tag, queue.StateOf(*job), on.value, goes});
+}
+
 // Cancels each job by itself: a job that cannot be cancelled does not stop the others.
 void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAnswer>& call) {
   const auto all = std::make_shared<Cancelling>(Cancelling{call, UserOf(call.exchange())});
@@ -176,6 +208,7 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
   const auto cancel = [&queue, all, user] {
     if (all->jobs.empty()) return SendCancelled(queue, *all);
     all->left = all->jobs.size();
+    FindDependents(queue, *all);
     ForEach(
         queue, user, all->jobs.size(),
         [&queue, all](std::size_t i) {
@@ -191,7 +224,7 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
 }
 
 base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueState state,
-                                      const api::QueueSettingsUpdate& update) {
+                                      const api::QueueSettingsUpdate& update, const std::string& by) {
   if (update.choice) {
     GPUMAN_ASSIGN(state.choice, queue::ParseChoice(*update.choice));
   }
@@ -204,8 +237,12 @@ base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueStat
   }
   GPUMAN_ASSIGN(const auto drain, gpu::SelectAll(inventory.gpus, update.drain));
   GPUMAN_ASSIGN(const auto undrain, gpu::SelectAll(inventory.gpus, update.undrain));
-  for (const auto& gpu : drain) state.drained.insert(gpu.uuid);
-  for (const auto& gpu : undrain) state.drained.erase(gpu.uuid);
+  for (const auto& gpu : drain)
+    if (state.drained.insert(gpu.uuid).second) state.drained_by[gpu.uuid] = by;
+  for (const auto& gpu : undrain) {
+    state.drained.erase(gpu.uuid);
+    state.drained_by.erase(gpu.uuid);
+  }
   return state;
 }
 
@@ -213,8 +250,9 @@ void ShowInfo(QueueModule& queue, const Call<api::NoBody, api::QueueInfo>& call)
 
 void SetSettings(QueueModule& queue, const Call<api::QueueSettingsUpdate, api::QueueSettings>& call) {
   queue.writer().Do(
-      [&queue, update = call.body()](const QueueBooks& books) -> base::Result<BookWriter::Change> {
-        GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update));
+      [&queue, update = call.body(),
+       by = UserOf(call.exchange())](const QueueBooks& books) -> base::Result<BookWriter::Change> {
+        GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update, by));
         return BookWriter::Change{{Entry(state)}, [state](QueueBooks& changed) { changed.state = state; }};
       },
       [&queue, call](const base::Result<>& stored) {

@@ -255,7 +255,8 @@ Result<> Preparation::One(const api::Submission& asked) {
   job.spec = std::move(spec);
   auto& jobs = prepared_.jobs;
   const base::JobId head{context_.first_id.value + static_cast<std::int64_t>(jobs.size())};
-  job.tag = asked.name.value_or(fmt::format("job-{}", head.value));
+  // The ids of a dry run are not those that the jobs will get.
+  job.tag = asked.name.value_or(submitted_.dry_run ? "" : fmt::format("job-{}", head.value));
   named_.insert_or_assign(job.tag, head);
   heads_.push_back(head);
   prepared_.heads.push_back(jobs.size());

@@ -86,6 +86,16 @@ TEST_F(SubmissionTest, ASoftLimitAboveTheHardOneIsRefused) {
   EXPECT_NE(refused.error().message.find("soft"), std::string::npos) << refused.error().message;
 }
 
+TEST_F(SubmissionTest, ADryRunMakesNoNamesOfIdsThatNobodyGets) {
+  Add();
+  Add().name = "eval";
+  request.dry_run = true;
+  const auto prepared = Fine();
+  ASSERT_EQ(prepared.jobs.size(), 2U);
+  EXPECT_EQ(prepared.jobs[0].tag, "");
+  EXPECT_EQ(prepared.jobs[1].tag, "eval");
+}
+
 TEST_F(SubmissionTest, APercentageWhereNoGpuIsKnownIsRefusedByItsField) {
   inventory.gpus.clear();
   const auto names = [&](auto& size, const std::string& field) {

@@ -97,8 +97,8 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
     return Fail(
         ErrorCode::kConflict,
         fmt::format("job {} does not wait any more: it is {}", job.id.value, jobs::ToString(job.state)),
-        "time limit, max_concurrent, array_limit and retries can still be changed; `gpuman job redo` queues "
-        "it again");
+        "time_limit_s, max_concurrent, array_limit and retries.count can still be changed; `gpuman job redo` "
+        "queues it again");
   if (update.job.restart)
     return Fail(
         ErrorCode::kInvalidArgument,

@@ -9,6 +9,7 @@
 
 #include "cli/queue/listing.h"
 #include "cli/queue/queue_views.h"
+#include "cli/queue/when.h"
 #include "cli/views.h"
 
 namespace gpuman::cli::gflow {
@@ -50,7 +51,8 @@ std::string Details(const api::JobView& job) {
   section.Add("ID", std::to_string(job.id));
   section.Add("Name", job.tag);
   section.Add("State", fmt::format("{} ({})", queue::GflowState(job.state), queue::ShortState(job.state)));
-  section.Add("Reason", job.reason_detail ? job.reason_detail : job.reason);
+  const auto& reason = job.reason_detail ? job.reason_detail : job.reason;
+  if (reason) section.Add("Reason", queue::WithLocalTimes(*reason));
   section.Add("Priority", std::to_string(job.priority));
   section.Add("SubmittedBy", job.user);
   if (job.queue) {
