@@ -121,14 +121,10 @@ base::Result<JobView> Client::Run(const RunRequest& request) const {
   return Ask(*this, routes::kRun, {}, request);
 }
 
-base::Result<JobView> Client::Update(std::string_view job, const UpdateRequest& request) const {
-  return Ask(*this, routes::kUpdateJob, {{job}}, {request, {}});
-}
-
 base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest& changes) const {
   // A daemon of an earlier version takes no body: the client sends one only if something changes.
   HttpRequest request = RequestFor(routes::kRestartJob, {{job}}, changes);
-  if (request.body == Encode(UpdateRequest{})) request.body.clear();
+  if (changes == UpdateRequest{}) request.body.clear();
   return ValueOf<JobView>(AskRaw(request, Patient()));
 }
 

@@ -24,6 +24,8 @@
 
 namespace gpuman::api {
 
+struct UpdateRequest;  // queue_types.h
+
 struct LogOptions {
   bool follow = false;
   std::optional<std::uint64_t> tail;    // lines; absent: from the beginning
@@ -75,9 +77,8 @@ class Client {
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;
   base::Result<JobView> Run(const RunRequest& request) const;
-  base::Result<JobView> Update(std::string_view job, const UpdateRequest& request) const;
   // These two wait until a running job has stopped, which may take its grace time.
-  base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes = {}) const;
+  base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes) const;
   base::Result<JobView> Remove(std::string_view job, bool keep_running) const;
   // These wait until the job is off its GPU, back on it, or on the other GPU. If the job has to wait for
   // room, they return it as it is.

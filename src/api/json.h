@@ -8,7 +8,7 @@
 //   sizes      in requests an integer or a string ("8GiB", "50%"); in answers integers
 //   durations  in requests seconds as a number or a string ("30s"); in answers seconds as a number
 //   times      ISO 8601 UTC strings
-//   updates    an absent field stays as it is; `"memory": null` and `"soft": null` take the limit away
+//   updates    an absent field stays as it is; null takes a value away, or makes it the usual one
 //
 // Text that is not UTF-8 is refused when read and replaced by U+FFFD when written (names of processes may
 // hold any byte). Pure functions; thread-safe; they throw no exception.
@@ -31,7 +31,6 @@ namespace gpuman::api {
 using Json = nlohmann::ordered_json;
 
 Json ToJson(const RunRequest& value);
-Json ToJson(const UpdateRequest& value);
 Json ToJson(const PlaceRequest& value);
 Json ToJson(const JobView& value);
 Json ToJson(const GpuView& value);

@@ -76,6 +76,11 @@ void Fields(V& v, T& x) {
   v.Changed("notes", x.notes, {});
 }
 
+template <typename V, base::json::Of<UpdateRequest> T>
+void Fields(V& v, T& x) {
+  v.Patched(x, [](auto& list, auto& options) { spec::UpdateFields(list, options); });
+}
+
 template <typename V, base::json::Of<QueueUpdate> T>
 void Fields(V& v, T& x) {
   v.Option("name", x.name);
@@ -86,7 +91,7 @@ void Fields(V& v, T& x) {
   v.Option("auto_cancel", x.auto_cancel);
   v.Clearable("max_concurrent", x.max_concurrent, x.clear_max_concurrent);
   v.Clearable("array_limit", x.array_limit, x.clear_array_limit);
-  v.Patched(x.options, [](auto& list, auto& options) { spec::OptionFields(list, options); });
+  v.Patched(x.options, [](auto& list, auto& options) { spec::QueueUpdateFields(list, options); });
 }
 
 template <typename V, base::json::Of<JobUpdate> T>

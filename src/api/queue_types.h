@@ -96,6 +96,10 @@ struct SubmissionAnswer {
   std::vector<std::string> notes;  // what the submitter should know, in sentences
 };
 
+// POST /v1/jobs/{ref}/restart: the options of spec::UpdateFields.
+struct UpdateRequest : base::json::Patch<spec::RunOptions> {};
+
+// The options of spec::QueueUpdateFields.
 using OptionsPatch = base::json::Patch<spec::JobOptions>;
 
 // `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null removes a value that may be absent.

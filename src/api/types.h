@@ -70,21 +70,6 @@ struct RunRequest : spec::RunOptions {
   std::map<std::string, std::string> environment;
   std::uint32_t umask = 022;
   std::vector<std::string> gpus;  // index, UUID or UUID prefix; empty: every GPU
-  spec::RestartMode restart = spec::RestartMode::kNo;
-};
-
-// PATCH /v1/jobs/ID: absent fields stay as they are.
-struct UpdateRequest {
-  std::optional<base::SizeSpec> memory;
-  bool clear_memory = false;  // takes the hard limit away
-  std::optional<base::SizeSpec> soft;
-  bool clear_soft = false;
-  std::optional<int> priority;
-  std::optional<double> weight;
-  std::optional<spec::RestartMode> restart;
-  std::optional<base::Millis> grace;
-
-  friend bool operator==(const UpdateRequest&, const UpdateRequest&) = default;
 };
 
 // POST /v1/jobs/ID/resume and /move: the job's next GPU; absent (only for resume): the GPU where it was.

@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/ask.h"
 #include "cli/commands.h"
+#include "cli/queue/update.h"
 #include "cli/take.h"
 #include "cli/views.h"
 
@@ -34,58 +36,37 @@ std::string SentenceWithoutLimit(const api::JobView& job) {
   return JobSentence(unlimited);
 }
 
-// The limits that `update` and `restart` change; "none" removes a limit.
-Options LimitOptions(api::UpdateRequest& request) {
-  return {{"-m,--memory", kSizeValue, "New memory limit on each of its GPUs, or none",
-           take::IntoOrNone(request.memory, request.clear_memory, base::ParseSize)},
-          {"--soft", kSizeValue, "New soft memory limit, or none",
-           take::IntoOrNone(request.soft, request.clear_soft, base::ParseSize)}};
-}
-
-Options UpdateOptions(api::UpdateRequest& request) {
-  Options options = LimitOptions(request);
-  options.insert(options.end(),
-                 {{"-p,--priority", "N", "0 to 255", take::Integer(request.priority, 0, 255)},
-                  {"--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
-                   take::Into(request.weight, ParseWeight)},
-                  {"--restart", kRestartValue, "Whether to start it again when it ends",
-                   take::Into(request.restart, ParseRestartMode)},
-                  {"--grace", kTimeValue, "Time between SIGTERM and SIGKILL when it is stopped",
-                   take::Duration(request.grace)}});
-  return options;
-}
-
 }  // namespace
 
 Argument JobArgument() { return {.value = kJobValue, .help = "Tag or id of the job", .names = "-t,--tag"}; }
 
 Command UpdateCommand() {
-  const auto o = std::make_shared<api::UpdateRequest>();  // shared by the options and the action
+  const auto s = std::make_shared<queue::UpdateSettings>();  // shared by the options and the action
   return {"update",
           "Change the limits of a job, also while it runs",
           "gpuman update train --memory 12GiB",
           {JobArgument()},
-          UpdateOptions(*o),
-          [o](Session& session, const CommandLine& line) -> base::Result<int> {
-            if (*o == api::UpdateRequest{})
+          queue::RunningOptions(*s),
+          [s](Session& session, const CommandLine& line) -> base::Result<int> {
+            if (s->Empty())
               return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",
                                 fmt::format("gpuman update {} --memory 8GiB", line.words.front()));
             return WithJob(session, line, "updated: ", [&](const auto& daemon, const auto& job) {
-              return daemon.Update(job, *o);
+              return api::Ask(daemon, api::routes::kUpdateJob, {{job}}, {s->update.job, {}});
             });
           }};
 }
 
 Command RestartCommand() {
-  const auto o = std::make_shared<api::UpdateRequest>();  // shared by the options and the action
+  const auto s = std::make_shared<queue::UpdateSettings>();  // shared by the options and the action
   return {"restart",
           "Stop a job and start it again",
           "gpuman restart train --memory 12GiB",
           {JobArgument()},
-          LimitOptions(*o),
-          [o](Session& session, const CommandLine& line) {
+          queue::LimitOptions(*s),
+          [s](Session& session, const CommandLine& line) {
             return WithJob(session, line, "restarted: ", [&](const auto& daemon, const auto& job) {
-              return daemon.Restart(job, *o);
+              return daemon.Restart(job, s->update.job);
             });
           }};
 }

@@ -217,7 +217,7 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
       spec::JobOptions options;
       options.begin = at;
       api::JobUpdate update;
-      update.queue.emplace().options.fields["begin"] = api::OptionOf(options, "begin");
+      api::AddOption(options, "begin", update);
       GPUMAN_TRY(api::UpdateJob(daemon, ref, update));
     }
     return PrintJob(session, "", api::ReleaseJob(daemon, ref));

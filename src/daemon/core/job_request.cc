@@ -170,7 +170,6 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   spec::JobSpec spec;
   static_cast<spec::RunOptions&>(spec) = request;
   if (spec.device_profile && spec.device_profile->empty()) spec.device_profile.reset();
-  spec.restart = request.restart;
   spec.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
   job.spec = std::move(spec);
@@ -180,14 +179,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
 
 Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job) {
   spec::JobSpec spec = *job.spec;
-  if (update.memory || update.clear_memory) spec.memory = update.memory;
-  if (update.soft || update.clear_soft) spec.soft = update.soft;
-  if (update.priority) spec.priority = *update.priority;
-  if (update.weight) spec.weight = *update.weight;
-  GPUMAN_TRY(CheckWeight(spec.weight));
-  if (update.restart) spec.restart = *update.restart;
-  if (update.grace) spec.grace = update.grace;
-  GPUMAN_TRY(CheckPriority(spec.priority));
+  GPUMAN_TRY(api::SetOptions(update, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
   job.spec = std::move(spec);
   return {};

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "api/types.h"
+#include "api/queue_types.h"
 #include "base/peer.h"
 #include "base/result.h"
 #include "daemon/core/authorization.h"
@@ -35,7 +35,7 @@ base::Result<> CheckMps(const spec::RunOptions& options);
 base::Result<> CheckSharing(bool share, const std::vector<std::string>& gpus,
                             const gpu::Inventory& inventory);
 
-// Applies an update to a job, with the same rules for sizes and priority.
+// Applies an update to a job, with the same rules for sizes.
 base::Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job);
 
 // GPUMAN_SIM_DIR and, where that is set, LD_LIBRARY_PATH of this process; empty on a real driver.

@@ -64,9 +64,11 @@ base::Result<> MayLoosen(JobsModule& jobs, const http::Peer& peer, const jobs::J
 }
 
 bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, const jobs::Job& job) {
-  if (!job.spec->memory || !update.memory) return job.spec->memory && update.clear_memory;
-  return std::any_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const gpu::Gpu& gpu) {
-    return update.memory->Of(gpu.memory) > job.spec->memory->Of(gpu.memory);
+  const auto& limit = job.spec->memory;
+  spec::RunOptions asked = *job.spec;
+  if (!limit || !api::SetOptions(update, asked)) return false;
+  return !asked.memory || std::any_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const gpu::Gpu& gpu) {
+    return asked.memory->Of(gpu.memory) > limit->Of(gpu.memory);
   });
 }
 

@@ -99,7 +99,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
         fmt::format("job {} does not wait any more: it is {}", job.id.value, jobs::ToString(job.state)),
         "time limit, max_concurrent, array_limit and retries can still be changed; `gpuman job redo` queues "
         "it again");
-  if (update.job.restart)
+  if (update.job.Find("restart") != nullptr)
     return Fail(
         ErrorCode::kInvalidArgument,
         fmt::format("restart: job {} is of the queue, which repeats failed jobs by itself", job.id.value),
