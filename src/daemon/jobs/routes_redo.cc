@@ -164,7 +164,7 @@ base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& a
   return false;
 }
 
-void Redo(JobsModule& jobs, const RedoCall& call, const std::vector<base::JobId>& ids) {
+base::Result<> Redo(JobsModule& jobs, const RedoCall& call, const std::vector<base::JobId>& ids) {
   if (const auto* const run = ids.size() == 1 ? jobs.core().jobs().Find(ids.front()) : nullptr;
       run && !run->queued && !call.body().cascade)
     return RunAgain(jobs, call, *run);
@@ -179,15 +179,14 @@ void Redo(JobsModule& jobs, const RedoCall& call, const std::vector<base::JobId>
       return false;
     }
     if (*more) return true;
-    jobs.queue().dispatcher().Submit(
-        std::move(all->prepared),
-        [&jobs, call, all](const base::Result<std::vector<base::JobId>>& done) {
-          if (!done) return call.Refuse(done.error());
-          call.Send(AnswerFor(jobs, *all, *done));
-        },
-        std::move(all->claim));
+    jobs.queue().dispatcher().Submit(std::move(all->prepared),
+                                     call.After([&jobs, all](const std::vector<base::JobId>& done) {
+                                       return AnswerFor(jobs, *all, done);
+                                     }),
+                                     std::move(all->claim));
     return false;
   });
+  return {};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "daemon/health/module.h"
 #include "daemon/mig/module.h"
 #include "daemon/notify/module.h"
+#include "daemon/queue/requests.h"
 #include "daemon/queue/views.h"
 #include "daemon/suspension/module.h"
 
@@ -145,6 +146,18 @@ api::JobView QueueModule::View(const jobs::Job& job) {
   const auto row = dispatcher_->book().RowOfWaiting(job.id).value_or(queue::kNone);
   ShowWaiting(current, {current.snapshot, current.plan, current.now, current.dependents}, row, view);
   return view;
+}
+
+void QueueModule::WithView(const jobs::Job& job, bool in_full,
+                           const std::function<void(const base::Result<api::JobView>&)>& done) {
+  if (!job.queued || !jobs::IsWaiting(job) || (!in_full && dispatcher_->IsViewCheap()))
+    return done(View(job));
+  dispatcher_->WithSnapshot(
+      [this, done, id = job.id, in_full](const std::shared_ptr<const QueueSnapshot>& snapshot) {
+        const auto now = StillThere(core_, id);
+        if (!now) return done(base::Fail(now.error()));
+        done(ViewBy(*snapshot, **now, in_full));
+      });
 }
 
 api::JobView QueueModule::ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full) {

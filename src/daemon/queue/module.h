@@ -36,7 +36,11 @@ class QueueModule final : public Module, private DispatcherHost {
   api::JobState StateOf(const jobs::Job& job) const;
   // A job with what the queue says of it. Costs a view of the queue (Dispatcher::IsViewCheap).
   api::JobView View(const jobs::Job& job);
-  // The same from an existing snapshot. `in_full`: also why a waiting job is ahead of others.
+  // Calls `done` with the job as the queue sees it: at once, or when there is a view of the queue. The job
+  // may be gone by then.
+  void WithView(const jobs::Job& job, bool in_full,
+                const std::function<void(const base::Result<api::JobView>&)>& done);
+  // The same as View, from an existing snapshot. `in_full`: also why a waiting job is ahead of others.
   api::JobView ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full);
   // Adds up the accounts of runs that ended in [since, until), and the jobs that have not ended. The work
   // counts for `user`, and stops once `*gone` is true.

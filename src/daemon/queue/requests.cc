@@ -2,8 +2,6 @@
 
 #include <set>
 
-#include "api/queue_json.h"
-
 namespace gpuman::daemon {
 
 base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::ExchangePtr& exchange,
@@ -21,16 +19,9 @@ base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::E
   return ids;
 }
 
-void SendJob(QueueModule& queue, const http::ExchangePtr& exchange, const jobs::Job& job, unsigned status,
-             bool in_full) {
-  if (!job.queued || !jobs::IsWaiting(job) || (!in_full && queue.dispatcher().IsViewCheap()))
-    return SendJson(exchange, api::Encode(queue.View(job)), status);
-  queue.dispatcher().WithSnapshot(
-      [&queue, exchange, id = job.id, status, in_full](const std::shared_ptr<const QueueSnapshot>& snapshot) {
-        const auto* const now = queue.core().jobs().Find(id);
-        if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-        SendJson(exchange, api::Encode(queue.ViewBy(*snapshot, *now, in_full)), status);
-      });
+base::Result<const jobs::Job*> StillThere(Core& core, base::JobId id) {
+  if (const auto* const job = core.jobs().Find(id)) return job;
+  return base::Fail(base::ErrorCode::kNotFound, "the job is gone");
 }
 
 }  // namespace gpuman::daemon

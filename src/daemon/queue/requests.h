@@ -2,6 +2,7 @@
 // answer with a job.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -15,25 +16,36 @@ namespace gpuman::daemon {
 base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::ExchangePtr& exchange,
                                                const std::string& reference);
 
-// Serves a route on these jobs for a module; `act` gets the jobs.
-template <typename ModuleType, typename Body, typename Answer>
+// The job, if it has not been forgotten meanwhile.
+base::Result<const jobs::Job*> StillThere(Core& core, base::JobId id);
+
+// Takes a job that is the answer to a request, or the reason why there is none.
+using JobDone = std::function<void(const base::Result<jobs::Job>&)>;
+
+// Answers a call with a job as the queue sees it. `in_full`: also why a waiting job is ahead of others.
+template <typename Body>
+JobDone AnswerWithJob(QueueModule& queue, const Call<Body, api::JobView>& call, bool in_full = false) {
+  return call.After([&queue, call, in_full](const jobs::Job& job) {
+    queue.WithView(job, in_full, [call](const auto& view) { call.SendResult(view); });
+  });
+}
+
+// Serves a route on these jobs for a module; `act`, a handler, gets the jobs.
+template <typename ModuleType, typename Body, typename Answer, typename Returned>
 void ServeJobs(ModuleType& module, QueueModule& queue, http::Router& router,
                const api::JobRoute<Body, Answer>& route,
-               void (*act)(ModuleType&, const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&,
-                           const std::vector<base::JobId>&)) {
+               Returned (*act)(ModuleType&,
+                               const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&,
+                               const std::vector<base::JobId>&)) {
   AddRoute(router, queue.core(), route.method, route.path, route.right, route.wait,
            [&module, &queue, route, act](const http::ExchangePtr& exchange,
                                          const http::PathParameters& parameters) {
              const auto ids = JobsFor(queue, exchange, parameters.at("ref"));
              if (!ids) return SendError(exchange, ids.error());
-             ReadCall(queue.core(), route, exchange, parameters,
-                      [&module, act, ids = *ids](const auto& call) { act(module, call, ids); });
+             ReadCall(
+                 queue.core(), route, exchange, parameters,
+                 [&module, act, ids = *ids](const auto& call) { call.AnswerBy(act, module, call, ids); });
            });
 }
-
-// Answers with a job as it is now, and as the queue sees it. `in_full`: also why a waiting job is ahead of
-// others.
-void SendJob(QueueModule& queue, const http::ExchangePtr& exchange, const jobs::Job& job,
-             unsigned status = 200, bool in_full = false);
 
 }  // namespace gpuman::daemon
