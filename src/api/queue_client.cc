@@ -62,7 +62,7 @@ int PositionOf(const JobView& job) { return job.queue ? job.queue->position.valu
 template <typename T>
 void PutInOrder(std::vector<T>& jobs) {
   const auto key = [](const T& job) {
-    const bool waits = job.state == JobState::kQueued || job.state == JobState::kHeld;
+    const bool waits = IsWaiting(job.state);
     return std::tuple(IsEnded(job.state) ? 2 : waits ? 1 : 0, waits ? PositionOf(job) : 0, job.id);
   };
   std::sort(jobs.begin(), jobs.end(), [&](const T& a, const T& b) { return key(a) < key(b); });

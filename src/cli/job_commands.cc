@@ -24,7 +24,7 @@ base::Result<int> WithJob(Session& session, const CommandLine& line, std::string
     session.PrintJson(api::ToJson(*view));
   else
     session.Print(fmt::format("{}{}\n", done, sentence(*view)));
-  if (!api::IsEnded(view->state))
+  if (!spec::IsEnded(view->state))
     for (const auto& note : view->notes) session.Note(note);
   return kExitDone;
 }

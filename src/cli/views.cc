@@ -48,16 +48,16 @@ Color MemoryColor(const api::GpuView& gpu) {
   return part >= 0.95 ? Color::kRed : part >= 0.8 ? Color::kYellow : Color::kGreen;
 }
 
-Color StateColor(api::JobState state) {
+Color StateColor(spec::JobState state) {
   switch (state) {
-    case api::JobState::kRunning:
+    case spec::JobState::kRunning:
       return Color::kGreen;
-    case api::JobState::kFailed:
-    case api::JobState::kKilled:
-    case api::JobState::kTimeout:
+    case spec::JobState::kFailed:
+    case spec::JobState::kKilled:
+    case spec::JobState::kTimeout:
       return Color::kRed;
-    case api::JobState::kFinished:
-    case api::JobState::kCancelled:
+    case spec::JobState::kFinished:
+    case spec::JobState::kCancelled:
       return Color::kDim;
     default:
       return Color::kYellow;
@@ -76,7 +76,7 @@ std::string Age(const api::JobView& job, base::WallTime now) {
 // The indices of a job's GPUs, or the beginning of the UUID of a GPU that is gone.
 std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
   // The daemon lists all GPUs for "all". A job that ended without a start never had its GPUs.
-  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
+  const bool never_ran = spec::IsEnded(job.state) && !job.started_at;
   if (job.gpus.empty() || never_ran) return "none";
   const auto whole = static_cast<std::size_t>(
       std::count_if(gpus.begin(), gpus.end(), [](const auto& gpu) { return !gpu.mig && !gpu.split; }));
@@ -99,10 +99,6 @@ bool NamesJob(std::string_view message, std::int64_t job) {
   return message.starts_with(fmt::format("job {} ", job));
 }
 
-bool Waits(const api::JobView& job) {
-  return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
-}
-
 using Group = std::vector<const api::JobView*>;
 
 // Groups jobs for one line: jobs that were submitted together (an array, a sweep) and wait, or ended in the
@@ -110,10 +106,10 @@ using Group = std::vector<const api::JobView*>;
 std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
   using Word = std::optional<std::string>;
   std::vector<Group> groups;
-  std::map<std::tuple<std::string, base::WallTime, api::JobState, Word, Word>, std::size_t> known;
+  std::map<std::tuple<std::string, base::WallTime, spec::JobState, Word, Word>, std::size_t> known;
   for (const auto& job : jobs) {
-    const bool ended = api::IsEnded(job.state);
-    if (!Waits(job) && !ended) {
+    const bool ended = spec::IsEnded(job.state);
+    if (!spec::IsWaiting(job.state) && !ended) {
       groups.push_back({&job});
       continue;
     }
@@ -156,7 +152,7 @@ std::string TagOf(const Group& group) {
 
 // For a job that has not ended; a failed job has the refusal in its reason.
 std::string RefusalNote(const api::JobView& job, base::WallTime now) {
-  if (!job.refusal || api::IsEnded(job.state)) return {};
+  if (!job.refusal || spec::IsEnded(job.state)) return {};
   const auto age = std::chrono::floor<std::chrono::seconds>(std::max(now - job.refusal->at, base::Millis(0)));
   if (age.count() == 0) return fmt::format("{} (just now)", Printable(job.refusal->message));
   return fmt::format("{} ({} ago)", Printable(job.refusal->message), base::FormatDuration(age));
@@ -254,7 +250,7 @@ std::string StateText(const api::JobView& job) {
     why = fmt::format("signal {}", *job.signal);
   else if (job.exit_code && *job.exit_code != 0)
     why = fmt::format("exit {}", *job.exit_code);
-  const std::string state(api::ToString(job.state));
+  const std::string state(spec::ToString(job.state));
   return why.empty() || why == state ? state : fmt::format("{} ({})", state, why);
 }
 
@@ -370,7 +366,7 @@ std::string RenderEvent(const api::EventView& event, const TerminalStyle& style)
 }
 
 std::string JobSentence(const api::JobView& job) {
-  const bool ended = api::IsEnded(job.state);
+  const bool ended = spec::IsEnded(job.state);
   std::string text = fmt::format("job {} '{}' {} {}", job.id, Printable(job.tag), ended ? "has ended:" : "is",
                                  Printable(StateText(job)));
   if (ended) return text;

@@ -18,14 +18,14 @@ namespace {
 // Sends the signal to the job's whole process group, as a terminal would.
 bool PassOn(const api::Client& daemon, const std::string& job, int signal) {
   const auto now = daemon.Job(job);
-  if (!now || !now->pid || api::IsEnded(now->state)) return false;
+  if (!now || !now->pid || spec::IsEnded(now->state)) return false;
   return ::kill(-*now->pid, signal) == 0 || ::kill(*now->pid, signal) == 0;
 }
 
 // Takes the job out of the queue, if it still waits there; true: it was taken out.
 bool TakeOut(const api::Client& daemon, const std::string& job) {
   const auto now = daemon.Job(job);
-  const bool waits = now && (now->state == api::JobState::kQueued || now->state == api::JobState::kHeld);
+  const bool waits = now && spec::IsWaiting(now->state);
   return waits && api::CancelJob(daemon, job).has_value();
 }
 
@@ -80,7 +80,7 @@ base::Result<api::JobView> WaitForEnd(Session& session, const api::Client& daemo
 
 int ExitStatusOfJob(const api::JobView& job) {
   if (job.signal) return 128 + *job.signal;
-  return job.exit_code.value_or(job.state == api::JobState::kFinished ? kExitDone : kExitFailed);
+  return job.exit_code.value_or(job.state == spec::JobState::kFinished ? kExitDone : kExitFailed);
 }
 
 base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
@@ -126,7 +126,7 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
   if (!ended) return left(ended.error());
   if (session.json)
     session.PrintJson(api::ToJson(*ended));
-  else if (ended->state != api::JobState::kFinished)
+  else if (ended->state != spec::JobState::kFinished)
     session.Note(JobSentence(*ended) + (ended->reason_detail ? ": " + *ended->reason_detail : ""));
   return ExitStatusOfJob(*ended);
 }

@@ -32,7 +32,7 @@ int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bo
       one["error"] = error->message;
       one["error_code"] = std::string(base::ToString(error->code));
     } else if (dry_run) {
-      one["state"] = std::string(api::ToString(*job->state));
+      one["state"] = std::string(spec::ToString(*job->state));
       one["would_cancel"] = true;
       if (!session.json) session.Print(fmt::format("{}\t{}\tok\n", id, GflowState(*job->state)));
     } else {
@@ -132,15 +132,15 @@ Result<> PreviewJobs(const api::Client& daemon, const std::vector<std::string>& 
   std::set<std::string> ids;
   for (const auto& job : jobs.jobs) {
     ids.insert(std::to_string(job.id));
-    const bool ok = !api::IsEnded(job.state);
+    const bool ok = !spec::IsEnded(job.state);
     preview.text += fmt::format("{}\t{}\t{}\n", job.id, GflowState(job.state), ok ? "ok" : "invalid");
     preview.jobs.push_back(
-        {{"id", job.id}, {"state", std::string(api::ToString(job.state))}, {"would_cancel", ok}});
+        {{"id", job.id}, {"state", std::string(spec::ToString(job.state))}, {"would_cancel", ok}});
   }
   for (const auto& [job, on, would_cancel] : DependentsOf(queue.jobs, ids)) {
     preview.text += fmt::format("{}\t{}\tblocked\t{}\n", job->id, GflowState(job->state), on);
     preview.dependents.push_back({{"id", job->id},
-                                  {"state", std::string(api::ToString(job->state))},
+                                  {"state", std::string(spec::ToString(job->state))},
                                   {"depends_on", on},
                                   {"would_cancel", would_cancel}});
   }

@@ -15,7 +15,7 @@
 namespace gpuman::cli::queue {
 namespace {
 
-using api::JobState;
+using spec::JobState;
 
 constexpr std::array<std::string_view, 16> kColumns{"JOBID",
                                                     "NAME",
@@ -63,8 +63,6 @@ std::string Upper(std::string_view text) {
   return upper;
 }
 
-bool Waits(JobState state) { return state == JobState::kQueued || state == JobState::kHeld; }
-
 Color ColorOf(JobState state) {
   switch (state) {
     case JobState::kRunning:
@@ -84,7 +82,7 @@ Color ColorOf(JobState state) {
 std::string Size(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
 
 std::string PlaceOrReason(const api::QueueRow& row, bool gflow) {
-  const bool shows_reason = Waits(row.state) || row.state == JobState::kCancelled;
+  const bool shows_reason = IsWaiting(row.state) || row.state == JobState::kCancelled;
   if (!shows_reason && !row.gpus.empty()) return row.gpus;
   if (row.reason.empty()) return "-";
   if (!shows_reason && !gflow) return fmt::format("({})", row.reason);
@@ -101,7 +99,7 @@ struct View {
 using CellMaker = Cell (*)(const api::QueueRow& row, const View& view);
 
 Cell StateCell(const api::QueueRow& row, const View&) {
-  return {std::string(api::ToString(row.state)), ColorOf(row.state)};
+  return {std::string(spec::ToString(row.state)), ColorOf(row.state)};
 }
 Cell LettersCell(const api::QueueRow& row, const View&) {
   return {std::string(ShortState(row.state)), ColorOf(row.state)};
@@ -305,7 +303,7 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
     std::copy_if(jobs.begin(), jobs.end(), std::back_inserter(some),
                  [wanted = state](const Listed& job) { return job.row.state == wanted; });
     if (some.empty()) continue;
-    text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", api::ToString(state), some.size());
+    text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", spec::ToString(state), some.size());
     text += RenderTable(some, {form.columns, false, false, form.gflow}, style, now);
   }
   return text;
@@ -326,12 +324,12 @@ std::string GflowReason(std::string_view reason) {
 }
 
 std::optional<std::vector<std::string>> StatesOf(std::string_view word) {
-  if (api::JobStateFromString(word)) return std::vector{std::string(word)};
+  if (spec::JobStateFromString(word)) return std::vector{std::string(word)};
   const std::string upper = Upper(word);
   std::vector<std::string> states;
   for (const auto& [state, letters, gflow] : kStates) {
-    const auto own = Upper(api::ToString(state));
-    if (upper == letters || upper == Upper(gflow) || upper == own) states.emplace_back(api::ToString(state));
+    const auto own = Upper(spec::ToString(state));
+    if (upper == letters || upper == Upper(gflow) || upper == own) states.emplace_back(spec::ToString(state));
   }
   if (upper == "ALL") states = {"all"};
   if (upper == "PENDING") states = {"queued", "held"};

@@ -107,7 +107,7 @@ Result<int> RunNow(Session& session, const RunSettings& s, MadeSubmission made) 
     session.PrintJson(api::ToJson(job));
   else
     session.Print(JobSentence(job) + "\n");
-  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
+  const bool never_ran = spec::IsEnded(job.state) && !job.started_at;
   if (never_ran && job.reason_detail) session.Note(*job.reason_detail);
   return never_ran ? kExitFailed : kExitDone;
 }

@@ -60,12 +60,12 @@ std::string SentenceOf(const api::SubmittedJob& job, const std::optional<api::Ar
     text = job.tag.empty() ? std::string("the job") : fmt::format("job '{}'", job.tag);
   else
     text = fmt::format("job {} '{}'", job.id, job.tag);
-  const bool starts = job.state == api::JobState::kStarting || job.state == api::JobState::kRunning;
+  const bool starts = job.state == spec::JobState::kStarting || job.state == spec::JobState::kRunning;
   if (dry_run)
     text +=
-        starts ? std::string(" would start at once") : fmt::format(" would be {}", api::ToString(job.state));
+        starts ? std::string(" would start at once") : fmt::format(" would be {}", spec::ToString(job.state));
   else
-    text += fmt::format(" is {}", api::ToString(job.state));
+    text += fmt::format(" is {}", spec::ToString(job.state));
   if (!job.gpus.empty()) text += fmt::format(" on GPU {}", GpuNames(job.gpus, gpus));
   if (!starts && (job.reason_detail || job.reason))
     text += ": " + (job.reason_detail ? *job.reason_detail : *job.reason);
@@ -99,7 +99,7 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
       session.PrintJson(api::ToJson(ended));
     else
       session.Print(
-          fmt::format("job {} '{}' {}\n", ended.id, Printable(ended.tag), api::ToString(ended.state)));
+          fmt::format("job {} '{}' {}\n", ended.id, Printable(ended.tag), spec::ToString(ended.state)));
     session.Flush();
     worst = std::max(worst, ExitStatusOfJob(ended));
   }
@@ -203,7 +203,7 @@ Result<int> QueueAndShow(Session& session, const MadeSubmission& made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
   const auto& first = answer.jobs.front();
-  if (first.state == api::JobState::kQueued && first.reason)
+  if (first.state == spec::JobState::kQueued && first.reason)
     session.Note(SentenceOf(first, std::nullopt, /*dry_run=*/false, {}, base::SystemClock().Wall()));
   GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(first.id)));
   return WaitForJob(session, daemon, job, Interrupted::kCancelsWaiting);

@@ -213,7 +213,7 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, request));
   const auto& first = answer.jobs.front();
   const std::string id = std::to_string(first.id);
-  if (first.state == api::JobState::kQueued && first.reason)
+  if (first.state == spec::JobState::kQueued && first.reason)
     session.Note(fmt::format("job {} waits: {}", first.id, first.reason_detail.value_or(*first.reason)));
 
   int last_signal = 0;
@@ -237,8 +237,8 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   }
   const api::JobView& ended = *waited;
   relay.Drain();
-  if (ended.state == api::JobState::kCancelled && last_signal != 0) return 128 + last_signal;
-  if (ended.state != api::JobState::kFinished && ended.reason_detail) session.Note(*ended.reason_detail);
+  if (ended.state == spec::JobState::kCancelled && last_signal != 0) return 128 + last_signal;
+  if (ended.state != spec::JobState::kFinished && ended.reason_detail) session.Note(*ended.reason_detail);
   return ExitStatusOfJob(ended);
 }
 

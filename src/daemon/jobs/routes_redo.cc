@@ -18,7 +18,7 @@ namespace {
 jobs::Job Anew(const jobs::Job& old) {
   jobs::Job fresh = AskingAsMuch(old);
   fresh.queued = true;
-  fresh.state = jobs::JobState::kQueued;
+  fresh.state = spec::JobState::kQueued;
   return fresh;
 }
 

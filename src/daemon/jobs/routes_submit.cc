@@ -65,12 +65,10 @@ api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::v
     const auto& job = outlook.jobs[head];
     api::SubmittedJob one;
     one.tag = job.tag;
-    const bool held = job.state == jobs::JobState::kHeld;
     one.gpus = outlook.gpus[head];
     const auto reason = outlook.verdicts[head].reason;
-    one.state = held                               ? api::JobState::kHeld
-                : reason == queue::Reason::kStarts ? api::JobState::kStarting
-                                                   : api::JobState::kQueued;
+    const bool starts = reason == queue::Reason::kStarts && job.state == spec::JobState::kQueued;
+    one.state = starts ? spec::JobState::kStarting : job.state;
     if (reason != queue::Reason::kStarts) {
       one.reason = ToString(reason);
       one.reason_detail = outlook.details[head];

@@ -134,7 +134,7 @@ api::QueueInfo QueueModule::Info() {
                  core_.config().queue.hoarder_idle, core_.clock().Mono(), core_.inventory().links});
 }
 
-api::JobState QueueModule::StateOf(const jobs::Job& job) const { return suspension_.StateOf(job); }
+spec::JobState QueueModule::StateOf(const jobs::Job& job) const { return suspension_.StateOf(job); }
 
 api::JobView QueueModule::View(const jobs::Job& job) {
   auto view = core_.View(job);

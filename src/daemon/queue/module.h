@@ -33,7 +33,7 @@ class QueueModule final : public Module, private DispatcherHost {
   // Makes administrators' changes of the queue, one after the other.
   BookWriter& writer() { return writer_; }
   api::QueueInfo Info();
-  api::JobState StateOf(const jobs::Job& job) const;
+  spec::JobState StateOf(const jobs::Job& job) const;
   // A job with what the queue says of it. Costs a view of the queue (Dispatcher::IsViewCheap).
   api::JobView View(const jobs::Job& job);
   // Calls `done` with the job as the queue sees it: at once, or when there is a view of the queue. The job

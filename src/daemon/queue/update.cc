@@ -96,7 +96,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
   if (!jobs::IsWaiting(job) && update.queue && !OnlyForRunning(*update.queue))
     return Fail(
         ErrorCode::kConflict,
-        fmt::format("job {} does not wait any more: it is {}", job.id.value, jobs::ToString(job.state)),
+        fmt::format("job {} does not wait any more: it is {}", job.id.value, spec::ToString(job.state)),
         "time limit, max_concurrent, array_limit and retries can still be changed; `gpuman job redo` queues "
         "it again");
   if (update.job.Find("restart") != nullptr)

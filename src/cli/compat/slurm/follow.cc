@@ -175,7 +175,7 @@ Result<int> Attach(Session& session, const Engine& engine, const JobName& name) 
   }
   GPUMAN_TRY(output.Show(watched.Output()));
   for (const auto& line : lines)
-    if (line.state != api::JobState::kFinished) session.Note(Sentence(line));
+    if (line.state != spec::JobState::kFinished) session.Note(Sentence(line));
   return ExitStatusOf(watched.End());
 }
 
