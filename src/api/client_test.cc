@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/ask.h"
 #include "api/event_stream.h"
 #include "api/json.h"
 #include "api/queue_types.h"
@@ -25,7 +26,7 @@ TEST(Client, AsksWhatItWasToldAndReadsTheAnswer) {
   RunRequest request;
   request.tag = "t";
   request.command = {"x", "y z"};
-  const auto job = Client(server.socket()).Run(request);
+  const auto job = Ask(Client(server.socket()), routes::kRun, {}, request);
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->id, 7);
   const auto asked = server.requests().at(0);
@@ -40,8 +41,8 @@ TEST(Client, PutsEachCallAtItsPlace) {
   const Client client(server.socket());
   EXPECT_TRUE(client.Job("a b/?"));
   EXPECT_TRUE(client.Restart("t", {}));
-  EXPECT_TRUE(client.Remove("t", false));
-  EXPECT_TRUE(client.Remove("t", true));
+  EXPECT_TRUE(Ask(client, routes::kRemoveJob, {{"t"}}));
+  EXPECT_TRUE(Ask(client, routes::kRemoveJob, {{"t"}, Query().AddFlag("keep_running", true)}));
   EXPECT_TRUE(client.Wait("7"));
   EXPECT_TRUE(client.Log("t", {true, 5, 100}, [](std::string_view) { return true; }));
   const auto asked = server.requests();

@@ -33,29 +33,6 @@ static void Check(base::json::Reading& r, const RunRequest& request) {
       r.Fail("environment", fmt::format("'{}' is no name of a variable", name));
 }
 
-Json ToJson(const RunRequest& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const PlaceRequest& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const JobView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const GpuView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const ProcessView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const EventView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const StatusView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const JobList& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const GpuList& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const EventList& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const VersionView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const HealthReport& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const HealthAcknowledgement& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MigReport& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MigRequest& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MigChanges& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MpsReport& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MpsOrder& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MpsStop& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MpsTermination& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const ShareUpdate& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const ShareView& value) { return base::json::Write(kFormat, value); }
-
 Json ToJson(const base::Error& error) {
   Json inner = Json::object();
   inner["code"] = std::string(base::ToString(error.code));
@@ -83,6 +60,7 @@ GPUMAN_CODEC(PlaceRequest);
 GPUMAN_CODEC(JobView);
 GPUMAN_CODEC(GpuView);
 GPUMAN_CODEC(EventView);
+GPUMAN_CODEC(ProcessView);
 GPUMAN_CODEC(StatusView);
 GPUMAN_CODEC(JobList);
 GPUMAN_CODEC(GpuList);

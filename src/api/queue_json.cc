@@ -16,29 +16,25 @@ constexpr bool IsRequest(const ReservationRequest*) { return true; }
 constexpr bool IsRequest(const QuotaUpdate*) { return true; }
 constexpr bool IsRequest(const IgnoredProcess*) { return true; }
 
-#define GPUMAN_QUEUE_CODEC(T)                                               \
-  Json ToJson(const T& value) { return base::json::Write(kFormat, value); } \
-  GPUMAN_CODEC(T)
-GPUMAN_QUEUE_CODEC(SubmitRequest);
-GPUMAN_QUEUE_CODEC(SubmissionAnswer);
-GPUMAN_QUEUE_CODEC(UpdateRequest);
-GPUMAN_QUEUE_CODEC(JobUpdate);
-GPUMAN_QUEUE_CODEC(RedoRequest);
-GPUMAN_QUEUE_CODEC(CancelRequest);
-GPUMAN_QUEUE_CODEC(CancelAnswer);
-GPUMAN_QUEUE_CODEC(QueueInfo);
-GPUMAN_QUEUE_CODEC(QueueSettings);
-GPUMAN_QUEUE_CODEC(QueueSettingsUpdate);
-GPUMAN_QUEUE_CODEC(ReservationRequest);
-GPUMAN_QUEUE_CODEC(Reservation);
-GPUMAN_QUEUE_CODEC(ReservationList);
-GPUMAN_QUEUE_CODEC(QuotaUpdate);
-GPUMAN_QUEUE_CODEC(Quota);
-GPUMAN_QUEUE_CODEC(QuotaList);
-GPUMAN_QUEUE_CODEC(IgnoredProcess);
-GPUMAN_QUEUE_CODEC(IgnoredProcessList);
-GPUMAN_QUEUE_CODEC(StatsView);
-#undef GPUMAN_QUEUE_CODEC
+GPUMAN_CODEC(SubmitRequest);
+GPUMAN_CODEC(SubmissionAnswer);
+GPUMAN_CODEC(UpdateRequest);
+GPUMAN_CODEC(JobUpdate);
+GPUMAN_CODEC(RedoRequest);
+GPUMAN_CODEC(CancelRequest);
+GPUMAN_CODEC(CancelAnswer);
+GPUMAN_CODEC(QueueInfo);
+GPUMAN_CODEC(QueueSettings);
+GPUMAN_CODEC(QueueSettingsUpdate);
+GPUMAN_CODEC(ReservationRequest);
+GPUMAN_CODEC(Reservation);
+GPUMAN_CODEC(ReservationList);
+GPUMAN_CODEC(QuotaUpdate);
+GPUMAN_CODEC(Quota);
+GPUMAN_CODEC(QuotaList);
+GPUMAN_CODEC(IgnoredProcess);
+GPUMAN_CODEC(IgnoredProcessList);
+GPUMAN_CODEC(StatsView);
 
 namespace {
 

@@ -8,28 +8,6 @@
 
 namespace gpuman::api {
 
-Json ToJson(const SubmitRequest& value);
-Json ToJson(const SubmissionAnswer& value);
-Json ToJson(const UpdateRequest& value);
-Json ToJson(const JobUpdate& value);
-Json ToJson(const RedoRequest& value);
-Json ToJson(const CancelRequest& value);
-Json ToJson(const CancelAnswer& value);
-Json ToJson(const QueueInfo& value);
-Json ToJson(const QueueSettings& value);
-Json ToJson(const QueueSettingsUpdate& value);
-Json ToJson(const ReservationRequest& value);
-Json ToJson(const Reservation& value);
-Json ToJson(const ReservationList& value);
-Json ToJson(const QuotaUpdate& value);
-Json ToJson(const Quota& value);
-Json ToJson(const QuotaList& value);
-Json ToJson(const IgnoredProcess& value);
-Json ToJson(const IgnoredProcessList& value);
-Json ToJson(const StatsView& value);
-
-// FromJson, Decode and Encode of json.h work for all of the above.
-
 // Sets the options that the patch has, and leaves the others as they are; null takes an option away that may
 // be absent. kInvalidArgument names the field.
 base::Result<> SetOptions(const UpdateRequest& patch, spec::RunOptions& options);

@@ -1,11 +1,9 @@
 // update, restart, remove, suspend, resume, move: commands that change a job.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "api/ask.h"
 #include "cli/commands.h"
 #include "cli/queue/update.h"
+#include "cli/show.h"
 #include "cli/take.h"
 #include "cli/views.h"
 
@@ -20,10 +18,7 @@ base::Result<int> WithJob(Session& session, const CommandLine& line, std::string
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   const base::Result<api::JobView> view = ask(daemon, job);
   if (!view) return base::Fail(WithNearestTag(daemon, job, view.error()));
-  if (session.json)
-    session.PrintJson(api::ToJson(*view));
-  else
-    session.Print(fmt::format("{}{}\n", done, sentence(*view)));
+  GPUMAN_TRY(Show(session, *view, [&] { return fmt::format("{}{}\n", done, sentence(*view)); }));
   if (!spec::IsEnded(view->state))
     for (const auto& note : view->notes) session.Note(note);
   return kExitDone;
@@ -81,7 +76,10 @@ Command RemoveCommand() {
           [keep_running](Session& session, const CommandLine& line) {
             return WithJob(
                 session, line, *keep_running ? "no longer managed: " : "removed: ",
-                [&](const auto& daemon, const auto& job) { return daemon.Remove(job, *keep_running); },
+                [&](const auto& daemon, const auto& job) {
+                  const auto query = api::Query().AddFlag("keep_running", *keep_running);
+                  return api::AskPatiently(daemon, api::routes::kRemoveJob, {{job}, query});
+                },
                 *keep_running ? SentenceWithoutLimit : JobSentence);
           }};
 }
@@ -94,7 +92,7 @@ Command SuspendCommand() {
           {},
           [](Session& session, const CommandLine& line) {
             return WithJob(session, line, "off its GPUs: ", [](const auto& daemon, const auto& job) {
-              return daemon.Suspend(job);
+              return api::AskPatiently(daemon, api::routes::kSuspendJob, {{job}});
             });
           }};
 }
@@ -108,8 +106,9 @@ Command ResumeCommand() {
           {{"-g,--gpu", kGpuValue, "Another GPU of the same model (default: the one it was on)",
             take::Text(o->gpu)}},
           [o](Session& session, const CommandLine& line) {
-            return WithJob(session, line, "",
-                           [&](const auto& daemon, const auto& job) { return daemon.Resume(job, *o); });
+            return WithJob(session, line, "", [&](const auto& daemon, const auto& job) {
+              return api::AskPatiently(daemon, api::routes::kResumeJob, {{job}}, *o);
+            });
           }};
 }
 
@@ -125,8 +124,9 @@ Command MoveCommand() {
             .take = take::Text(o->gpu),
             .required = true}},
           [o](Session& session, const CommandLine& line) {
-            return WithJob(session, line, "",
-                           [&](const auto& daemon, const auto& job) { return daemon.Move(job, *o); });
+            return WithJob(session, line, "", [&](const auto& daemon, const auto& job) {
+              return api::AskPatiently(daemon, api::routes::kMoveJob, {{job}}, *o);
+            });
           }};
 }
 

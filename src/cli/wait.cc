@@ -8,7 +8,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "api/queue_client.h"
+#include "api/ask.h"
 #include "cli/signal_watch.h"
 #include "cli/views.h"
 
@@ -26,7 +26,7 @@ bool PassOn(const api::Client& daemon, const std::string& job, int signal) {
 bool TakeOut(const api::Client& daemon, const std::string& job) {
   const auto now = daemon.Job(job);
   const bool waits = now && spec::IsWaiting(now->state);
-  return waits && api::CancelJob(daemon, job).has_value();
+  return waits && api::AskPatiently(daemon, api::routes::kCancelJob, {{job}}).has_value();
 }
 
 }  // namespace

@@ -3,10 +3,9 @@
 
 #include <cstdlib>
 
-#include "api/queue_client.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
-#include "cli/queue/show.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -44,18 +43,18 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   GPUMAN_ASSIGN(s.request.start, s.zone ? ParseTimeIn(*s.zone, *s.start, now) : ParseTime(*s.start, now));
   s.request.duration = *s.duration;
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto made, api::CreateReservation(daemon, s.request));
+  GPUMAN_ASSIGN(const auto made, api::AskPatiently(daemon, api::routes::kReserve, {}, s.request));
   NoteStranger(session, made.user);
   return Show(session, made, [&] {
-    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-    return RenderReservations({made}, info.gpus, session.style(), SystemClock().Wall());
+    return RenderReservations({made}, GpusOf(daemon), session.style(), SystemClock().Wall());
   });
 }
 
 Result<int> ListReservations(Session& session, const ReserveSettings& s,
                              const std::optional<std::string>& id) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(auto list, api::ListReservations(daemon, s.all || id || s.status));
+  const auto query = api::Query().AddFlag("all", s.all || id || s.status);
+  GPUMAN_ASSIGN(auto list, api::AskPatiently(daemon, api::routes::kReservations, {{}, query}));
   std::erase_if(list.reservations, [&](const auto& r) {
     return (id && std::to_string(r.id) != *id) || (s.user && r.user != *s.user) ||
            (s.active && r.state != "active") || (s.status && r.state != *s.status);
@@ -64,19 +63,17 @@ Result<int> ListReservations(Session& session, const ReserveSettings& s,
     return base::Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", *id),
                       "gpuman reserve list --all shows those that are kept; a cancelled one is not");
   return Show(session, list, [&] {
-    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-    return RenderReservations(list.reservations, info.gpus, session.style(), SystemClock().Wall());
+    return RenderReservations(list.reservations, GpusOf(daemon), session.style(), SystemClock().Wall());
   });
 }
 
 Result<int> CancelReservations(Session& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   for (const auto& id : line.words) {
-    GPUMAN_ASSIGN(const auto gone, api::CancelReservation(daemon, id));
-    if (session.json)
-      session.PrintJson(api::ToJson(gone));
-    else
-      session.Print(fmt::format("Reservation {} of {} is cancelled.\n", gone.id, Printable(gone.user)));
+    GPUMAN_ASSIGN(const auto gone, api::AskPatiently(daemon, api::routes::kCancelReservation, {{id}}));
+    GPUMAN_TRY(Show(session, gone, [&] {
+      return fmt::format("Reservation {} of {} is cancelled.\n", gone.id, Printable(gone.user));
+    }));
   }
   return kExitDone;
 }
@@ -111,16 +108,16 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
       !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours && !u.shares && !u.clear_shares)
     return base::Fail(ErrorCode::kInvalidArgument, "no limit is given",
                       "give --running-jobs, --gpus, --queued-jobs, --gpu-hours or --shares");
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto quota, api::SetQuota(daemon, subject.kind, subject.name, s.update));
+  GPUMAN_ASSIGN(const auto quota, AskDaemon(session, api::routes::kSetQuota, {{subject.kind, subject.name}},
+                                            s.update, api::Patient()));
   if (s.user) NoteStranger(session, *s.user);
   return Show(session, quota, [&] { return RenderQuotas({quota}, session.style()); });
 }
 
 Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto quota, api::RemoveQuota(daemon, subject.kind, subject.name));
+  GPUMAN_ASSIGN(const auto quota, AskDaemon(session, api::routes::kRemoveQuota,
+                                            {{subject.kind, subject.name}}, {}, api::Patient()));
   return Show(session, quota, [&] {
     return fmt::format("The limits of {} {} were removed.\n", quota.subject,
                        quota.name == "*" ? "(each other)" : Printable(quota.name));
@@ -128,8 +125,7 @@ Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
 }
 
 Result<int> ListQuotas(Session& session, const CommandLine&) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::ListQuotas(daemon));
+  GPUMAN_ASSIGN(const auto list, AskDaemon(session, api::routes::kQuotas, {}, {}, api::Patient()));
   return Show(session, list, [&] { return RenderQuotas(list.quotas, session.style()); });
 }
 

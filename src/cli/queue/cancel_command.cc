@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "api/ask.h"
 #include "api/queue_client.h"
-#include "api/queue_json.h"
 #include "cli/compat/slurm/actions.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
@@ -104,7 +104,7 @@ struct Preview {
 // Asks the daemon which of the names it would refuse to cancel; returns the others.
 Result<std::vector<std::string>> AskWhichMay(Session& session, const api::Client& daemon,
                                              const std::vector<std::string>& refs, Preview& preview) {
-  GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs, true}));
+  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kCancelJobs, {}, {refs, true}));
   std::set<std::string> seen;
   std::vector<std::string> may;
   for (const auto& job : answer.jobs) {
@@ -174,7 +174,7 @@ Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string
     GPUMAN_ASSIGN(const int here, PreviewCancel(session, daemon, refs, in_slurm));
     return std::max(status, here);
   }
-  GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs}));
+  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kCancelJobs, {}, {refs}));
   std::map<std::string, std::set<std::int64_t>> tasks;  // the tasks of an array, which have one name
   for (const auto& job : answer.jobs)
     if (job.state) tasks[job.job].insert(job.id);

@@ -14,6 +14,7 @@
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
+#include "cli/show.h"
 #include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -69,11 +70,7 @@ Result<JobWords> IdsOf(const api::Client& daemon, const std::string& ref, const 
 
 Result<int> PrintJob(Session& session, std::string_view done, const Result<api::JobView>& job) {
   if (!job) return base::Fail(job.error());
-  if (session.json)
-    session.PrintJson(api::ToJson(*job));
-  else
-    session.Print(fmt::format("{}{}\n", done, JobSentence(*job)));
-  return kExitDone;
+  return cli::Show(session, *job, [&] { return fmt::format("{}{}\n", done, JobSentence(*job)); });
 }
 
 Result<int> Show(Session& session, Flavour flavour, const JobWords& words) {
@@ -218,9 +215,9 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
       options.begin = at;
       api::JobUpdate update;
       api::AddOption(options, "begin", update);
-      GPUMAN_TRY(api::UpdateJob(daemon, ref, update));
+      GPUMAN_TRY(api::AskPatiently(daemon, api::routes::kUpdateJob, {{ref}}, update));
     }
-    return PrintJob(session, "", api::ReleaseJob(daemon, ref));
+    return PrintJob(session, "", api::AskPatiently(daemon, api::routes::kReleaseJob, {{ref}}));
   };
   return ForEach(session, words, release, release_in_slurm);
 }
@@ -234,7 +231,8 @@ Result<int> Update(Session& session, const UpdateSettings& s, const JobWords& wo
   };
   const auto update = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
-    return PrintJob(session, "updated: ", api::UpdateJob(daemon, ref, UpdateOf(s, job)));
+    return PrintJob(
+        session, "updated: ", api::AskPatiently(daemon, api::routes::kUpdateJob, {{ref}}, UpdateOf(s, job)));
   };
   return ForEach(session, words, update, in_slurm);
 }
@@ -245,7 +243,8 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
   };
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
-    GPUMAN_ASSIGN(const auto answer, api::RedoJob(daemon, ref, {UpdateOf(s, job), s.cascade}));
+    GPUMAN_ASSIGN(const auto answer,
+                  api::AskPatiently(daemon, api::routes::kRedoJob, {{ref}}, {UpdateOf(s, job), s.cascade}));
     if (session.json)
       session.PrintJson(api::ToJson(answer)["jobs"].size() == 1 ? api::ToJson(answer)["jobs"][0]
                                                                 : api::ToJson(answer));
@@ -264,7 +263,7 @@ Result<int> Hold(Session& session, const CommandLine& line) {
     return slurm::Hold(session, engine, name);
   };
   const auto hold = [&](const api::Client& daemon, const std::string& ref) {
-    return PrintJob(session, "", api::HoldJob(daemon, ref));
+    return PrintJob(session, "", api::AskPatiently(daemon, api::routes::kHoldJob, {{ref}}));
   };
   return ForEach(session, line.words, hold, hold_in_slurm);
 }

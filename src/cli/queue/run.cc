@@ -10,6 +10,7 @@
 #include "cli/queue/request.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/terminal.h"
+#include "cli/show.h"
 #include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -100,13 +101,10 @@ api::RunRequest RequestOf(MadeSubmission made) {
 
 Result<int> RunNow(Session& session, const RunSettings& s, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const api::JobView job, daemon.Run(RequestOf(std::move(made))));
+  GPUMAN_ASSIGN(const api::JobView job, api::Ask(daemon, api::routes::kRun, {}, RequestOf(std::move(made))));
   for (const auto& note : job.notes) session.Note(note);
   if (s.submit.wait) return WaitForJob(session, daemon, job);
-  if (session.json)
-    session.PrintJson(api::ToJson(job));
-  else
-    session.Print(JobSentence(job) + "\n");
+  GPUMAN_TRY(Show(session, job, [&] { return JobSentence(job) + "\n"; }));
   const bool never_ran = spec::IsEnded(job.state) && !job.started_at;
   if (never_ran && job.reason_detail) session.Note(*job.reason_detail);
   return never_ran ? kExitFailed : kExitDone;

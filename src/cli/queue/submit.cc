@@ -7,12 +7,13 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "api/queue_client.h"
+#include "api/ask.h"
 #include "api/queue_json.h"
 #include "cli/commands.h"
 #include "cli/compat/slurm/submit.h"
 #include "cli/queue/when.h"
 #include "cli/queue/wording.h"
+#include "cli/show.h"
 #include "cli/wait.h"
 
 namespace gpuman::cli::queue {
@@ -95,11 +96,9 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
   int worst = kExitDone;
   for (const auto id : ids) {
     GPUMAN_ASSIGN(const api::JobView ended, WaitForEnd(session, daemon, std::to_string(id)));
-    if (session.json)
-      session.PrintJson(api::ToJson(ended));
-    else
-      session.Print(
-          fmt::format("job {} '{}' {}\n", ended.id, Printable(ended.tag), spec::ToString(ended.state)));
+    GPUMAN_TRY(Show(session, ended, [&] {
+      return fmt::format("job {} '{}' {}\n", ended.id, Printable(ended.tag), spec::ToString(ended.state));
+    }));
     session.Flush();
     worst = std::max(worst, ExitStatusOfJob(ended));
   }
@@ -122,7 +121,7 @@ void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitR
 
 // Sends the submission; a refusal names the options that the user typed.
 Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmission& made, Flavour flavour) {
-  auto answer = api::Submit(daemon, made.request);
+  auto answer = api::AskPatiently(daemon, api::routes::kSubmit, {}, made.request);
   if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));
   return answer;
 }

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "api/queue_client.h"
+#include "api/ask.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "cli/signal_watch.h"
@@ -210,7 +210,7 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   if (error) return base::Fail(base::SystemError(error.value(), "finding this program"));
   auto& command = request.jobs.front().command;
   command.insert(command.begin(), {self.string(), kTerminalWord, listener.socket()});
-  GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, request));
+  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kSubmit, {}, request));
   const auto& first = answer.jobs.front();
   const std::string id = std::to_string(first.id);
   if (first.state == spec::JobState::kQueued && first.reason)
@@ -219,7 +219,8 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   int last_signal = 0;
   Relay relay(session, listener, [&](int signal) {
     last_signal = signal;
-    if (!api::CancelJob(daemon, id)) session.Note(fmt::format("job {} cannot be cancelled", first.id));
+    if (!api::AskPatiently(daemon, api::routes::kCancelJob, {{id}}))
+      session.Note(fmt::format("job {} cannot be cancelled", first.id));
   });
   api::Wake wake;
   wake.fd = relay.fd();

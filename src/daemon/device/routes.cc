@@ -1,5 +1,4 @@
 // Devices: their present and wanted settings, changes of settings, profiles.
-#include "api/device_json.h"
 #include "daemon/core/requests.h"
 #include "daemon/device/module.h"
 #include "daemon/device/tasks.h"
