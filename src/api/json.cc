@@ -28,6 +28,8 @@ static void Check(base::json::Reading& r, const RunRequest& request) {
   if (request.priority < spec::kLowestPriority || request.priority > spec::kHighestPriority)
     r.Fail("priority", fmt::format("{} lies outside {} to {}", request.priority, spec::kLowestPriority,
                                    spec::kHighestPriority));
+  if (request.weight < 0.001 || request.weight > 1000)
+    r.Fail("weight", fmt::format("{} lies outside 0.001 to 1000", request.weight));
   for (const auto& [name, value] : request.environment)
     if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
       r.Fail("environment", fmt::format("'{}' is no name of a variable", name));

@@ -216,11 +216,7 @@ void Fields(V& v, T& x) {
 
 template <typename V, base::json::Of<QuotaUpdate> T>
 void Fields(V& v, T& x) {
-  v.Clearable("running_jobs", x.running_jobs, x.clear_running_jobs);
-  v.Clearable("gpus", x.gpus, x.clear_gpus);
-  v.Clearable("queued_jobs", x.queued_jobs, x.clear_queued_jobs);
-  v.Clearable("gpu_hours", x.gpu_hours, x.clear_gpu_hours);
-  v.Clearable("shares", x.shares, x.clear_shares);
+  v.Patched(x, [](auto& list, auto& limits) { Fields(list, limits); });
 }
 
 template <typename V, base::json::Of<Quota> T>

@@ -370,11 +370,13 @@ void Check(base::json::Reading& r, const QuotaUpdate& update) {
   const std::string none;
   Checker c(r, none);
   constexpr int kMax = 1'000'000'000;
-  c.Range("running_jobs", update.running_jobs, 0, kMax);
-  c.Range("gpus", update.gpus, 0, kMax);
-  c.Range("queued_jobs", update.queued_jobs, 0, kMax);
-  c.Range("gpu_hours", update.gpu_hours, 0.0, 1e12);
-  c.Range("shares", update.shares, 0.001, 1e9);
+  QuotaLimits limits;
+  if (const auto set = SetLimits(update, limits); !set) return c.Fail("", set.error().message);
+  c.Range("running_jobs", limits.running_jobs, 0, kMax);
+  c.Range("gpus", limits.gpus, 0, kMax);
+  c.Range("queued_jobs", limits.queued_jobs, 0, kMax);
+  c.Range("gpu_hours", limits.gpu_hours, 0.0, 1e12);
+  c.Range("shares", limits.shares, 0.001, 1e9);
 }
 
 void Check(base::json::Reading& r, const IgnoredProcess& rule) {

@@ -70,6 +70,10 @@ base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options) 
   return Set(patch, options, kQueueUpdateFields);
 }
 
+base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits) {
+  return Set(patch, limits, [](auto& list, auto& fields) { Fields(list, fields); });
+}
+
 void AddOption(const spec::JobOptions& options, const std::string& name, JobUpdate& update) {
   if (const Json values = ValuesOf(options, kUpdateFields); values.contains(name)) {
     update.job.fields[name] = values[name];

@@ -12,6 +12,7 @@ namespace gpuman::api {
 // be absent. kInvalidArgument names the field.
 base::Result<> SetOptions(const UpdateRequest& patch, spec::RunOptions& options);
 base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options);
+base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits);
 // Puts an option with the value that it has here into an update, at its place there; `name` is its name in
 // the API.
 void AddOption(const spec::JobOptions& options, const std::string& name, JobUpdate& update);

@@ -316,8 +316,11 @@ TEST(QueueRequests, RefuseWhatMakesNoSense) {
 TEST(QueueRequests, TakeLimitsAway) {
   const auto quota = Decode<QuotaUpdate>(R"({"gpus":null,"running_jobs":3})");
   ASSERT_TRUE(quota);
-  EXPECT_TRUE(quota->clear_gpus);
-  EXPECT_EQ(quota->running_jobs, 3);
+  QuotaLimits limits;
+  limits.gpus = 4;
+  ASSERT_TRUE(SetLimits(*quota, limits));
+  EXPECT_FALSE(limits.gpus);
+  EXPECT_EQ(limits.running_jobs, 3);
   EXPECT_EQ(Encode(*quota), R"({"running_jobs":3,"gpus":null})");
   EXPECT_TRUE(Decode<QueueSettingsUpdate>(R"({"allowed":null})")->clear_allowed);
 }

@@ -226,12 +226,8 @@ struct QuotaLimits {
   std::optional<double> gpu_hours;  // used since the window began, see [queue] quota_window
   std::optional<double> shares{};   // of fair share, not a limit; null: 1 for a user, 0 for a project
 };
-struct QuotaUpdate {  // PUT: absent fields stay, null takes the limit away
-  std::optional<int> running_jobs, gpus, queued_jobs;
-  std::optional<double> gpu_hours, shares;
-  bool clear_running_jobs = false, clear_gpus = false, clear_queued_jobs = false, clear_gpu_hours = false,
-       clear_shares = false;
-};
+// PUT: absent fields stay, null takes the limit away.
+struct QuotaUpdate : base::json::Patch<QuotaLimits> {};
 struct Quota {
   std::string subject;  // user, project
   std::string name;

@@ -48,22 +48,6 @@ Color MemoryColor(const api::GpuView& gpu) {
   return part >= 0.95 ? Color::kRed : part >= 0.8 ? Color::kYellow : Color::kGreen;
 }
 
-Color StateColor(spec::JobState state) {
-  switch (state) {
-    case spec::JobState::kRunning:
-      return Color::kGreen;
-    case spec::JobState::kFailed:
-    case spec::JobState::kKilled:
-    case spec::JobState::kTimeout:
-      return Color::kRed;
-    case spec::JobState::kFinished:
-    case spec::JobState::kCancelled:
-      return Color::kDim;
-    default:
-      return Color::kYellow;
-  }
-}
-
 std::string Age(const api::JobView& job, base::WallTime now) {
   if (!job.started_at) return std::string(kUnknown);
   const auto elapsed = job.ended_at.value_or(now) - *job.started_at;
@@ -216,6 +200,22 @@ std::string LeftOut(const api::StatusView& status) {
 }
 
 }  // namespace
+
+Color StateColor(spec::JobState state) {
+  switch (state) {
+    case spec::JobState::kRunning:
+      return Color::kGreen;
+    case spec::JobState::kFailed:
+    case spec::JobState::kKilled:
+    case spec::JobState::kTimeout:
+      return Color::kRed;
+    case spec::JobState::kFinished:
+    case spec::JobState::kCancelled:
+      return Color::kDim;
+    default:
+      return Color::kYellow;
+  }
+}
 
 Color HealthColor(std::string_view state) {
   return state == "healthy"     ? Color::kGreen

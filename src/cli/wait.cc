@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/ask.h"
+#include "cli/log_printer.h"
 #include "cli/signal_watch.h"
 #include "cli/views.h"
 
@@ -114,12 +115,9 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
   if (!session.json) {
     api::LogOptions whole;
     whole.follow = true;
-    const auto print = [&](std::string_view piece) {
-      session.PrintOutput(piece);
-      session.Flush();
-      return true;
-    };
-    const auto shown = ShowLog(session, daemon, id, whole, print, wake);
+    LogPrinter lines(session);
+    const auto shown = ShowLog(
+        session, daemon, id, whole, [&](std::string_view piece) { return lines.Feed(piece); }, wake);
     if (!shown) return left(shown.error());
   }
   const auto ended = WaitForEnd(session, daemon, id, wake);

@@ -103,9 +103,7 @@ Result<Subject> SubjectOf(const QuotaSettings& s) {
 
 Result<int> SetQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
-  const auto& u = s.update;
-  if (!u.running_jobs && !u.gpus && !u.queued_jobs && !u.gpu_hours && !u.clear_running_jobs &&
-      !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours && !u.shares && !u.clear_shares)
+  if (s.update == api::QuotaUpdate{})
     return base::Fail(ErrorCode::kInvalidArgument, "no limit is given",
                       "give --running-jobs, --gpus, --queued-jobs, --gpu-hours or --shares");
   GPUMAN_ASSIGN(const auto quota, AskDaemon(session, api::routes::kSetQuota, {{subject.kind, subject.name}},
@@ -153,6 +151,18 @@ Result<double> ParseShares(const std::string& text) {
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of shares", text),
                       "write 2 or 0.5");
   return shares;
+}
+
+// Takes a limit, by its name in the API; "none" takes it away.
+template <typename Parse>
+Take Limit(api::QuotaUpdate& update, const char* name, Parse parse) {
+  return [&update, name, parse](const std::string& text) -> Result<> {
+    auto& limit = update.fields[name];
+    limit = nullptr;
+    if (text == "none") return {};
+    GPUMAN_ASSIGN(limit, parse(text));
+    return {};
+  };
 }
 
 }  // namespace
@@ -208,17 +218,15 @@ std::vector<Command> QuotaCommands() {
   const auto integer = [](const std::string& text) { return ParseInteger(text, 0, 1'000'000'000); };
   auto& u = s->update;
   Options set = SubjectOptions(*s);
-  set.insert(set.end(),
-             {{"--running-jobs,--max-running-jobs", "N", "Jobs that run at once, or none for no limit",
-               take::IntoOrNone(u.running_jobs, u.clear_running_jobs, integer)},
-              {"-g,--gpus,--max-running-gpus", "N", "GPUs in use at once",
-               take::IntoOrNone(u.gpus, u.clear_gpus, integer)},
-              {"--queued-jobs,--max-queued-jobs", "N", "Jobs that wait at once",
-               take::IntoOrNone(u.queued_jobs, u.clear_queued_jobs, integer)},
-              {"--gpu-hours", "HOURS", "GPU time in hours",
-               take::IntoOrNone(u.gpu_hours, u.clear_gpu_hours, ParseHours)},
-              {"--shares", "N", "Not a limit: weight in the fair share; others have 1",
-               take::IntoOrNone(u.shares, u.clear_shares, ParseShares)}});
+  set.insert(
+      set.end(),
+      {{"--running-jobs,--max-running-jobs", "N", "Jobs that run at once, or none for no limit",
+        Limit(u, "running_jobs", integer)},
+       {"-g,--gpus,--max-running-gpus", "N", "GPUs in use at once", Limit(u, "gpus", integer)},
+       {"--queued-jobs,--max-queued-jobs", "N", "Jobs that wait at once", Limit(u, "queued_jobs", integer)},
+       {"--gpu-hours", "HOURS", "GPU time in hours", Limit(u, "gpu_hours", ParseHours)},
+       {"--shares", "N", "Not a limit: weight in the fair share; others have 1",
+        Limit(u, "shares", ParseShares)}});
   return {{"set",
            "Limit what a user or a project may use",
            "gpuman quota set --user ada --gpus 4 --gpu-hours 500",

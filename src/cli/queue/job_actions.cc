@@ -9,7 +9,7 @@
 #include "api/queue_json.h"
 #include "cli/compat/gflow/views.h"
 #include "cli/compat/slurm/actions.h"
-#include "cli/json_lines.h"
+#include "cli/log_printer.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
@@ -107,35 +107,6 @@ struct LogSettings {
   std::optional<int> first, last;
 };
 
-// The first lines of a text that comes in pieces; false when all of them are printed.
-class FirstLines {
- public:
-  FirstLines(Session& session, std::optional<int> most) : session_(session), most_(most) {}
-  bool Feed(std::string_view piece) {
-    if (most_) {
-      std::size_t end = 0;
-      while (*most_ > 0 && end < piece.size()) {
-        const auto line_end = piece.find('\n', end);
-        end = line_end == std::string_view::npos ? piece.size() : line_end + 1;
-        if (line_end != std::string_view::npos) --*most_;
-      }
-      piece = piece.substr(0, end);
-    }
-    if (session_.json)
-      json_.Feed(piece);
-    else
-      session_.PrintOutput(piece);
-    session_.Flush();
-    return !most_ || *most_ > 0;
-  }
-  void Finish() { json_.Finish(); }
-
- private:
-  Session& session_;
-  JsonLines json_{session_};
-  std::optional<int> most_;
-};
-
 // Tells the user what the log does not have: output that goes to files, and output of an array's other tasks.
 void TellWhereElse(Session& session, const api::Client& daemon, const std::string& ref) {
   const auto job = daemon.Job(ref);
@@ -160,7 +131,7 @@ Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
     api::LogOptions options;
     options.follow = s.follow;
     if (s.last) options.tail = static_cast<std::uint64_t>(*s.last);
-    FirstLines lines(session, s.first);
+    LogPrinter lines(session, s.first);
     GPUMAN_TRY(
         ShowLog(session, daemon, ref, options, [&](std::string_view piece) { return lines.Feed(piece); }));
     lines.Finish();

@@ -11,6 +11,7 @@
 #include "cli/queue/when.h"
 #include "cli/table.h"
 #include "cli/values.h"
+#include "cli/views.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -63,22 +64,6 @@ std::string Upper(std::string_view text) {
   return upper;
 }
 
-Color ColorOf(JobState state) {
-  switch (state) {
-    case JobState::kRunning:
-      return Color::kGreen;
-    case JobState::kFailed:
-    case JobState::kKilled:
-    case JobState::kTimeout:
-      return Color::kRed;
-    case JobState::kFinished:
-    case JobState::kCancelled:
-      return Color::kDim;
-    default:
-      return Color::kYellow;
-  }
-}
-
 std::string Size(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
 
 std::string PlaceOrReason(const api::QueueRow& row, bool gflow) {
@@ -99,10 +84,10 @@ struct View {
 using CellMaker = Cell (*)(const api::QueueRow& row, const View& view);
 
 Cell StateCell(const api::QueueRow& row, const View&) {
-  return {std::string(spec::ToString(row.state)), ColorOf(row.state)};
+  return {std::string(spec::ToString(row.state)), StateColor(row.state)};
 }
 Cell LettersCell(const api::QueueRow& row, const View&) {
-  return {std::string(ShortState(row.state)), ColorOf(row.state)};
+  return {std::string(ShortState(row.state)), StateColor(row.state)};
 }
 Cell TimeCell(const api::QueueRow& row, const View& view) {
   const auto time = RunTime(row, view.now);

@@ -21,6 +21,7 @@ inline constexpr std::size_t kLongestTag = 64;  // characters
 // . _ - + : @, and nothing that a command takes for an id (api::WrongWithName).
 base::Result<> CheckTag(const std::string& tag);
 
+// The request is one that the codec has read, and so checked (api/json.h), or that the daemon made.
 // `driver_environment`: variables by which the daemon itself reached its driver. A job without such variables
 // of its own gets them, so that it runs on the driver that the daemon watches.
 base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& caller,

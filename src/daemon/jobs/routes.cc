@@ -194,14 +194,28 @@ base::Result<> RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job&
   fresh.gpus = old.gpus;
   GPUMAN_TRY(ApplyUpdate(changes.job, jobs.core().inventory(), fresh));
   return Create(jobs, std::move(fresh), call.After([&jobs](const jobs::Job& job) {
-    api::SubmittedJob one;
-    one.id = job.id.value;
-    one.tag = job.tag;
-    one.state = jobs.suspension().StateOf(job);
-    one.reason = job.reason;
-    one.reason_detail = job.reason_detail;
-    return api::SubmissionAnswer{{std::move(one)}, {}};
+    return api::SubmissionAnswer{{SubmittedOf(jobs, job.id, /*viewed=*/false)}, {}};
   }));
+}
+
+api::SubmittedJob SubmittedOf(JobsModule& jobs, base::JobId id, bool viewed) {
+  api::SubmittedJob one;
+  one.id = id.value;
+  const auto* const job = jobs.core().jobs().Find(id);
+  if (!job) return one;
+  one.tag = job->tag;
+  one.state = jobs.suspension().StateOf(*job);
+  one.reason = job->reason;
+  one.reason_detail = job->reason_detail;
+  if (!viewed) return one;
+  const auto view =
+      jobs.queue().dispatcher().IsViewCheap() ? jobs.queue().View(*job) : jobs.core().View(*job);
+  one.state = view.state;
+  one.reason = view.reason;
+  one.reason_detail = view.reason_detail;
+  if (view.queue) one.estimated_start = view.queue->estimated_start;
+  if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
+  return one;
 }
 
 base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed) {

@@ -57,6 +57,9 @@ void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, 
 // Checks, as at the submission, that the device profile exists that the update gave the job.
 base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed);
 
+// A new job in the answer to its submission. `viewed`: as the queue sees it, which costs a view of it.
+api::SubmittedJob SubmittedOf(JobsModule& jobs, base::JobId id, bool viewed);
+
 using RedoCall = Call<api::RedoRequest, api::SubmissionAnswer>;
 // A new job that asks for the same as the old one, but not for the GPUs that the old one had.
 jobs::Job AskingAsMuch(const jobs::Job& old);

@@ -125,21 +125,7 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
 
 api::SubmissionAnswer AnswerFor(JobsModule& jobs, Redoing& all, const std::vector<base::JobId>& ids) {
   api::SubmissionAnswer answer;
-  for (const auto id : ids) {
-    api::SubmittedJob one;
-    one.id = id.value;
-    if (const auto* const job = jobs.core().jobs().Find(id)) {
-      const auto view =
-          jobs.queue().dispatcher().IsViewCheap() ? jobs.queue().View(*job) : jobs.core().View(*job);
-      one.tag = view.tag;
-      one.state = view.state;
-      one.reason = view.reason;
-      one.reason_detail = view.reason_detail;
-      if (view.queue) one.estimated_start = view.queue->estimated_start;
-      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
-    }
-    answer.jobs.push_back(std::move(one));
-  }
+  for (const auto id : ids) answer.jobs.push_back(SubmittedOf(jobs, id, /*viewed=*/true));
   const std::size_t more = all.left_out.size() > kNotes ? all.left_out.size() - kNotes : 0;
   all.left_out.resize(all.left_out.size() - more);
   if (more > 0) all.left_out.push_back(fmt::format("and {} more jobs of others", more));

@@ -32,26 +32,11 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>
   api::SubmissionAnswer answer;
   // For many jobs no user reads the reasons, and a user who submits without a pause does not have to wait for
   // them.
-  const bool few = heads.size() <= kMaxJobsInFull && jobs.queue().dispatcher().IsViewCheap();
+  const bool viewed = heads.size() <= kMaxJobsInFull;
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
-    api::SubmittedJob one;
-    one.id = ids[heads[i]].value;
+    auto one = SubmittedOf(jobs, ids[heads[i]], viewed);
     const auto* const job = jobs.core().jobs().Find(ids[heads[i]]);
-    if (job) {
-      one.tag = job->tag;
-      one.state = jobs.suspension().StateOf(*job);
-      one.reason = job->reason;
-      one.reason_detail = job->reason_detail;
-    }
-    if (job && heads.size() <= kMaxJobsInFull) {
-      const auto view = few ? jobs.queue().View(*job) : jobs.core().View(*job);
-      one.state = view.state;
-      one.reason = view.reason;
-      one.reason_detail = view.reason_detail;
-      if (view.queue) one.estimated_start = view.queue->estimated_start;
-      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
-    }
     if (job && job->array.array.value != 0)
       for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
     answer.jobs.push_back(std::move(one));

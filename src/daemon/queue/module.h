@@ -37,11 +37,9 @@ class QueueModule final : public Module, private DispatcherHost {
   // A job with what the queue says of it. Costs a view of the queue (Dispatcher::IsViewCheap).
   api::JobView View(const jobs::Job& job);
   // Calls `done` with the job as the queue sees it: at once, or when there is a view of the queue. The job
-  // may be gone by then.
+  // may be gone by then. `in_full`: also why a waiting job is ahead of others.
   void WithView(const jobs::Job& job, bool in_full,
                 const std::function<void(const base::Result<api::JobView>&)>& done);
-  // The same as View, from an existing snapshot. `in_full`: also why a waiting job is ahead of others.
-  api::JobView ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full);
   // Adds up the accounts of runs that ended in [since, until), and the jobs that have not ended. The work
   // counts for `user`, and stops once `*gone` is true.
   void AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,
@@ -74,6 +72,7 @@ class QueueModule final : public Module, private DispatcherHost {
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
   void Aside(uid_t user, base::FairQueue::Task task) override { core_.Aside(user, std::move(task)); }
 
+  api::JobView ViewInQueue(const jobs::Job& job) const;  // without what only a view of the queue shows
   // Tells the dispatcher what the books and the configuration say.
   void SetBooks();
   void ChargePast();

@@ -169,31 +169,18 @@ Result<api::Quota> ShowQuota(QueueModule& queue, const Call<api::NoBody, api::Qu
   return QuotaView(queue, key, it == quotas.end() ? api::QuotaLimits{} : it->second);
 }
 
-template <typename T>
-void Change(std::optional<T>& limit, const std::optional<T>& to, bool clear) {
-  if (to || clear) limit = to;
-}
-
-api::QuotaLimits ChangedLimits(api::QuotaLimits limits, const api::QuotaUpdate& update) {
-  Change(limits.running_jobs, update.running_jobs, update.clear_running_jobs);
-  Change(limits.gpus, update.gpus, update.clear_gpus);
-  Change(limits.queued_jobs, update.queued_jobs, update.clear_queued_jobs);
-  Change(limits.gpu_hours, update.gpu_hours, update.clear_gpu_hours);
-  Change(limits.shares, update.shares, update.clear_shares);
-  return limits;
-}
-
 Result<> SetQuota(QueueModule& queue, const Call<api::QuotaUpdate, api::Quota>& call) {
   GPUMAN_ASSIGN(const auto key, KeyFrom(call));
-  return Do(
-      queue, call,
-      [&queue, key, update = call.body()](const QueueBooks& books) -> Result<Decision<api::Quota>> {
-        const auto it = books.quotas.find(key);
-        const auto limits = ChangedLimits(it == books.quotas.end() ? api::QuotaLimits{} : it->second, update);
-        return Decision<api::Quota>{
-            QuotaView(queue, key, limits),
-            {{Entry(key, limits)}, [key, limits](QueueBooks& changed) { changed.quotas[key] = limits; }}};
-      });
+  return Do(queue, call,
+            [&queue, key, update = call.body()](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+              const auto it = books.quotas.find(key);
+              auto limits = it == books.quotas.end() ? api::QuotaLimits{} : it->second;
+              GPUMAN_TRY(api::SetLimits(update, limits));
+              return Decision<api::Quota>{QuotaView(queue, key, limits),
+                                          {{Entry(key, limits)}, [key, limits](QueueBooks& changed) {
+                                             changed.quotas[key] = limits;
+                                           }}};
+            });
 }
 
 Result<> RemoveQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
