@@ -7,7 +7,6 @@
 
 #include "api/ask.h"
 #include "api/client.h"
-#include "api/container_json.h"
 #include "api/event_stream.h"
 #include "api/json.h"
 
@@ -91,13 +90,13 @@ base::Result<Inventory> GpuWatch::Ask() {
   GPUMAN_ASSIGN(const auto gpus, gpumand.Gpus());
   // gpumand asks the driver for this report, and the driver may hang or fail: the last report counts then, so
   // that the plugin neither takes a split GPU for a whole one nor every GPU for unhealthy.
-  if (auto mig = gpumand.Mig(""))
+  if (auto mig = api::AskPatiently(gpumand, api::routes::kMig))
     mig_ = std::move(*mig);
   else if (!mig_ && !gpus.gpus.empty() && mig.error().code != base::ErrorCode::kNotSupported)
     return base::Fail(std::move(mig.error()));
   auto inventory = InventoryOf(gpus, mig_.value_or(api::MigReport{}), ReadNodeGpus(root_));
   // An older gpumand does not know the request.
-  const auto containers = api::AskContainers(gpumand_);
+  const auto containers = api::Ask(gpumand_, api::routes::kContainers);
   if (containers)
     inventory.files = containers->files;
   else if (containers.error().code != base::ErrorCode::kNotFound)

@@ -4,7 +4,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include "api/container_json.h"
+#include "api/ask.h"
 #include "plugins/kubernetes/messages.h"
 
 namespace gpuman::kubernetes {
@@ -39,7 +39,9 @@ void Reporter::OnAnswer(const base::Result<RpcAnswer>& answer) {
                              "kubelet does not tell which container has what: " +
                                  (status.message.empty() ? "its answer is not understood" : status.message)));
   boost::asio::post(thread_, [this, table = api::ContainerTable{make_(*allocations)}] {
-    const auto told = api::TellContainers(gpumand_, table, kReportPatience);
+    api::HttpOptions options;
+    options.patience = kReportPatience;
+    const auto told = api::Ask(gpumand_, api::routes::kSetContainers, {}, table, options);
     base::Result<> result;
     if (!told) result = base::Fail(told.error());
     boost::asio::post(loop_, [alive = std::weak_ptr(alive_), result] {

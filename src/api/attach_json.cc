@@ -36,8 +36,6 @@ void Fields(V& v, T& x) {
   v.Required("environment", x.environment);
 }
 
-Json ToJson(const AttachRequest& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const Attached& value) { return base::json::Write(kFormat, value); }
 GPUMAN_CODEC(AttachRequest);
 GPUMAN_CODEC(Attached);
 

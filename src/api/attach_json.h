@@ -1,4 +1,4 @@
-// The JSON of attach_types.h, and the call. As in json.h and client.h.
+// The call that attaches a process; as in client.h.
 #pragma once
 
 #include "api/attach_types.h"
@@ -6,9 +6,6 @@
 #include "api/json.h"
 
 namespace gpuman::api {
-
-Json ToJson(const AttachRequest& value);
-Json ToJson(const Attached& value);
 
 // Attaches a process. If the process is attached already, with the same tag, the daemon returns that job. So
 // if a daemon ends before it has answered, or was killed before the call, the call asks the next daemon,

@@ -62,52 +62,6 @@ base::Result<StatusView> Client::Status(bool all) const {
 
 base::Result<GpuList> Client::Gpus() const { return Ask(*this, routes::kGpus); }
 
-base::Result<GpuView> Client::Gpu(std::string_view gpu) const { return Ask(*this, routes::kGpu, {{gpu}}); }
-
-base::Result<HealthReport> Client::Health() const { return Ask(*this, routes::kHealth); }
-
-base::Result<HealthReport> Client::AcknowledgeHealth(const HealthAcknowledgement& what) const {
-  return Ask(*this, routes::kAcknowledgeHealth, {}, what);
-}
-
-base::Result<MigReport> Client::Mig(std::string_view gpu) const {
-  Query query;
-  if (!gpu.empty()) query.Add("gpu", gpu);
-  return AskPatiently(*this, routes::kMig, {{}, query});
-}
-
-base::Result<MigChanges> Client::PlanMig(const MigRequest& request) const {
-  return AskPatiently(*this, routes::kPlanMig, {}, request);
-}
-
-base::Result<MigChanges> Client::ApplyMig(const MigRequest& request) const {
-  return AskPatiently(*this, routes::kApplyMig, {}, request);
-}
-
-base::Result<MpsReport> Client::Mps() const { return Ask(*this, routes::kMps); }
-
-base::Result<MpsReport> Client::StartMps(const MpsOrder& order) const {
-  return AskPatiently(*this, routes::kStartMps, {}, order);
-}
-
-base::Result<MpsReport> Client::StopMps(const MpsStop& order) const {
-  return AskPatiently(*this, routes::kStopMps, {}, order);
-}
-
-base::Result<MpsReport> Client::LimitMps(const MpsOrder& order) const {
-  return AskPatiently(*this, routes::kLimitMps, {}, order);
-}
-
-base::Result<MpsReport> Client::TerminateMps(const MpsTermination& order) const {
-  return AskPatiently(*this, routes::kTerminateMps, {}, order);
-}
-
-base::Result<ShareView> Client::Share() const { return Ask(*this, routes::kShare); }
-
-base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {
-  return Ask(*this, routes::kSetShare, {}, update);
-}
-
 base::Result<JobList> Client::Jobs(bool all) const {
   if (!all) return Ask(*this, routes::kJobs);
   GPUMAN_ASSIGN(JobList list, Ask(*this, routes::kJobs, PageOfAll({})));
@@ -117,35 +71,11 @@ base::Result<JobList> Client::Jobs(bool all) const {
 
 base::Result<JobView> Client::Job(std::string_view job) const { return Ask(*this, routes::kJob, {{job}}); }
 
-base::Result<JobView> Client::Run(const RunRequest& request) const {
-  return Ask(*this, routes::kRun, {}, request);
-}
-
-base::Result<JobView> Client::Update(std::string_view job, const UpdateRequest& request) const {
-  return Ask(*this, routes::kUpdateJob, {{job}}, {request, {}});
-}
-
 base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest& changes) const {
   // A daemon of an earlier version takes no body: the client sends one only if something changes.
   HttpRequest request = RequestFor(routes::kRestartJob, {{job}}, changes);
-  if (request.body == Encode(UpdateRequest{})) request.body.clear();
+  if (changes == UpdateRequest{}) request.body.clear();
   return ValueOf<JobView>(AskRaw(request, Patient()));
-}
-
-base::Result<JobView> Client::Remove(std::string_view job, bool keep_running) const {
-  return AskPatiently(*this, routes::kRemoveJob, {{job}, Query().AddFlag("keep_running", keep_running)});
-}
-
-base::Result<JobView> Client::Suspend(std::string_view job) const {
-  return AskPatiently(*this, routes::kSuspendJob, {{job}});
-}
-
-base::Result<JobView> Client::Resume(std::string_view job, const PlaceRequest& place) const {
-  return AskPatiently(*this, routes::kResumeJob, {{job}}, place);
-}
-
-base::Result<JobView> Client::Move(std::string_view job, const PlaceRequest& place) const {
-  return AskPatiently(*this, routes::kMoveJob, {{job}}, place);
 }
 
 base::Result<JobView> Client::Wait(std::string_view job, const Wake& wake) const {

@@ -1,4 +1,5 @@
-// The HTTP API as functions, for programs that ask the daemon for something.
+// The daemon as its clients ask it: by the routes of routes.h (ask.h), and by functions for what takes more
+// than one question.
 //
 // Each call is one blocking exchange over the unix socket. Errors of the daemon come back in its words;
 // kUnavailable and kTimeout mean that the client could not ask the daemon. A job is named by id or tag, a GPU
@@ -13,16 +14,14 @@
 #include <string_view>
 #include <vector>
 
-#include "api/health_types.h"
 #include "api/http.h"
-#include "api/mig_types.h"
-#include "api/mps_types.h"
-#include "api/share_types.h"
 #include "api/types.h"
 #include "base/fd.h"
 #include "base/result.h"
 
 namespace gpuman::api {
+
+struct UpdateRequest;  // queue_types.h
 
 struct LogOptions {
   bool follow = false;
@@ -54,36 +53,12 @@ class Client {
   base::Result<VersionView> Version() const;
   base::Result<StatusView> Status(bool all) const;
   base::Result<GpuList> Gpus() const;
-  base::Result<ShareView> Share() const;
-  base::Result<ShareView> SetShare(const ShareUpdate& update) const;
-  base::Result<HealthReport> Health() const;
-  base::Result<HealthReport> AcknowledgeHealth(const HealthAcknowledgement& what) const;
-  // Empty: all GPUs.
-  base::Result<MigReport> Mig(std::string_view gpu) const;
-  base::Result<MigChanges> PlanMig(const MigRequest& request) const;
-  // Returns when the daemon has made the changes, which takes seconds for each GPU.
-  base::Result<MigChanges> ApplyMig(const MigRequest& request) const;
-  base::Result<MpsReport> Mps() const;
-  // These wait for the control daemons, at most some seconds for each GPU.
-  base::Result<MpsReport> StartMps(const MpsOrder& order) const;
-  base::Result<MpsReport> StopMps(const MpsStop& order) const;
-  base::Result<MpsReport> LimitMps(const MpsOrder& order) const;
-  base::Result<MpsReport> TerminateMps(const MpsTermination& order) const;
-  base::Result<GpuView> Gpu(std::string_view gpu) const;
   // With `all` the client asks for ended jobs too, page by page. Otherwise it asks once, and the answer has
   // at most some thousand waiting jobs.
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;
-  base::Result<JobView> Run(const RunRequest& request) const;
-  base::Result<JobView> Update(std::string_view job, const UpdateRequest& request) const;
-  // These two wait until a running job has stopped, which may take its grace time.
-  base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes = {}) const;
-  base::Result<JobView> Remove(std::string_view job, bool keep_running) const;
-  // These wait until the job is off its GPU, back on it, or on the other GPU. If the job has to wait for
-  // room, they return it as it is.
-  base::Result<JobView> Suspend(std::string_view job) const;
-  base::Result<JobView> Resume(std::string_view job, const PlaceRequest& place) const;
-  base::Result<JobView> Move(std::string_view job, const PlaceRequest& place) const;
+  // Waits until a running job has stopped, which may take its grace time.
+  base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes) const;
   // Returns once the job has ended.
   base::Result<JobView> Wait(std::string_view job, const Wake& wake = {}) const;
   // Returns at the end of the log; with `follow`, that is when the job ends.

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/ask.h"
 #include "api/event_stream.h"
 #include "api/json.h"
+#include "api/queue_types.h"
 #include "api/test_server.h"
 
 namespace gpuman::api {
@@ -24,7 +26,7 @@ TEST(Client, AsksWhatItWasToldAndReadsTheAnswer) {
   RunRequest request;
   request.tag = "t";
   request.command = {"x", "y z"};
-  const auto job = Client(server.socket()).Run(request);
+  const auto job = Ask(Client(server.socket()), routes::kRun, {}, request);
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->id, 7);
   const auto asked = server.requests().at(0);
@@ -38,17 +40,16 @@ TEST(Client, PutsEachCallAtItsPlace) {
   const TestServer server({TestServer::Answer(200, kJob)});
   const Client client(server.socket());
   EXPECT_TRUE(client.Job("a b/?"));
-  EXPECT_TRUE(client.Restart("t"));
-  EXPECT_TRUE(client.Remove("t", false));
-  EXPECT_TRUE(client.Remove("t", true));
+  EXPECT_TRUE(client.Restart("t", {}));
+  EXPECT_TRUE(Ask(client, routes::kRemoveJob, {{"t"}}));
+  EXPECT_TRUE(Ask(client, routes::kRemoveJob, {{"t"}, Query().AddFlag("keep_running", true)}));
   EXPECT_TRUE(client.Wait("7"));
-  EXPECT_TRUE(client.Update("t", {}));
   EXPECT_TRUE(client.Log("t", {true, 5, 100}, [](std::string_view) { return true; }));
   const auto asked = server.requests();
   EXPECT_THAT(asked,
               ElementsAre(StartsWith("GET /v1/jobs/a%20b%2F%3F "), StartsWith("POST /v1/jobs/t/restart "),
                           StartsWith("DELETE /v1/jobs/t "), StartsWith("DELETE /v1/jobs/t?keep_running=1 "),
-                          StartsWith("GET /v1/jobs/7/wait "), StartsWith("PATCH /v1/jobs/t "),
+                          StartsWith("GET /v1/jobs/7/wait "),
                           StartsWith("GET /v1/jobs/t/log?follow=1&tail=5&offset=100 ")));
 }
 

@@ -1,6 +1,4 @@
-#include "api/container_json.h"
-
-#include "api/ask.h"
+#include "api/container_types.h"
 #include "api/json_codec.h"
 #include "base/json.h"
 
@@ -38,20 +36,7 @@ void Fields(V& v, T& x) {
   v("files", x.files);
 }
 
-Json ToJson(const ContainerTable& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const ContainersView& value) { return base::json::Write(kFormat, value); }
 GPUMAN_CODEC(ContainerTable);
 GPUMAN_CODEC(ContainersView);
-
-base::Result<ContainersView> AskContainers(const std::filesystem::path& socket) {
-  return Ask(socket, routes::kContainers);
-}
-
-base::Result<ContainersView> TellContainers(const std::filesystem::path& socket, const ContainerTable& table,
-                                            base::Millis patience) {
-  HttpOptions options;
-  options.patience = patience;
-  return Ask(socket, routes::kSetContainers, {}, table, options);
-}
 
 }  // namespace gpuman::api

@@ -1,8 +1,5 @@
-#include "api/device_json.h"
-
 #include <fmt/format.h>
 
-#include "api/ask.h"
 #include "api/json_codec.h"
 #include "api/json_device.h"
 
@@ -23,34 +20,12 @@ static void Check(base::json::Reading& r, const DeviceProfileChange& change) {
     r.Fail("for", "a profile is put on for longer than no time");
 }
 
-#define GPUMAN_DEVICE_CODEC(T)                                              \
-  Json ToJson(const T& value) { return base::json::Write(kFormat, value); } \
-  GPUMAN_CODEC(T)
-GPUMAN_DEVICE_CODEC(DeviceList);
-GPUMAN_DEVICE_CODEC(DeviceView);
-GPUMAN_DEVICE_CODEC(DeviceChange);
-GPUMAN_DEVICE_CODEC(DeviceProfileChange);
-GPUMAN_DEVICE_CODEC(DeviceReport);
-GPUMAN_DEVICE_CODEC(DeviceProfileList);
-GPUMAN_DEVICE_CODEC(DeviceProfile);
-#undef GPUMAN_DEVICE_CODEC
-
-base::Result<DeviceList> Devices(const Client& daemon, const std::string& gpu) {
-  Query query;
-  if (!gpu.empty()) query.Add("gpu", gpu);
-  return AskPatiently(daemon, routes::kDevices, {{}, query});
-}
-
-base::Result<DeviceReport> ChangeDevices(const Client& daemon, const DeviceChange& change) {
-  return AskPatiently(daemon, routes::kChangeDevices, {}, change);
-}
-
-base::Result<DeviceReport> ChangeDeviceProfile(const Client& daemon, const DeviceProfileChange& change) {
-  return AskPatiently(daemon, routes::kChangeDeviceProfile, {}, change);
-}
-
-base::Result<DeviceProfileList> DeviceProfiles(const Client& daemon) {
-  return AskPatiently(daemon, routes::kDeviceProfiles);
-}
+GPUMAN_CODEC(DeviceList);
+GPUMAN_CODEC(DeviceView);
+GPUMAN_CODEC(DeviceChange);
+GPUMAN_CODEC(DeviceProfileChange);
+GPUMAN_CODEC(DeviceReport);
+GPUMAN_CODEC(DeviceProfileList);
+GPUMAN_CODEC(DeviceProfile);
 
 }  // namespace gpuman::api

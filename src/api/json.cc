@@ -14,14 +14,9 @@
 namespace gpuman::api {
 
 constexpr bool IsRequest(const RunRequest*) { return true; }
-constexpr bool IsRequest(const UpdateRequest*) { return true; }
 constexpr bool IsRequest(const PlaceRequest*) { return true; }
 constexpr bool IsRequest(const HealthAcknowledgement*) { return true; }
 constexpr bool IsRequest(const ShareUpdate*) { return true; }
-
-static void CheckPriority(base::json::Reading& r, int priority) {
-  if (priority < 0 || priority > 255) r.Fail("priority", fmt::format("{} lies outside 0 to 255", priority));
-}
 
 // Rules that types cannot express.
 static void Check(base::json::Reading& r, const RunRequest& request) {
@@ -30,38 +25,15 @@ static void Check(base::json::Reading& r, const RunRequest& request) {
   if (!request.directory.empty() && request.directory.front() != '/')
     r.Fail("directory", fmt::format("'{}' is not absolute", request.directory));
   if (request.umask > 0777) r.Fail("umask", fmt::format("{} lies outside 0 to 511", request.umask));
-  CheckPriority(r, request.priority);
+  if (request.priority < spec::kLowestPriority || request.priority > spec::kHighestPriority)
+    r.Fail("priority", fmt::format("{} lies outside {} to {}", request.priority, spec::kLowestPriority,
+                                   spec::kHighestPriority));
+  if (request.weight < 0.001 || request.weight > 1000)
+    r.Fail("weight", fmt::format("{} lies outside 0.001 to 1000", request.weight));
   for (const auto& [name, value] : request.environment)
     if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
       r.Fail("environment", fmt::format("'{}' is no name of a variable", name));
 }
-static void Check(base::json::Reading& r, const UpdateRequest& request) {
-  if (request.priority) CheckPriority(r, *request.priority);
-}
-
-Json ToJson(const RunRequest& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const UpdateRequest& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const PlaceRequest& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const JobView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const GpuView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const ProcessView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const EventView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const StatusView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const JobList& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const GpuList& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const EventList& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const VersionView& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const HealthReport& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const HealthAcknowledgement& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MigReport& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MigRequest& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MigChanges& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MpsReport& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MpsOrder& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MpsStop& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const MpsTermination& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const ShareUpdate& value) { return base::json::Write(kFormat, value); }
-Json ToJson(const ShareView& value) { return base::json::Write(kFormat, value); }
 
 Json ToJson(const base::Error& error) {
   Json inner = Json::object();
@@ -86,11 +58,11 @@ base::Result<Json> ParseJson(std::string_view text) {
 std::string Dump(const Json& json) { return base::json::Dump(json); }
 
 GPUMAN_CODEC(RunRequest);
-GPUMAN_CODEC(UpdateRequest);
 GPUMAN_CODEC(PlaceRequest);
 GPUMAN_CODEC(JobView);
 GPUMAN_CODEC(GpuView);
 GPUMAN_CODEC(EventView);
+GPUMAN_CODEC(ProcessView);
 GPUMAN_CODEC(StatusView);
 GPUMAN_CODEC(JobList);
 GPUMAN_CODEC(GpuList);

@@ -8,7 +8,7 @@
 //   sizes      in requests an integer or a string ("8GiB", "50%"); in answers integers
 //   durations  in requests seconds as a number or a string ("30s"); in answers seconds as a number
 //   times      ISO 8601 UTC strings
-//   updates    an absent field stays as it is; `"memory": null` and `"soft": null` take the limit away
+//   updates    an absent field stays as it is; null takes a value away, or makes it the usual one
 //
 // Text that is not UTF-8 is refused when read and replaced by U+FFFD when written (names of processes may
 // hold any byte). Pure functions; thread-safe; they throw no exception.
@@ -30,32 +30,12 @@ namespace gpuman::api {
 // Keeps the order of fields, so that people read the same order everywhere.
 using Json = nlohmann::ordered_json;
 
-Json ToJson(const RunRequest& value);
-Json ToJson(const UpdateRequest& value);
-Json ToJson(const PlaceRequest& value);
-Json ToJson(const JobView& value);
-Json ToJson(const GpuView& value);
-Json ToJson(const ProcessView& value);
-Json ToJson(const EventView& value);
-Json ToJson(const StatusView& value);
-Json ToJson(const JobList& value);
-Json ToJson(const GpuList& value);
-Json ToJson(const EventList& value);
-Json ToJson(const VersionView& value);
-Json ToJson(const ShareUpdate& value);
-Json ToJson(const ShareView& value);
-Json ToJson(const HealthReport& value);
-Json ToJson(const HealthAcknowledgement& value);
-Json ToJson(const MigReport& value);
-Json ToJson(const MigRequest& value);
-Json ToJson(const MigChanges& value);
-Json ToJson(const MpsReport& value);
-Json ToJson(const MpsOrder& value);
-Json ToJson(const MpsStop& value);
-Json ToJson(const MpsTermination& value);
 Json ToJson(const base::Error& error);  // {"error":{"code":…,"message":…,"hint":…}}
 
-// T: any type above except base::Error and ProcessView. The message of kInvalidArgument has the path.
+// T: each body and each answer of routes.h, and what these are made of, as far as a GPUMAN_CODEC names it.
+template <typename T>
+Json ToJson(const T& value);
+// The message of kInvalidArgument has the path.
 template <typename T>
 base::Result<T> FromJson(const Json& json);
 

@@ -1,4 +1,4 @@
-// Internal to the codec: makes FromJson, Decode and Encode for a type whose fields are known.
+// Internal to the codec: makes ToJson, FromJson, Decode and Encode for a type whose fields are known.
 //
 // A request type has an IsRequest(const T*) that says so, and may have a Check(Reading&, const T&) for rules
 // that types cannot express; both are found in the type's own namespace.
@@ -16,6 +16,11 @@ inline constexpr base::json::Format kFormat{.durations = base::json::DurationFor
 constexpr bool IsRequest(const void*) { return false; }
 template <typename T>
 void Check(base::json::Reading&, const T&) {}
+
+template <typename T>
+Json ToJson(const T& value) {
+  return base::json::Write(kFormat, value);
+}
 
 template <typename T>
 base::Result<T> FromJson(const Json& json) {
@@ -40,6 +45,7 @@ std::string Encode(const T& value) {
 }
 
 #define GPUMAN_CODEC(T)                                 \
+  template Json ToJson<T>(const T&);                    \
   template base::Result<T> FromJson<T>(const Json&);    \
   template base::Result<T> Decode<T>(std::string_view); \
   template std::string Encode<T>(const T&)

@@ -76,6 +76,11 @@ void Fields(V& v, T& x) {
   v.Changed("notes", x.notes, {});
 }
 
+template <typename V, base::json::Of<UpdateRequest> T>
+void Fields(V& v, T& x) {
+  v.Patched(x, [](auto& list, auto& options) { spec::UpdateFields(list, options); });
+}
+
 template <typename V, base::json::Of<QueueUpdate> T>
 void Fields(V& v, T& x) {
   v.Option("name", x.name);
@@ -86,7 +91,7 @@ void Fields(V& v, T& x) {
   v.Option("auto_cancel", x.auto_cancel);
   v.Clearable("max_concurrent", x.max_concurrent, x.clear_max_concurrent);
   v.Clearable("array_limit", x.array_limit, x.clear_array_limit);
-  v.Patched(x.options, [](auto& list, auto& options) { spec::OptionFields(list, options); });
+  v.Patched(x.options, [](auto& list, auto& options) { spec::QueueUpdateFields(list, options); });
 }
 
 template <typename V, base::json::Of<JobUpdate> T>
@@ -221,11 +226,7 @@ void Fields(V& v, T& x) {
 
 template <typename V, base::json::Of<QuotaUpdate> T>
 void Fields(V& v, T& x) {
-  v.Clearable("running_jobs", x.running_jobs, x.clear_running_jobs);
-  v.Clearable("gpus", x.gpus, x.clear_gpus);
-  v.Clearable("queued_jobs", x.queued_jobs, x.clear_queued_jobs);
-  v.Clearable("gpu_hours", x.gpu_hours, x.clear_gpu_hours);
-  v.Clearable("shares", x.shares, x.clear_shares);
+  v.Patched(x, [](auto& list, auto& limits) { Fields(list, limits); });
 }
 
 template <typename V, base::json::Of<Quota> T>

@@ -76,23 +76,6 @@ RC_GTEST_PROP(Codec, ReadsBackEveryRunRequest, ()) {
   RC_ASSERT(out->priority == in.priority && out->restart == in.restart && out->preload == in.preload);
 }
 
-RC_GTEST_PROP(Codec, ReadsBackEveryUpdateRequest, ()) {
-  UpdateRequest in;
-  in.memory = *Maybe(Size());
-  in.clear_memory = !in.memory && *gen::arbitrary<bool>();
-  in.soft = *Maybe(Size());
-  in.clear_soft = !in.soft && *gen::arbitrary<bool>();
-  in.priority = *Maybe(gen::inRange(0, 256));
-  in.restart =
-      *Maybe(gen::element(spec::RestartMode::kNo, spec::RestartMode::kOnFailure, spec::RestartMode::kAlways));
-  in.grace = *Maybe(Duration());
-  const auto out = Decode<UpdateRequest>(Encode(in));
-  RC_ASSERT(out.has_value());
-  RC_ASSERT(out->memory == in.memory && out->clear_memory == in.clear_memory && out->soft == in.soft);
-  RC_ASSERT(out->clear_soft == in.clear_soft && out->priority == in.priority);
-  RC_ASSERT(out->restart == in.restart && out->grace == in.grace);
-}
-
 rc::Gen<JobView> Job() {
   return gen::exec([] {
     JobView job;
@@ -268,15 +251,6 @@ TEST(RunRequestJson, TakesSizesAndTimesAsPeopleWriteThem) {
   EXPECT_EQ(Decode<RunRequest>(R"({"tag":"t","command":["x"],"grace":0.25})")->grace, base::Millis(250));
 }
 
-TEST(UpdateRequestJson, NullTakesALimitAwayAndAbsenceLeavesIt) {
-  const auto r = Decode<UpdateRequest>(R"({"memory":null,"priority":7})");
-  ASSERT_TRUE(r) << r.error().message;
-  EXPECT_TRUE(r->clear_memory);
-  EXPECT_FALSE(r->clear_soft);
-  EXPECT_EQ(r->priority, 7);
-  EXPECT_FALSE(Decode<UpdateRequest>(R"({"tag":"other"})"));
-}
-
 TEST(ShareJson, TravelsWithItsCounts) {
   ShareView view;
   view.settings.memory = "managed";
@@ -300,7 +274,7 @@ TEST(ShareJson, TravelsWithItsCounts) {
 template <typename T>
 class RequestJson : public ::testing::Test {};
 using Requests = ::testing::Types<HealthAcknowledgement, MigRequest, MpsOrder, MpsStop, MpsTermination,
-                                  PlaceRequest, RunRequest, ShareUpdate, UpdateRequest>;
+                                  PlaceRequest, RunRequest, ShareUpdate>;
 TYPED_TEST_SUITE(RequestJson, Requests);
 
 // A misspelt field would otherwise be a request that has no effect.

@@ -26,16 +26,6 @@ void Fields(V& v, T& x) {
   v.Option("gpu", x.gpu);
 }
 
-template <typename V, base::json::Of<UpdateRequest> T>
-void Fields(V& v, T& x) {
-  v.Clearable("memory", x.memory, x.clear_memory);
-  v.Clearable("soft", x.soft, x.clear_soft);
-  v.Option("priority", x.priority);
-  v.Option("weight", x.weight);
-  v.Option("restart", x.restart);
-  v.Option("grace", x.grace);
-}
-
 template <typename V, base::json::Of<Dependency> T>
 void Fields(V& v, T& x) {
   v("kind", x.kind);

@@ -196,7 +196,12 @@ void CheckRetries(Checker& c, std::string_view field, const spec::Retries& retri
   for (const int code : retries.on_exit_codes) c.Range(fmt::format("{}.on_exit_codes", field), code, 1, 255);
 }
 
-// Checks each option by itself, for a submission and for an update.
+// These check each option by itself, for a submission and for an update.
+void CheckRunOptions(Checker& c, const spec::RunOptions& options) {
+  c.Range("priority", options.priority, spec::kLowestPriority, spec::kHighestPriority);
+  c.NotEmpty("device_profile", options.device_profile);
+  c.Range("weight", options.weight, 0.001, 1000.0);
+}
 void CheckOptions(Checker& c, const spec::JobOptions& options) {
   CheckProject(c, options.project);
   c.NotEmpty("stdin", options.stdin_file);
@@ -205,11 +210,9 @@ void CheckOptions(Checker& c, const spec::JobOptions& options) {
   if (options.host_memory) c.Require(options.host_memory->count > 0, "host_memory", "it is zero");
   c.Range("cpus", options.cpus, 1, kMaxCpus);
   if (options.time_limit) c.Require(options.time_limit->count() > 0, "time_limit_s", "it is zero");
-  c.Range("priority", options.priority, 0, 255);
   CheckRetries(c, "retries", options.retries);
-  c.NotEmpty("device_profile", options.device_profile);
   c.NotEmpty("conda_env", options.conda_env);
-  c.Range("weight", options.weight, 0.001, 1000.0);
+  CheckRunOptions(c, options);
 }
 
 void CheckNotify(Checker& c, const NotifyRequest& notify) {
@@ -298,24 +301,18 @@ void Check(base::json::Reading& r, const SubmitRequest& request) {
 
 namespace {
 
-constexpr const char* kBeside = "it is changed beside `queue`, not in it";
-constexpr const char* kOnlyFirst = "a job becomes a client of MPS when it is submitted";
-// Options that `queue` of an update does not change, and what the error tells a caller who tries.
-constexpr std::array<std::pair<const char*, const char*>, 8> kNotInQueue{{
-    {"hold", "`gpuman job hold` and `job release` change it"},
-    {"memory", kBeside},
-    {"soft", kBeside},
-    {"priority", kBeside},
-    {"weight", kBeside},
-    {"grace", kBeside},
-    {"mps", kOnlyFirst},
-    {"mps_threads", kOnlyFirst},
-}};
+// Checks what a patch sets; `options`: those that it leaves as they are.
+template <typename Patch, typename Options>
+void CheckChange(Checker& c, const Patch& patch, Options options, void (*check)(Checker&, const Options&)) {
+  if (const auto set = SetOptions(patch, options); !set)
+    c.Fail("", set.error().message);
+  else
+    check(c, options);
+}
 
 void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdate& update) {
   Checker job(r, path);
-  job.Range("priority", update.job.priority, 0, 255);
-  job.Range("weight", update.job.weight, 0.001, 1000.0);
+  CheckChange(job, update.job, spec::RunOptions{}, CheckRunOptions);
   if (!update.queue) return;
   const QueueUpdate& queue = *update.queue;
   const std::string inner = path + "queue.";
@@ -329,17 +326,12 @@ void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdat
   if (queue.depends) CheckDepends(c, "depends", *queue.depends);
   c.Range("max_concurrent", queue.max_concurrent, 1, static_cast<int>(kMaxJobs));
   c.Range("array_limit", queue.array_limit, 1, kMaxArrayTasks);
-  for (const auto& [option, what] : kNotInQueue)
-    c.Require(queue.options.Find(option) == nullptr, option, what);
-  spec::JobOptions options;
-  if (const auto set = SetOptions(queue.options, options); !set)
-    c.Fail("", set.error().message);
-  else
-    CheckOptions(c, options);
+  CheckChange(c, queue.options, spec::JobOptions{}, CheckOptions);
 }
 
 }  // namespace
 
+void Check(base::json::Reading& r, const UpdateRequest& update) { CheckUpdate(r, "", {update, {}}); }
 void Check(base::json::Reading& r, const JobUpdate& update) { CheckUpdate(r, "", update); }
 void Check(base::json::Reading& r, const RedoRequest& request) {
   CheckUpdate(r, "changes.", request.changes);
@@ -379,11 +371,13 @@ void Check(base::json::Reading& r, const QuotaUpdate& update) {
   const std::string none;
   Checker c(r, none);
   constexpr int kMax = 1'000'000'000;
-  c.Range("running_jobs", update.running_jobs, 0, kMax);
-  c.Range("gpus", update.gpus, 0, kMax);
-  c.Range("queued_jobs", update.queued_jobs, 0, kMax);
-  c.Range("gpu_hours", update.gpu_hours, 0.0, 1e12);
-  c.Range("shares", update.shares, 0.001, 1e9);
+  QuotaLimits limits;
+  if (const auto set = SetLimits(update, limits); !set) return c.Fail("", set.error().message);
+  c.Range("running_jobs", limits.running_jobs, 0, kMax);
+  c.Range("gpus", limits.gpus, 0, kMax);
+  c.Range("queued_jobs", limits.queued_jobs, 0, kMax);
+  c.Range("gpu_hours", limits.gpu_hours, 0.0, 1e12);
+  c.Range("shares", limits.shares, 0.001, 1e9);
 }
 
 void Check(base::json::Reading& r, const IgnoredProcess& rule) {

@@ -14,6 +14,7 @@ namespace gpuman::api {
 void CheckSubmission(base::json::Reading& r, const std::string& path, const Submission& job);
 
 void Check(base::json::Reading& r, const SubmitRequest& request);
+void Check(base::json::Reading& r, const UpdateRequest& update);
 void Check(base::json::Reading& r, const JobUpdate& update);
 void Check(base::json::Reading& r, const RedoRequest& request);
 void Check(base::json::Reading& r, const CancelRequest& request);

@@ -26,14 +26,6 @@ Query QueryOf(const QueueFilter& filter) {
   return query;
 }
 
-}  // namespace
-
-base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest& request) {
-  return AskPatiently(daemon, routes::kSubmit, {}, request);
-}
-
-namespace {
-
 // Jobs in one answer: with pages, the daemon's work for one answer is short.
 constexpr std::int64_t kRowsPerPage = 5000, kJobsPerPage = 1000;
 
@@ -62,7 +54,7 @@ int PositionOf(const JobView& job) { return job.queue ? job.queue->position.valu
 template <typename T>
 void PutInOrder(std::vector<T>& jobs) {
   const auto key = [](const T& job) {
-    const bool waits = job.state == JobState::kQueued || job.state == JobState::kHeld;
+    const bool waits = IsWaiting(job.state);
     return std::tuple(IsEnded(job.state) ? 2 : waits ? 1 : 0, waits ? PositionOf(job) : 0, job.id);
   };
   std::sort(jobs.begin(), jobs.end(), [&](const T& a, const T& b) { return key(a) < key(b); });
@@ -107,83 +99,6 @@ base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const Qu
                 }));
   PutInOrder(rows);
   return rows;
-}
-
-base::Result<JobView> HoldJob(const Client& daemon, std::string_view job) {
-  return AskPatiently(daemon, routes::kHoldJob, {{job}});
-}
-
-base::Result<JobView> ReleaseJob(const Client& daemon, std::string_view job) {
-  return AskPatiently(daemon, routes::kReleaseJob, {{job}});
-}
-
-base::Result<JobView> CancelJob(const Client& daemon, std::string_view job) {
-  return AskPatiently(daemon, routes::kCancelJob, {{job}});
-}
-
-base::Result<CancelAnswer> CancelJobs(const Client& daemon, const CancelRequest& request) {
-  return AskPatiently(daemon, routes::kCancelJobs, {}, request);
-}
-
-base::Result<JobView> UpdateJob(const Client& daemon, std::string_view job, const JobUpdate& update) {
-  return AskPatiently(daemon, routes::kUpdateJob, {{job}}, update);
-}
-
-base::Result<SubmissionAnswer> RedoJob(const Client& daemon, std::string_view job,
-                                       const RedoRequest& request) {
-  return AskPatiently(daemon, routes::kRedoJob, {{job}}, request);
-}
-
-base::Result<QueueInfo> GetQueueInfo(const Client& daemon) {
-  return AskPatiently(daemon, routes::kQueueInfo);
-}
-
-base::Result<QueueSettings> SetQueueSettings(const Client& daemon, const QueueSettingsUpdate& update) {
-  return AskPatiently(daemon, routes::kSetQueue, {}, update);
-}
-
-base::Result<ReservationList> ListReservations(const Client& daemon, bool all) {
-  return AskPatiently(daemon, routes::kReservations, {{}, Query().AddFlag("all", all)});
-}
-
-base::Result<Reservation> CreateReservation(const Client& daemon, const ReservationRequest& request) {
-  return AskPatiently(daemon, routes::kReserve, {}, request);
-}
-
-base::Result<Reservation> CancelReservation(const Client& daemon, std::string_view id) {
-  return AskPatiently(daemon, routes::kCancelReservation, {{id}});
-}
-
-base::Result<QuotaList> ListQuotas(const Client& daemon) { return AskPatiently(daemon, routes::kQuotas); }
-
-base::Result<Quota> SetQuota(const Client& daemon, std::string_view subject, std::string_view name,
-                             const QuotaUpdate& update) {
-  return AskPatiently(daemon, routes::kSetQuota, {{subject, name}}, update);
-}
-
-base::Result<Quota> RemoveQuota(const Client& daemon, std::string_view subject, std::string_view name) {
-  return AskPatiently(daemon, routes::kRemoveQuota, {{subject, name}});
-}
-
-base::Result<IgnoredProcessList> ListIgnoredProcesses(const Client& daemon) {
-  return AskPatiently(daemon, routes::kIgnoredProcesses);
-}
-
-base::Result<IgnoredProcess> IgnoreProcess(const Client& daemon, const IgnoredProcess& rule) {
-  return AskPatiently(daemon, routes::kIgnoreProcess, {}, rule);
-}
-
-base::Result<IgnoredProcess> StopIgnoring(const Client& daemon, std::string_view id) {
-  return AskPatiently(daemon, routes::kStopIgnoring, {{id}});
-}
-
-base::Result<StatsView> GetStats(const Client& daemon, std::string_view by,
-                                 std::optional<base::WallTime> since, std::optional<base::WallTime> until) {
-  Query query;
-  query.Add("by", by);
-  query.Add("since", since);
-  query.Add("until", until);
-  return AskPatiently(daemon, routes::kStats, {{}, query});
 }
 
 }  // namespace gpuman::api

@@ -7,6 +7,7 @@
 namespace gpuman::api {
 
 constexpr bool IsRequest(const SubmitRequest*) { return true; }
+constexpr bool IsRequest(const UpdateRequest*) { return true; }
 constexpr bool IsRequest(const JobUpdate*) { return true; }
 constexpr bool IsRequest(const RedoRequest*) { return true; }
 constexpr bool IsRequest(const CancelRequest*) { return true; }
@@ -15,46 +16,78 @@ constexpr bool IsRequest(const ReservationRequest*) { return true; }
 constexpr bool IsRequest(const QuotaUpdate*) { return true; }
 constexpr bool IsRequest(const IgnoredProcess*) { return true; }
 
-#define GPUMAN_QUEUE_CODEC(T)                                               \
-  Json ToJson(const T& value) { return base::json::Write(kFormat, value); } \
-  GPUMAN_CODEC(T)
-GPUMAN_QUEUE_CODEC(SubmitRequest);
-GPUMAN_QUEUE_CODEC(SubmissionAnswer);
-GPUMAN_QUEUE_CODEC(JobUpdate);
-GPUMAN_QUEUE_CODEC(RedoRequest);
-GPUMAN_QUEUE_CODEC(CancelRequest);
-GPUMAN_QUEUE_CODEC(CancelAnswer);
-GPUMAN_QUEUE_CODEC(QueueInfo);
-GPUMAN_QUEUE_CODEC(QueueSettings);
-GPUMAN_QUEUE_CODEC(QueueSettingsUpdate);
-GPUMAN_QUEUE_CODEC(ReservationRequest);
-GPUMAN_QUEUE_CODEC(Reservation);
-GPUMAN_QUEUE_CODEC(ReservationList);
-GPUMAN_QUEUE_CODEC(QuotaUpdate);
-GPUMAN_QUEUE_CODEC(Quota);
-GPUMAN_QUEUE_CODEC(QuotaList);
-GPUMAN_QUEUE_CODEC(IgnoredProcess);
-GPUMAN_QUEUE_CODEC(IgnoredProcessList);
-GPUMAN_QUEUE_CODEC(StatsView);
-#undef GPUMAN_QUEUE_CODEC
+GPUMAN_CODEC(SubmitRequest);
+GPUMAN_CODEC(SubmissionAnswer);
+GPUMAN_CODEC(UpdateRequest);
+GPUMAN_CODEC(JobUpdate);
+GPUMAN_CODEC(RedoRequest);
+GPUMAN_CODEC(CancelRequest);
+GPUMAN_CODEC(CancelAnswer);
+GPUMAN_CODEC(QueueInfo);
+GPUMAN_CODEC(QueueSettings);
+GPUMAN_CODEC(QueueSettingsUpdate);
+GPUMAN_CODEC(ReservationRequest);
+GPUMAN_CODEC(Reservation);
+GPUMAN_CODEC(ReservationList);
+GPUMAN_CODEC(QuotaUpdate);
+GPUMAN_CODEC(Quota);
+GPUMAN_CODEC(QuotaList);
+GPUMAN_CODEC(IgnoredProcess);
+GPUMAN_CODEC(IgnoredProcessList);
+GPUMAN_CODEC(StatsView);
 
-base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options) {
+namespace {
+
+template <typename T, typename F>
+base::Result<> Set(const base::json::Patch<T>& patch, T& options, F&& list) {
   base::json::Format format = kFormat;
   format.strict = true;
-  auto set = base::json::Apply(patch, format, options,
-                               [](auto& list, auto& fields) { spec::OptionFields(list, fields); });
+  auto set = base::json::Apply(patch, format, options, std::forward<F>(list));
   if (!set) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(set.error().message));
   return {};
 }
 
-Json OptionOf(const spec::JobOptions& options, const std::string& name) {
+// The options of a list of fields with their values; null: the option has none.
+template <typename F>
+Json ValuesOf(const spec::JobOptions& options, F&& list) {
   base::json::Format format = kFormat;
   format.defaults = true;
   base::json::Writer writer(format);
-  spec::OptionFields(writer, options);
-  const Json all = std::move(writer).Take();
-  const auto it = all.find(name);
-  return it == all.end() ? Json(nullptr) : *it;
+  list(writer, options);
+  return std::move(writer).Take();
+}
+
+constexpr auto kUpdateFields = [](auto& list, auto& options) { spec::UpdateFields(list, options); };
+constexpr auto kQueueUpdateFields = [](auto& list, auto& options) { spec::QueueUpdateFields(list, options); };
+
+}  // namespace
+
+base::Result<> SetOptions(const UpdateRequest& patch, spec::RunOptions& options) {
+  return Set(patch, options, kUpdateFields);
+}
+
+base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options) {
+  return Set(patch, options, kQueueUpdateFields);
+}
+
+base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits) {
+  return Set(patch, limits, [](auto& list, auto& fields) { Fields(list, fields); });
+}
+
+void AddOption(const spec::JobOptions& options, const std::string& name, JobUpdate& update) {
+  if (const Json values = ValuesOf(options, kUpdateFields); values.contains(name)) {
+    update.job.fields[name] = values[name];
+    return;
+  }
+  if (!update.queue) update.queue.emplace();
+  update.queue->options.fields[name] = ValuesOf(options, kQueueUpdateFields).at(name);
+}
+
+bool MayBeAbsent(const std::string& name) {
+  JobUpdate update;
+  AddOption({}, name, update);
+  const auto& fields = update.queue ? update.queue->options.fields : update.job.fields;
+  return fields.at(name).is_null();
 }
 
 base::Result<> Check(const Submission& job) {

@@ -8,32 +8,16 @@
 
 namespace gpuman::api {
 
-Json ToJson(const SubmitRequest& value);
-Json ToJson(const SubmissionAnswer& value);
-Json ToJson(const JobUpdate& value);
-Json ToJson(const RedoRequest& value);
-Json ToJson(const CancelRequest& value);
-Json ToJson(const CancelAnswer& value);
-Json ToJson(const QueueInfo& value);
-Json ToJson(const QueueSettings& value);
-Json ToJson(const QueueSettingsUpdate& value);
-Json ToJson(const ReservationRequest& value);
-Json ToJson(const Reservation& value);
-Json ToJson(const ReservationList& value);
-Json ToJson(const QuotaUpdate& value);
-Json ToJson(const Quota& value);
-Json ToJson(const QuotaList& value);
-Json ToJson(const IgnoredProcess& value);
-Json ToJson(const IgnoredProcessList& value);
-Json ToJson(const StatsView& value);
-
-// FromJson, Decode and Encode of json.h work for all of the above.
-
 // Sets the options that the patch has, and leaves the others as they are; null takes an option away that may
 // be absent. kInvalidArgument names the field.
+base::Result<> SetOptions(const UpdateRequest& patch, spec::RunOptions& options);
 base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options);
-// The value of an option for a patch; `name` is its name in the API. null: the option has no value.
-Json OptionOf(const spec::JobOptions& options, const std::string& name);
+base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits);
+// Puts an option with the value that it has here into an update, at its place there; `name` is its name in
+// the API.
+void AddOption(const spec::JobOptions& options, const std::string& name, JobUpdate& update);
+// Whether a job may be without a value of this option.
+bool MayBeAbsent(const std::string& name);
 
 // Checks a submission as far as that needs no knowledge of GPUs and jobs; FromJson<SubmitRequest> calls it
 // for each job. kInvalidArgument tells the field, its value and what to do.

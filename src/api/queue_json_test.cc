@@ -179,9 +179,42 @@ TEST(SignalName, TakesTheUsualWaysToWriteIt) {
   EXPECT_EQ(SignalName(""), std::nullopt);
 }
 
+TEST(UpdateRequest, NullTakesALimitAwayAndAbsenceLeavesIt) {
+  const auto update = Decode<UpdateRequest>(R"({"memory":null,"priority":7,"grace":"30s"})");
+  ASSERT_TRUE(update) << update.error().message;
+  spec::RunOptions options;
+  options.memory = options.soft = base::SizeSpec{base::GiB(1), 0};
+  options.restart = spec::RestartMode::kAlways;
+  ASSERT_TRUE(SetOptions(*update, options));
+  EXPECT_FALSE(options.memory);
+  EXPECT_EQ(options.soft->bytes, base::GiB(1)) << "it was not named";
+  EXPECT_EQ(options.priority, 7);
+  EXPECT_EQ(options.grace, base::Millis(30'000));
+  EXPECT_EQ(options.restart, spec::RestartMode::kAlways);
+  EXPECT_EQ(*Decode<UpdateRequest>(Encode(*update)), *update);
+}
+
+TEST(UpdateRequest, RefusesWhatItCannotChangeAndWhatMakesNoSense) {
+  const std::pair<const char*, const char*> rows[] = {
+      {R"({"tag":"other"})", "unknown field 'tag'"},
+      {R"({"preload":true})", "unknown field 'preload'"},
+      {R"({"memory":-1})", "memory: '-1' is not a size"},
+      {R"({"priority":256})", "priority: 256 lies outside 0 to 255"},
+      {R"({"weight":0})", "weight: 0 lies outside 0.001 to 1000"},
+      {R"({"restart":"maybe"})", "restart: 'maybe' is none of no, on-failure, always"},
+      {R"({"queue":{}})", "unknown field 'queue'"},
+  };
+  for (const auto& [text, said] : rows) {
+    const auto update = Decode<UpdateRequest>(text);
+    ASSERT_FALSE(update) << text;
+    EXPECT_EQ(update.error().code, base::ErrorCode::kInvalidArgument);
+    EXPECT_THAT(update.error().message, HasSubstr(said));
+  }
+}
+
 TEST(JobUpdate, HasTheFieldsOfAJobAndThoseOfTheQueue) {
   JobUpdate in;
-  in.job.priority = 9;
+  in.job.fields["priority"] = 9;
   in.queue.emplace();
   in.queue->options.fields["time_limit_s"] = nullptr;
   in.queue->gpus = GpuRequest{2, {}, {}, {}};
@@ -189,7 +222,7 @@ TEST(JobUpdate, HasTheFieldsOfAJobAndThoseOfTheQueue) {
   EXPECT_EQ(text, R"({"priority":9,"queue":{"gpus":{"count":2},"time_limit_s":null}})");
   const auto out = Decode<JobUpdate>(text);
   ASSERT_TRUE(out) << out.error().message;
-  EXPECT_EQ(out->job.priority, 9);
+  EXPECT_EQ(out->job, in.job);
   EXPECT_EQ(out->queue, in.queue);
   EXPECT_THAT(Decode<JobUpdate>(R"({"queue":{"cpus":0}})").error().message, HasSubstr("queue.cpus: 0"));
   EXPECT_THAT(Decode<RedoRequest>(R"({"changes":{"queue":{"name":"1"}}})").error().message,
@@ -238,14 +271,13 @@ TEST(JobUpdate, RefusesOptionsThatAreNoneOrMakeNoSense) {
       {R"({"queue":{"stdout":""}})", "queue.stdout: it is empty"},
       {R"({"queue":{"stdout":"a\u0000b"}})", "queue.stdout: a string holds a NUL"},
       {R"({"queue":{"retries":{"count":-1}}})", "queue.retries.count: -1"},
-      {R"({"queue":{"hold":true}})", "queue.hold: `gpuman job hold`"},
-      {R"({"queue":{"memory":"8G"}})", "queue.memory: it is changed beside `queue`, not in it"},
-      {R"({"queue":{"soft":null}})", "queue.soft: it is changed beside"},
-      {R"({"queue":{"priority":9}})", "queue.priority: it is changed beside"},
-      {R"({"queue":{"weight":2}})", "queue.weight: it is changed beside"},
-      {R"({"queue":{"grace":5}})", "queue.grace: it is changed beside"},
-      {R"({"queue":{"mps":true}})", "queue.mps: a job becomes a client of MPS when it is submitted"},
-      {R"({"queue":{"mps_threads":25}})", "queue.mps_threads: a job becomes a client"},
+      {R"({"priority":256,"queue":{}})", "priority: 256"},
+      // What is changed beside `queue`, by another request, or not at all.
+      {R"({"queue":{"memory":"8G"}})", "queue: unknown field 'memory'"},
+      {R"({"queue":{"grace":5}})", "queue: unknown field 'grace'"},
+      {R"({"queue":{"restart":"no"}})", "queue: unknown field 'restart'"},
+      {R"({"queue":{"hold":true}})", "queue: unknown field 'hold'"},
+      {R"({"queue":{"mps":true}})", "queue: unknown field 'mps'"},
   };
   for (const auto& [text, said] : rows) {
     const auto update = Decode<JobUpdate>(text);
@@ -254,12 +286,18 @@ TEST(JobUpdate, RefusesOptionsThatAreNoneOrMakeNoSense) {
   }
 }
 
-TEST(OptionOf, TellsTheUsualValueToo) {
+TEST(AddOption, PutsAnOptionAtItsPlaceWithTheUsualValueToo) {
   spec::JobOptions options;
   options.time_limit = base::Millis(1500);
-  EXPECT_EQ(OptionOf(options, "time_limit_s"), 1.5);
-  EXPECT_EQ(OptionOf(options, "preemptible"), false);
-  EXPECT_EQ(OptionOf(options, "cpus"), nullptr);
+  options.restart = spec::RestartMode::kAlways;
+  JobUpdate update;
+  for (const char* const name : {"soft", "weight", "restart"}) AddOption(options, name, update);
+  EXPECT_FALSE(update.queue);
+  for (const char* const name : {"time_limit_s", "preemptible", "cpus"}) AddOption(options, name, update);
+  EXPECT_EQ(Encode(update), R"({"soft":null,"weight":1.0,"restart":"always",)"
+                            R"("queue":{"time_limit_s":1.5,"preemptible":false,"cpus":null}})");
+  EXPECT_TRUE(MayBeAbsent("soft") && MayBeAbsent("cpus"));
+  EXPECT_FALSE(MayBeAbsent("priority") || MayBeAbsent("preemptible"));
 }
 
 TEST(QueueRequests, RefuseWhatMakesNoSense) {
@@ -278,8 +316,11 @@ TEST(QueueRequests, RefuseWhatMakesNoSense) {
 TEST(QueueRequests, TakeLimitsAway) {
   const auto quota = Decode<QuotaUpdate>(R"({"gpus":null,"running_jobs":3})");
   ASSERT_TRUE(quota);
-  EXPECT_TRUE(quota->clear_gpus);
-  EXPECT_EQ(quota->running_jobs, 3);
+  QuotaLimits limits;
+  limits.gpus = 4;
+  ASSERT_TRUE(SetLimits(*quota, limits));
+  EXPECT_FALSE(limits.gpus);
+  EXPECT_EQ(limits.running_jobs, 3);
   EXPECT_EQ(Encode(*quota), R"({"running_jobs":3,"gpus":null})");
   EXPECT_TRUE(Decode<QueueSettingsUpdate>(R"({"allowed":null})")->clear_allowed);
 }

@@ -54,7 +54,7 @@ bool Take(std::string_view field, T& value) {
   return error == std::errc{} && end == field.data() + field.size();
 }
 bool Take(std::string_view field, JobState& value) {
-  const auto state = JobStateFromString(field);
+  const auto state = spec::JobStateFromString(field);
   if (state) value = *state;
   return state.has_value();
 }

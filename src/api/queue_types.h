@@ -96,6 +96,10 @@ struct SubmissionAnswer {
   std::vector<std::string> notes;  // what the submitter should know, in sentences
 };
 
+// POST /v1/jobs/{ref}/restart: the options of spec::UpdateFields.
+struct UpdateRequest : base::json::Patch<spec::RunOptions> {};
+
+// The options of spec::QueueUpdateFields.
 using OptionsPatch = base::json::Patch<spec::JobOptions>;
 
 // `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null removes a value that may be absent.
@@ -232,12 +236,8 @@ struct QuotaLimits {
   std::optional<double> gpu_hours;  // used since the window began, see [queue] quota_window
   std::optional<double> shares{};   // of fair share, not a limit; null: 1 for a user, 0 for a project
 };
-struct QuotaUpdate {  // PUT: absent fields stay, null takes the limit away
-  std::optional<int> running_jobs, gpus, queued_jobs;
-  std::optional<double> gpu_hours, shares;
-  bool clear_running_jobs = false, clear_gpus = false, clear_queued_jobs = false, clear_gpu_hours = false,
-       clear_shares = false;
-};
+// PUT: absent fields stay, null takes the limit away.
+struct QuotaUpdate : base::json::Patch<QuotaLimits> {};
 struct Quota {
   std::string subject;  // user, project
   std::string name;

@@ -16,8 +16,8 @@
 #include "api/queue_fields.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "base/words.h"
 #include "spec/job_options.h"
+#include "spec/job_state.h"
 
 namespace gpuman::api {
 
@@ -27,40 +27,7 @@ inline constexpr int kApiVersion = 1;
 // The header of an answer with a job's log: the offset in the log, in bytes, at which the answer begins.
 inline constexpr const char* kLogOffsetHeader = "Gpuman-Log-Offset";
 
-// `queued held suspended cancelled timeout` are states of the queue and of suspend. Scripts match on
-// these words, so the words never change.
-enum class JobState {
-  kQueued,
-  kHeld,
-  kStarting,
-  kRunning,
-  kSuspended,
-  kStopping,
-  kFinished,
-  kFailed,
-  kCancelled,
-  kTimeout,
-  kKilled
-};
-constexpr auto WordsOf(JobState) {
-  using enum JobState;
-  return base::Words<JobState, 11>{{{kQueued, "queued"},
-                                    {kHeld, "held"},
-                                    {kStarting, "starting"},
-                                    {kRunning, "running"},
-                                    {kSuspended, "suspended"},
-                                    {kStopping, "stopping"},
-                                    {kFinished, "finished"},
-                                    {kFailed, "failed"},
-                                    {kCancelled, "cancelled"},
-                                    {kTimeout, "timeout"},
-                                    {kKilled, "killed"}}};
-}
-bool IsEnded(JobState state);  // finished failed cancelled timeout killed
-
-// The words of JSON and of the command line: "running", "on-failure".
-std::string_view ToString(JobState state);
-std::optional<JobState> JobStateFromString(std::string_view word);
+using spec::JobState;
 
 // POST /v1/jobs: run a command at once.
 struct RunRequest : spec::RunOptions {
@@ -70,21 +37,6 @@ struct RunRequest : spec::RunOptions {
   std::map<std::string, std::string> environment;
   std::uint32_t umask = 022;
   std::vector<std::string> gpus;  // index, UUID or UUID prefix; empty: every GPU
-  spec::RestartMode restart = spec::RestartMode::kNo;
-};
-
-// PATCH /v1/jobs/ID: absent fields stay as they are.
-struct UpdateRequest {
-  std::optional<base::SizeSpec> memory;
-  bool clear_memory = false;  // takes the hard limit away
-  std::optional<base::SizeSpec> soft;
-  bool clear_soft = false;
-  std::optional<int> priority;
-  std::optional<double> weight;
-  std::optional<spec::RestartMode> restart;
-  std::optional<base::Millis> grace;
-
-  friend bool operator==(const UpdateRequest&, const UpdateRequest&) = default;
 };
 
 // POST /v1/jobs/ID/resume and /move: the job's next GPU; absent (only for resume): the GPU where it was.

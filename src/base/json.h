@@ -67,7 +67,7 @@ struct Format {
   TimeForm times = TimeForm::kIso8601;
   DurationForm durations = DurationForm::kMillis;
   bool any_bytes = false;  // a string that is not UTF-8 is kept as {"hex":"…"}
-  bool defaults = false;   // when writing: also the fields that Changed() leaves out
+  bool defaults = false;   // when writing: also the fields that Changed() and Option() leave out
   // When reading: an unknown field is refused, since a misspelt limit that is ignored would limit nothing. A
   // NUL in a string is refused too.
   bool strict = false;
@@ -151,7 +151,10 @@ class Writer {
   // Leaves an absent option out; operator() writes null for it.
   template <typename T>
   void Option(const char* name, const std::optional<T>& value) {
-    if (value) Put(name, *value);
+    if (value)
+      Put(name, *value);
+    else if (format_.defaults)
+      AddNull(name);
   }
   // Writes null if `clear` is true.
   template <typename T>

@@ -36,8 +36,8 @@ struct Option {
   std::string value;  // what the help calls its value; empty: the option takes no value
   std::string help;   // empty: neither the help nor the completion shows the option
   Take take;
-  std::string heading{};            // the help lists the option below it; empty: below "Options"
-  std::vector<std::string> sets{};  // the API's names of the job settings that the option changes
+  std::string heading{};  // the help lists the option below it; empty: below "Options"
+  std::string sets{};     // the API's name of the option of a job that it changes; empty: none
   bool required = false;
 };
 using Options = std::vector<Option>;

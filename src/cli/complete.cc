@@ -135,7 +135,7 @@ int PrintCandidates(const Command& program, const Options& common, Session& sess
     auto jobs = ask([](const api::Client& daemon, std::vector<Candidate>& found) {
       if (const auto status = daemon.Jobs(/*all=*/false))
         for (const auto& job : status->jobs)
-          found.push_back({job.tag, fmt::format("job {}, {}", job.id, api::ToString(job.state))});
+          found.push_back({job.tag, fmt::format("job {}, {}", job.id, spec::ToString(job.state))});
     });
     for (const auto& job : slurm::SubmissionFile::OfUser(session.environment()).Jobs())
       if (!job.ended) jobs.push_back({fmt::format("slurm-{}", job.id), job.name});

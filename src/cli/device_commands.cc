@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "api/device_json.h"
 #include "cli/commands.h"
 #include "cli/device_views.h"
 #include "cli/gpu_option.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli {
@@ -19,52 +18,45 @@ constexpr const char* kMemoryClocks = "memory_clocks";
 
 using ChangePtr = std::shared_ptr<api::DeviceChange>;  // shared by the options and the action of a command
 
-template <typename T>
-int Print(Session& session, const T& value, std::string (*render)(const T&, const TerminalStyle&)) {
-  if (session.json)
-    session.PrintJson(api::ToJson(value));
-  else
-    session.Print(render(value, session.style()));
-  return kExitDone;
-}
-
 base::Result<int> Send(Session& session, const api::DeviceChange& change) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto report, api::ChangeDevices(daemon, change));
-  return Print(session, report, RenderDeviceReport);
+  GPUMAN_ASSIGN(const auto report,
+                AskDaemon(session, api::routes::kChangeDevices, {}, change, api::Patient()));
+  return Show(session, report, RenderDeviceReport);
 }
 
 base::Result<int> Send(Session& session, const api::DeviceProfileChange& change) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto report, api::ChangeDeviceProfile(daemon, change));
-  return Print(session, report, RenderDeviceReport);
+  GPUMAN_ASSIGN(const auto report,
+                AskDaemon(session, api::routes::kChangeDeviceProfile, {}, change, api::Patient()));
+  return Show(session, report, RenderDeviceReport);
 }
 
 base::Result<int> PrintDevices(Session& session, const CommandLine& line) {
-  const std::string gpu = line.words.empty() ? "" : line.words.front();
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::Devices(daemon, gpu));
-  if (!session.json || gpu.empty()) return Print(session, list, RenderDevices);
+  api::Query query;
+  if (!line.words.empty()) query.Add("gpu", line.words.front());
+  GPUMAN_ASSIGN(const auto list, AskDaemon(session, api::routes::kDevices, {{}, query}, {}, api::Patient()));
+  if (!session.json || line.words.empty()) return Show(session, list, RenderDevices);
   session.PrintJson(api::ToJson(list.devices.at(0)));
   return kExitDone;
 }
 
+base::Result<api::DeviceProfileList> AskProfiles(Session& session) {
+  return AskDaemon(session, api::routes::kDeviceProfiles, {}, {}, api::Patient());
+}
+
 base::Result<int> PrintProfiles(Session& session, const CommandLine&) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::DeviceProfiles(daemon));
-  return Print(session, list, RenderDeviceProfiles);
+  GPUMAN_ASSIGN(const auto list, AskProfiles(session));
+  return Show(session, list, RenderDeviceProfiles);
 }
 
 base::Result<int> PrintProfile(Session& session, const CommandLine& line) {
   const std::string& name = line.words.front();
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::DeviceProfiles(daemon));
+  GPUMAN_ASSIGN(const auto list, AskProfiles(session));
   const auto it = std::find_if(list.profiles.begin(), list.profiles.end(),
                                [&](const api::DeviceProfile& profile) { return profile.name == name; });
   if (it == list.profiles.end())
     return base::Fail(base::ErrorCode::kNotFound, fmt::format("there is no device profile '{}'", name),
                       "gpuman device profile list shows them");
-  return Print(session, *it, RenderDeviceProfile);
+  return Show(session, *it, RenderDeviceProfile);
 }
 
 // Takes the wanted value of a setting. `change` must live as long as the function, here and below.

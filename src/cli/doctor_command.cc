@@ -11,9 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "api/device_json.h"
-#include "api/json.h"
-#include "api/queue_client.h"
+#include "api/ask.h"
 #include "cli/check_config.h"
 #include "cli/commands.h"
 #include "cli/doctor_views.h"
@@ -106,10 +104,12 @@ void AskDaemon(const Session& session, doctor::Facts& facts) {
   }
   facts.daemon.version = version->version;
   facts.caller.user_daemon = version->user_mode;
-  if (const auto report = client->Health()) facts.daemon.faults = FaultsOf(*report);
-  if (const auto info = api::GetQueueInfo(*client)) facts.daemon.idle = IdleOf(*info);
-  if (const auto report = client->Mps()) facts.daemon.mps = MpsOf(*report);
-  if (const auto devices = api::Devices(*client, "")) facts.daemon.kept = KeptOf(*devices);
+  if (const auto report = api::Ask(*client, api::routes::kHealth)) facts.daemon.faults = FaultsOf(*report);
+  if (const auto info = api::AskPatiently(*client, api::routes::kQueueInfo))
+    facts.daemon.idle = IdleOf(*info);
+  if (const auto report = api::Ask(*client, api::routes::kMps)) facts.daemon.mps = MpsOf(*report);
+  if (const auto devices = api::AskPatiently(*client, api::routes::kDevices))
+    facts.daemon.kept = KeptOf(*devices);
 }
 
 void LookAtCaller(doctor::Facts& facts) {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/json_lines.h"
+#include "cli/log_printer.h"
 #include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -16,16 +16,9 @@ namespace {
 
 base::Result<int> Logs(Session& session, const std::string& job, const api::LogOptions& options) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  JsonLines lines(session);
-  const auto show = [&](std::string_view piece) {
-    if (session.json)
-      lines.Feed(piece);
-    else
-      session.PrintOutput(piece);
-    session.Flush();
-    return true;
-  };
-  const auto shown = ShowLog(session, daemon, job, options, show);
+  LogPrinter lines(session);
+  const auto shown =
+      ShowLog(session, daemon, job, options, [&](std::string_view piece) { return lines.Feed(piece); });
   if (!shown) return base::Fail(WithNearestTag(daemon, job, shown.error()));
   lines.Finish();
   return kExitDone;

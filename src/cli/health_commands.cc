@@ -2,15 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "api/json.h"
-#include "api/queue_client.h"
-#include "api/queue_json.h"
 #include "cli/commands.h"
 #include "cli/gpu_option.h"
 #include "cli/health_views.h"
+#include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli {
@@ -24,26 +22,17 @@ int StatusOf(const api::HealthReport& report, bool strict) {
   return bad || unknown ? kExitFailed : kExitDone;
 }
 
-void Show(Session& session, const api::HealthReport& report) {
-  if (session.json)
-    session.PrintJson(api::ToJson(report));
-  else
-    session.Print(RenderHealth(report, session.style()));
-}
-
 base::Result<int> Acknowledge(Session& session, const CommandLine& line) {
   api::HealthAcknowledgement what{line.words.front(), std::nullopt};
   if (line.words.size() > 1) what.code = line.words[1];
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto report, daemon.AcknowledgeHealth(what));
-  Show(session, report);
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto report, AskDaemon(session, api::routes::kAcknowledgeHealth, {}, what));
+  return Show(session, report, RenderHealth);
 }
 
 base::Result<int> Health(Session& session, bool strict) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto report, daemon.Health());
-  Show(session, report);
+  GPUMAN_ASSIGN(const auto report, api::Ask(daemon, api::routes::kHealth));
+  GPUMAN_TRY(Show(session, report, RenderHealth));
   const bool all_here = std::all_of(report.gpus.begin(), report.gpus.end(),
                                     [](const api::GpuHealth& gpu) { return gpu.index.has_value(); });
   if (report.gpus.empty() || !all_here) {
@@ -57,16 +46,12 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueSettingsUpdate update;
   (drain ? update.drain : update.undrain) = gpus;
-  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
-  if (session.json) {
-    session.PrintJson(api::ToJson(settings));
-    return kExitDone;
-  }
-  const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-  session.Print(settings.drained.empty() ? std::string("No GPU is drained.\n")
-                                         : fmt::format("Drained GPUs, on which the queue starts no job: {}\n",
-                                                       queue::IndicesOf(settings.drained, info.gpus)));
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  return Show(session, settings, [&]() -> std::string {
+    if (settings.drained.empty()) return "No GPU is drained.\n";
+    return fmt::format("Drained GPUs, on which the queue starts no job: {}\n",
+                       queue::IndicesOf(settings.drained, queue::GpusOf(daemon)));
+  });
 }
 
 }  // namespace

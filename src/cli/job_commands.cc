@@ -1,10 +1,10 @@
 // update, restart, remove, suspend, resume, move: commands that change a job.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/commands.h"
+#include "cli/queue/update.h"
 #include "cli/queue/wording.h"
+#include "cli/show.h"
 #include "cli/take.h"
 #include "cli/views.h"
 
@@ -21,11 +21,8 @@ base::Result<int> WithJob(Session& session, const CommandLine& line, std::string
   if (!view)
     return base::Fail(
         queue::WithOptionNames(WithNearestTag(daemon, job, view.error()), queue::Flavour::kGpuman));
-  if (session.json)
-    session.PrintJson(api::ToJson(*view));
-  else
-    session.Print(fmt::format("{}{}\n", done, sentence(*view)));
-  if (!api::IsEnded(view->state))
+  GPUMAN_TRY(Show(session, *view, [&] { return fmt::format("{}{}\n", done, sentence(*view)); }));
+  if (!spec::IsEnded(view->state))
     for (const auto& note : view->notes) session.Note(note);
   return kExitDone;
 }
@@ -37,58 +34,37 @@ std::string SentenceWithoutLimit(const api::JobView& job) {
   return JobSentence(unlimited);
 }
 
-// The limits that `update` and `restart` change; "none" removes a limit.
-Options LimitOptions(api::UpdateRequest& request) {
-  return {{"-m,--memory", kSizeValue, "New memory limit on each of its GPUs, or none",
-           take::IntoOrNone(request.memory, request.clear_memory, base::ParseSize)},
-          {"--soft", kSizeValue, "New soft memory limit, or none",
-           take::IntoOrNone(request.soft, request.clear_soft, base::ParseSize)}};
-}
-
-Options UpdateOptions(api::UpdateRequest& request) {
-  Options options = LimitOptions(request);
-  options.insert(options.end(),
-                 {{"-p,--priority", "N", "0 to 255", take::Integer(request.priority, 0, 255)},
-                  {"--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
-                   take::Into(request.weight, ParseWeight)},
-                  {"--restart", kRestartValue, "Whether to start it again when it ends",
-                   take::Into(request.restart, ParseRestartMode)},
-                  {"--grace", kTimeValue, "Time between SIGTERM and SIGKILL when it is stopped",
-                   take::Duration(request.grace)}});
-  return options;
-}
-
 }  // namespace
 
 Argument JobArgument() { return {.value = kJobValue, .help = "Tag or id of the job", .names = "-t,--tag"}; }
 
 Command UpdateCommand() {
-  const auto o = std::make_shared<api::UpdateRequest>();  // shared by the options and the action
+  const auto s = std::make_shared<queue::UpdateSettings>();  // shared by the options and the action
   return {"update",
           "Change the limits of a job, also while it runs",
           "gpuman update train --memory 12GiB",
           {JobArgument()},
-          UpdateOptions(*o),
-          [o](Session& session, const CommandLine& line) -> base::Result<int> {
-            if (*o == api::UpdateRequest{})
+          queue::RunningOptions(*s),
+          [s](Session& session, const CommandLine& line) -> base::Result<int> {
+            if (s->Empty())
               return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",
                                 fmt::format("gpuman update {} --memory 8GiB", line.words.front()));
             return WithJob(session, line, "updated: ", [&](const auto& daemon, const auto& job) {
-              return daemon.Update(job, *o);
+              return api::Ask(daemon, api::routes::kUpdateJob, {{job}}, {s->update.job, {}});
             });
           }};
 }
 
 Command RestartCommand() {
-  const auto o = std::make_shared<api::UpdateRequest>();  // shared by the options and the action
+  const auto s = std::make_shared<queue::UpdateSettings>();  // shared by the options and the action
   return {"restart",
           "Stop a job and start it again",
           "gpuman restart train --memory 12GiB",
           {JobArgument()},
-          LimitOptions(*o),
-          [o](Session& session, const CommandLine& line) {
+          queue::LimitOptions(*s),
+          [s](Session& session, const CommandLine& line) {
             return WithJob(session, line, "restarted: ", [&](const auto& daemon, const auto& job) {
-              return daemon.Restart(job, *o);
+              return daemon.Restart(job, s->update.job);
             });
           }};
 }
@@ -103,7 +79,10 @@ Command RemoveCommand() {
           [keep_running](Session& session, const CommandLine& line) {
             return WithJob(
                 session, line, *keep_running ? "no longer managed: " : "removed: ",
-                [&](const auto& daemon, const auto& job) { return daemon.Remove(job, *keep_running); },
+                [&](const auto& daemon, const auto& job) {
+                  const auto query = api::Query().AddFlag("keep_running", *keep_running);
+                  return api::AskPatiently(daemon, api::routes::kRemoveJob, {{job}, query});
+                },
                 *keep_running ? SentenceWithoutLimit : JobSentence);
           }};
 }
@@ -116,7 +95,7 @@ Command SuspendCommand() {
           {},
           [](Session& session, const CommandLine& line) {
             return WithJob(session, line, "off its GPUs: ", [](const auto& daemon, const auto& job) {
-              return daemon.Suspend(job);
+              return api::AskPatiently(daemon, api::routes::kSuspendJob, {{job}});
             });
           }};
 }
@@ -130,8 +109,9 @@ Command ResumeCommand() {
           {{"-g,--gpu", kGpuValue, "Another GPU of the same model (default: the one it was on)",
             take::Text(o->gpu)}},
           [o](Session& session, const CommandLine& line) {
-            return WithJob(session, line, "",
-                           [&](const auto& daemon, const auto& job) { return daemon.Resume(job, *o); });
+            return WithJob(session, line, "", [&](const auto& daemon, const auto& job) {
+              return api::AskPatiently(daemon, api::routes::kResumeJob, {{job}}, *o);
+            });
           }};
 }
 
@@ -147,8 +127,9 @@ Command MoveCommand() {
             .take = take::Text(o->gpu),
             .required = true}},
           [o](Session& session, const CommandLine& line) {
-            return WithJob(session, line, "",
-                           [&](const auto& daemon, const auto& job) { return daemon.Move(job, *o); });
+            return WithJob(session, line, "", [&](const auto& daemon, const auto& job) {
+              return api::AskPatiently(daemon, api::routes::kMoveJob, {{job}}, *o);
+            });
           }};
 }
 

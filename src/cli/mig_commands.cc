@@ -10,6 +10,7 @@
 #include "cli/gpu_option.h"
 #include "cli/mig_layouts.h"
 #include "cli/mig_views.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli {
@@ -28,25 +29,22 @@ struct MigOptions {
   std::string name = "current";
 };
 
+// Empty `gpu`: all GPUs.
+base::Result<api::MigReport> AskMig(const api::Client& daemon, std::string_view gpu) {
+  api::Query query;
+  if (!gpu.empty()) query.Add("gpu", gpu);
+  return api::AskPatiently(daemon, api::routes::kMig, {{}, query});
+}
+
 base::Result<api::MigReport> AskMig(Session& session, const std::vector<std::string>& gpus) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  if (gpus.empty()) return daemon.Mig("");
+  if (gpus.empty()) return AskMig(daemon, "");
   api::MigReport report;
   for (const auto& gpu : gpus) {
-    GPUMAN_ASSIGN(auto one, daemon.Mig(gpu));
+    GPUMAN_ASSIGN(auto one, AskMig(daemon, gpu));
     report.gpus.insert(report.gpus.end(), one.gpus.begin(), one.gpus.end());
   }
   return report;
-}
-
-base::Result<int> Show(Session& session, const std::vector<std::string>& gpus,
-                       std::string (*render)(const api::MigReport&, const TerminalStyle&)) {
-  GPUMAN_ASSIGN(const auto report, AskMig(session, gpus));
-  if (session.json)
-    session.PrintJson(api::ToJson(report));
-  else
-    session.Print(render(report, session.style()));
-  return kExitDone;
 }
 
 base::Result<std::vector<api::MigDevices>> FromFile(const MigOptions& o) {
@@ -90,12 +88,11 @@ base::Result<api::MigRequest> RequestOf(const MigOptions& o, const std::vector<s
 }
 
 base::Result<int> Change(Session& session, const api::MigRequest& request, bool is_plan) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto changes, is_plan ? daemon.PlanMig(request) : daemon.ApplyMig(request));
-  if (session.json)
-    session.PrintJson(api::ToJson(changes));
-  else
-    session.Print(RenderMigChanges(changes, is_plan));
+  // To apply takes seconds for each GPU.
+  GPUMAN_ASSIGN(const auto changes,
+                AskDaemon(session, is_plan ? api::routes::kPlanMig : api::routes::kApplyMig, {}, request,
+                          api::Patient()));
+  GPUMAN_TRY(Show(session, changes, [&] { return RenderMigChanges(changes, is_plan); }));
   const bool failed = std::any_of(changes.gpus.begin(), changes.gpus.end(), [&](const api::MigChange& gpu) {
     return gpu.error.has_value() || (!is_plan && !gpu.done);
   });
@@ -161,11 +158,9 @@ base::Result<int> Export(Session& session, const MigOptions& o) {
   }
   if (layout.empty())
     return base::Fail(ErrorCode::kNotSupported, "no GPU here can be split into MIG instances");
-  if (session.json)
-    session.PrintJson(api::ToJson(api::MigRequest{layout, false}));
-  else
-    session.Print(o.format == "toml" ? WriteMigToml(o.name, layout) : WriteMigParted(o.name, layout));
-  return kExitDone;
+  return Show(session, api::MigRequest{layout, false}, [&] {
+    return o.format == "toml" ? WriteMigToml(o.name, layout) : WriteMigParted(o.name, layout);
+  });
 }
 
 Command ChangeCommand(bool is_plan) {
@@ -197,9 +192,10 @@ Command LookCommand(const char* name, const char* summary,
           fmt::format("gpuman mig {} --gpu 0", name),
           {{kGpuValue, 0, kAnyNumber, "Only these GPUs, without --gpu"}},
           {GpuOption(*gpus)},
-          [gpus, render](Session& session, const CommandLine& line) {
+          [gpus, render](Session& session, const CommandLine& line) -> base::Result<int> {
             gpus->insert(gpus->end(), line.words.begin(), line.words.end());
-            return Show(session, *gpus, render);
+            GPUMAN_ASSIGN(const auto report, AskMig(session, *gpus));
+            return Show(session, report, render);
           }};
 }
 

@@ -3,32 +3,26 @@
 
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "api/json.h"
 #include "cli/commands.h"
 #include "cli/gpu_option.h"
 #include "cli/mps_views.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli {
 namespace {
 
-using Answer = base::Result<api::MpsReport>;
-using SendOrder = Answer (api::Client::*)(const api::MpsOrder& order) const;
-
-// `ask` returns the Answer of a daemon.
-template <typename Ask>
-base::Result<int> Show(Session& session, const Ask& ask) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto report, ask(daemon));
-  if (session.json) {
-    session.PrintJson(api::ToJson(report));
-    return kExitDone;
-  }
-  session.Print(RenderMps(report, session.style()));
+// Asks by a route, and shows the report that is the answer.
+template <typename Body>
+base::Result<int> Report(Session& session, const api::Route<Body, api::MpsReport>& route,
+                         const std::type_identity_t<Body>& body = {}) {
+  // A question is answered at once; an order waits for the control daemons, at most some seconds for a GPU.
+  const auto options = std::is_same_v<Body, api::NoBody> ? api::HttpOptions{} : api::Patient();
+  GPUMAN_ASSIGN(const auto report, AskDaemon(session, route, {}, body, options));
+  GPUMAN_ASSIGN(const int status, Show(session, report, RenderMps));
   for (const auto& note : report.notes) session.Note(note);
-  return kExitDone;
+  return status;
 }
 
 // "all" is no name of a GPU: an order without names is for all GPUs.
@@ -37,7 +31,7 @@ void DropAll(std::vector<std::string>& gpus) {
 }
 
 Command Limiting(const char* name, const char* summary, const char* example, std::string_view usual,
-                 SendOrder send) {
+                 const api::Route<api::MpsOrder, api::MpsReport>& route) {
   const auto order = std::make_shared<api::MpsOrder>();  // shared by the options and the action
   return {
       name,
@@ -48,9 +42,9 @@ Command Limiting(const char* name, const char* summary, const char* example, std
        {"--threads", "PERCENT", "Part of the GPU's threads that each client may use: 50%",
         take::Into(order->threads, ParsePercentage)},
        {"-m,--memory", kSizeValue, "Memory that each client may use: 8GiB, 25%", take::Size(order->memory)}},
-      [order, send](Session& session, const CommandLine&) {
+      [order, route](Session& session, const CommandLine&) {
         DropAll(order->gpus);
-        return Show(session, [&](const api::Client& daemon) { return (daemon.*send)(*order); });
+        return Report(session, route, *order);
       }};
 }
 
@@ -65,18 +59,16 @@ Command Stop() {
             take::Flag(order->force)}},
           [order](Session& session, const CommandLine&) {
             DropAll(order->gpus);
-            return Show(session, [&](const api::Client& daemon) { return daemon.StopMps(*order); });
+            return Report(session, api::routes::kStopMps, *order);
           }};
 }
 
-base::Result<int> Status(Session& session, const CommandLine&) {
-  return Show(session, [](const api::Client& daemon) { return daemon.Mps(); });
-}
+base::Result<int> Status(Session& session, const CommandLine&) { return Report(session, api::routes::kMps); }
 
 base::Result<int> Terminate(Session& session, const CommandLine& line) {
   auto pid = ParseInteger(line.words.front(), 0, std::numeric_limits<int>::max());
   if (!pid) return base::Fail(std::move(pid.error()).In("pid"));
-  return Show(session, [&](const api::Client& daemon) { return daemon.TerminateMps({*pid}); });
+  return Report(session, api::routes::kTerminateMps, {*pid});
 }
 
 }  // namespace
@@ -91,7 +83,7 @@ Command MpsCommand() {
           {Limiting("start",
                     "Start MPS on GPUs. A fault of one client also ends the work of the others, so use it "
                     "for programs that trust each other. Undone by: gpuman mps stop",
-                    "gpuman mps start --gpu 0 --threads 50% --memory 8GiB", "all", &api::Client::StartMps),
+                    "gpuman mps start --gpu 0 --threads 50% --memory 8GiB", "all", api::routes::kStartMps),
            Stop(),
            {"status",
             "Show servers, their clients, and programs that use a GPU without its server",
@@ -100,7 +92,7 @@ Command MpsCommand() {
             {},
             Status},
            Limiting("limit", "Change the limits of clients that start from now on",
-                    "gpuman mps limit --gpu 0 --threads 25%", "where it runs", &api::Client::LimitMps),
+                    "gpuman mps limit --gpu 0 --threads 25%", "where it runs", api::routes::kLimitMps),
            {"terminate",
             "Disconnect one client: its work on the GPU is lost, the others continue",
             "gpuman mps terminate 4711",

@@ -2,24 +2,18 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
-#include "api/json.h"
 #include "cli/commands.h"
 #include "cli/share_views.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli {
 namespace {
 
 base::Result<int> ShowShare(Session& session, const CommandLine&) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const api::ShareView view, daemon.Share());
-  if (session.json)
-    session.PrintJson(api::ToJson(view));
-  else
-    session.Print(RenderShare(view, session.style()));
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto view, AskDaemon(session, api::routes::kShare));
+  return Show(session, view, RenderShare);
 }
 
 // "2": percent. The value is a part of 1.
@@ -34,13 +28,8 @@ base::Result<double> ParseOverhead(const std::string& text) {
 }
 
 base::Result<int> SetShare(Session& session, const api::ShareUpdate& update) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const api::ShareView view, daemon.SetShare(update));
-  if (session.json)
-    session.PrintJson(api::ToJson(view));
-  else
-    session.Print(RenderShareSettings(view.settings));
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto view, AskDaemon(session, api::routes::kSetShare, {}, update));
+  return Show(session, view, [&] { return RenderShareSettings(view.settings); });
 }
 
 Command SetShareCommand() {

@@ -139,7 +139,7 @@ std::vector<TopLine> GpuLines(const api::StatusView& status, std::size_t columns
   return lines;
 }
 
-std::size_t CountOf(const api::StatusView& status, api::JobState state) {
+std::size_t CountOf(const api::StatusView& status, spec::JobState state) {
   return static_cast<std::size_t>(std::count_if(status.jobs.begin(), status.jobs.end(),
                                                 [&](const api::JobView& job) { return job.state == state; }));
 }
@@ -147,14 +147,14 @@ std::size_t CountOf(const api::StatusView& status, api::JobState state) {
 std::string JobsSummary(const api::StatusView& status) {
   std::map<std::string, std::size_t> reasons;
   for (const auto& job : status.jobs)
-    if (job.state == api::JobState::kQueued && job.reason) ++reasons[*job.reason];
+    if (job.state == spec::JobState::kQueued && job.reason) ++reasons[*job.reason];
   std::string text = "Jobs:";
-  for (const auto state : {api::JobState::kRunning, api::JobState::kStarting, api::JobState::kSuspended,
-                           api::JobState::kStopping, api::JobState::kQueued, api::JobState::kHeld}) {
+  for (const auto state : {spec::JobState::kRunning, spec::JobState::kStarting, spec::JobState::kSuspended,
+                           spec::JobState::kStopping, spec::JobState::kQueued, spec::JobState::kHeld}) {
     const auto count = CountOf(status, state);
-    if (count == 0 && state != api::JobState::kRunning && state != api::JobState::kQueued) continue;
+    if (count == 0 && state != spec::JobState::kRunning && state != spec::JobState::kQueued) continue;
     text += fmt::format("{} {} {}", text.ends_with(':') ? "" : ",", count, ToString(state));
-    if (state != api::JobState::kQueued || reasons.empty()) continue;
+    if (state != spec::JobState::kQueued || reasons.empty()) continue;
     std::string why;
     for (const auto& [reason, jobs] : reasons)
       why += fmt::format("{}{} {}", why.empty() ? "" : ", ", jobs, reason);

@@ -44,11 +44,11 @@ TopView Machine() {
   gpu.health = {"unhealthy", {"it is lost"}};
   gpu.processes.clear();
   view.status.gpus.push_back(gpu);
-  for (const auto state : {api::JobState::kRunning, api::JobState::kQueued, api::JobState::kQueued,
-                           api::JobState::kHeld, api::JobState::kFinished}) {
+  for (const auto state : {spec::JobState::kRunning, spec::JobState::kQueued, spec::JobState::kQueued,
+                           spec::JobState::kHeld, spec::JobState::kFinished}) {
     api::JobView job;
     job.state = state;
-    if (state == api::JobState::kQueued) job.reason = "resources";
+    if (state == spec::JobState::kQueued) job.reason = "resources";
     view.status.jobs.push_back(job);
   }
   view.now = base::WallTime(std::chrono::seconds(3600 + 120 + 3));

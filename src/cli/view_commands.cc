@@ -1,11 +1,10 @@
 // status, proclist, gpu list, gpu show: the state of jobs, processes and GPUs.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/commands.h"
 #include "cli/gpu_option.h"
 #include "cli/queue/commands.h"
+#include "cli/show.h"
 #include "cli/take.h"
 #include "cli/views.h"
 
@@ -15,11 +14,8 @@ namespace {
 base::Result<int> Status(Session& session, bool all) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::StatusView status, daemon.Status(all));
-  if (session.json)
-    session.PrintJson(api::ToJson(status));
-  else
-    session.Print(RenderStatus(status, session.style(), base::SystemClock().Wall()));
-  return kExitDone;
+  return Show(session, status,
+              [&] { return RenderStatus(status, session.style(), base::SystemClock().Wall()); });
 }
 
 api::Json ProcessesJson(const std::vector<api::GpuView>& gpus) {
@@ -50,21 +46,14 @@ base::Result<int> Proclist(Session& session, const CommandLine&) {
 base::Result<int> ListGpus(Session& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::GpuList list, daemon.Gpus());
-  if (session.json)
-    session.PrintJson(api::ToJson(list));
-  else
-    session.Print(list.gpus.empty() ? "No GPUs.\n" : RenderGpus(list.gpus, session.style()));
-  return kExitDone;
+  return Show(session, list, [&]() -> std::string {
+    return list.gpus.empty() ? "No GPUs.\n" : RenderGpus(list.gpus, session.style());
+  });
 }
 
 base::Result<int> ShowGpu(Session& session, const CommandLine& line) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const api::GpuView gpu, daemon.Gpu(line.words.front()));
-  if (session.json)
-    session.PrintJson(api::ToJson(gpu));
-  else
-    session.Print(RenderGpu(gpu, session.style()));
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto gpu, AskDaemon(session, api::routes::kGpu, {{line.words.front()}}));
+  return Show(session, gpu, RenderGpu);
 }
 
 }  // namespace

@@ -49,22 +49,6 @@ Color MemoryColor(const api::GpuView& gpu) {
   return part >= 0.95 ? Color::kRed : part >= 0.8 ? Color::kYellow : Color::kGreen;
 }
 
-Color StateColor(api::JobState state) {
-  switch (state) {
-    case api::JobState::kRunning:
-      return Color::kGreen;
-    case api::JobState::kFailed:
-    case api::JobState::kKilled:
-    case api::JobState::kTimeout:
-      return Color::kRed;
-    case api::JobState::kFinished:
-    case api::JobState::kCancelled:
-      return Color::kDim;
-    default:
-      return Color::kYellow;
-  }
-}
-
 std::string Age(const api::JobView& job, base::WallTime now) {
   if (!job.started_at) return std::string(kUnknown);
   const auto elapsed = job.ended_at.value_or(now) - *job.started_at;
@@ -74,15 +58,11 @@ std::string Age(const api::JobView& job, base::WallTime now) {
                               : base::FormatDuration(std::chrono::duration_cast<base::Millis>(seconds));
 }
 
-bool Waits(const api::JobView& job) {
-  return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
-}
-
 // The indices of the GPUs that a job has or had, or the beginning of the UUID of a GPU that is gone; "-": the
 // job has not started; "none": it runs or ran without a GPU.
 std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
   // The daemon lists all GPUs for a job that may use all, also when it ended without a start.
-  if (Waits(job) || (api::IsEnded(job.state) && !job.started_at)) return "-";
+  if (spec::IsWaiting(job.state) || (spec::IsEnded(job.state) && !job.started_at)) return "-";
   if (job.gpus.empty()) return "none";
   const auto whole = static_cast<std::size_t>(
       std::count_if(gpus.begin(), gpus.end(), [](const auto& gpu) { return !gpu.mig && !gpu.split; }));
@@ -112,10 +92,10 @@ using Group = std::vector<const api::JobView*>;
 std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
   using Word = std::optional<std::string>;
   std::vector<Group> groups;
-  std::map<std::tuple<std::string, base::WallTime, api::JobState, Word, Word>, std::size_t> known;
+  std::map<std::tuple<std::string, base::WallTime, spec::JobState, Word, Word>, std::size_t> known;
   for (const auto& job : jobs) {
-    const bool ended = api::IsEnded(job.state);
-    if (!Waits(job) && !ended) {
+    const bool ended = spec::IsEnded(job.state);
+    if (!spec::IsWaiting(job.state) && !ended) {
       groups.push_back({&job});
       continue;
     }
@@ -158,7 +138,7 @@ std::string TagOf(const Group& group) {
 
 // For a job that has not ended; a failed job has the refusal in its reason.
 std::string RefusalNote(const api::JobView& job, base::WallTime now) {
-  if (!job.refusal || api::IsEnded(job.state)) return {};
+  if (!job.refusal || spec::IsEnded(job.state)) return {};
   const auto age = std::chrono::floor<std::chrono::seconds>(std::max(now - job.refusal->at, base::Millis(0)));
   if (age.count() == 0) return fmt::format("{} (just now)", Printable(job.refusal->message));
   return fmt::format("{} ({} ago)", Printable(job.refusal->message), base::FormatDuration(age));
@@ -224,6 +204,22 @@ std::string LeftOut(const api::StatusView& status) {
 
 }  // namespace
 
+Color StateColor(spec::JobState state) {
+  switch (state) {
+    case spec::JobState::kRunning:
+      return Color::kGreen;
+    case spec::JobState::kFailed:
+    case spec::JobState::kKilled:
+    case spec::JobState::kTimeout:
+      return Color::kRed;
+    case spec::JobState::kFinished:
+    case spec::JobState::kCancelled:
+      return Color::kDim;
+    default:
+      return Color::kYellow;
+  }
+}
+
 Color HealthColor(std::string_view state) {
   return state == "healthy"     ? Color::kGreen
          : state == "degraded"  ? Color::kYellow
@@ -257,7 +253,7 @@ std::string StateText(const api::JobView& job) {
     why = fmt::format("signal {}", *job.signal);
   else if (job.exit_code && *job.exit_code != 0)
     why = fmt::format("exit {}", *job.exit_code);
-  const std::string state(api::ToString(job.state));
+  const std::string state(spec::ToString(job.state));
   return why.empty() || why == state ? state : fmt::format("{} ({})", state, why);
 }
 
@@ -373,7 +369,7 @@ std::string RenderEvent(const api::EventView& event, const TerminalStyle& style)
 }
 
 std::string JobSentence(const api::JobView& job) {
-  const bool ended = api::IsEnded(job.state);
+  const bool ended = spec::IsEnded(job.state);
   std::string text = fmt::format("job {} '{}' {} {}", job.id, Printable(job.tag), ended ? "has ended:" : "is",
                                  Printable(StateText(job)));
   if (ended) return text;

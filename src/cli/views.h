@@ -28,6 +28,7 @@ std::string RenderEvent(const api::EventView& event, const TerminalStyle& style)
 std::string StateText(const api::JobView& job);
 // "job 3 'train' is running (pid 77), at most 8GiB on each GPU"
 std::string JobSentence(const api::JobView& job);
+Color StateColor(spec::JobState state);
 // For the health of a GPU.
 Color HealthColor(std::string_view state);
 // The command line, or the name where only that is known.

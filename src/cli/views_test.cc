@@ -49,7 +49,7 @@ api::JobView Training() {
   job.id = 1;
   job.tag = "train";
   job.user = "lab1";
-  job.state = api::JobState::kRunning;
+  job.state = spec::JobState::kRunning;
   job.pid = 4711;
   job.gpus = {H200().uuid};
   job.command = {"python", "train.py", "--name", "a b"};
@@ -63,7 +63,7 @@ api::JobView Hog() {
   job.id = 12;
   job.tag = "test_cuda_app";
   job.user = "someone-else";
-  job.state = api::JobState::kKilled;
+  job.state = spec::JobState::kKilled;
   job.reason = "memory_limit";
   job.reason_detail = "it used 612MiB on GPU 0 where its limit is 512MiB";
   job.gpus = {H200().uuid, Laptop().uuid};
@@ -117,22 +117,22 @@ TEST(RenderStatus, ColoursOnlyWhereAsked) {
 TEST(RenderStatus, OnlyAJobThatHasGpusShowsSome) {
   const std::vector<std::string> both{H200().uuid, Laptop().uuid};
   struct Row {
-    api::JobState state;
+    spec::JobState state;
     std::vector<std::string> gpus;
     bool started;
     const char* shown;
   };
   for (const auto& [state, gpus, started, shown] :
-       std::vector<Row>{{api::JobState::kQueued, {}, false, "- "},
-                        {api::JobState::kHeld, {}, false, "- "},
-                        {api::JobState::kStarting, {H200().uuid}, false, "0"},
-                        {api::JobState::kRunning, both, true, "all"},
-                        {api::JobState::kRunning, {}, true, "none"},
-                        {api::JobState::kFinished, both, true, "all"},
-                        {api::JobState::kFinished, {}, true, "none"},
-                        {api::JobState::kCancelled, {}, false, "- "},
-                        {api::JobState::kCancelled, {H200().uuid}, true, "0"},
-                        {api::JobState::kFailed, both, false, "- "}}) {
+       std::vector<Row>{{spec::JobState::kQueued, {}, false, "- "},
+                        {spec::JobState::kHeld, {}, false, "- "},
+                        {spec::JobState::kStarting, {H200().uuid}, false, "0"},
+                        {spec::JobState::kRunning, both, true, "all"},
+                        {spec::JobState::kRunning, {}, true, "none"},
+                        {spec::JobState::kFinished, both, true, "all"},
+                        {spec::JobState::kFinished, {}, true, "none"},
+                        {spec::JobState::kCancelled, {}, false, "- "},
+                        {spec::JobState::kCancelled, {H200().uuid}, true, "0"},
+                        {spec::JobState::kFailed, both, false, "- "}}) {
     api::JobView job = Training();
     job.gpus = gpus;
     job.state = state;
@@ -150,7 +150,7 @@ TEST(RenderStatus, AScriptThatWasCopiedIsShownAsOne) {
 
 TEST(RenderStatus, AStateThatSaysWhyIsSaidOnce) {
   auto job = Training();
-  job.state = api::JobState::kCancelled;
+  job.state = spec::JobState::kCancelled;
   job.reason = "cancelled";
   EXPECT_EQ(StateText(job), "cancelled");
   job.reason = "dependency";
@@ -159,7 +159,7 @@ TEST(RenderStatus, AStateThatSaysWhyIsSaidOnce) {
 
 TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
   api::StatusView status;
-  const auto add = [&](std::int64_t id, const std::string& tag, api::JobState state, int submitted) {
+  const auto add = [&](std::int64_t id, const std::string& tag, spec::JobState state, int submitted) {
     api::JobView job;
     job.id = id;
     job.tag = tag;
@@ -169,11 +169,11 @@ TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
     job.command = {"train"};
     status.jobs.push_back(job);
   };
-  add(1, "arr", api::JobState::kRunning, 0);
-  for (int id = 2; id <= 30; ++id) add(id, "arr", api::JobState::kQueued, 0);
-  for (int id = 31; id <= 60; ++id) add(id, fmt::format("lr-{}", id - 30), api::JobState::kQueued, 1);
-  add(61, "alone", api::JobState::kQueued, 2);
-  add(62, "held", api::JobState::kHeld, 2);
+  add(1, "arr", spec::JobState::kRunning, 0);
+  for (int id = 2; id <= 30; ++id) add(id, "arr", spec::JobState::kQueued, 0);
+  for (int id = 31; id <= 60; ++id) add(id, fmt::format("lr-{}", id - 30), spec::JobState::kQueued, 1);
+  add(61, "alone", spec::JobState::kQueued, 2);
+  add(62, "held", spec::JobState::kHeld, 2);
   const auto text = RenderStatus(status, kPipe, At(5));
   EXPECT_THAT(text, HasSubstr(" 2-30  arr (29)   lab1  queued   -   "));
   EXPECT_THAT(text, HasSubstr("31-60  lr-* (30)  lab1  queued   -   "));
@@ -190,7 +190,7 @@ TEST(RenderStatus, JobsThatEndedAlikeAndCameTogetherAreOneLine) {
     job.user = "lab1";
     job.submitted_at = At(0);
     job.command = {"train"};
-    job.state = id <= 2 ? api::JobState::kFailed : api::JobState::kCancelled;
+    job.state = id <= 2 ? spec::JobState::kFailed : spec::JobState::kCancelled;
     job.reason = id <= 2 ? "exit_status" : "cancelled";
     job.reason_detail = id <= 2 ? fmt::format("ended with exit status {}", id) : "cancelled by lab1";
     if (id <= 4) job.started_at = At(0);
@@ -227,7 +227,7 @@ TEST(RenderStatus, AJobThatGoesOnSaysWhatItWasRefused) {
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)),
               HasSubstr("job 1 train: 256MiB was refused at its limit of 80GiB on GPU 0 (1m30s ago)\n"));
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(0)), HasSubstr("(just now)\n"));
-  job.state = api::JobState::kFailed;  // the reason already says it
+  job.state = spec::JobState::kFailed;  // the reason already says it
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)), Not(HasSubstr("refused")));
 }
 
@@ -321,7 +321,7 @@ TEST(RenderEvent, IsOneLine) {
 
 TEST(StateText, SaysHowAJobEnded) {
   api::JobView job;
-  job.state = api::JobState::kFailed;
+  job.state = spec::JobState::kFailed;
   job.exit_code = 3;
   EXPECT_EQ(StateText(job), "failed (exit 3)");
   job.exit_code.reset();
@@ -330,7 +330,7 @@ TEST(StateText, SaysHowAJobEnded) {
   job.reason = "command_not_found";
   EXPECT_EQ(StateText(job), "failed (command_not_found)");
   job = {};
-  job.state = api::JobState::kFinished;
+  job.state = spec::JobState::kFinished;
   job.exit_code = 0;
   EXPECT_EQ(StateText(job), "finished");
 }

@@ -8,7 +8,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "api/queue_client.h"
+#include "api/ask.h"
+#include "cli/log_printer.h"
 #include "cli/queue/when.h"
 #include "cli/signal_watch.h"
 #include "cli/views.h"
@@ -19,15 +20,15 @@ namespace {
 // Sends the signal to the job's whole process group, as a terminal would.
 bool PassOn(const api::Client& daemon, const std::string& job, int signal) {
   const auto now = daemon.Job(job);
-  if (!now || !now->pid || api::IsEnded(now->state)) return false;
+  if (!now || !now->pid || spec::IsEnded(now->state)) return false;
   return ::kill(-*now->pid, signal) == 0 || ::kill(*now->pid, signal) == 0;
 }
 
 // Takes the job out of the queue, if it still waits there; true: it was taken out.
 bool TakeOut(const api::Client& daemon, const std::string& job) {
   const auto now = daemon.Job(job);
-  const bool waits = now && (now->state == api::JobState::kQueued || now->state == api::JobState::kHeld);
-  return waits && api::CancelJob(daemon, job).has_value();
+  const bool waits = now && spec::IsWaiting(now->state);
+  return waits && api::AskPatiently(daemon, api::routes::kCancelJob, {{job}}).has_value();
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ base::Result<api::JobView> WaitForEnd(Session& session, const api::Client& daemo
 
 int ExitStatusOfJob(const api::JobView& job) {
   if (job.signal) return 128 + *job.signal;
-  return job.exit_code.value_or(job.state == api::JobState::kFinished ? kExitDone : kExitFailed);
+  return job.exit_code.value_or(job.state == spec::JobState::kFinished ? kExitDone : kExitFailed);
 }
 
 base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
@@ -115,19 +116,16 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
   if (!session.json) {
     api::LogOptions whole;
     whole.follow = true;
-    const auto print = [&](std::string_view piece) {
-      session.PrintOutput(piece);
-      session.Flush();
-      return true;
-    };
-    const auto shown = ShowLog(session, daemon, id, whole, print, wake);
+    LogPrinter lines(session);
+    const auto shown = ShowLog(
+        session, daemon, id, whole, [&](std::string_view piece) { return lines.Feed(piece); }, wake);
     if (!shown) return left(shown.error());
   }
   const auto ended = WaitForEnd(session, daemon, id, wake);
   if (!ended) return left(ended.error());
   if (session.json)
     session.PrintJson(api::ToJson(*ended));
-  else if (ended->state != api::JobState::kFinished)
+  else if (ended->state != spec::JobState::kFinished)
     session.Note(JobSentence(*ended) +
                  (ended->reason_detail ? ": " + queue::WithLocalTimes(*ended->reason_detail) : ""));
   return ExitStatusOfJob(*ended);

@@ -20,53 +20,18 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/units.h"
-#include "base/words.h"
 #include "jobs/environment.h"
 #include "jobs/rare.h"
 #include "jobs/shared.h"
 #include "keeper/spec.h"
 #include "spec/job_spec.h"
+#include "spec/job_state.h"
 
 namespace gpuman::jobs {
 
-// Queued: waits for its start. Held: waits until it is released. Finished: ended with status 0, or the status
-// is not known. Failed: ended in another way without an order, or was never started. Cancelled: its owner did
-// not want it any more, started or not. Timeout: its time limit ended it. Killed: gpuman ended it, because of
-// a limit, under pressure or because it was asked to.
-enum class JobState {
-  kQueued,
-  kHeld,
-  kStarting,
-  kRunning,
-  kStopping,
-  kFinished,
-  kFailed,
-  kCancelled,
-  kTimeout,
-  kKilled
-};
-
-constexpr auto WordsOf(JobState) {
-  using enum JobState;
-  return base::Words<JobState, 10>{{{kQueued, "queued"},
-                                    {kHeld, "held"},
-                                    {kStarting, "starting"},
-                                    {kRunning, "running"},
-                                    {kStopping, "stopping"},
-                                    {kFinished, "finished"},
-                                    {kFailed, "failed"},
-                                    {kCancelled, "cancelled"},
-                                    {kTimeout, "timeout"},
-                                    {kKilled, "killed"}}};
-}
-std::string_view ToString(JobState state);
-std::optional<JobState> JobStateFromString(std::string_view word);
-constexpr bool IsEnded(JobState state) {
-  return state == JobState::kFinished || state == JobState::kFailed || state == JobState::kCancelled ||
-         state == JobState::kTimeout || state == JobState::kKilled;
-}
-// No run exists, and the job waits for one.
-constexpr bool IsWaiting(JobState state) { return state == JobState::kQueued || state == JobState::kHeld; }
+using spec::IsEnded;
+using spec::IsWaiting;
+using spec::JobState;
 
 // Words of `reason` that decide the job's state after an ordered end.
 inline constexpr std::string_view kCancelledWord = "cancelled";

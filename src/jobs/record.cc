@@ -133,6 +133,7 @@ static void RequestFields(V& v, T& x) {
 template <typename V, base::json::Of<Job> T>
 static void ProgressFields(V& v, T& x) {
   v.Required("state", x.state);
+  v.Check(x.state != JobState::kSuspended, "state", "a record has no suspended job");
   v.Option("reason", x.reason);
   v.Option("reason_detail", x.reason_detail);
   v.Option("process", x.process);

@@ -1,6 +1,6 @@
 // The options of a job that are the same in a request, in the store and on their way to the keeper. If you
-// add an option here, to a struct and to its list of fields (base/json.h), the API accepts it, the store
-// keeps it, the keeper gets it, an update changes it, and the API shows it as it was asked for.
+// add an option here, to a struct and to one of its lists of fields (base/json.h), the API accepts it, the
+// store keeps it, the keeper gets it, an update changes it, and the API shows it as it was asked for.
 //
 // Plain values; thread-compatible. An absent optional: not asked for.
 #pragma once
@@ -65,21 +65,43 @@ struct RunOptions {
   std::optional<std::string> device_profile{};  // in force while it has its GPUs alone
   bool mps = false;                             // its programs are clients of its GPU's MPS server
   std::optional<double> mps_threads{};          // percent of the GPU's threads, for each of them
+  RestartMode restart = RestartMode::kNo;       // not of a job of the queue, which has retries
   friend bool operator==(const RunOptions&, const RunOptions&) = default;
 };
 
-// `x`: RunOptions, or a struct that has them.
+// The lists of fields below are put together of shorter ones, by when an update may change an option. `x`:
+// RunOptions or JobOptions, or a struct that has them.
+
+// Options that an update changes also while the job runs.
 template <typename V, typename T>
-void RunOptionFields(V& v, T& x) {
+void LimitFields(V& v, T& x) {
   v.Option("memory", x.memory);
   v.Option("soft", x.soft);
   v.Changed("priority", x.priority, kUsualPriority);
   v.Option(v.in_seconds() ? "grace" : "grace_ms", x.grace);
+  v.Changed("weight", x.weight, 1);
+}
+
+// What an update changes of a job, whether it is of the queue or not.
+template <typename V, typename T>
+void UpdateFields(V& v, T& x) {
+  LimitFields(v, x);
+  v.Changed("restart", x.restart);
+}
+
+// Options that an update changes while the job waits in the queue.
+template <typename V, typename T>
+void StartFields(V& v, T& x) {
   v.Changed("preload", x.preload, true);
   v.Changed("share", x.share);
-  v.Changed("weight", x.weight, 1);
   v.Changed("oversubscribe", x.oversubscribe);
   v.Option("device_profile", x.device_profile);
+}
+
+template <typename V, typename T>
+void RunOptionFields(V& v, T& x) {
+  LimitFields(v, x);
+  StartFields(v, x);
   v.Changed("mps", x.mps);
   v.Option("mps_threads", x.mps_threads);
 }
@@ -101,10 +123,9 @@ struct JobOptions : RunOptions {
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
 };
 
-// `x`: JobOptions, or a struct that has them.
+// Options that only a job of the queue has and that an update changes.
 template <typename V, typename T>
-void OptionFields(V& v, T& x) {
-  RunOptionFields(v, x);
+void QueueOptionFields(V& v, T& x) {
   v.Option("project", x.project);
   v.Option("conda_env", x.conda_env);
   v.Option("stdin", x.stdin_file);
@@ -114,9 +135,22 @@ void OptionFields(V& v, T& x) {
   v.Option("cpus", x.cpus);
   v.Option(v.in_seconds() ? "time_limit_s" : "time_limit_ms", x.time_limit);
   v.Option("begin", x.begin);
-  v.Changed("hold", x.hold);
   v.Changed("preemptible", x.preemptible);
   v.Changed("retries", x.retries);
+}
+
+// What an update changes of a job of the queue beyond UpdateFields.
+template <typename V, typename T>
+void QueueUpdateFields(V& v, T& x) {
+  StartFields(v, x);
+  QueueOptionFields(v, x);
+}
+
+template <typename V, typename T>
+void OptionFields(V& v, T& x) {
+  RunOptionFields(v, x);
+  QueueOptionFields(v, x);
+  v.Changed("hold", x.hold);
 }
 
 // Visits a list of fields and finds the texts in it.

@@ -122,7 +122,6 @@ struct JobSpec : JobOptions {
   std::optional<base::Bytes> memory_on_each{};
   int warn_signal = 0;  // sent `warn_before` ahead of the time limit; 0: none
   Millis warn_before{0};
-  RestartMode restart = RestartMode::kNo;
   Dependencies depends{};
   Group group{};
   Notify notify{};

@@ -53,15 +53,9 @@ void Fields(V& v, T& x) {
 
 std::string_view ToString(SuspensionPhase phase) { return base::WordOf(WordsOf(phase), phase); }
 
-std::string_view JobStateOf(SuspensionPhase phase) {
-  switch (phase) {
-    case SuspensionPhase::kSuspended:
-    case SuspensionPhase::kResuming:
-    case SuspensionPhase::kRetreating:
-      return "suspended";
-    default:
-      return "running";
-  }
+bool IsSuspended(SuspensionPhase phase) {
+  return phase == SuspensionPhase::kSuspended || phase == SuspensionPhase::kResuming ||
+         phase == SuspensionPhase::kRetreating;
 }
 
 std::string ReturnsTo(const SuspensionRecord& record, const base::ProcessId& process) {

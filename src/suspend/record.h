@@ -41,9 +41,8 @@ constexpr auto WordsOf(SuspensionPhase) {
 }
 std::string_view ToString(SuspensionPhase phase);
 
-// The state of the job that users see: `suspended` from kSuspended until it runs again, else `running`. (The
-// daemon decides on the states of a job that ends.)
-std::string_view JobStateOf(SuspensionPhase phase);
+// Whether users see the job as suspended: from kSuspended until it runs again.
+bool IsSuspended(SuspensionPhase phase);
 
 using BytesByGpu = std::map<std::string, base::Bytes>;  // by UUID
 

@@ -48,12 +48,12 @@ TEST(SuspendRecord, AProcessReturnsToTheTargetOrWhereItWas) {
 }
 
 TEST(SuspendRecord, AJobIsSuspendedFromItsDepartureUntilItRunsAgain) {
-  EXPECT_EQ(JobStateOf(SuspensionPhase::kRunning), "running");
-  EXPECT_EQ(JobStateOf(SuspensionPhase::kSuspending), "running");
-  EXPECT_EQ(JobStateOf(SuspensionPhase::kUndoing), "running");
-  EXPECT_EQ(JobStateOf(SuspensionPhase::kSuspended), "suspended");
-  EXPECT_EQ(JobStateOf(SuspensionPhase::kResuming), "suspended");
-  EXPECT_EQ(JobStateOf(SuspensionPhase::kRetreating), "suspended");
+  EXPECT_FALSE(IsSuspended(SuspensionPhase::kRunning));
+  EXPECT_FALSE(IsSuspended(SuspensionPhase::kSuspending));
+  EXPECT_FALSE(IsSuspended(SuspensionPhase::kUndoing));
+  EXPECT_TRUE(IsSuspended(SuspensionPhase::kSuspended));
+  EXPECT_TRUE(IsSuspended(SuspensionPhase::kResuming));
+  EXPECT_TRUE(IsSuspended(SuspensionPhase::kRetreating));
 }
 
 }  // namespace

@@ -5,12 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "api/queue_client.h"
-#include "api/queue_json.h"
 #include "cli/compat/gflow/views.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
-#include "cli/queue/show.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -25,11 +23,11 @@ using Words = std::vector<std::string>;
 
 Result<int> Info(Session& session, Flavour flavour, bool topology = false) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+  GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
   return Show(session, info, [&] {
     if (topology) return RenderTopology(info, session.style());
     if (flavour == Flavour::kGflow) return RenderGflowInfo(info, session.style());
-    const auto kept = api::ListReservations(daemon, /*all=*/false).value_or(api::ReservationList{});
+    const auto kept = api::AskPatiently(daemon, api::routes::kReservations).value_or(api::ReservationList{});
     return RenderInfo(info, kept.reservations, session.style(), SystemClock().Wall());
   });
 }
@@ -44,8 +42,9 @@ struct StatsSettings {
 };
 
 Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(auto stats, api::GetStats(daemon, s.by, s.since, s.until));
+  // Of runs that ended from `since` to `until`.
+  auto query = api::Query().Add("by", s.by).Add("since", s.since).Add("until", s.until);
+  GPUMAN_ASSIGN(auto stats, AskDaemon(session, api::routes::kStats, {{}, query}, {}, api::Patient()));
   const bool gflow = flavour == Flavour::kGflow;
   std::optional<std::string> user = s.user;
   if (gflow && !user && !s.all_users) user = CallersName();
@@ -110,7 +109,7 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
   } else if (all) {
     update.allowed.emplace();
   } else {
-    GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+    GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
     std::vector<std::string> named;
     for (const auto& word : words) {
       GPUMAN_ASSIGN(const auto some, ParseGpus(word));
@@ -128,7 +127,7 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
       update.clear_allowed = true;
     }
   }
-  GPUMAN_TRY(api::SetQueueSettings(daemon, update));
+  GPUMAN_TRY(api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
   return Info(session, Flavour::kGpuman);
 }
 
@@ -137,28 +136,23 @@ struct IgnoreSettings {
   std::optional<std::string> remove;
 };
 
-std::vector<api::QueueGpu> GpusOf(const api::Client& daemon) {
-  return api::GetQueueInfo(daemon).value_or(api::QueueInfo{}).gpus;
-}
-
 Result<int> Ignore(Session& session, const IgnoreSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (s.remove) {
-    GPUMAN_ASSIGN(const auto gone, api::StopIgnoring(daemon, *s.remove));
+    GPUMAN_ASSIGN(const auto gone, api::AskPatiently(daemon, api::routes::kStopIgnoring, {{*s.remove}}));
     return Show(session, gone, [&] { return fmt::format("Rule {} was removed.\n", gone.id); });
   }
   if (!s.rule.pid && !s.rule.user && !s.rule.name) {
-    GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
+    GPUMAN_ASSIGN(const auto list, api::AskPatiently(daemon, api::routes::kIgnoredProcesses));
     return Show(session, list, [&] { return RenderIgnored(list.ignored, GpusOf(daemon), session.style()); });
   }
-  GPUMAN_ASSIGN(const auto rule, api::IgnoreProcess(daemon, s.rule));
+  GPUMAN_ASSIGN(const auto rule, api::AskPatiently(daemon, api::routes::kIgnoreProcess, {}, s.rule));
   if (s.rule.user) NoteStranger(session, *s.rule.user);
   return Show(session, rule, [&] { return RenderIgnored({rule}, GpusOf(daemon), session.style()); });
 }
 
 Result<int> Change(Session& session, const api::QueueSettingsUpdate& update) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
+  GPUMAN_ASSIGN(const auto settings, AskDaemon(session, api::routes::kSetQueue, {}, update, api::Patient()));
   return Show(session, settings, [&] {
     return fmt::format("Of several free GPUs the queue takes: {}.{}\n", settings.choice,
                        settings.paused ? " It is paused." : "");

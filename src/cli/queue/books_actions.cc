@@ -3,11 +3,10 @@
 
 #include <cstdlib>
 
-#include "api/queue_client.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
-#include "cli/queue/show.h"
 #include "cli/queue/wording.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -45,19 +44,19 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   GPUMAN_ASSIGN(s.request.start, s.zone ? ParseTimeIn(*s.zone, *s.start, now) : ParseTime(*s.start, now));
   s.request.duration = *s.duration;
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  const auto made = api::CreateReservation(daemon, s.request);
+  const auto made = api::AskPatiently(daemon, api::routes::kReserve, {}, s.request);
   if (!made) return base::Fail(WithReservationOptions(made.error()));
   NoteStranger(session, made->user);
   return Show(session, *made, [&] {
-    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-    return RenderReservations({*made}, info.gpus, session.style(), SystemClock().Wall());
+    return RenderReservations({*made}, GpusOf(daemon), session.style(), SystemClock().Wall());
   });
 }
 
 Result<int> ListReservations(Session& session, const ReserveSettings& s,
                              const std::optional<std::string>& id) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(auto list, api::ListReservations(daemon, s.all || id || s.status));
+  const auto query = api::Query().AddFlag("all", s.all || id || s.status);
+  GPUMAN_ASSIGN(auto list, api::AskPatiently(daemon, api::routes::kReservations, {{}, query}));
   std::erase_if(list.reservations, [&](const auto& r) {
     return (id && std::to_string(r.id) != *id) || (s.user && r.user != *s.user) ||
            (s.active && r.state != "active") || (s.status && r.state != *s.status);
@@ -66,19 +65,17 @@ Result<int> ListReservations(Session& session, const ReserveSettings& s,
     return base::Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", *id),
                       "gpuman reserve list --all shows those that are kept; a cancelled one is not");
   return Show(session, list, [&] {
-    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
-    return RenderReservations(list.reservations, info.gpus, session.style(), SystemClock().Wall());
+    return RenderReservations(list.reservations, GpusOf(daemon), session.style(), SystemClock().Wall());
   });
 }
 
 Result<int> CancelReservations(Session& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   for (const auto& id : line.words) {
-    GPUMAN_ASSIGN(const auto gone, api::CancelReservation(daemon, id));
-    if (session.json)
-      session.PrintJson(api::ToJson(gone));
-    else
-      session.Print(fmt::format("Reservation {} of {} is cancelled.\n", gone.id, Printable(gone.user)));
+    GPUMAN_ASSIGN(const auto gone, api::AskPatiently(daemon, api::routes::kCancelReservation, {{id}}));
+    GPUMAN_TRY(Show(session, gone, [&] {
+      return fmt::format("Reservation {} of {} is cancelled.\n", gone.id, Printable(gone.user));
+    }));
   }
   return kExitDone;
 }
@@ -108,21 +105,19 @@ Result<Subject> SubjectOf(const QuotaSettings& s) {
 
 Result<int> SetQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
-  const auto& u = s.update;
-  if (!u.running_jobs && !u.gpus && !u.queued_jobs && !u.gpu_hours && !u.clear_running_jobs &&
-      !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours && !u.shares && !u.clear_shares)
+  if (s.update == api::QuotaUpdate{})
     return base::Fail(ErrorCode::kInvalidArgument, "no limit is given",
                       "give --running-jobs, --gpus, --queued-jobs, --gpu-hours or --shares");
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto quota, api::SetQuota(daemon, subject.kind, subject.name, s.update));
+  GPUMAN_ASSIGN(const auto quota, AskDaemon(session, api::routes::kSetQuota, {{subject.kind, subject.name}},
+                                            s.update, api::Patient()));
   if (s.user) NoteStranger(session, *s.user);
   return Show(session, quota, [&] { return RenderQuotas({quota}, session.style()); });
 }
 
 Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto quota, api::RemoveQuota(daemon, subject.kind, subject.name));
+  GPUMAN_ASSIGN(const auto quota, AskDaemon(session, api::routes::kRemoveQuota,
+                                            {{subject.kind, subject.name}}, {}, api::Patient()));
   return Show(session, quota, [&] {
     return fmt::format("The limits of {} {} were removed.\n", quota.subject,
                        quota.name == "*" ? "(each other)" : Printable(quota.name));
@@ -130,8 +125,7 @@ Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
 }
 
 Result<int> ListQuotas(Session& session, const CommandLine&) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::ListQuotas(daemon));
+  GPUMAN_ASSIGN(const auto list, AskDaemon(session, api::routes::kQuotas, {}, {}, api::Patient()));
   return Show(session, list, [&] { return RenderQuotas(list.quotas, session.style()); });
 }
 
@@ -159,6 +153,18 @@ Result<double> ParseShares(const std::string& text) {
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of shares", text),
                       "write 2 or 0.5");
   return shares;
+}
+
+// Takes a limit, by its name in the API; "none" takes it away.
+template <typename Parse>
+Take Limit(api::QuotaUpdate& update, const char* name, Parse parse) {
+  return [&update, name, parse](const std::string& text) -> Result<> {
+    auto& limit = update.fields[name];
+    limit = nullptr;
+    if (text == "none") return {};
+    GPUMAN_ASSIGN(limit, parse(text));
+    return {};
+  };
 }
 
 }  // namespace
@@ -214,17 +220,15 @@ std::vector<Command> QuotaCommands() {
   const auto integer = [](const std::string& text) { return ParseInteger(text, 0, 1'000'000'000); };
   auto& u = s->update;
   Options set = SubjectOptions(*s);
-  set.insert(set.end(),
-             {{"--running-jobs,--max-running-jobs", "N", "Jobs that run at once, or none for no limit",
-               take::IntoOrNone(u.running_jobs, u.clear_running_jobs, integer)},
-              {"-g,--gpus,--max-running-gpus", "N", "GPUs in use at once",
-               take::IntoOrNone(u.gpus, u.clear_gpus, integer)},
-              {"--queued-jobs,--max-queued-jobs", "N", "Jobs that wait at once",
-               take::IntoOrNone(u.queued_jobs, u.clear_queued_jobs, integer)},
-              {"--gpu-hours", "HOURS", "GPU time in hours",
-               take::IntoOrNone(u.gpu_hours, u.clear_gpu_hours, ParseHours)},
-              {"--shares", "N", "Not a limit: weight in the fair share; others have 1",
-               take::IntoOrNone(u.shares, u.clear_shares, ParseShares)}});
+  set.insert(
+      set.end(),
+      {{"--running-jobs,--max-running-jobs", "N", "Jobs that run at once, or none for no limit",
+        Limit(u, "running_jobs", integer)},
+       {"-g,--gpus,--max-running-gpus", "N", "GPUs in use at once", Limit(u, "gpus", integer)},
+       {"--queued-jobs,--max-queued-jobs", "N", "Jobs that wait at once", Limit(u, "queued_jobs", integer)},
+       {"--gpu-hours", "HOURS", "GPU time in hours", Limit(u, "gpu_hours", ParseHours)},
+       {"--shares", "N", "Not a limit: weight in the fair share; others have 1",
+        Limit(u, "shares", ParseShares)}});
   return {{"set",
            "Limit what a user or a project may use",
            "gpuman quota set --user ada --gpus 4 --gpu-hours 500",

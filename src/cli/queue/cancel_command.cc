@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "api/ask.h"
 #include "api/queue_client.h"
-#include "api/queue_json.h"
 #include "cli/compat/slurm/actions.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
@@ -32,7 +32,7 @@ int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bo
       one["error"] = error->message;
       one["error_code"] = std::string(base::ToString(error->code));
     } else if (dry_run) {
-      one["state"] = std::string(api::ToString(*job->state));
+      one["state"] = std::string(spec::ToString(*job->state));
       one["would_cancel"] = true;
       if (!session.json) session.Print(fmt::format("{}\t{}\tok\n", id, GflowState(*job->state)));
     } else {
@@ -58,7 +58,7 @@ int PrintRefusal(Session& session, const api::Client& daemon, const api::Cancell
 // them.
 Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs,
                           const api::Json& in_slurm) {
-  GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs, true}));
+  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kCancelJobs, {}, {refs, true}));
   std::string text;
   api::Json jobs = api::Json::array(), dependents = api::Json::array();
   std::set<std::int64_t> seen;
@@ -75,15 +75,15 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
       continue;
     }
     if (!seen.insert(job.id).second) continue;
-    const bool ok = !api::IsEnded(*job.state);
+    const bool ok = !spec::IsEnded(*job.state);
     text += fmt::format("{}\t{}\t{}\n", job.id, GflowState(*job.state), ok ? "ok" : "invalid");
     jobs.push_back(
-        {{"id", job.id}, {"state", std::string(api::ToString(*job.state))}, {"would_cancel", ok}});
+        {{"id", job.id}, {"state", std::string(spec::ToString(*job.state))}, {"would_cancel", ok}});
   }
   for (const auto& job : answer.dependents) {
     text += fmt::format("{}\t{}\tblocked\t{}\n", job.id, GflowState(job.state), job.depends_on);
     dependents.push_back({{"id", job.id},
-                          {"state", std::string(api::ToString(job.state))},
+                          {"state", std::string(spec::ToString(job.state))},
                           {"depends_on", std::to_string(job.depends_on)},
                           {"would_cancel", job.cancelled}});
   }
@@ -124,7 +124,7 @@ Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string
     GPUMAN_ASSIGN(const int here, PreviewCancel(session, daemon, refs, in_slurm));
     return std::max(status, here);
   }
-  GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs}));
+  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kCancelJobs, {}, {refs}));
   std::map<std::string, std::set<std::int64_t>> tasks;  // the tasks of an array, which have one name
   for (const auto& job : answer.jobs)
     if (job.state) tasks[job.job].insert(job.id);

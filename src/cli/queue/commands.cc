@@ -1,6 +1,10 @@
 // The queue's commands as `gpuman` has them.
 #include "cli/queue/commands.h"
 
+#include <fmt/format.h>
+#include <pwd.h>
+
+#include "api/ask.h"
 #include "cli/commands.h"
 
 namespace gpuman::cli {
@@ -45,6 +49,15 @@ Argument UsualArgument(const std::string& value, std::size_t most) {
   const char* const gpu = one ? "The GPU, by index or UUID" : "GPUs, by index or UUID";
   const char* const id = one ? "The id that the list shows" : "The ids that the list shows";
   return {value, 1, most, value == kJobValue ? job : value == kGpuValue ? gpu : id};
+}
+
+std::vector<api::QueueGpu> GpusOf(const api::Client& daemon) {
+  return api::AskPatiently(daemon, api::routes::kQueueInfo).value_or(api::QueueInfo{}).gpus;
+}
+
+void NoteStranger(Session& session, const std::string& user) {
+  if (::getpwnam(user.c_str()) == nullptr)
+    session.Note(fmt::format("this machine knows no user {}", Printable(user)));
 }
 
 }  // namespace queue

@@ -26,6 +26,13 @@ Argument UsualArgument(const std::string& value, std::size_t most = 1);
 // The name of this process's user, as the daemon knows it.
 std::string CallersName();
 
+// The GPUs as the queue sees them; empty: the daemon does not tell.
+std::vector<api::QueueGpu> GpusOf(const api::Client& daemon);
+
+// Notes a user name that this machine does not know: the name is mistyped, or a directory service does not
+// answer now.
+void NoteStranger(Session& session, const std::string& user);
+
 // The refs of jobs; each word may be a list: "7", "7,9", "5-8", "train", "7_3".
 base::Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words);
 

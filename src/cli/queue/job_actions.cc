@@ -9,12 +9,13 @@
 #include "api/queue_json.h"
 #include "cli/compat/gflow/views.h"
 #include "cli/compat/slurm/actions.h"
-#include "cli/json_lines.h"
+#include "cli/log_printer.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
 #include "cli/queue/wording.h"
+#include "cli/show.h"
 #include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -70,11 +71,8 @@ Result<JobWords> IdsOf(const api::Client& daemon, const std::string& ref, const 
 
 Result<int> PrintJob(Session& session, std::string_view done, const Result<api::JobView>& job) {
   if (!job) return base::Fail(job.error());
-  if (session.json)
-    session.PrintJson(api::ToJson(*job));
-  else
-    session.Print(fmt::format("{}{}\n", done, JobSentence(*job)));
-  if (!api::IsEnded(job->state))
+  GPUMAN_TRY(cli::Show(session, *job, [&] { return fmt::format("{}{}\n", done, JobSentence(*job)); }));
+  if (!spec::IsEnded(job->state))
     for (const auto& note : job->notes) session.Note(note);
   return kExitDone;
 }
@@ -113,35 +111,6 @@ struct LogSettings {
   std::optional<int> first, last;
 };
 
-// The first lines of a text that comes in pieces; false when all of them are printed.
-class FirstLines {
- public:
-  FirstLines(Session& session, std::optional<int> most) : session_(session), most_(most) {}
-  bool Feed(std::string_view piece) {
-    if (most_) {
-      std::size_t end = 0;
-      while (*most_ > 0 && end < piece.size()) {
-        const auto line_end = piece.find('\n', end);
-        end = line_end == std::string_view::npos ? piece.size() : line_end + 1;
-        if (line_end != std::string_view::npos) --*most_;
-      }
-      piece = piece.substr(0, end);
-    }
-    if (session_.json)
-      json_.Feed(piece);
-    else
-      session_.PrintOutput(piece);
-    session_.Flush();
-    return !most_ || *most_ > 0;
-  }
-  void Finish() { json_.Finish(); }
-
- private:
-  Session& session_;
-  JsonLines json_{session_};
-  std::optional<int> most_;
-};
-
 // Tells the user what the log does not have: output that goes to files, and output of an array's other tasks.
 void TellWhereElse(Session& session, const api::Client& daemon, const std::string& ref) {
   const auto job = daemon.Job(ref);
@@ -166,7 +135,7 @@ Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
     api::LogOptions options;
     options.follow = s.follow;
     if (s.last) options.tail = static_cast<std::uint64_t>(*s.last);
-    FirstLines lines(session, s.first);
+    LogPrinter lines(session, s.first);
     GPUMAN_TRY(
         ShowLog(session, daemon, ref, options, [&](std::string_view piece) { return lines.Feed(piece); }));
     lines.Finish();
@@ -220,10 +189,10 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
       spec::JobOptions options;
       options.begin = at;
       api::JobUpdate update;
-      update.queue.emplace().options.fields["begin"] = api::OptionOf(options, "begin");
-      GPUMAN_TRY(api::UpdateJob(daemon, ref, update));
+      api::AddOption(options, "begin", update);
+      GPUMAN_TRY(api::AskPatiently(daemon, api::routes::kUpdateJob, {{ref}}, update));
     }
-    return PrintJob(session, "", api::ReleaseJob(daemon, ref));
+    return PrintJob(session, "", api::AskPatiently(daemon, api::routes::kReleaseJob, {{ref}}));
   };
   return ForEach(session, words, release, release_in_slurm);
 }
@@ -244,7 +213,9 @@ Result<int> Update(Session& session, Flavour flavour, const UpdateSettings& s, c
   };
   const auto update = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
-    return PrintJob(session, "updated: ", Changed(api::UpdateJob(daemon, ref, UpdateOf(s, job)), flavour));
+    return PrintJob(
+        session, "updated: ",
+        Changed(api::AskPatiently(daemon, api::routes::kUpdateJob, {{ref}}, UpdateOf(s, job)), flavour));
   };
   return ForEach(session, words, update, in_slurm);
 }
@@ -256,7 +227,9 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(const auto answer,
-                  Changed(api::RedoJob(daemon, ref, {UpdateOf(s, job), s.cascade}), flavour));
+                  Changed(api::AskPatiently(daemon, api::routes::kRedoJob, {{ref}},
+                                            {UpdateOf(s, job), s.cascade}),
+                          flavour));
     for (const auto& note : answer.notes) session.Note(note);
     if (session.json)
       session.PrintJson(api::ToJson(answer)["jobs"].size() == 1 ? api::ToJson(answer)["jobs"][0]
@@ -276,7 +249,7 @@ Result<int> Hold(Session& session, const CommandLine& line) {
     return slurm::Hold(session, engine, name);
   };
   const auto hold = [&](const api::Client& daemon, const std::string& ref) {
-    return PrintJob(session, "", api::HoldJob(daemon, ref));
+    return PrintJob(session, "", api::AskPatiently(daemon, api::routes::kHoldJob, {{ref}}));
   };
   return ForEach(session, line.words, hold, hold_in_slurm);
 }

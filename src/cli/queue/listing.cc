@@ -11,11 +11,12 @@
 #include "cli/queue/when.h"
 #include "cli/table.h"
 #include "cli/values.h"
+#include "cli/views.h"
 
 namespace gpuman::cli::queue {
 namespace {
 
-using api::JobState;
+using spec::JobState;
 
 constexpr std::array<std::string_view, 16> kColumns{"JOBID",
                                                     "NAME",
@@ -63,29 +64,11 @@ std::string Upper(std::string_view text) {
   return upper;
 }
 
-bool Waits(JobState state) { return state == JobState::kQueued || state == JobState::kHeld; }
-
-Color ColorOf(JobState state) {
-  switch (state) {
-    case JobState::kRunning:
-      return Color::kGreen;
-    case JobState::kFailed:
-    case JobState::kKilled:
-    case JobState::kTimeout:
-      return Color::kRed;
-    case JobState::kFinished:
-    case JobState::kCancelled:
-      return Color::kDim;
-    default:
-      return Color::kYellow;
-  }
-}
-
 std::string Size(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
 
 std::string PlaceOrReason(const api::QueueRow& row, bool gflow) {
   const bool cancelled = row.state == JobState::kCancelled;
-  const bool shows_reason = Waits(row.state) || (cancelled && (gflow || row.gpus.empty()));
+  const bool shows_reason = IsWaiting(row.state) || (cancelled && (gflow || row.gpus.empty()));
   if (!shows_reason && !row.gpus.empty()) return row.gpus;
   if (row.reason.empty()) return "-";
   if (!shows_reason && !gflow) return fmt::format("({})", row.reason);
@@ -102,10 +85,10 @@ struct View {
 using CellMaker = Cell (*)(const api::QueueRow& row, const View& view);
 
 Cell StateCell(const api::QueueRow& row, const View&) {
-  return {std::string(api::ToString(row.state)), ColorOf(row.state)};
+  return {std::string(spec::ToString(row.state)), StateColor(row.state)};
 }
 Cell LettersCell(const api::QueueRow& row, const View&) {
-  return {std::string(ShortState(row.state)), ColorOf(row.state)};
+  return {std::string(ShortState(row.state)), StateColor(row.state)};
 }
 Cell TimeCell(const api::QueueRow& row, const View& view) {
   const auto time = RunTime(row, view.now);
@@ -202,7 +185,7 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   row.submitted_at = job.submitted_at;
   row.started_at = job.started_at;
   row.ended_at = job.ended_at;
-  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
+  const bool never_ran = spec::IsEnded(job.state) && !job.started_at;
   for (const auto& uuid : never_ran ? std::vector<std::string>{} : job.gpus) {
     const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
     row.gpus += row.gpus.empty() ? "" : ",";
@@ -307,7 +290,7 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
     std::copy_if(jobs.begin(), jobs.end(), std::back_inserter(some),
                  [wanted = state](const Listed& job) { return job.row.state == wanted; });
     if (some.empty()) continue;
-    text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", api::ToString(state), some.size());
+    text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", spec::ToString(state), some.size());
     text += RenderTable(some, {form.columns, false, false, form.gflow}, style, now);
   }
   return text;
@@ -328,12 +311,12 @@ std::string GflowReason(std::string_view reason) {
 }
 
 std::optional<std::vector<std::string>> StatesOf(std::string_view word) {
-  if (api::JobStateFromString(word)) return std::vector{std::string(word)};
+  if (spec::JobStateFromString(word)) return std::vector{std::string(word)};
   const std::string upper = Upper(word);
   std::vector<std::string> states;
   for (const auto& [state, letters, gflow] : kStates) {
-    const auto own = Upper(api::ToString(state));
-    if (upper == letters || upper == Upper(gflow) || upper == own) states.emplace_back(api::ToString(state));
+    const auto own = Upper(spec::ToString(state));
+    if (upper == letters || upper == Upper(gflow) || upper == own) states.emplace_back(spec::ToString(state));
   }
   if (upper == "ALL") states = {"all"};
   if (upper == "PENDING") states = {"queued", "held"};

@@ -48,8 +48,8 @@ std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now);
 std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now);
 
 // gflow's letters and words: PD and "Queued" for a state; "JobHeldUser" for the reason held_by_user.
-std::string_view ShortState(api::JobState state);
-std::string_view GflowState(api::JobState state);
+std::string_view ShortState(spec::JobState state);
+std::string_view GflowState(spec::JobState state);
 std::string GflowReason(std::string_view reason);
 // The states that a word means: "running", gflow's "Running" and "R" mean one state, in any case; some words
 // mean several states. nullopt for an unknown word.

@@ -217,7 +217,7 @@ TEST(Run, SaysWhatToTypeInsteadInItsOwnWords) {
   EXPECT_THAT(server.requests(), IsEmpty());
 }
 
-api::QueueRow Row(std::int64_t id, const char* tag, api::JobState state, const char* reason,
+api::QueueRow Row(std::int64_t id, const char* tag, spec::JobState state, const char* reason,
                   const char* gpus) {
   api::QueueRow row;
   row.id = id;
@@ -232,10 +232,10 @@ api::QueueRow Row(std::int64_t id, const char* tag, api::JobState state, const c
 
 std::string Rows() {
   std::string text = api::QueueRowTitles();
-  auto running = Row(5, "a", api::JobState::kRunning, "", "0,1");
+  auto running = Row(5, "a", spec::JobState::kRunning, "", "0,1");
   running.started_at = base::SystemClock().Wall();
   api::AppendQueueRow(text, running);
-  auto task = Row(9, "b", api::JobState::kQueued, "held_by_user", "");
+  auto task = Row(9, "b", spec::JobState::kQueued, "held_by_user", "");
   task.array_id = 8;
   task.array_task = 1;
   api::AppendQueueRow(text, task);
@@ -244,8 +244,8 @@ std::string Rows() {
 
 TEST(Queue, ShowsWhereACancelledJobRan) {
   std::string text = api::QueueRowTitles();
-  api::AppendQueueRow(text, Row(5, "a", api::JobState::kCancelled, "cancelled", "0,1"));
-  api::AppendQueueRow(text, Row(6, "b", api::JobState::kCancelled, "dependency_never", ""));
+  api::AppendQueueRow(text, Row(5, "a", spec::JobState::kCancelled, "cancelled", "0,1"));
+  api::AppendQueueRow(text, Row(6, "b", spec::JobState::kCancelled, "dependency_never", ""));
   const TestServer server({TestServer::Answer(200, text, "text/tab-separated-values")});
   EXPECT_EQ(Gpuman(server, {"queue", "-a", "-f", "jobid,nodelist"}).out,
             "JOBID  NODELIST(REASON)\n"

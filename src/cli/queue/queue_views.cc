@@ -294,7 +294,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     for (const auto& message : queue.notifications) line("Not delivered", NotificationText(message));
   }
   // The reason of a failed job already contains its refusal.
-  if (job.refusal && job.state != api::JobState::kFailed) line("Refused", job.refusal->message);
+  if (job.refusal && job.state != spec::JobState::kFailed) line("Refused", job.refusal->message);
   for (const auto& note : job.notes) line("Note", note);
   when("Submitted", job.submitted_at);
   when("Started", job.started_at);

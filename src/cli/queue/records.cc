@@ -26,7 +26,7 @@ std::vector<std::pair<std::string_view, std::string>> RecordOf(const api::QueueR
           {"name", row.tag},
           {"user", row.user},
           {"project", row.project},
-          {"state", std::string(api::ToString(row.state))},
+          {"state", std::string(spec::ToString(row.state))},
           {"reason", row.reason},
           {"priority", fmt::to_string(row.priority)},
           {"gpus_asked", fmt::to_string(row.gpus_asked)},

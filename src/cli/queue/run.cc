@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "cli/commands.h"
 #include "cli/queue/request.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/terminal.h"
 #include "cli/queue/when.h"
+#include "cli/show.h"
 #include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -25,7 +25,6 @@ using base::Result;
 
 struct RunSettings {
   SubmitSettings submit;
-  spec::RestartMode restart = spec::RestartMode::kNo;
   bool detach = false;
   bool pty = false;
 };
@@ -63,7 +62,7 @@ Result<> CheckTogether(const RunSettings& s, const CommandLine& line) {
   if (!waits_for_gpus) GPUMAN_TRY(CheckStart(s));
   if (submit.job.name && submit.job.name->empty()) return Misuse("--tag: the tag is empty");
   if (s.pty && s.detach) return Misuse("--pty and --detach exclude each other");
-  if (waits_for_gpus && s.restart != spec::RestartMode::kNo)
+  if (waits_for_gpus && submit.job.restart != spec::RestartMode::kNo)
     return Misuse("--restart does not go with --gpus",
                   "gpuman submit --retries N runs a job of the queue again when it fails");
   if (!HasCommand(s, line))
@@ -90,7 +89,7 @@ Result<int> RunInQueue(Session& session, const RunSettings& s, MadeSubmission ma
   return s.detach ? QueueAndLeave(session, made) : QueueAndShow(session, made);
 }
 
-api::RunRequest RequestOf(const RunSettings& s, MadeSubmission made) {
+api::RunRequest RequestOf(MadeSubmission made) {
   auto& job = made.request.jobs.front();
   return {static_cast<spec::RunOptions&>(job),
           *job.name,
@@ -98,20 +97,16 @@ api::RunRequest RequestOf(const RunSettings& s, MadeSubmission made) {
           std::move(made.request.directory),
           std::move(made.request.environment),
           made.request.umask,
-          std::move(job.gpus.devices),
-          s.restart};
+          std::move(job.gpus.devices)};
 }
 
 Result<int> RunNow(Session& session, const RunSettings& s, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const api::JobView job, daemon.Run(RequestOf(s, std::move(made))));
+  GPUMAN_ASSIGN(const api::JobView job, api::Ask(daemon, api::routes::kRun, {}, RequestOf(std::move(made))));
   for (const auto& note : job.notes) session.Note(note);
   if (s.submit.wait) return WaitForJob(session, daemon, job);
-  if (session.json)
-    session.PrintJson(api::ToJson(job));
-  else
-    session.Print(JobSentence(job) + "\n");
-  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
+  GPUMAN_TRY(Show(session, job, [&] { return JobSentence(job) + "\n"; }));
+  const bool never_ran = spec::IsEnded(job.state) && !job.started_at;
   if (never_ran && job.reason_detail) session.Note(WithLocalTimes(*job.reason_detail));
   return never_ran ? kExitFailed : kExitDone;
 }
@@ -171,7 +166,7 @@ class OptionsOfRun {
         "--priority", "-p,--priority",
         "0 to 255 (default: 128); when a GPU is full, jobs with a lower priority are stopped first");
     Add("--restart", kRestartValue, "Whether to start it again when it ends (default: no)",
-        take::Into(s_.restart, ParseRestartMode));
+        take::Into(s_.submit.job.restart, ParseRestartMode));
     AddFromSubmit("--grace", "--grace",
                   "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m");
     AddFromSubmit("--no-preload", "--no-preload",
@@ -199,19 +194,11 @@ class OptionsOfRun {
   }
 
   void AddFromSubmit(const char* name, const char* names, const char* help = nullptr) {
-    Option option = OptionOfSubmit(name);
+    Option option = OptionNamed(submit_, name);
     option.names = names;
     option.heading = heading_;
     if (help != nullptr) option.help = help;
     options_.push_back(std::move(option));
-  }
-
-  // std::logic_error: a name in this file is wrong.
-  const Option& OptionOfSubmit(const char* name) const {
-    const auto found = std::find_if(submit_.begin(), submit_.end(),
-                                    [&](const Option& option) { return NameOf(option) == name; });
-    if (found == submit_.end()) throw std::logic_error(fmt::format("`submit` has no option {}", name));
-    return *found;
   }
 
   RunSettings& s_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <stdexcept>
 
 #include "cli/take.h"
 #include "cli/values.h"
@@ -148,11 +149,11 @@ Take GflowName(SubmitSettings& s) {
   };
 }
 
-// Adds options under one heading of the help. `sets`: the options of a job that it sets, by their names in
-// the API; `update` and `redo` take those too.
+// Adds options under one heading of the help. `sets`: the option of a job that it sets, by its name in the
+// API; `job update` and `redo` take those too, and `update` those that change while the job runs.
 auto Under(Options& table, std::string heading) {
   return [&table, heading](std::string names, std::string value, std::string help, Take take,
-                           std::vector<std::string> sets = {}) {
+                           std::string sets = {}) {
     table.push_back(
         {std::move(names), std::move(value), std::move(help), std::move(take), heading, std::move(sets)});
   };
@@ -170,9 +171,9 @@ void AddMain(Options& table, SubmitSettings& s, bool gflow) {
     add("-n,--name,--job-name,-J", "NAME", "Its name", GflowName(s));
   } else {
     add("-m,--memory,--gpu-memory", "SIZE", "Memory limit on each of its GPUs: 512MiB, 8G, 50%",
-        Size(job.memory));
+        Size(job.memory), "memory");
     add("--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
-        Duration(job.time_limit), {"time_limit_s"});
+        Duration(job.time_limit), "time_limit_s");
     add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name));
     add("-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait));
   }
@@ -184,7 +185,7 @@ void AddMain(Options& table, SubmitSettings& s, bool gflow) {
       Into(job.array, ParseArray));
   if (!gflow) {
     add("-o,--output", "FILE", "File for its output instead of its log; %j id, %A array, %a task, %x name",
-        Text(job.stdout_file), {"stdout"});
+        Text(job.stdout_file), "stdout");
     add("-c,--command", "STRING", "The command as one string, which /bin/sh would understand",
         Text(s.command));
   }
@@ -201,32 +202,32 @@ void AddGpus(Options& table, SubmitSettings& s, bool gflow) {
         Devices(s));
     add("--gpu-model", "TEXT", "Only GPUs whose name contains this text: h200", Text(job.gpus.model));
     add("--gpu-free", "SIZE", "Only GPUs with at least this much free memory", Size(job.gpus.free_memory));
-    add("--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft));
+    add("--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft), "soft");
     add("--share", "", "Share its GPUs with other jobs that use --share; needs --memory", Flag(job.share),
-        {"share"});
+        "share");
     add("--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
-        Into(job.weight, ParseWeight));
+        Into(job.weight, ParseWeight), "weight");
     add("--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
-        Flag(job.oversubscribe), {"oversubscribe"});
+        Flag(job.oversubscribe), "oversubscribe");
     add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps));
     add("--mps-threads", "PERCENT", "As --mps, and limit each process to this part of the GPU's threads: 25%",
         MpsThreads(s));
     add("--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
-        Text(job.device_profile), {"device_profile"});
+        Text(job.device_profile), "device_profile");
   }
   add("--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", Text(s.visible_devices));
   if (!gflow)
     add("--no-preload", "", "Do not load libgpuman.so into it; the daemon alone enforces its limit",
-        Flag(job.preload, false), {"preload"});
+        Flag(job.preload, false), "preload");
 }
 
 void AddWhen(Options& table, SubmitSettings& s, bool gflow, base::WallTime now) {
   auto& job = s.job;
   const auto add = Under(table, "When it starts");
   add("-p,--priority,--nice", "N", "0 to 255 (default: 128); a higher one starts sooner",
-      take::Integer(job.priority, 0, 255));
+      take::Integer(job.priority, 0, 255), "priority");
   add("-b,--begin", "TIME", "Start no earlier than this: 22:00, 2026-02-01T08:00, now+2h, tomorrow",
-      Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); }), {"begin"});
+      Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); }), "begin");
   add("--depends-any,--depends-on-any", "JOBS", "As --depends, but one of these jobs is enough",
       Depends(s, spec::DependencyMode::kAny));
   add("--no-auto-cancel", "", "Stay in the queue when a dependency can no longer be met",
@@ -234,7 +235,7 @@ void AddWhen(Options& table, SubmitSettings& s, bool gflow, base::WallTime now) 
   if (gflow) return;
   add("-H,--hold", "", "Do not start it before gpuman job release", Flag(job.hold));
   add("--preemptible", "", "Jobs with a higher priority may take its GPUs; it continues later",
-      Flag(job.preemptible), {"preemptible"});
+      Flag(job.preemptible), "preemptible");
 }
 
 void AddMany(Options& table, SubmitSettings& s, bool gflow) {
@@ -262,18 +263,18 @@ void AddHost(Options& table, SubmitSettings& s, bool gflow) {
         Into(job.host_memory, ParseMebibytes));
     add("-c", "NAME", "", Text(job.conda_env));
   } else {
-    add("--cpus", "N", "Number of CPUs", take::Integer(job.cpus, 1, kMax), {"cpus"});
+    add("--cpus", "N", "Number of CPUs", take::Integer(job.cpus, 1, kMax), "cpus");
     add("--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
-        Into(job.host_memory, base::ParseBytes), {"host_memory"});
+        Into(job.host_memory, base::ParseBytes), "host_memory");
     add("-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory));
     add("--export", "LIST", "Environment variables: all (default), none, NAMES, NAME=VALUE",
         List(s, "export", s.export_parts));
   }
-  add("--conda-env", "NAME", "Run it in this conda environment", Text(job.conda_env), {"conda_env"});
+  add("--conda-env", "NAME", "Run it in this conda environment", Text(job.conda_env), "conda_env");
   if (gflow) return;
-  add("-i,--input", "FILE", "File for its standard input (default: none)", Text(job.stdin_file), {"stdin"});
+  add("-i,--input", "FILE", "File for its standard input (default: none)", Text(job.stdin_file), "stdin");
   add("-e,--error", "FILE", "File for its error output (default: as --output)", Text(job.stderr_file),
-      {"stderr"});
+      "stderr");
 }
 
 void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
@@ -286,7 +287,8 @@ void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
   add("--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s));
   if (!gflow) {
     add("--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s));
-    add("--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped", Duration(job.grace));
+    add("--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped", Duration(job.grace),
+        "grace");
   }
   add("--notify-mail,--notify-email", "ADDRESS", "Send a mail to this address; repeat for more",
       List(s, "notify-mail", job.notify.mails));
@@ -299,7 +301,7 @@ void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
 
 void AddOther(Options& table, SubmitSettings& s, bool gflow) {
   const auto add = Under(table, "Slurm and accounting");
-  add("-P,--project", "NAME", "Project that its GPU time is counted for", Text(s.job.project), {"project"});
+  add("-P,--project", "NAME", "Project that its GPU time is counted for", Text(s.job.project), "project");
   add("--to", "here|slurm", "Queue it on this machine (default) or hand it to Slurm", Text(s.to));
   add("--slurm-option", "OPTION",
       "With --to slurm: an option of sbatch, such as partition=gpu; repeat for more",
@@ -348,6 +350,13 @@ Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime 
       return {};
     };
   return table;
+}
+
+const Option& OptionNamed(const Options& table, std::string_view name) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Option& option) { return NameOf(option) == name; });
+  if (found == table.end()) throw std::logic_error(fmt::format("there is no option {}", name));
+  return *found;
 }
 
 }  // namespace gpuman::cli::queue

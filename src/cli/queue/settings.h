@@ -56,6 +56,10 @@ struct SubmitSettings {
 // as now+2h.
 Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now);
 
+// The option of a table that has this long name. std::logic_error: there is none, so a name in our code is
+// wrong.
+const Option& OptionNamed(const Options& table, std::string_view name);
+
 // Turns a name that gflow and Slurm accept into a tag: characters that a tag cannot have become "-".
 std::string TagFrom(std::string_view name);
 

@@ -8,13 +8,14 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "api/queue_client.h"
+#include "api/ask.h"
 #include "api/queue_json.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/compat/slurm/submit.h"
 #include "cli/queue/when.h"
 #include "cli/queue/wording.h"
+#include "cli/show.h"
 #include "cli/wait.h"
 
 namespace gpuman::cli::queue {
@@ -103,12 +104,12 @@ std::string SentenceOf(const api::SubmittedJob& job, const std::string& dry_name
                        const std::vector<api::GpuView>& gpus, base::WallTime now) {
   const bool dry_run = !dry_name.empty();
   std::string text = dry_run ? dry_name : QueuedNameOf(job);
-  const bool starts = job.state == api::JobState::kStarting || job.state == api::JobState::kRunning;
+  const bool starts = job.state == spec::JobState::kStarting || job.state == spec::JobState::kRunning;
   if (dry_run)
     text +=
-        starts ? std::string(" would start at once") : fmt::format(" would be {}", api::ToString(job.state));
+        starts ? std::string(" would start at once") : fmt::format(" would be {}", spec::ToString(job.state));
   else
-    text += fmt::format(" is {}", api::ToString(job.state));
+    text += fmt::format(" is {}", spec::ToString(job.state));
   if (!job.gpus.empty()) text += fmt::format(" on GPU {}", GpuNames(job.gpus, gpus));
   if (!starts && (job.reason_detail || job.reason))
     text += ": " + WithLocalTimes(job.reason_detail ? *job.reason_detail : *job.reason);
@@ -138,11 +139,9 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
   int worst = kExitDone;
   for (const auto id : ids) {
     GPUMAN_ASSIGN(const api::JobView ended, WaitForEnd(session, daemon, std::to_string(id)));
-    if (session.json)
-      session.PrintJson(api::ToJson(ended));
-    else
-      session.Print(
-          fmt::format("job {} '{}' {}\n", ended.id, Printable(ended.tag), api::ToString(ended.state)));
+    GPUMAN_TRY(Show(session, ended, [&] {
+      return fmt::format("job {} '{}' {}\n", ended.id, Printable(ended.tag), spec::ToString(ended.state));
+    }));
     session.Flush();
     worst = std::max(worst, ExitStatusOfJob(ended));
   }
@@ -166,7 +165,7 @@ void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmissi
 
 // Sends the submission; a refusal names the options that the user typed.
 Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmission& made, Flavour flavour) {
-  auto answer = api::Submit(daemon, made.request);
+  auto answer = api::AskPatiently(daemon, api::routes::kSubmit, {}, made.request);
   if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));
   return answer;
 }
@@ -249,7 +248,7 @@ Result<int> QueueAndShow(Session& session, const MadeSubmission& made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
   const auto& first = answer.jobs.front();
-  if (first.state == api::JobState::kQueued && first.reason)
+  if (first.state == spec::JobState::kQueued && first.reason)
     session.Note(SentenceOf(first, {}, {}, base::SystemClock().Wall()));
   GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(first.id)));
   return WaitForJob(session, daemon, job, Interrupted::kCancelsWaiting);

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "api/queue_client.h"
+#include "api/ask.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "cli/queue/when.h"
@@ -211,17 +211,18 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   if (error) return base::Fail(base::SystemError(error.value(), "finding this program"));
   auto& command = request.jobs.front().command;
   command.insert(command.begin(), {self.string(), kTerminalWord, listener.socket()});
-  GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, request));
+  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kSubmit, {}, request));
   const auto& first = answer.jobs.front();
   const std::string id = std::to_string(first.id);
-  if (first.state == api::JobState::kQueued && first.reason)
+  if (first.state == spec::JobState::kQueued && first.reason)
     session.Note(fmt::format("job {} waits: {}", first.id,
                              WithLocalTimes(first.reason_detail.value_or(*first.reason))));
 
   int last_signal = 0;
   Relay relay(session, listener, [&](int signal) {
     last_signal = signal;
-    if (!api::CancelJob(daemon, id)) session.Note(fmt::format("job {} cannot be cancelled", first.id));
+    if (!api::AskPatiently(daemon, api::routes::kCancelJob, {{id}}))
+      session.Note(fmt::format("job {} cannot be cancelled", first.id));
   });
   api::Wake wake;
   wake.fd = relay.fd();
@@ -239,8 +240,8 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   }
   const api::JobView& ended = *waited;
   relay.Drain();
-  if (ended.state == api::JobState::kCancelled && last_signal != 0) return 128 + last_signal;
-  if (ended.state != api::JobState::kFinished && ended.reason_detail) 
+  if (ended.state == spec::JobState::kCancelled && last_signal != 0) return 128 + last_signal;
+  if (ended.state != spec::JobState::kFinished && ended.reason_detail)
     session.Note(WithLocalTimes(*ended.reason_detail));
   return ExitStatusOfJob(ended);
 }

@@ -16,24 +16,24 @@ using base::Result;
 using J = spec::JobOptions;
 
 // Sets the option of the job that has the name `option` in the API.
-template <typename T, typename Parse>
-Take SetOption(UpdateSettings& s, const char* option, T J::*member, Parse parse) {
+template <typename Class, typename T, typename Parse>
+Take SetOption(UpdateSettings& s, const char* option, T Class::*member, Parse parse) {
   return [&s, option, member, parse](const std::string& text) -> Result<> {
     J options;
     GPUMAN_ASSIGN(options.*member, parse(text));
-    s.queue.options.fields[option] = api::OptionOf(options, option);
+    api::AddOption(options, option, s.update);
     return {};
   };
 }
-Take ClearOption(UpdateSettings& s, const char* option) {
+Take ClearOption(UpdateSettings& s, const std::string& option) {
   return [&s, option](const std::string&) -> Result<> {
-    s.queue.options.fields[option] = nullptr;
+    api::AddOption({}, option, s.update);
     return {};
   };
 }
 // Sets the option; "none" removes it.
-template <typename T, typename Parse>
-Take SetOrClearOption(UpdateSettings& s, const char* option, T J::*member, Parse parse) {
+template <typename Class, typename T, typename Parse>
+Take SetOrClearOption(UpdateSettings& s, const char* option, T Class::*member, Parse parse) {
   return [set = SetOption(s, option, member, parse), clear = ClearOption(s, option)](
              const std::string& text) -> Result<> { return text == "none" ? clear(text) : set(text); };
 }
@@ -63,7 +63,7 @@ Result<std::string> AsFile(const std::string& path) {
 
 Take AutoCancel(UpdateSettings& s, bool value) {
   return [&s, value](const std::string&) -> Result<> {
-    s.queue.auto_cancel = value;
+    s.queue().auto_cancel = value;
     return {};
   };
 }
@@ -75,7 +75,7 @@ Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
       GPUMAN_ASSIGN(depends, ParseDependencies(text));
     }
     if (mode) depends.mode = *mode;
-    s.queue.depends = std::move(depends);
+    s.queue().depends = std::move(depends);
     return {};
   };
 }
@@ -126,28 +126,21 @@ Take RetryCodes(UpdateSettings& s) {
 
 Options GpumanOptions(UpdateSettings& s) {
   return {
-      {"-n,--name,--tag", "NAME", "Another name", take::Text(s.queue.name)},
+      {"-n,--name,--tag", "NAME", "Another name", take::Text(s.queue().name)},
       {"--gpu", "GPUS", "Exactly these GPUs: 0,2", Devices(s)},
       {"--gpu-model", "TEXT", "Only GPUs whose name contains this text, or none", Model(s)},
-      {"-m,--memory,--gpu-memory", "SIZE", "Memory limit on each of its GPUs, or none",
-       take::IntoOrNone(s.job.memory, s.job.clear_memory, base::ParseSize)},
-      {"--soft", "SIZE", "Soft memory limit, or none",
-       take::IntoOrNone(s.job.soft, s.job.clear_soft, base::ParseSize)},
-      {"--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
-       take::Into(s.job.weight, ParseWeight)},
-      {"--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped", take::Duration(s.job.grace)},
       {"-t,--time,--time-limit", "TIME", "Time limit, or none",
        SetOrClearOption(s, "time_limit_s", &J::time_limit, base::ParseDuration)},
       {"--auto-cancel", "", "Cancel it when a dependency can no longer be met", AutoCancel(s, true)},
       {"--no-auto-cancel", "", "Keep it in the queue then", AutoCancel(s, false)},
       {"--array-limit", "N", "Run at most N tasks of the array at once, or none",
-       take::IntoOrNone(s.queue.array_limit, s.queue.clear_array_limit, Integer(1, api::kMaxArrayTasks))},
+       take::IntoOrNone(s.queue().array_limit, s.queue().clear_array_limit, Integer(1, api::kMaxArrayTasks))},
       {"--retry-delay", "TIME", "Time between a failure and the next run", RetryDelay(s)},
       {"--retry-on", "CODES", "Run it again only after these exit codes: 1,75, or none for any failure",
        RetryCodes(s)}};
 }
 
-Options GflowOptions(UpdateSettings& s) {
+Options GflowOptions(UpdateSettings& s, base::WallTime now) {
   return {{"-e,--conda-env", "NAME", "Conda environment", SetOption(s, "conda_env", &J::conda_env, AsText)},
           {"--clear-conda-env", "", "None", ClearOption(s, "conda_env")},
           {"-t,--time-limit,--time", "TIME", "Time limit",
@@ -157,12 +150,16 @@ Options GflowOptions(UpdateSettings& s) {
            SetOption(s, "host_memory", &J::host_memory, ParseMebibytes)},
           {"--clear-memory-limit", "", "None", ClearOption(s, "host_memory")},
           {"--gpu-memory,--max-gpu-mem", "MEMORY", "Memory limit on each of its GPUs",
-           take::IntoOrNone(s.job.memory, s.job.clear_memory, AsMebibytes)},
-          {"--clear-gpu-memory-limit", "", "None", take::Flag(s.job.clear_memory)},
+           SetOrClearOption(s, "memory", &J::memory, AsMebibytes)},
+          {"--clear-gpu-memory-limit", "", "None", ClearOption(s, "memory")},
+          {"-p,--priority", "N", "0 to 255", SetOption(s, "priority", &J::priority, Integer(0, 255))},
+          {"--begin", "TIME", "Start no earlier than this, or none",
+           SetOrClearOption(s, "begin", &J::begin,
+                            [now](const std::string& text) { return ParseTime(text, now); })},
           {"--auto-cancel-on-dep-failure", "", "Cancel it when a dependency fails", AutoCancel(s, true)},
           {"--no-auto-cancel-on-dep-failure", "", "Keep it in the queue then", AutoCancel(s, false)},
           {"--clear-max-concurrent", "", "No limit on how many of its group run at once",
-           take::Flag(s.queue.clear_max_concurrent)},
+           take::Flag(s.queue().clear_max_concurrent)},
           {"--clear-max-retries", "", "No retries", NoRetries(s)},
           {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {
              return base::Fail(base::ErrorCode::kNotSupported,
@@ -187,56 +184,75 @@ bool HasNameOf(const Options& table, const Option& option) {
   });
 }
 
-// Adds the options of `submit` that can also change a waiting job, except an option with a name that the
-// table already has.
-void AddOptionsOfSubmit(Options& table, UpdateSettings& s, base::WallTime now) {
-  const auto set_from = [&s](const std::vector<std::string>& names, const spec::JobOptions& from) {
-    for (const auto& name : names) s.queue.options.fields[name] = api::OptionOf(from, name);
+// The option of `submit` as an option that changes a job; for a flag also the flag that takes it back.
+Options ChangesBy(const Option& option, UpdateSettings& s) {
+  const bool is_flag = option.value.empty();
+  const bool has_none = !is_flag && api::MayBeAbsent(option.sets);
+  const auto change = [&s, has_none, take = option.take,
+                       sets = option.sets](const std::string& text) -> Result<> {
+    const bool takes_away = has_none && text == "none";
+    if (!takes_away) GPUMAN_TRY(take(text));
+    api::AddOption(takes_away ? spec::JobOptions{} : s.submission.job, sets, s.update);
+    return {};
   };
-  for (Option& option : SubmitOptions(s.submission, Flavour::kGpuman, now)) {
-    const std::string name = NameOf(option);
+  Options changes{{option.names, option.value, option.help + (has_none ? ", or none" : ""), change}};
+  if (is_flag)
+    changes.push_back(
+        {InverseOf(NameOf(option)), "", "Take " + NameOf(option) + " back", ClearOption(s, option.sets)});
+  return changes;
+}
+
+// Adds the options of `submit` that can also change a job, except an option with a name that the table
+// already has.
+void AddOptionsOfSubmit(Options& table, UpdateSettings& s, base::WallTime now) {
+  for (const Option& option : SubmitOptions(s.submission, Flavour::kGpuman, now)) {
     if (option.sets.empty() || HasNameOf(table, option)) continue;
-    const bool is_flag = option.value.empty();
-    const auto take = [&s, set_from, is_flag, names = option.sets,
-                       take = option.take](const std::string& text) -> Result<> {
-      const bool takes_away = !is_flag && text == "none";
-      if (!takes_away) GPUMAN_TRY(take(text));
-      set_from(names, takes_away ? spec::JobOptions{} : s.submission.job);
-      return {};
-    };
-    table.push_back({option.names, option.value, option.help + (is_flag ? "" : ", or none"), take});
-    if (!is_flag) continue;
-    table.push_back({InverseOf(name), "", "Take " + name + " back",
-                     [set_from, names = option.sets](const std::string&) -> Result<> {
-                       set_from(names, {});
-                       return {};
-                     }});
+    const auto changes = ChangesBy(option, s);
+    table.insert(table.end(), changes.begin(), changes.end());
   }
+}
+
+// The options of `submit` with these names.
+Options OptionsOfSubmit(UpdateSettings& s, std::initializer_list<std::string_view> names) {
+  const Options submit = SubmitOptions(s.submission, Flavour::kGpuman, {});
+  Options table;
+  for (const auto name : names) {
+    const auto changes = ChangesBy(OptionNamed(submit, name), s);
+    table.insert(table.end(), changes.begin(), changes.end());
+  }
+  return table;
 }
 
 }  // namespace
 
 bool UpdateSettings::Empty() const {
-  return job == api::UpdateRequest{} && queue == api::QueueUpdate{} && gpus.empty() && retries.empty();
+  return update.job == api::UpdateRequest{} && update.queue == api::QueueUpdate{} && gpus.empty() &&
+         retries.empty();
+}
+
+Options LimitOptions(UpdateSettings& s) { return OptionsOfSubmit(s, {"--memory", "--soft"}); }
+
+Options RunningOptions(UpdateSettings& s) {
+  Options table = OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--grace"});
+  table.push_back({"--restart", kRestartValue, "Whether to start it again when it ends",
+                   SetOption(s, "restart", &J::restart, ParseRestartMode)});
+  return table;
 }
 
 Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::WallTime now) {
-  Options table = flavour == Flavour::kGflow ? GflowOptions(s) : GpumanOptions(s);
-  const auto time = [now](const std::string& text) { return ParseTime(text, now); };
+  Options table = flavour == Flavour::kGflow ? GflowOptions(s, now) : GpumanOptions(s);
   const Options common{
-      {"-c,--command", "STRING", "Another command", take::Into(s.queue.command, SplitCommand)},
-      {"-s,--script", "FILE", "Run this script in place of the command", take::Into(s.queue.script, AsFile)},
+      {"-c,--command", "STRING", "Another command", take::Into(s.queue().command, SplitCommand)},
+      {"-s,--script", "FILE", "Run this script in place of the command",
+       take::Into(s.queue().script, AsFile)},
       {"-g,--gpus", "N", "Number of GPUs", Count(s)},
-      {"-p,--priority", "N", "0 to 255", take::Integer(s.job.priority, 0, 255)},
       {"-d,--depends,--depends-on", "JOBS", "Start after these jobs, in place of the former ones, or none",
        Depends(s, {})},
       {"--depends-on-all", "JOBS", "", Depends(s, spec::DependencyMode::kAll)},
       {"--depends-any,--depends-on-any", "JOBS", "Start after one of these jobs",
        Depends(s, spec::DependencyMode::kAny)},
-      {"--begin", "TIME", "Start no earlier than this, or none",
-       SetOrClearOption(s, "begin", &J::begin, time)},
       {"--max-concurrent", "N", "Run at most N jobs of its group at once, or none",
-       take::IntoOrNone(s.queue.max_concurrent, s.queue.clear_max_concurrent, Integer(1, 1'000'000))},
+       take::IntoOrNone(s.queue().max_concurrent, s.queue().clear_max_concurrent, Integer(1, 1'000'000))},
       {"--retries,--max-retries", "N", "Run it again up to N times when it fails", RetryCount(s)}};
   table.insert(table.end(), common.begin(), common.end());
   if (flavour == Flavour::kGpuman) AddOptionsOfSubmit(table, s, now);
@@ -246,7 +262,7 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
                      take::Flag(s.cascade)});
     table.push_back(
         {"--clear-deps", "", "Queue it without its dependencies", [&s](const std::string&) -> Result<> {
-           s.queue.depends.emplace();
+           s.queue().depends.emplace();
            return {};
          }});
   }
@@ -254,19 +270,18 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
 }
 
 api::JobUpdate UpdateOf(const UpdateSettings& s, const api::JobView& job) {
-  api::QueueUpdate queue = s.queue;
+  api::JobUpdate update = s.update;
   if (!s.gpus.empty()) {
-    queue.gpus = job.queue ? job.queue->gpus : api::GpuRequest{};
-    for (const auto& change : s.gpus) change(*queue.gpus);
+    auto& gpus = update.queue->gpus.emplace(job.queue ? job.queue->gpus : api::GpuRequest{});
+    for (const auto& change : s.gpus) change(gpus);
   }
   if (!s.retries.empty()) {
     J options;
     if (job.queue) options.retries = job.queue->asked.retries;
     for (const auto& change : s.retries) change(options.retries);
-    queue.options.fields["retries"] = api::OptionOf(options, "retries");
+    api::AddOption(options, "retries", update);
   }
-  api::JobUpdate update{s.job, {}};
-  if (queue != api::QueueUpdate{}) update.queue = std::move(queue);
+  if (update.queue == api::QueueUpdate{}) update.queue.reset();
   return update;
 }
 

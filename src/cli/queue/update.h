@@ -1,4 +1,5 @@
-// Options that change a waiting job, or the next run of a job: `job update`, `job redo`, `gjob update|redo`.
+// Options that change a job, or its next run: `update`, `restart`, `job update`, `job redo`, `gjob
+// update|redo`.
 #pragma once
 
 #include <functional>
@@ -11,16 +12,21 @@
 namespace gpuman::cli::queue {
 
 struct UpdateSettings {
-  api::UpdateRequest job;
-  api::QueueUpdate queue;
-  SubmitSettings submission;  // values of options of `submit`; `queue` gets them as well
+  api::JobUpdate update{{}, api::QueueUpdate{}};
+  SubmitSettings submission;  // values of options of `submit`; `update` gets them as well
   // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
   // values.
   std::vector<std::function<void(api::GpuRequest&)>> gpus;
   std::vector<std::function<void(spec::Retries&)>> retries;
   bool cascade = false;
+
+  api::QueueUpdate& queue() { return *update.queue; }
   bool Empty() const;
 };
+
+// The limits of memory, and all options that change any job, also while it runs.
+Options LimitOptions(UpdateSettings& settings);
+Options RunningOptions(UpdateSettings& settings);
 
 enum class ForWhat { kUpdate, kRedo };
 Options UpdateOptions(UpdateSettings& settings, Flavour flavour, ForWhat what, base::WallTime now);

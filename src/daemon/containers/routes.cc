@@ -1,5 +1,4 @@
 // The table of what containers of Kubernetes were given.
-#include "api/container_json.h"
 #include "daemon/containers/module.h"
 #include "daemon/core/requests.h"
 

@@ -66,7 +66,7 @@ void JobEvents::SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime) {
   guarded.soft = job.spec->soft;
   guarded.gpus = job.gpus;
   guarded.grace = job.spec->grace;
-  if (job.state == jobs::JobState::kStopping)
+  if (job.state == spec::JobState::kStopping)
     guarded.ending_since = stopping_since_.try_emplace(job.id, core_.clock().Mono()).first->second;
   else
     stopping_since_.erase(job.id);

@@ -21,7 +21,6 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-constexpr int kLargestPriority = 255;
 // Limits of a job's process, by their names in /proc/PID/limits.
 constexpr std::array<std::pair<std::string_view, int>, 14> kLimitNames{
     {{"Max cpu time", RLIMIT_CPU},
@@ -39,23 +38,6 @@ constexpr std::array<std::pair<std::string_view, int>, 14> kLimitNames{
      {"Max realtime priority", RLIMIT_RTPRIO},
      {"Max msgqueue size", RLIMIT_MSGQUEUE}}};
 
-bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
-
-Result<> CheckCommand(const api::RunRequest& request) {
-  if (request.command.empty() || request.command[0].empty())
-    return Fail(ErrorCode::kInvalidArgument, "there is no command to run",
-                "give one behind --, or with --command");
-  for (const auto& word : request.command)
-    if (HasNul(word)) return Fail(ErrorCode::kInvalidArgument, "an argument of the command holds a NUL byte");
-  if (request.directory.empty() || request.directory[0] != '/' || HasNul(request.directory))
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an absolute path", request.directory));
-  for (const auto& [name, value] : request.environment)
-    if (name.empty() || name.find('=') != std::string::npos || HasNul(name) || HasNul(value))
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("'{}' is no name of an environment variable", name));
-  return {};
-}
-
 // The smallest of the GPUs the job may use; nullopt where none is known.
 std::optional<gpu::Gpu> SmallestOf(const std::vector<std::string>& uuids, const gpu::Inventory& inventory) {
   std::optional<gpu::Gpu> smallest;
@@ -64,11 +46,6 @@ std::optional<gpu::Gpu> SmallestOf(const std::vector<std::string>& uuids, const 
     if (used && (!smallest || gpu.memory < smallest->memory)) smallest = gpu;
   }
   return smallest;
-}
-
-Result<> CheckWeight(double weight) {
-  if (weight >= 0.001 && weight <= 1000) return {};
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("a weight of {} lies outside 0.001 to 1000", weight));
 }
 
 // Whether the environment of a job that shares asks for oversubscription, as nvshare reads it from a
@@ -101,12 +78,6 @@ Result<> CheckSizes(const spec::JobSpec& spec, const std::vector<std::string>& g
     return Fail(ErrorCode::kInvalidArgument, "the soft limit is above the hard one",
                 "the soft limit warns before the hard one ends the job");
   return {};
-}
-
-Result<> CheckPriority(int priority) {
-  if (priority >= 0 && priority <= kLargestPriority) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("priority {} is not between 0 and {}", priority, kLargestPriority));
 }
 
 }  // namespace
@@ -144,8 +115,10 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
                                  const gpu::Inventory& inventory,
                                  const std::map<std::string, std::string>& driver_environment) {
   GPUMAN_TRY(CheckTag(request.tag));
-  GPUMAN_TRY(CheckCommand(request));
-  GPUMAN_TRY(CheckPriority(request.priority));
+  if (request.command.empty() || request.command[0].empty())
+    return Fail(ErrorCode::kInvalidArgument, "there is no command to run",
+                "give one behind --, or with --command");
+  if (request.directory.empty()) return Fail(ErrorCode::kInvalidArgument, "'' is not an absolute path");
   GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(inventory.gpus, request.gpus));
   GPUMAN_TRY(gpu::CanBeHad(inventory.gpus, gpus));
 
@@ -160,7 +133,6 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   job.umask = request.umask & 0777;
   for (const auto& gpu : gpus) job.gpus.push_back(gpu.uuid);
 
-  GPUMAN_TRY(CheckWeight(request.weight));
   GPUMAN_TRY(CheckSharing(request.share, job.gpus, inventory));
   if (request.oversubscribe && !request.preload)
     return Fail(ErrorCode::kInvalidArgument,
@@ -170,7 +142,6 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   spec::JobSpec spec;
   static_cast<spec::RunOptions&>(spec) = request;
   if (spec.device_profile && spec.device_profile->empty()) spec.device_profile.reset();
-  spec.restart = request.restart;
   spec.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
   job.spec = std::move(spec);
@@ -180,14 +151,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
 
 Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job) {
   spec::JobSpec spec = *job.spec;
-  if (update.memory || update.clear_memory) spec.memory = update.memory;
-  if (update.soft || update.clear_soft) spec.soft = update.soft;
-  if (update.priority) spec.priority = *update.priority;
-  if (update.weight) spec.weight = *update.weight;
-  GPUMAN_TRY(CheckWeight(spec.weight));
-  if (update.restart) spec.restart = *update.restart;
-  if (update.grace) spec.grace = update.grace;
-  GPUMAN_TRY(CheckPriority(spec.priority));
+  GPUMAN_TRY(api::SetOptions(update, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
   job.spec = std::move(spec);
   return {};

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "api/types.h"
+#include "api/queue_types.h"
 #include "base/peer.h"
 #include "base/result.h"
 #include "daemon/core/authorization.h"
@@ -21,6 +21,7 @@ inline constexpr std::size_t kLongestTag = 64;  // characters
 // . _ - + : @, and nothing that a command takes for an id (api::WrongWithName).
 base::Result<> CheckTag(const std::string& tag);
 
+// The request is one that the codec has read, and so checked (api/json.h), or that the daemon made.
 // `driver_environment`: variables by which the daemon itself reached its driver. A job without such variables
 // of its own gets them, so that it runs on the driver that the daemon watches.
 base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& caller,
@@ -35,7 +36,7 @@ base::Result<> CheckMps(const spec::RunOptions& options);
 base::Result<> CheckSharing(bool share, const std::vector<std::string>& gpus,
                             const gpu::Inventory& inventory);
 
-// Applies an update to a job, with the same rules for sizes and priority.
+// Applies an update to a job, with the same rules for sizes.
 base::Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job);
 
 // GPUMAN_SIM_DIR and, where that is set, LD_LIBRARY_PATH of this process; empty on a real driver.

@@ -1,7 +1,10 @@
 // What the routes of all modules have in common: they check rights, read bodies and parameters, and answer.
 //
-// A module serves the routes of api/routes.h:
-//   Serve(router, core, api::routes::kShare, [](const Call<api::NoBody, api::ShareView>& call) { … });
+// A module serves the routes of api/routes.h by handlers, functions from a request to its answer:
+//   Result<api::ShareView> Show(SharingModule& sharing, const Call<api::NoBody, api::ShareView>& call) { … }
+//   ServeBy(module, router)(api::routes::kShare, Show);
+// A handler whose answer takes longer returns a Result<>: an error is the answer, otherwise the handler has
+// the call answered later. A handler that returns nothing answers by the call, too.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +61,8 @@ class JsonList {
   std::string head_, tail_;
 };
 
-// One request of a route, and the way to answer it: exactly one of Send, SendAside, SendResult and Refuse,
-// now or later. Answers that are not JSON go through exchange(). Copies stand for the same request.
+// One request of a route, and the way to answer it: one of the functions below, once, now or later. Answers
+// that are not JSON go through exchange(). Copies stand for the same request.
 template <typename Body, typename Answer>
 class Call {
  public:
@@ -98,6 +101,33 @@ class Call {
   void SendResult(const base::Result<Answer>& answer) const {
     if (answer) return Send(*answer);
     Refuse(answer.error());
+  }
+  // Answers with what the function returns: see above for handlers.
+  template <typename Function, typename... Arguments>
+  void AnswerBy(const Function& function, Arguments&&... arguments) const {
+    using Returned = std::invoke_result_t<const Function&, Arguments...>;
+    if constexpr (std::is_void_v<Returned>) {
+      std::invoke(function, std::forward<Arguments>(arguments)...);
+    } else if constexpr (std::is_same_v<Returned, Answer>) {
+      Send(std::invoke(function, std::forward<Arguments>(arguments)...));
+    } else if constexpr (std::is_same_v<Returned, base::Result<>>) {
+      const auto begun = std::invoke(function, std::forward<Arguments>(arguments)...);
+      if (!begun) Refuse(begun.error());
+    } else {
+      SendResult(std::invoke(function, std::forward<Arguments>(arguments)...));
+    }
+  }
+  // A function for work that goes on, which takes the work's Result. It answers with the error, or by
+  // `function`, which gets the value.
+  template <typename Function>
+  auto After(Function function) const {
+    return [call = *this, function = std::move(function)](auto&& done) {
+      if (!done) return call.Refuse(done.error());
+      if constexpr (std::is_void_v<typename std::decay_t<decltype(done)>::value_type>)
+        call.AnswerBy(function);
+      else
+        call.AnswerBy(function, *std::forward<decltype(done)>(done));
+    };
   }
 
  private:
@@ -156,16 +186,30 @@ void Serve(http::Router& router, Core& core, const api::Route<Body, Answer>& rou
 template <typename Body, typename Answer, typename Handle>
 void Serve(http::Router&, Core&, const api::JobRoute<Body, Answer>&, Handle) = delete;
 
-// Returns a function that serves routes of one module: serve(route, Function). Function gets the module and
-// the call.
+// Serves routes of one module: ServeBy(module, router)(route, handler). The handler may do without the call.
 template <typename ModuleType>
-auto ServeBy(ModuleType& module, http::Router& router) {
-  return [&module, &router]<typename Body, typename Answer>(
-             const api::Route<Body, Answer>& route,
-             void (*handle)(ModuleType&,
-                            const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&)) {
-    Serve(router, module.core(), route, std::bind_front(handle, std::ref(module)));
-  };
-}
+class ServeBy {
+ public:
+  ServeBy(ModuleType& module, http::Router& router) : module_(module), router_(router) {}
+
+  template <typename Body, typename Answer, typename Returned>
+  void operator()(
+      const api::Route<Body, Answer>& route,
+      Returned (*handle)(ModuleType&,
+                         const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&)) const {
+    Serve(router_, module_.core(), route, [&module = module_, handle](const Call<Body, Answer>& call) {
+      call.AnswerBy(handle, module, call);
+    });
+  }
+  template <typename Body, typename Answer, typename Returned>
+  void operator()(const api::Route<Body, Answer>& route, Returned (*handle)(ModuleType&)) const {
+    Serve(router_, module_.core(), route,
+          [&module = module_, handle](const Call<Body, Answer>& call) { call.AnswerBy(handle, module); });
+  }
+
+ private:
+  ModuleType& module_;
+  http::Router& router_;
+};
 
 }  // namespace gpuman::daemon

@@ -5,32 +5,6 @@
 namespace gpuman::daemon {
 namespace {
 
-api::JobState StateOf(jobs::JobState state) {
-  switch (state) {
-    case jobs::JobState::kQueued:
-      return api::JobState::kQueued;
-    case jobs::JobState::kHeld:
-      return api::JobState::kHeld;
-    case jobs::JobState::kCancelled:
-      return api::JobState::kCancelled;
-    case jobs::JobState::kTimeout:
-      return api::JobState::kTimeout;
-    case jobs::JobState::kStarting:
-      return api::JobState::kStarting;
-    case jobs::JobState::kRunning:
-      return api::JobState::kRunning;
-    case jobs::JobState::kStopping:
-      return api::JobState::kStopping;
-    case jobs::JobState::kFinished:
-      return api::JobState::kFinished;
-    case jobs::JobState::kFailed:
-      return api::JobState::kFailed;
-    case jobs::JobState::kKilled:
-      return api::JobState::kKilled;
-  }
-  return api::JobState::kFailed;
-}
-
 std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   if (!job.gpus.empty() || job.queued) return job.gpus;
   std::vector<std::string> all;
@@ -61,7 +35,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.tag = job.tag;
   view.user = job.owner->user;
   if (job.container) view.kubernetes = {job.container->name_space, job.container->pod, job.container->name};
-  view.state = StateOf(job.state);
+  view.state = job.state;
   view.reason = job.reason;
   view.reason_detail = job.reason_detail;
   if (job.process && !jobs::IsEnded(job)) view.pid = job.process->pid;

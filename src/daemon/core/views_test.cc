@@ -32,13 +32,13 @@ TEST(JobView, APercentageIsShownForTheSmallestOfItsGpus) {
 
 TEST(JobView, UsageIsUnknownUntilMeasuredAndGoneWhenTheJobHasEnded) {
   jobs::Job job;
-  job.state = jobs::JobState::kRunning;
+  job.state = spec::JobState::kRunning;
   EXPECT_EQ(JobViewOf(job, {}, {}, "/l").memory.used, std::nullopt);
   guard::JobUsage usage;
   usage.used = MiB(5);
   usage.peak = MiB(9);
   EXPECT_EQ(JobViewOf(job, usage, {}, "/l").memory.used, MiB(5));
-  job.state = jobs::JobState::kFailed;
+  job.state = spec::JobState::kFailed;
   job.peak = MiB(10);
   EXPECT_EQ(JobViewOf(job, usage, {}, "/l").memory.used, std::nullopt);
   EXPECT_EQ(JobViewOf(job, usage, {}, "/l").memory.peak, MiB(10));

@@ -109,7 +109,7 @@ void DeviceModule::FollowJobProfiles() {
   std::vector<RunningJob> running;
   bool asked = false;
   for (const auto* job : core_.jobs().Active()) {
-    if (jobs::IsWaiting(*job) || !job->keeper || suspension_.StateOf(*job) == api::JobState::kSuspended)
+    if (jobs::IsWaiting(*job) || !job->keeper || suspension_.StateOf(*job) == spec::JobState::kSuspended)
       continue;
     // A queued job without GPUs has none.
     const bool has_all = job->gpus.empty() && !job->queued;

@@ -1,5 +1,4 @@
 // Devices: their present and wanted settings, changes of settings, profiles.
-#include "api/device_json.h"
 #include "daemon/core/requests.h"
 #include "daemon/device/module.h"
 #include "daemon/device/tasks.h"
@@ -17,22 +16,22 @@ base::Result<std::vector<gpu::Gpu>> Chosen(DeviceModule& device, const std::vect
   return gpu::SelectAll(inventory.gpus, references);
 }
 
-void ShowSettings(DeviceModule& device, const Call<api::NoBody, api::DeviceList>& call) {
+base::Result<> ShowSettings(DeviceModule& device, const Call<api::NoBody, api::DeviceList>& call) {
   std::vector<std::string> references;
   if (const auto one = call.request().Query("gpu")) references.emplace_back(*one);
-  auto gpus = Chosen(device, references);
-  if (!gpus) return call.Refuse(gpus.error());
-  device.devices().Query(std::move(*gpus), [call](const std::vector<DeviceState>& states) {
+  GPUMAN_ASSIGN(auto gpus, Chosen(device, references));
+  device.devices().Query(std::move(gpus), [call](const std::vector<DeviceState>& states) {
     api::DeviceList list;
     for (const auto& state : states) list.devices.push_back(ViewOf(state));
     call.Send(list);
   });
+  return {};
 }
 
-void ShowProfiles(DeviceModule& device, const Call<api::NoBody, api::DeviceProfileList>& call) {
+api::DeviceProfileList Profiles(DeviceModule& device) {
   api::DeviceProfileList list;
   for (const auto& profile : device.devices().Profiles()) list.profiles.push_back(ViewOf(profile));
-  call.Send(list);
+  return list;
 }
 
 // Everybody may ask for a dry run.
@@ -41,37 +40,35 @@ base::Result<> MayRun(DeviceModule& device, const http::Peer& peer, bool dry_run
 }
 
 template <typename Body>
-void Run(DeviceModule& device, const Call<Body, api::DeviceReport>& call, DeviceTask&& task) {
+void RunTask(DeviceModule& device, const Call<Body, api::DeviceReport>& call, DeviceTask&& task) {
   const bool dry_run = task.dry_run;
-  device.devices().Run(std::move(task), [&device, call, dry_run](const base::Result<DeviceReport>& done) {
-    if (!done) return call.Refuse(done.error());
-    if (!dry_run) device.TellChange(*done, device.core().NameOf(call.peer().uid));
-    call.Send(ViewOf(*done));
-  });
+  device.devices().Run(std::move(task), call.After([&device, call, dry_run](const DeviceReport& done) {
+    if (!dry_run) device.TellChange(done, device.core().NameOf(call.peer().uid));
+    return ViewOf(done);
+  }));
 }
 
-void Change(DeviceModule& device, const Call<api::DeviceChange, api::DeviceReport>& call) {
+base::Result<> Change(DeviceModule& device, const Call<api::DeviceChange, api::DeviceReport>& call) {
   const api::DeviceChange& asked = call.body();
-  if (auto may = MayRun(device, call.peer(), asked.dry_run); !may) return call.Refuse(may.error());
-  auto gpus = Chosen(device, asked.gpus);
-  if (!gpus) return call.Refuse(gpus.error());
-  auto task = TaskOf(asked, std::move(*gpus), device.core().clock().Wall());
-  if (!task) return call.Refuse(task.error());
-  Run(device, call, std::move(*task));
+  GPUMAN_TRY(MayRun(device, call.peer(), asked.dry_run));
+  GPUMAN_ASSIGN(auto gpus, Chosen(device, asked.gpus));
+  GPUMAN_ASSIGN(auto task, TaskOf(asked, std::move(gpus), device.core().clock().Wall()));
+  RunTask(device, call, std::move(task));
+  return {};
 }
 
-void ChangeProfile(DeviceModule& device, const Call<api::DeviceProfileChange, api::DeviceReport>& call) {
+base::Result<> ChangeProfile(DeviceModule& device,
+                             const Call<api::DeviceProfileChange, api::DeviceReport>& call) {
   const api::DeviceProfileChange& asked = call.body();
-  if (auto may = MayRun(device, call.peer(), asked.dry_run); !may) return call.Refuse(may.error());
-  auto gpus = Chosen(device, asked.gpus);
-  if (!gpus) return call.Refuse(gpus.error());
+  GPUMAN_TRY(MayRun(device, call.peer(), asked.dry_run));
+  GPUMAN_ASSIGN(auto gpus, Chosen(device, asked.gpus));
   const auto& devices = device.devices();
-  if (asked.name)
-    if (auto known = devices.CheckProfile(*asked.name); !known) return call.Refuse(known.error());
+  if (asked.name) GPUMAN_TRY(devices.CheckProfile(*asked.name));
   const auto until =
       asked.duration ? std::optional(device.core().clock().Wall() + *asked.duration) : std::nullopt;
   const auto* const profile = asked.name ? devices.FindProfile(*asked.name) : nullptr;
-  Run(device, call, TaskOf(profile, until, std::move(*gpus), asked.dry_run));
+  RunTask(device, call, TaskOf(profile, until, std::move(gpus), asked.dry_run));
+  return {};
 }
 
 }  // namespace
@@ -79,7 +76,7 @@ void ChangeProfile(DeviceModule& device, const Call<api::DeviceProfileChange, ap
 void DeviceModule::AddRoutes(http::Router& router) {
   const auto serve = ServeBy(*this, router);
   serve(api::routes::kDevices, ShowSettings);
-  serve(api::routes::kDeviceProfiles, ShowProfiles);
+  serve(api::routes::kDeviceProfiles, Profiles);
   serve(api::routes::kChangeDevices, Change);
   serve(api::routes::kChangeDeviceProfile, ChangeProfile);
 }

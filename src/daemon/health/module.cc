@@ -132,7 +132,7 @@ void HealthModule::LeaveUnhealthy(const guard::GpuStatus& status, const std::str
   if (core_.config().health.on_unhealthy == OnUnhealthy::kTell) return;
   for (const auto id : JobsOn(status)) {
     const auto* const job = core_.jobs().Find(id);
-    if (job && job->state == jobs::JobState::kRunning) Leave(id, status, why);
+    if (job && job->state == spec::JobState::kRunning) Leave(id, status, why);
   }
 }
 

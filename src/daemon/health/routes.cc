@@ -11,10 +11,6 @@ api::HealthReport ReportOf(HealthModule& health) {
   return HealthReportOf(health.monitors(), health.core().guard().Statuses());
 }
 
-void ShowHealth(HealthModule& health, const Call<api::NoBody, api::HealthReport>& call) {
-  call.Send(ReportOf(health));
-}
-
 // A GPU of the driver's list, or one that is missing from it.
 base::Result<std::string> Choose(HealthModule& health, const std::string& reference) {
   for (const auto& uuid : health.monitors().Missing())
@@ -23,20 +19,18 @@ base::Result<std::string> Choose(HealthModule& health, const std::string& refere
   return gpu.uuid;
 }
 
-void Acknowledge(HealthModule& health, const Call<api::HealthAcknowledgement, api::HealthReport>& call) {
-  const auto uuid = Choose(health, call.body().gpu);
-  if (!uuid) return call.Refuse(uuid.error());
-  const auto done =
-      health.monitors().Acknowledge(*uuid, call.body().code.value_or(""), UserName(call.peer().uid));
-  if (!done) return call.Refuse(done.error());
-  call.Send(ReportOf(health));
+base::Result<api::HealthReport> Acknowledge(HealthModule& health,
+                                            const Call<api::HealthAcknowledgement, api::HealthReport>& call) {
+  GPUMAN_ASSIGN(const auto uuid, Choose(health, call.body().gpu));
+  GPUMAN_TRY(health.monitors().Acknowledge(uuid, call.body().code.value_or(""), UserName(call.peer().uid)));
+  return ReportOf(health);
 }
 
 }  // namespace
 
 void HealthModule::AddRoutes(http::Router& router) {
   const auto serve = ServeBy(*this, router);
-  serve(api::routes::kHealth, ShowHealth);
+  serve(api::routes::kHealth, ReportOf);
   serve(api::routes::kAcknowledgeHealth, Acknowledge);
 }
 

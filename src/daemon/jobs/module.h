@@ -6,6 +6,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/jobs/log_readers.h"
+#include "daemon/jobs/recent_callers.h"
 
 namespace gpuman::daemon {
 
@@ -28,7 +29,8 @@ struct JobCapabilities {
 
 class JobsModule final : public Module {
  public:
-  JobsModule(Core& core, JobCapabilities uses) : core_(core), uses_(uses), log_readers_(core.loop()) {}
+  JobsModule(Core& core, JobCapabilities uses)
+      : core_(core), uses_(uses), log_readers_(core.loop()), callers_(core.clock()) {}
 
   Core& core() { return core_; }
   NotifyModule& notify() { return uses_.notify; }
@@ -38,6 +40,7 @@ class JobsModule final : public Module {
   MpsModule& mps() { return uses_.mps; }
   QueueModule& queue() { return uses_.queue; }
   LogReaders& log_readers() { return log_readers_; }
+  RecentCallers& callers() { return callers_; }
 
   void AddRoutes(http::Router& router) override;
 
@@ -50,6 +53,7 @@ class JobsModule final : public Module {
   Core& core_;
   JobCapabilities uses_;
   LogReaders log_readers_;
+  RecentCallers callers_;
 };
 
 }  // namespace gpuman::daemon

@@ -16,52 +16,42 @@
 namespace gpuman::daemon {
 namespace {
 
-using http::ExchangePtr;
-
-// Answers with the changed job, or with the reason why the change failed.
-jobs::JobManager::Done<jobs::Job> AnswerWithJob(JobsModule& jobs, const ExchangePtr& exchange) {
-  return [&jobs, exchange](base::Result<jobs::Job> job) {
-    if (!job) return SendError(exchange, job.error());
-    SendJob(jobs.queue(), exchange, *job);
-  };
-}
+using Done = jobs::JobManager::Done<jobs::Job>;
 
 // Starts the job; if the job asks for MPS, once MPS runs.
-void Create(JobsModule& jobs, jobs::Job job, jobs::JobManager::Done<jobs::Job> done) {
-  if (!job.spec->mps) return jobs.core().jobs().Create(std::move(job), std::move(done));
-  const auto gpu =
-      jobs.mps().Choose(job.gpus, [&](const gpu::Gpu& one) { return jobs.queue().IsUnfit(one); });
-  if (!gpu) return done(base::Fail(gpu.error()));
-  job.gpus = {*gpu};
+base::Result<> Create(JobsModule& jobs, jobs::Job job, Done done) {
+  if (!job.spec->mps) {
+    jobs.core().jobs().Create(std::move(job), std::move(done));
+    return {};
+  }
+  const auto is_unfit = [&](const gpu::Gpu& one) { return jobs.queue().IsUnfit(one); };
+  GPUMAN_ASSIGN(const auto gpu, jobs.mps().Choose(job.gpus, is_unfit));
+  job.gpus = {gpu};
   jobs.mps().WhenRunning(
-      {*gpu}, [&jobs, job = std::move(job), done = std::move(done)](const base::Result<>& ready) mutable {
+      {gpu}, [&jobs, job = std::move(job), done = std::move(done)](const base::Result<>& ready) mutable {
         if (!ready) return done(base::Fail(ready.error()));
         jobs.core().jobs().Create(std::move(job), std::move(done));
       });
+  return {};
 }
 
 // What a user should know of the GPUs of a job that started beside the queue.
-std::vector<std::string> NotesOn(JobsModule& jobs, const jobs::Job& job) {
+Notes NotesOn(JobsModule& jobs, const jobs::Job& job) {
   if (job.queued || job.attached) return {};
   return jobs.queue().NotesOn(job.gpus, job.gpus.empty() ? GpuChoice::kNoneNamed : GpuChoice::kNamed);
 }
 
-void Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
-  auto job = JobFromRequest(call.body(), CallerOf(call.peer()), jobs.core().inventory(), DriverEnvironment());
-  if (!job) return call.Refuse(job.error());
-  if (const auto& profile = job->spec->device_profile)
-    if (auto known = jobs.device().devices().CheckProfile(*profile); !known)
-      return call.Refuse(known.error());
-  auto limits = ResourceLimitsOf(call.peer(), call.exchange()->Process());
-  if (!limits) return call.Refuse(limits.error());
-  job->resource_limits = std::move(*limits);
-  Create(jobs, std::move(*job), [&jobs, call](const base::Result<jobs::Job>& made) {
-    if (!made) return call.Refuse(made.error());
-    const bool chosen = call.body().gpus.empty() && !made->gpus.empty();
-    const auto notes = chosen ? jobs.queue().NotesOn(made->gpus, GpuChoice::kOnlyOneWithMps)
-                              : NotesOn(jobs, *made);
-    SendJob(jobs.queue(), call.exchange(), *made, notes, call.status());
-  });
+base::Result<> Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
+  GPUMAN_ASSIGN(auto job, JobFromRequest(call.body(), CallerOf(call.peer()), jobs.core().inventory(),
+                                         DriverEnvironment()));
+  if (const auto& profile = job.spec->device_profile)
+    GPUMAN_TRY(jobs.device().devices().CheckProfile(*profile));
+  GPUMAN_ASSIGN(job.resource_limits, ResourceLimitsOf(call.peer(), call.exchange()->Process()));
+  return Create(jobs, std::move(job), call.After([&jobs, call](const jobs::Job& made) {
+    const bool chosen = call.body().gpus.empty() && !made.gpus.empty();
+    AnswerWithJob(jobs.queue(), call)(
+        made, chosen ? jobs.queue().NotesOn(made.gpus, GpuChoice::kOnlyOneWithMps) : NotesOn(jobs, made));
+  }));
 }
 
 // A job that root attached for a user, such as a step of Slurm, has the limit that the user was allotted. The
@@ -76,54 +66,54 @@ base::Result<> MayLoosen(JobsModule& jobs, const http::Peer& peer, const jobs::J
 }
 
 bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, const jobs::Job& job) {
-  if (!job.spec->memory || !update.memory) return job.spec->memory && update.clear_memory;
-  return std::any_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const gpu::Gpu& gpu) {
-    return update.memory->Of(gpu.memory) > job.spec->memory->Of(gpu.memory);
+  const auto& limit = job.spec->memory;
+  spec::RunOptions asked = *job.spec;
+  if (!limit || !api::SetOptions(update, asked)) return false;
+  return !asked.memory || std::any_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const gpu::Gpu& gpu) {
+    return asked.memory->Of(gpu.memory) > limit->Of(gpu.memory);
   });
 }
 
 // Updates a job that never was in the queue.
-void UpdateRun(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job,
-               const api::UpdateRequest& update, jobs::JobManager::Done<jobs::Job> done) {
-  if (Loosens(update, jobs.core().inventory(), job))
-    if (auto may = MayLoosen(jobs, peer, job); !may) return done(base::Fail(may.error()));
+base::Result<> UpdateRun(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job,
+                         const api::UpdateRequest& update, Done done) {
+  if (Loosens(update, jobs.core().inventory(), job)) GPUMAN_TRY(MayLoosen(jobs, peer, job));
   jobs::Job tried = job;
-  if (auto fine = ApplyUpdate(update, jobs.core().inventory(), tried); !fine)
-    return done(base::Fail(fine.error()));
+  GPUMAN_TRY(ApplyUpdate(update, jobs.core().inventory(), tried));
   jobs.core().jobs().Update(
       job.id,
       [&](jobs::Job& stored) { (void)ApplyUpdate(update, jobs.core().inventory(), stored).has_value(); },
       std::move(done));
   jobs.core().LookNow();
+  return {};
 }
 
 base::Error NotOfTheQueue(const jobs::Job& job) {
   return {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}};
 }
 
-void ChangeWaiting(JobsModule& jobs, const jobs::Job& changed, const std::function<void(jobs::Job&)>& take,
-                   jobs::JobManager::Done<jobs::Job> done) {
-  auto claim = jobs.queue().dispatcher().MayBecome(changed);
-  if (!claim) return done(base::Fail(claim.error()));
+base::Result<> ChangeWaiting(JobsModule& jobs, const jobs::Job& changed,
+                             const std::function<void(jobs::Job&)>& take, Done done) {
+  GPUMAN_ASSIGN(auto claim, jobs.queue().dispatcher().MayBecome(changed));
   jobs.core().jobs().Change(
       changed.id, take,
-      [done = std::move(done), claim = std::move(*claim)](base::Result<jobs::Job> job) mutable {
+      [done = std::move(done), claim = std::move(claim)](const base::Result<jobs::Job>& job) mutable {
         claim.reset();
-        done(std::move(job));
+        done(job);
       });
+  return {};
 }
 
-void Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job, const api::JobUpdate& update,
-            jobs::JobManager::Done<jobs::Job> done) {
-  if (auto may = MayRewrite(update, peer.uid, job); !may) return done(base::Fail(may.error()));
-  if (!job.queued && update.queue) return done(base::Fail(NotOfTheQueue(job)));
+base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job,
+                      const api::JobUpdate& update, Done done) {
+  GPUMAN_TRY(MayRewrite(update, peer.uid, job));
+  if (!job.queued && update.queue) return base::Fail(NotOfTheQueue(job));
   if (!job.queued) return UpdateRun(jobs, peer, job, update.job, std::move(done));
   jobs::Job changed = job;
   const auto lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
-  auto fine = ApplyQueueUpdate(update, jobs.core().inventory(), lookup, changed);
-  if (fine) fine = CheckProfile(jobs, update, changed);
-  if (fine) fine = jobs.core().jobs().MayChangeText(job.id, changed);
-  if (!fine) return done(base::Fail(fine.error()));
+  GPUMAN_TRY(ApplyQueueUpdate(update, jobs.core().inventory(), lookup, changed));
+  GPUMAN_TRY(CheckProfile(jobs, update, changed));
+  GPUMAN_TRY(jobs.core().jobs().MayChangeText(job.id, changed));
   // Takes what the changed job asks for. The stored job keeps its own progress.
   const auto take = [&changed](jobs::Job& stored) {
     stored.tag = changed.tag;
@@ -134,95 +124,114 @@ void Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job, cons
   if (jobs::IsWaiting(job)) return ChangeWaiting(jobs, changed, take, std::move(done));
   jobs.core().jobs().Update(job.id, take, std::move(done));
   jobs.core().LookNow();
+  return {};
 }
 
-void Update(JobsModule& jobs, const Call<api::JobUpdate, api::JobView>& call, const jobs::Job& job) {
-  Change(jobs, call.peer(), job, call.body(), AnswerWithJob(jobs, call.exchange()));
+base::Result<> Update(JobsModule& jobs, const Call<api::JobUpdate, api::JobView>& call, const jobs::Job& job,
+                      const JobDone& done) {
+  return Change(jobs, call.peer(), job, call.body(), done);
 }
 
 // If the request has a body, the job's settings are changed first.
-void Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::JobView>& call, const jobs::Job& job) {
-  const auto restart = [&jobs, call, id = job.id] {
-    jobs.core().jobs().Restart(id, {"restart", "started again by " + UserOf(call.exchange())},
-                               [&jobs, call](const base::Result<jobs::Job>& again) {
-                                 if (!again) return call.Refuse(again.error());
-                                 SendJob(jobs.queue(), call.exchange(), *again, NotesOn(jobs, *again));
+base::Result<> Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::JobView>& call,
+                       const jobs::Job& job, const JobDone& done) {
+  const auto restart = [&jobs, id = job.id, by = UserOf(call.exchange()), done] {
+    jobs.core().jobs().Restart(id, {"restart", "started again by " + by},
+                               [&jobs, done](const base::Result<jobs::Job>& again) {
+                                 done(again, again ? NotesOn(jobs, *again) : Notes{});
                                });
   };
-  if (call.request().body.empty()) return restart();
-  if (auto may = jobs.core().jobs().MayRestart(job.id); !may) return call.Refuse(may.error());
-  Change(jobs, call.peer(), job, {call.body(), {}}, [call, restart](const base::Result<jobs::Job>& changed) {
-    if (!changed) return call.Refuse(changed.error());
+  if (call.request().body.empty()) {
     restart();
-  });
+    return {};
+  }
+  GPUMAN_TRY(jobs.core().jobs().MayRestart(job.id));
+  return Change(jobs, call.peer(), job, {call.body(), {}},
+                [done, restart](const base::Result<jobs::Job>& changed) {
+                  if (!changed) return done(changed);
+                  restart();
+                });
 }
 
 using JobCall = Call<api::NoBody, api::JobView>;
 
-void Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& job) {
+base::Result<> Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& job, const JobDone& done) {
   if (FlagParameter(call.request(), "keep_running")) {
-    if (auto may = MayLoosen(jobs, call.peer(), job); !may) return call.Refuse(may.error());
-    return jobs.core().jobs().Release(job.id, AnswerWithJob(jobs, call.exchange()));
+    GPUMAN_TRY(MayLoosen(jobs, call.peer(), job));
+    jobs.core().jobs().Release(job.id, done);
+  } else {
+    jobs.core().jobs().Remove(job.id, {"removed", "removed by " + UserOf(call.exchange())}, done);
   }
-  jobs.core().jobs().Remove(job.id, {"removed", "removed by " + UserOf(call.exchange())},
-                            AnswerWithJob(jobs, call.exchange()));
+  return {};
 }
 
-void Wait(JobsModule& jobs, const JobCall& call, const jobs::Job& job) {
-  const auto handle = jobs.core().jobs().WaitForEnd(
-      job.id, [&jobs, call](const jobs::Job& ended) { SendJob(jobs.queue(), call.exchange(), ended); });
+base::Result<> Wait(JobsModule& jobs, const JobCall& call, const jobs::Job& job, const JobDone& done) {
+  const auto handle = jobs.core().jobs().WaitForEnd(job.id, done);
   if (handle != 0) call.exchange()->OnGone([&jobs, handle] { jobs.core().jobs().CancelWait(handle); });
+  return {};
 }
 
-void ShowInFull(JobsModule& jobs, const JobCall& call, const jobs::Job& job) {
-  SendJob(jobs.queue(), call.exchange(), job, 200, /*in_full=*/true);
+base::Result<> ShowInFull(JobsModule& /*jobs*/, const JobCall& /*call*/, const jobs::Job& job,
+                          const JobDone& done) {
+  done(job);
+  return {};
 }
 
-void ShowLog(JobsModule& jobs, const Call<api::NoBody, api::Text>& call, const jobs::Job& job) {
+base::Result<> ShowLog(JobsModule& jobs, const Call<api::NoBody, api::Text>& call, const jobs::Job& job) {
   const auto& request = call.request();
   LogRequest log{jobs.core().jobs().LogPathOf(job.id), std::nullopt, 0, FlagParameter(request, "follow")};
-  const auto tail = NumberParameter(request, "tail", 0);
-  const auto offset = NumberParameter(request, "offset", 0);
-  if (!tail) return call.Refuse(tail.error());
-  if (!offset) return call.Refuse(offset.error());
-  if (request.Query("tail")) log.tail = *tail;
-  log.offset = *offset;
+  GPUMAN_ASSIGN(const auto tail, NumberParameter(request, "tail", 0));
+  GPUMAN_ASSIGN(log.offset, NumberParameter(request, "offset", 0));
+  if (request.Query("tail")) log.tail = tail;
   LogStream::Start(jobs.core().loop(), jobs.log_readers(), call.exchange(), std::move(log),
                    [&jobs, id = job.id] {
                      const auto* now = jobs.core().jobs().Find(id);
                      return !now || jobs::IsEnded(*now);
                    });
+  return {};
 }
 
 }  // namespace
 
-void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old) {
+base::Result<> RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old) {
   const api::JobUpdate& changes = call.body().changes;
   if (old.attached)
-    return call.Refuse({base::ErrorCode::kNotSupported,
-                        fmt::format("job {} was not started by gpuman", old.id.value),
-                        "start it again where it was started"});
-  if (auto may = MayRewrite(changes, call.peer().uid, old); !may) return call.Refuse(may.error());
+    return base::Fail(base::ErrorCode::kNotSupported,
+                      fmt::format("job {} was not started by gpuman", old.id.value),
+                      "start it again where it was started");
+  GPUMAN_TRY(MayRewrite(changes, call.peer().uid, old));
   if (changes.queue)
-    return call.Refuse({base::ErrorCode::kInvalidArgument,
-                        fmt::format("job {} was never in the queue: of what it asked for only limits, "
-                                    "priority and grace can be changed",
-                                    old.id.value),
-                        "gpuman submit puts its command into the queue"});
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      fmt::format("job {} was never in the queue: of what it asked for only limits, "
+                                  "priority and grace can be changed",
+                                  old.id.value),
+                      "gpuman submit puts its command into the queue");
   jobs::Job fresh = AskingAsMuch(old);
   fresh.gpus = old.gpus;
-  if (auto fine = ApplyUpdate(changes.job, jobs.core().inventory(), fresh); !fine)
-    return call.Refuse(fine.error());
-  Create(jobs, std::move(fresh), [&jobs, call](const base::Result<jobs::Job>& job) {
-    if (!job) return call.Refuse(job.error());
-    api::SubmittedJob one;
-    one.id = job->id.value;
-    one.tag = job->tag;
-    one.state = jobs.suspension().StateOf(*job);
-    one.reason = job->reason;
-    one.reason_detail = job->reason_detail;
-    call.Send({{std::move(one)}, NotesOn(jobs, *job)});
-  });
+  GPUMAN_TRY(ApplyUpdate(changes.job, jobs.core().inventory(), fresh));
+  return Create(jobs, std::move(fresh), call.After([&jobs](const jobs::Job& job) {
+    return api::SubmissionAnswer{{SubmittedOf(jobs, job.id, /*viewed=*/false)}, NotesOn(jobs, job)};
+  }));
+}
+
+api::SubmittedJob SubmittedOf(JobsModule& jobs, base::JobId id, bool viewed) {
+  api::SubmittedJob one;
+  one.id = id.value;
+  const auto* const job = jobs.core().jobs().Find(id);
+  if (!job) return one;
+  one.tag = job->tag;
+  one.state = jobs.suspension().StateOf(*job);
+  one.reason = job->reason;
+  one.reason_detail = job->reason_detail;
+  if (!viewed) return one;
+  const auto view =
+      jobs.queue().dispatcher().IsViewCheap() ? jobs.queue().View(*job) : jobs.core().View(*job);
+  one.state = view.state;
+  one.reason = view.reason;
+  one.reason_detail = view.reason_detail;
+  if (view.queue) one.estimated_start = view.queue->estimated_start;
+  if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
+  return one;
 }
 
 base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed) {
@@ -258,7 +267,7 @@ base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::Peer& peer, 
 
 void JobsModule::AddRoutes(http::Router& router) {
   ServeBy(*this, router)(api::routes::kRun, Run);
-  ServeJob(*this, router, api::routes::kJob, ShowInFull);
+  ServeJob(*this, router, api::routes::kJob, ShowInFull, /*in_full=*/true);
   ServeJob(*this, router, api::routes::kUpdateJob, Update);
   ServeJob(*this, router, api::routes::kRemoveJob, Remove);
   ServeJob(*this, router, api::routes::kRestartJob, Restart);

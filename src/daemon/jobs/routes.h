@@ -14,31 +14,56 @@ namespace gpuman::daemon {
 base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::Peer& peer, const std::string& reference,
                                       api::Right right);
 
-// Serves a route on one job; `act` gets the job.
-template <typename Body, typename Answer>
-void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, Answer>& route,
-              void (*act)(JobsModule&, const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&,
-                          const jobs::Job&)) {
+// Calls `act` with each request of a route on one job, and with the job.
+template <typename Body, typename Answer, typename Act>
+void ServeEach(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, Answer>& route, Act act) {
   AddRoute(router, jobs.core(), route.method, route.path, route.right, route.wait,
            [&jobs, route, act](const http::ExchangePtr& exchange, const http::PathParameters& parameters) {
              const auto named = JobFor(jobs, exchange->request().peer, parameters.at("ref"), route.right);
              if (!named) return SendError(exchange, named.error());
              ReadCall(jobs.core(), route, exchange, parameters,
-                      [&jobs, act, id = (*named)->id](const auto& call) {
-                        const jobs::Job* const job = jobs.core().jobs().Find(id);
-                        if (!job) return call.Refuse({base::ErrorCode::kNotFound, "the job is gone", {}});
-                        act(jobs, call, *job);
+                      [&jobs, act, id = (*named)->id](const Call<Body, Answer>& call) {
+                        const auto job = StillThere(jobs.core(), id);
+                        if (!job) return call.Refuse(job.error());
+                        act(call, **job);
                       });
            });
+}
+
+// Serves a route on one job. `act` is a handler that gets the job.
+template <typename Body, typename Answer>
+void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, Answer>& route,
+              base::Result<> (*act)(JobsModule&,
+                                    const Call<std::type_identity_t<Body>, std::type_identity_t<Answer>>&,
+                                    const jobs::Job&)) {
+  ServeEach(jobs, router, route, [&jobs, act](const Call<Body, Answer>& call, const jobs::Job& job) {
+    call.AnswerBy(act, jobs, call, job);
+  });
+}
+
+// The same where the answer is a job: `act` passes it on when it is known. `in_full` as for AnswerWithJob.
+template <typename Body>
+using ActOnJob = base::Result<> (*)(JobsModule&, const Call<Body, api::JobView>&, const jobs::Job&,
+                                    const JobDone& done);
+template <typename Body>
+void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, api::JobView>& route,
+              ActOnJob<std::type_identity_t<Body>> act, bool in_full = false) {
+  ServeEach(jobs, router, route,
+            [&jobs, act, in_full](const Call<Body, api::JobView>& call, const jobs::Job& job) {
+              call.AnswerBy(act, jobs, call, job, AnswerWithJob(jobs.queue(), call, in_full));
+            });
 }
 
 // Checks, as at the submission, that the device profile exists that the update gave the job.
 base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed);
 
+// A new job in the answer to its submission. `viewed`: as the queue sees it, which costs a view of it.
+api::SubmittedJob SubmittedOf(JobsModule& jobs, base::JobId id, bool viewed);
+
 using RedoCall = Call<api::RedoRequest, api::SubmissionAnswer>;
 // A new job that asks for the same as the old one, but not for the GPUs that the old one had.
 jobs::Job AskingAsMuch(const jobs::Job& old);
 // The same for a job that never was in the queue, with changes, started at once.
-void RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old);
+base::Result<> RunAgain(JobsModule& jobs, const RedoCall& call, const jobs::Job& old);
 
 }  // namespace gpuman::daemon

@@ -33,34 +33,31 @@ std::string TagFor(JobsModule& jobs, const std::string& wanted, const base::Proc
   return !other || jobs::IsEnded(*other) ? wanted : fmt::format("{}-{}", wanted, root.pid);
 }
 
-using AttachCall = Call<api::AttachRequest, api::Attached>;
-
-void SendAttached(JobsModule& jobs, const AttachCall& call, const jobs::Job& job) {
+api::Attached AttachedOf(JobsModule& jobs, const jobs::Job& job) {
   api::Attached attached{job.id.value, job.tag, job.gpus, {}};
   for (const auto& variable : jobs.core().jobs().AttachedEnvironment(job)) {
     const auto sign = variable.find('=');
     attached.environment[variable.substr(0, sign)] = variable.substr(sign + 1);
   }
-  call.Send(attached);
+  return attached;
 }
 
-void Attach(JobsModule& jobs, const AttachCall& call) {
+base::Result<> Attach(JobsModule& jobs, const Call<api::AttachRequest, api::Attached>& call) {
   const api::AttachRequest& wanted = call.body();
   const auto& peer = call.peer();
   const auto process = jobs.core().processes().Find(wanted.pid);
   const auto owner = jobs.core().processes().Owner(wanted.pid);
   if (!process || !owner)
-    return call.Refuse({ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid), {}});
-  if (auto may = MayAttach(wanted, peer.uid, *owner); !may) return call.Refuse(may.error());
-  if (auto is_free = IsFree(jobs, process->id, wanted.tag); !is_free) return call.Refuse(is_free.error());
+    return Fail(ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid));
+  GPUMAN_TRY(MayAttach(wanted, peer.uid, *owner));
+  GPUMAN_TRY(IsFree(jobs, process->id, wanted.tag));
   const AttachedRoot root{*owner, jobs.core().processes().CommandLine(wanted.pid)};
-  auto job = JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, jobs.core().inventory());
-  if (!job) return call.Refuse(job.error());
-  if (peer.uid == 0) job->tag = TagFor(jobs, job->tag, process->id);
-  jobs.core().jobs().Attach(*job, process->id, [&jobs, call](const base::Result<jobs::Job>& attached) {
-    if (!attached) return call.Refuse(attached.error());
-    SendAttached(jobs, call, *attached);
-  });
+  GPUMAN_ASSIGN(auto job, JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, jobs.core().inventory()));
+  if (peer.uid == 0) job.tag = TagFor(jobs, job.tag, process->id);
+  jobs.core().jobs().Attach(job, process->id, call.After([&jobs](const jobs::Job& attached) {
+    return AttachedOf(jobs, attached);
+  }));
+  return {};
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 jobs::Job Anew(const jobs::Job& old) {
   jobs::Job fresh = AskingAsMuch(old);
   fresh.queued = true;
-  fresh.state = jobs::JobState::kQueued;
+  fresh.state = spec::JobState::kQueued;
   return fresh;
 }
 
@@ -125,21 +125,7 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
 
 api::SubmissionAnswer AnswerFor(JobsModule& jobs, Redoing& all, const std::vector<base::JobId>& ids) {
   api::SubmissionAnswer answer;
-  for (const auto id : ids) {
-    api::SubmittedJob one;
-    one.id = id.value;
-    if (const auto* const job = jobs.core().jobs().Find(id)) {
-      const auto view =
-          jobs.queue().dispatcher().IsViewCheap() ? jobs.queue().View(*job) : jobs.core().View(*job);
-      one.tag = view.tag;
-      one.state = view.state;
-      one.reason = view.reason;
-      one.reason_detail = view.reason_detail;
-      if (view.queue) one.estimated_start = view.queue->estimated_start;
-      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
-    }
-    answer.jobs.push_back(std::move(one));
-  }
+  for (const auto id : ids) answer.jobs.push_back(SubmittedOf(jobs, id, /*viewed=*/true));
   const std::size_t more = all.left_out.size() > kNotes ? all.left_out.size() - kNotes : 0;
   all.left_out.resize(all.left_out.size() - more);
   if (more > 0) all.left_out.push_back(fmt::format("and {} more jobs of others", more));
@@ -164,7 +150,7 @@ base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& a
   return false;
 }
 
-void Redo(JobsModule& jobs, const RedoCall& call, const std::vector<base::JobId>& ids) {
+base::Result<> Redo(JobsModule& jobs, const RedoCall& call, const std::vector<base::JobId>& ids) {
   if (const auto* const run = ids.size() == 1 ? jobs.core().jobs().Find(ids.front()) : nullptr;
       run && !run->queued && !call.body().cascade)
     return RunAgain(jobs, call, *run);
@@ -179,15 +165,14 @@ void Redo(JobsModule& jobs, const RedoCall& call, const std::vector<base::JobId>
       return false;
     }
     if (*more) return true;
-    jobs.queue().dispatcher().Submit(
-        std::move(all->prepared),
-        [&jobs, call, all](const base::Result<std::vector<base::JobId>>& done) {
-          if (!done) return call.Refuse(done.error());
-          call.Send(AnswerFor(jobs, *all, *done));
-        },
-        std::move(all->claim));
+    jobs.queue().dispatcher().Submit(std::move(all->prepared),
+                                     call.After([&jobs, all](const std::vector<base::JobId>& done) {
+                                       return AnswerFor(jobs, *all, done);
+                                     }),
+                                     std::move(all->claim));
     return false;
   });
+  return {};
 }
 
 }  // namespace

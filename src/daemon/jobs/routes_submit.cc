@@ -9,7 +9,6 @@
 #include "api/queue_json.h"
 #include "daemon/core/job_request.h"
 #include "daemon/device/module.h"
-#include "daemon/jobs/recent_callers.h"
 #include "daemon/jobs/routes.h"
 #include "daemon/mps/module.h"
 #include "daemon/notify/module.h"
@@ -33,26 +32,11 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>
   api::SubmissionAnswer answer;
   // For many jobs no user reads the reasons, and a user who submits without a pause does not have to wait for
   // them.
-  const bool few = heads.size() <= kMaxJobsInFull && jobs.queue().dispatcher().IsViewCheap();
+  const bool viewed = heads.size() <= kMaxJobsInFull;
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
-    api::SubmittedJob one;
-    one.id = ids[heads[i]].value;
+    auto one = SubmittedOf(jobs, ids[heads[i]], viewed);
     const auto* const job = jobs.core().jobs().Find(ids[heads[i]]);
-    if (job) {
-      one.tag = job->tag;
-      one.state = jobs.suspension().StateOf(*job);
-      one.reason = job->reason;
-      one.reason_detail = job->reason_detail;
-    }
-    if (job && heads.size() <= kMaxJobsInFull) {
-      const auto view = few ? jobs.queue().View(*job) : jobs.core().View(*job);
-      one.state = view.state;
-      one.reason = view.reason;
-      one.reason_detail = view.reason_detail;
-      if (view.queue) one.estimated_start = view.queue->estimated_start;
-      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
-    }
     if (job && job->array.array.value != 0)
       for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
     answer.jobs.push_back(std::move(one));
@@ -66,12 +50,10 @@ api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::v
     const auto& job = outlook.jobs[head];
     api::SubmittedJob one;
     one.tag = job.tag;
-    const bool held = job.state == jobs::JobState::kHeld;
     one.gpus = outlook.gpus[head];
     const auto reason = outlook.verdicts[head].reason;
-    one.state = held                               ? api::JobState::kHeld
-                : reason == queue::Reason::kStarts ? api::JobState::kStarting
-                                                   : api::JobState::kQueued;
+    const bool starts = reason == queue::Reason::kStarts && job.state == spec::JobState::kQueued;
+    one.state = starts ? spec::JobState::kStarting : job.state;
     if (reason != queue::Reason::kStarts) {
       one.reason = ToString(reason);
       one.reason_detail = outlook.details[head];
@@ -91,10 +73,9 @@ void SendAnswer(JobsModule& jobs, const SubmitCall& call, api::SubmissionAnswer 
 void TryOut(JobsModule& jobs, const SubmitCall& call, Prepared prepared, Dispatcher::Claim claim) {
   jobs.queue().dispatcher().TryOut(
       std::move(prepared.jobs),
-      [&jobs, call, heads = std::move(prepared.heads)](const base::Result<Dispatcher::Outlook>& outlook) {
-        if (!outlook) return call.Refuse(outlook.error());
-        SendAnswer(jobs, call, AnswerFor(*outlook, heads), outlook->jobs.size());
-      },
+      call.After([&jobs, call, heads = std::move(prepared.heads)](const Dispatcher::Outlook& outlook) {
+        SendAnswer(jobs, call, AnswerFor(outlook, heads), outlook.jobs.size());
+      }),
       std::move(claim));
 }
 
@@ -136,13 +117,12 @@ using IncomingPtr = std::shared_ptr<Incoming>;  // shared by its slices
 void Enqueue(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
   jobs.queue().dispatcher().Submit(
       std::move(incoming->prepared.jobs),
-      [&jobs, call, heads = std::move(incoming->prepared.heads),
-       notes = std::move(incoming->notes)](const base::Result<std::vector<base::JobId>>& ids) {
-        if (!ids) return call.Refuse(ids.error());
-        auto answer = AnswerFor(jobs, heads, *ids);
+      call.After([&jobs, call, heads = std::move(incoming->prepared.heads),
+                  notes = std::move(incoming->notes)](const std::vector<base::JobId>& ids) {
+        auto answer = AnswerFor(jobs, heads, ids);
         answer.notes.assign(notes.begin(), notes.end());
-        SendAnswer(jobs, call, std::move(answer), ids->size());
-      },
+        SendAnswer(jobs, call, std::move(answer), ids.size());
+      }),
       std::move(incoming->claim));
 }
 
@@ -152,10 +132,8 @@ void Go(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
     return TryOut(jobs, call.WithStatus(200), std::move(incoming->prepared), std::move(incoming->claim));
   const auto& gpus = incoming->mps;
   if (gpus.empty()) return Enqueue(jobs, call, incoming);
-  jobs.mps().WhenRunning({gpus.begin(), gpus.end()}, [&jobs, call, incoming](const base::Result<>& ready) {
-    if (!ready) return call.Refuse(ready.error());
-    Enqueue(jobs, call, incoming);
-  });
+  jobs.mps().WhenRunning({gpus.begin(), gpus.end()},
+                         call.After([&jobs, call, incoming] { Enqueue(jobs, call, incoming); }));
 }
 
 // Checks what the jobs of one submission have in common once, with the first job.
@@ -201,12 +179,13 @@ base::Result<bool> PrepareSome(JobsModule& jobs, Incoming& incoming, const base:
   return BindSome(jobs, incoming, &turn);
 }
 
-void TakeInSlices(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming, std::size_t count) {
+base::Result<> TakeInSlices(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming,
+                            std::size_t count) {
   const uid_t user = call.peer().uid;
   if (count > kMax)
-    return call.Refuse({base::ErrorCode::kInvalidArgument,
-                        fmt::format("{} jobs are too many for one request: at most {}", count, kMax),
-                        "submit them in parts"});
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      fmt::format("{} jobs are too many for one request: at most {}", count, kMax),
+                      "submit them in parts");
   incoming->first_id = jobs.core().jobs().Reserve(count);
   incoming->preparation.emplace(
       incoming->submitted,
@@ -222,44 +201,38 @@ void TakeInSlices(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& i
     Go(jobs, call, incoming);
     return false;
   });
+  return {};
 }
 
-void Take(JobsModule& jobs, const SubmitCall& call, RecentCallers& callers, const IncomingPtr& incoming) {
+base::Result<> Take(JobsModule& jobs, const SubmitCall& call) {
   const auto& peer = call.peer();
+  const auto incoming = std::make_shared<Incoming>();
+  incoming->submitted = call.TakeBody();
   incoming->dry_run = incoming->submitted.dry_run;
   incoming->new_tags = incoming->submitted.new_tags;
-  incoming->caller = callers.Of(peer);
+  incoming->caller = jobs.callers().Of(peer);
   incoming->inventory = jobs.core().inventory();
-  auto limits = ResourceLimitsOf(peer, call.exchange()->Process());
-  if (!limits) return call.Refuse(limits.error());
-  incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
+  GPUMAN_ASSIGN(auto limits, ResourceLimitsOf(peer, call.exchange()->Process()));
+  incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(limits));
   incoming->lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
   const std::size_t count = CountJobs(incoming->submitted);
   // Claimed before so many jobs are made: jobs on their way count.
   const auto& caller = incoming->caller;
-  auto claim = jobs.queue().dispatcher().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
-                                                   daemon::TextOf(incoming->submitted));
-  if (!claim) return call.Refuse(claim.error());
-  incoming->claim = std::move(*claim);
+  GPUMAN_ASSIGN(incoming->claim,
+                jobs.queue().dispatcher().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
+                                                    daemon::TextOf(incoming->submitted)));
   if (count > kAtOnce) return TakeInSlices(jobs, call, incoming, count);
-  auto prepared = Prepare(incoming->submitted,
-                          {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
-                           jobs.core().jobs().NextId(), jobs.core().clock().Wall(), incoming->lookup});
-  if (!prepared) return call.Refuse(prepared.error());
-  incoming->prepared = std::move(*prepared);
-  if (auto bound = BindSome(jobs, *incoming, nullptr); !bound) return call.Refuse(bound.error());
+  GPUMAN_ASSIGN(incoming->prepared,
+                Prepare(incoming->submitted,
+                        {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
+                         jobs.core().jobs().NextId(), jobs.core().clock().Wall(), incoming->lookup}));
+  GPUMAN_TRY(BindSome(jobs, *incoming, nullptr));
   Go(jobs, call, incoming);
+  return {};
 }
 
 }  // namespace
 
-void JobsModule::AddSubmitRoutes(http::Router& router) {
-  const auto callers = std::make_shared<RecentCallers>(core_.clock());
-  Serve(router, core_, api::routes::kSubmit, [this, callers](const SubmitCall& call) {
-    const auto incoming = std::make_shared<Incoming>();
-    incoming->submitted = call.TakeBody();
-    Take(*this, call, *callers, incoming);
-  });
-}
+void JobsModule::AddSubmitRoutes(http::Router& router) { ServeBy(*this, router)(api::routes::kSubmit, Take); }
 
 }  // namespace gpuman::daemon

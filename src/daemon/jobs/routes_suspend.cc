@@ -12,18 +12,13 @@
 namespace gpuman::daemon {
 namespace {
 
-using http::ExchangePtr;
-
-using Notes = std::vector<std::string>;
-
-// Answers with the job once it is off the GPU, or back on it.
-SuspendController::Done AnswerWhenThere(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id,
-                                        const Notes& notes = {}) {
-  return [&jobs, exchange, id, notes](base::Result<> there) {
-    if (!there) return SendError(exchange, there.error());
-    const auto* job = jobs.core().jobs().Find(id);
-    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJob(jobs.queue(), exchange, *job, notes);
+// Passes the job on once it is off the GPU, or back on it.
+SuspendController::Done OnceThere(JobsModule& jobs, base::JobId id, JobDone done, Notes notes = {}) {
+  return [&jobs, id, done = std::move(done), notes = std::move(notes)](base::Result<> there) {
+    if (!there) return done(base::Fail(std::move(there.error())));
+    const auto job = StillThere(jobs.core(), id);
+    if (!job) return done(base::Fail(job.error()));
+    done(**job, notes);
   };
 }
 
@@ -65,36 +60,36 @@ base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const api:
 // A request right after `run` waits until the run has started. True: it waits.
 template <typename Body>
 bool WaitsForStart(JobsModule& jobs, const Call<Body, api::JobView>& call, const jobs::Job& job,
-                   void (*act)(JobsModule&, const Call<Body, api::JobView>&, const jobs::Job&)) {
+                   const JobDone& done, ActOnJob<Body> act) {
   if (!jobs.core().jobs().IsBeingStarted(job.id)) return false;
-  jobs.core().jobs().OnceStarted(job.id, [&jobs, call, id = job.id, act] {
-    const auto* const started = jobs.core().jobs().Find(id);
-    if (!started) return call.Refuse({base::ErrorCode::kNotFound, "the job is gone", {}});
-    act(jobs, call, *started);
+  jobs.core().jobs().OnceStarted(job.id, [&jobs, call, id = job.id, done, act] {
+    call.AnswerBy([&]() -> base::Result<> {
+      GPUMAN_ASSIGN(const auto* const started, StillThere(jobs.core(), id));
+      return act(jobs, call, *started, done);
+    });
   });
   return true;
 }
 
-void Suspend(JobsModule& jobs, const Call<api::NoBody, api::JobView>& call, const jobs::Job& job) {
-  if (WaitsForStart(jobs, call, job, Suspend)) return;
-  const auto suspend_controller = jobs.suspension().ControllerFor(job);
-  if (!suspend_controller) return call.Refuse(suspend_controller.error());
+base::Result<> Suspend(JobsModule& jobs, const Call<api::NoBody, api::JobView>& call, const jobs::Job& job,
+                       const JobDone& done) {
+  if (WaitsForStart(jobs, call, job, done, Suspend)) return {};
+  GPUMAN_ASSIGN(auto* const suspend_controller, jobs.suspension().ControllerFor(job));
   const auto* const record = jobs.suspension().controller().RecordOf(job.id);
   const bool already =
       record && record->phase == suspend::SuspensionPhase::kSuspended && !record->wants_gpu;
   const auto notes = already ? Notes{fmt::format("job {} is suspended already", job.id.value)} : Notes{};
-  (*suspend_controller)
-      ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(call.exchange())},
-                AnswerWhenThere(jobs, call.exchange(), job.id, notes));
+  suspend_controller->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(call.exchange())},
+                              OnceThere(jobs, job.id, done, notes));
+  return {};
 }
 
 using PlaceCall = Call<api::PlaceRequest, api::JobView>;
 
 // The same for a job that comes to another GPU: its record names the new GPU, so that its limits hold there
 // and a new run begins there.
-SuspendController::Done AnswerWhenOn(JobsModule& jobs, const ExchangePtr& exchange, base::JobId id,
-                                     std::string gpu) {
-  auto answer = AnswerWhenThere(jobs, exchange, id, jobs.queue().NotesOn({gpu}, GpuChoice::kNamed));
+SuspendController::Done OnceOn(JobsModule& jobs, base::JobId id, std::string gpu, const JobDone& done) {
+  auto answer = OnceThere(jobs, id, done, jobs.queue().NotesOn({gpu}, GpuChoice::kNamed));
   return [&jobs, id, gpu = std::move(gpu), answer = std::move(answer)](base::Result<> there) {
     if (!there) return answer(std::move(there));
     const auto move = [&](jobs::Job& stored) {
@@ -104,40 +99,38 @@ SuspendController::Done AnswerWhenOn(JobsModule& jobs, const ExchangePtr& exchan
   };
 }
 
-void Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {
-  if (WaitsForStart(jobs, call, job, Resume)) return;
-  auto place = GpuNamedBy(jobs, call.body());
-  if (!place) return call.Refuse(place.error());
-  const auto suspend_controller = jobs.suspension().ControllerFor(job);
-  if (!suspend_controller) return call.Refuse(suspend_controller.error());
-  const ExchangePtr& exchange = call.exchange();
-  if (IsOnGpus(jobs, job) && !*place)
-    return SendJob(jobs.queue(), exchange, job, {fmt::format("job {} is not suspended", job.id.value)});
-  if (IsOnGpus(jobs, job) && IsOnOnly(jobs, job, **place))
-    return SendJob(jobs.queue(), exchange, job, AlreadyOn(jobs, job, **place));
-  // Another job may have its GPU by now, so the queue decides when the job's turn comes.
-  if (job.queued && !*place && jobs.queue().dispatcher().RequestResume(job.id))
-    return SendJob(jobs.queue(), exchange, job);
-  if (job.queued && *place)
-    return jobs.queue().dispatcher().ResumeOn(job.id, **place, AnswerWhenThere(jobs, exchange, job.id));
-  auto answer =
-      *place ? AnswerWhenOn(jobs, exchange, job.id, **place) : AnswerWhenThere(jobs, exchange, job.id);
-  (*suspend_controller)->Resume(job.id, std::move(*place), std::move(answer));
+base::Result<> Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job, const JobDone& done) {
+  if (WaitsForStart(jobs, call, job, done, Resume)) return {};
+  GPUMAN_ASSIGN(auto place, GpuNamedBy(jobs, call.body()));
+  GPUMAN_ASSIGN(auto* const suspend_controller, jobs.suspension().ControllerFor(job));
+  if (IsOnGpus(jobs, job) && !place) {
+    done(job, {fmt::format("job {} is not suspended", job.id.value)});
+  } else if (IsOnGpus(jobs, job) && IsOnOnly(jobs, job, *place)) {
+    done(job, AlreadyOn(jobs, job, *place));
+  } else if (job.queued && !place && jobs.queue().dispatcher().RequestResume(job.id)) {
+    // Another job may have its GPU by now, so the queue decides when the job's turn comes.
+    done(job);
+  } else if (job.queued && place) {
+    jobs.queue().dispatcher().ResumeOn(job.id, *place, OnceThere(jobs, job.id, done));
+  } else {
+    auto answer = place ? OnceOn(jobs, job.id, *place, done) : OnceThere(jobs, job.id, done);
+    suspend_controller->Resume(job.id, std::move(place), std::move(answer));
+  }
+  return {};
 }
 
-void Move(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job) {
-  if (WaitsForStart(jobs, call, job, Move)) return;
-  const auto place = GpuNamedBy(jobs, call.body());
-  if (!place) return call.Refuse(place.error());
-  if (!*place) return call.Refuse({base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
-  const auto suspend_controller = jobs.suspension().ControllerFor(job);
-  if (!suspend_controller) return call.Refuse(suspend_controller.error());
-  const ExchangePtr& exchange = call.exchange();
-  if (IsOnGpus(jobs, job) && IsOnOnly(jobs, job, **place))
-    return SendJob(jobs.queue(), exchange, job, AlreadyOn(jobs, job, **place));
-  if (job.queued)
-    return jobs.queue().dispatcher().MoveTo(job.id, **place, AnswerWhenThere(jobs, exchange, job.id));
-  (*suspend_controller)->Move(job.id, **place, AnswerWhenOn(jobs, exchange, job.id, **place));
+base::Result<> Move(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job, const JobDone& done) {
+  if (WaitsForStart(jobs, call, job, done, Move)) return {};
+  GPUMAN_ASSIGN(const auto place, GpuNamedBy(jobs, call.body()));
+  if (!place) return base::Fail(base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?");
+  GPUMAN_ASSIGN(auto* const suspend_controller, jobs.suspension().ControllerFor(job));
+  if (IsOnGpus(jobs, job) && IsOnOnly(jobs, job, *place))
+    done(job, AlreadyOn(jobs, job, *place));
+  else if (job.queued)
+    jobs.queue().dispatcher().MoveTo(job.id, *place, OnceThere(jobs, job.id, done));
+  else
+    suspend_controller->Move(job.id, *place, OnceOn(jobs, job.id, *place, done));
+  return {};
 }
 
 }  // namespace

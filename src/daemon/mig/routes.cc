@@ -7,13 +7,12 @@
 namespace gpuman::daemon {
 namespace {
 
-void ShowMig(MigModule& mig, const Call<api::NoBody, api::MigReport>& call) {
+base::Result<> ShowMig(MigModule& mig, const Call<api::NoBody, api::MigReport>& call) {
   const auto& inventory = mig.core().whole_gpus();
   auto gpus = inventory.gpus;
   if (const auto wanted = call.request().Query("gpu")) {
-    const auto gpu = gpu::Select(inventory.gpus, *wanted);
-    if (!gpu) return call.Refuse(gpu.error());
-    gpus = {*gpu};
+    GPUMAN_ASSIGN(const auto gpu, gpu::Select(inventory.gpus, *wanted));
+    gpus = {gpu};
   }
   mig.manager().Read(std::move(gpus), [&mig, call](const std::vector<MigReading>& readings) {
     api::MigReport report;
@@ -22,35 +21,37 @@ void ShowMig(MigModule& mig, const Call<api::NoBody, api::MigReport>& call) {
           MigGpuOf(reading, mig.manager().WantedOf(reading.gpu.uuid), mig.core().inventory(), mig.Own()));
     call.Send(report);
   });
+  return {};
 }
 
 using MigCall = Call<api::MigRequest, api::MigChanges>;
 
-void Plan(MigModule& mig, const MigCall& call) {
-  auto orders = OrdersOf(call.body(), mig.core().whole_gpus());
-  if (!orders) return call.Refuse(orders.error());
-  mig.manager().Plan(std::move(*orders), [&mig, call](base::Result<std::vector<MigOutcome>> outcomes) {
-    if (!outcomes) return call.Refuse(outcomes.error());
-    if (const auto why = WhyNothing(*outcomes)) return call.Refuse(*why);
-    call.Send(MigChangesOf(*outcomes, mig.Own()));
-  });
+base::Result<> Plan(MigModule& mig, const MigCall& call) {
+  GPUMAN_ASSIGN(auto orders, OrdersOf(call.body(), mig.core().whole_gpus()));
+  mig.manager().Plan(
+      std::move(orders),
+      call.After([&mig](const std::vector<MigOutcome>& outcomes) -> base::Result<api::MigChanges> {
+        if (const auto why = WhyNothing(outcomes)) return base::Fail(*why);
+        return MigChangesOf(outcomes, mig.Own());
+      }));
+  return {};
 }
 
-void Apply(MigModule& mig, const MigCall& call) {
-  auto orders = OrdersOf(call.body(), mig.core().whole_gpus());
-  if (!orders) return call.Refuse(orders.error());
-  auto answer = [&mig, call](base::Result<std::vector<MigOutcome>> outcomes) {
-    if (!outcomes) return call.Refuse(outcomes.error());
-    if (const auto why = WhyNothing(*outcomes)) return call.Refuse(*why);
+base::Result<> Apply(MigModule& mig, const MigCall& call) {
+  GPUMAN_ASSIGN(auto orders, OrdersOf(call.body(), mig.core().whole_gpus()));
+  auto answer = call.After([&mig, call](const std::vector<MigOutcome>& outcomes) -> base::Result<> {
+    if (const auto why = WhyNothing(outcomes)) return base::Fail(*why);
     // The answer waits so that the next request finds the new instances.
-    mig.WhenDivided(DivisionsAfter(*outcomes),
-                    [call, changes = MigChangesOf(*outcomes, mig.Own())] { call.Send(changes); });
-  };
+    mig.WhenDivided(DivisionsAfter(outcomes),
+                    [call, changes = MigChangesOf(outcomes, mig.Own())] { call.Send(changes); });
+    return {};
+  });
   // gpuman's own processes on the GPUs would prevent the change.
   mig.suspension().WhenIdleMoversLeft(
-      [&mig, orders = std::move(*orders), forget = call.body().forget, answer = std::move(answer)]() mutable {
+      [&mig, orders = std::move(orders), forget = call.body().forget, answer = std::move(answer)]() mutable {
         mig.manager().Apply(std::move(orders), mig.Holders(), forget, std::move(answer));
       });
+  return {};
 }
 
 }  // namespace

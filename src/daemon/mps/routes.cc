@@ -24,10 +24,7 @@ void SendReport(MpsModule& mps, const Call<Body, api::MpsReport>& call, const No
 
 template <typename Body>
 WhenDone AnswerTo(MpsModule& mps, const Call<Body, api::MpsReport>& call) {
-  return [&mps, call](const base::Result<Notes>& done) {
-    if (!done) return call.Refuse(done.error());
-    SendReport(mps, call, *done);
-  };
+  return call.After([&mps, call](const Notes& notes) { SendReport(mps, call, notes); });
 }
 
 void ShowMps(MpsModule& mps, const Call<api::NoBody, api::MpsReport>& call) { SendReport(mps, call, {}); }
@@ -81,12 +78,12 @@ base::Result<std::vector<gpu::Gpu>> GpusFor(MpsModule& mps, const std::vector<st
 }
 
 // Carries out the orders of one request, one after the other.
-void Order(MpsModule& mps, const std::vector<std::string>& named, WhenDone answer, OrderOne order,
-           OrderOne undo = {}) {
-  auto gpus = GpusFor(mps, named);
-  if (!gpus) return answer(base::Fail(gpus.error()));
+base::Result<> Order(MpsModule& mps, const std::vector<std::string>& named, WhenDone answer, OrderOne order,
+                     OrderOne undo = {}) {
+  GPUMAN_ASSIGN(auto gpus, GpusFor(mps, named));
   Work(std::make_shared<Orders>(
-      Orders{std::move(*gpus), std::move(order), std::move(undo), std::move(answer)}));
+      Orders{std::move(gpus), std::move(order), std::move(undo), std::move(answer)}));
+  return {};
 }
 
 // The GPUs where MPS runs, if the caller names none.
@@ -116,12 +113,12 @@ base::Result<> CheckAll(MpsModule& mps, const api::MpsOrder& order) {
 
 using OrderCall = Call<api::MpsOrder, api::MpsReport>;
 
-void StartMps(MpsModule& mps, const OrderCall& call) {
+base::Result<> StartMps(MpsModule& mps, const OrderCall& call) {
   const api::MpsOrder& order = call.body();
-  if (auto fine = CheckAll(mps, order); !fine) return call.Refuse(fine.error());
-  for (const auto& gpu : GpusFor(mps, order.gpus).value_or(std::vector<gpu::Gpu>{}))
-    if (auto may = mps.manager().MayStart(gpu); !may) return call.Refuse(may.error());
-  Order(
+  GPUMAN_TRY(CheckAll(mps, order));
+  GPUMAN_ASSIGN(const auto gpus, GpusFor(mps, order.gpus));
+  for (const auto& gpu : gpus) GPUMAN_TRY(mps.manager().MayStart(gpu));
+  return Order(
       mps, order.gpus, AnswerTo(mps, call),
       [&mps, order](const gpu::Gpu& gpu, MpsManager::Done done) {
         mps.manager().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
@@ -131,27 +128,25 @@ void StartMps(MpsModule& mps, const OrderCall& call) {
       });
 }
 
-void LimitMps(MpsModule& mps, const OrderCall& call) {
+base::Result<> LimitMps(MpsModule& mps, const OrderCall& call) {
   api::MpsOrder order = call.body();
   if (!order.threads && !order.memory)
-    return call.Refuse({base::ErrorCode::kInvalidArgument, "there is no limit to set",
-                        "give --threads 50% or --memory 8GiB"});
-  auto running = Running(mps, std::move(order.gpus));
-  if (!running) return call.Refuse(running.error());
-  order.gpus = std::move(*running);
-  if (auto fine = CheckAll(mps, order); !fine) return call.Refuse(fine.error());
-  Order(mps, order.gpus, AnswerTo(mps, call), [&mps, order](const gpu::Gpu& gpu, MpsManager::Done done) {
-    mps.manager().Limit(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
-  });
+    return base::Fail(base::ErrorCode::kInvalidArgument, "there is no limit to set",
+                      "give --threads 50% or --memory 8GiB");
+  GPUMAN_ASSIGN(order.gpus, Running(mps, std::move(order.gpus)));
+  GPUMAN_TRY(CheckAll(mps, order));
+  return Order(mps, order.gpus, AnswerTo(mps, call),
+               [&mps, order](const gpu::Gpu& gpu, MpsManager::Done done) {
+                 mps.manager().Limit(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
+               });
 }
 
-void StopMps(MpsModule& mps, const Call<api::MpsStop, api::MpsReport>& call) {
-  const auto named = Running(mps, call.body().gpus);
-  if (!named) return call.Refuse(named.error());
-  Order(mps, *named, AnswerTo(mps, call),
-        [&mps, force = call.body().force](const gpu::Gpu& gpu, MpsManager::Done done) {
-          mps.manager().Stop(gpu, force, std::move(done));
-        });
+base::Result<> StopMps(MpsModule& mps, const Call<api::MpsStop, api::MpsReport>& call) {
+  GPUMAN_ASSIGN(const auto named, Running(mps, call.body().gpus));
+  return Order(mps, named, AnswerTo(mps, call),
+               [&mps, force = call.body().force](const gpu::Gpu& gpu, MpsManager::Done done) {
+                 mps.manager().Stop(gpu, force, std::move(done));
+               });
 }
 
 void Terminate(MpsModule& mps, const Call<api::MpsTermination, api::MpsReport>& call) {

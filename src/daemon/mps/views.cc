@@ -63,7 +63,7 @@ std::vector<std::int64_t> WaitingOn(const MpsUnit& unit, const MpsContext& aroun
   }
   std::vector<std::int64_t> waiting;
   for (const auto* const job : around.jobs)
-    if (job->spec->mps && job->state == jobs::JobState::kRunning && job->gpus == std::vector{uuid} &&
+    if (job->spec->mps && job->state == spec::JobState::kRunning && job->gpus == std::vector{uuid} &&
         !served.empty() && !served.contains(job->owner->uid) && !clients.contains(job->id))
       waiting.push_back(job->id.value);
   return waiting;

@@ -49,7 +49,7 @@ notify::Notification NotificationOf(const jobs::Job& job, std::string_view word,
   notification.name = job.tag;
   notification.user = job.owner->user;
   notification.project = job.spec->project.value_or("");
-  notification.state = word == "suspended" ? word : jobs::ToString(job.state);
+  notification.state = word == "suspended" ? word : spec::ToString(job.state);
   notification.reason = job.reason;
   notification.exit_code = job.exit_code;
   notification.signal = job.signal;

@@ -52,7 +52,7 @@ std::shared_ptr<const spec::JobSpec> Dispatcher::SpecFor(const jobs::Job& job) c
 void Dispatcher::PutWaiting(const jobs::Job& job) {
   queue::WaitingJob row{job.id, job.owner->user, job.waiting_since};
   if (job.not_before) row.not_before = EndOfDelay(job);
-  row.held = job.state == jobs::JobState::kHeld;
+  row.held = job.state == spec::JobState::kHeld;
   row.dependency = dependents_.Set(job.id, job.spec->depends, [this](JobId id) { return ProgressOf(id); });
   row.array = ArrayOf(job);
   book_.PutWaiting(row, *job.spec);
@@ -122,12 +122,12 @@ void Dispatcher::PutActive(const jobs::Job& job) {
   } else if (!job.queued) {
     active.row.gpus = active.spec->gpus.devices;
   }
-  const bool stops = job.state == jobs::JobState::kStopping;
+  const bool stops = job.state == spec::JobState::kStopping;
   if (stops && active.row.phase == queue::RunningPhase::kRunning)
     active.row.phase = queue::RunningPhase::kLeaving;
   const bool in_instance = std::any_of(active.row.gpus.begin(), active.row.gpus.end(), gpu::IsInstance);
   active.row.suspendable =
-      job.queued && job.state == jobs::JobState::kRunning && !active.unsuspendable && !in_instance;
+      job.queued && job.state == spec::JobState::kRunning && !active.unsuspendable && !in_instance;
   active.row.movable = active.row.suspendable && active.row.gpus.size() == 1;
   Refresh(active);
 }
@@ -163,7 +163,7 @@ void Dispatcher::OnPhase(JobId id, suspend::SuspensionPhase phase) {
       break;
     default:
       if (row.phase == queue::RunningPhase::kMoving || row.phase == queue::RunningPhase::kRunning) break;
-      if (const auto* const job = jobs_.Find(id); !job || job->state != jobs::JobState::kRunning) break;
+      if (const auto* const job = jobs_.Find(id); !job || job->state != spec::JobState::kRunning) break;
       row.phase = queue::RunningPhase::kRunning;
       row.wants_back = false;
       if (!row.on_since) row.on_since = clock_.Mono();
@@ -274,9 +274,9 @@ queue::Progress Dispatcher::ProgressOf(JobId id) const {
   if (!job) return queue::Progress::kUnknown;
   if (jobs::IsWaiting(*job)) return job->runs > 0 ? queue::Progress::kBegan : queue::Progress::kWaits;
   if (!jobs::IsEnded(*job)) return queue::Progress::kBegan;
-  if (job->state == jobs::JobState::kFinished) return queue::Progress::kOk;
+  if (job->state == spec::JobState::kFinished) return queue::Progress::kOk;
   return job->runs > 0                              ? queue::Progress::kNotOk
-         : job->state == jobs::JobState::kCancelled ? queue::Progress::kCancelled
+         : job->state == spec::JobState::kCancelled ? queue::Progress::kCancelled
                                                     : queue::Progress::kNotOk;
 }
 

@@ -43,7 +43,7 @@ std::vector<queue::Affected> Dispatcher::AffectedBy(std::vector<JobId> jobs, std
 }
 
 bool Dispatcher::WasCancelledWith(const jobs::Job& job, const std::set<JobId>& jobs) {
-  if (job.state != jobs::JobState::kCancelled || job.reason != ToString(queue::Reason::kDependencyNever))
+  if (job.state != spec::JobState::kCancelled || job.reason != ToString(queue::Reason::kDependencyNever))
     return false;
   const auto& list = job.spec->depends.list;
   return std::any_of(list.begin(), list.end(),

@@ -202,7 +202,7 @@ void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& pre
   for (const auto& one : prepared) {
     queue::WaitingJob row{id, one.owner->user, now};
     ++id.value;
-    row.held = one.state == jobs::JobState::kHeld;
+    row.held = one.state == spec::JobState::kHeld;
     const auto& list = one.spec->depends.list;
     if (spec != one.spec.pointer()) {
       state = list.empty()

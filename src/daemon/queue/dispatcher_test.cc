@@ -47,7 +47,7 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
     jobs::Job job;
     job.id = {1};
     job.queued = true;
-    job.state = jobs::JobState::kQueued;
+    job.state = spec::JobState::kQueued;
     job.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
     job.spec.Change([&](spec::JobSpec& spec) { spec.retries.delay = delay; });
     job.not_before = not_before;
@@ -69,7 +69,7 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
     jobs::Job job;
     job.id = {id};
     job.queued = true;
-    job.state = jobs::JobState::kQueued;
+    job.state = spec::JobState::kQueued;
     job.owner = jobs::Owner{kAnn, 100, {}, "ann"};
     return job;
   }
@@ -212,7 +212,7 @@ std::vector<jobs::Job> Some(int count) {
     jobs::Job one;
     one.spec.Change([&](spec::JobSpec& spec) { spec.priority = i % 200; });
     one.queued = true;
-    one.state = jobs::JobState::kHeld;
+    one.state = spec::JobState::kHeld;
     one.tag = "t" + std::to_string(i);
     one.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
     prepared.push_back(std::move(one));
@@ -304,7 +304,7 @@ TEST_F(DispatcherTest, ATaskIsFoundByItsNumberThoughOthersWereForgotten) {
 
 TEST_F(DispatcherTest, ANameMeansTheCallersOwnJobFirst) {
   jobs::StoreContents contents;
-  const auto add = [&](std::int64_t id, uid_t uid, jobs::JobState state) {
+  const auto add = [&](std::int64_t id, uid_t uid, spec::JobState state) {
     jobs::Job job = Retried(clock_.Wall(), 1s);
     job.not_before.reset();
     job.id = {id};
@@ -313,7 +313,7 @@ TEST_F(DispatcherTest, ANameMeansTheCallersOwnJobFirst) {
     job.state = state;
     contents.jobs.push_back(job);
   };
-  using enum jobs::JobState;
+  using enum spec::JobState;
   add(1, 1001, kHeld);
   add(2, 1001, kCancelled);
   add(3, 1002, kHeld);

@@ -8,6 +8,7 @@
 #include "daemon/health/module.h"
 #include "daemon/mig/module.h"
 #include "daemon/notify/module.h"
+#include "daemon/queue/requests.h"
 #include "daemon/queue/views.h"
 #include "daemon/suspension/module.h"
 
@@ -158,30 +159,41 @@ std::optional<std::string> QueueModule::DrainedBy(const gpu::Gpu& gpu) const {
   return std::nullopt;
 }
 
-api::JobState QueueModule::StateOf(const jobs::Job& job) const { return suspension_.StateOf(job); }
+spec::JobState QueueModule::StateOf(const jobs::Job& job) const { return suspension_.StateOf(job); }
 
-api::JobView QueueModule::View(const jobs::Job& job) {
+api::JobView QueueModule::ViewInQueue(const jobs::Job& job) const {
   auto view = core_.View(job);
   if (!job.queued) return view;
   view.queue = QueueFieldsOf(job);
   view.queue->notifications = notify_.notifications().Of(job.id);
-  if (!jobs::IsWaiting(job)) return view;
+  return view;
+}
+
+api::JobView QueueModule::View(const jobs::Job& job) {
+  auto view = ViewInQueue(job);
+  if (!job.queued || !jobs::IsWaiting(job)) return view;
   const auto current = dispatcher_->CurrentView();
   const auto row = dispatcher_->book().RowOfWaiting(job.id).value_or(queue::kNone);
   ShowWaiting(current, {current.snapshot, current.plan, current.now, current.dependents}, row, view);
   return view;
 }
 
-api::JobView QueueModule::ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full) {
-  auto view = core_.View(job);
-  if (!job.queued) return view;
-  view.queue = QueueFieldsOf(job);
-  view.queue->notifications = notify_.notifications().Of(job.id);
-  if (!jobs::IsWaiting(job)) return view;
-  const auto row = snapshot.RowOf(job.id);
-  ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
-  if (in_full) ShowAdvantage(snapshot.view(), row, view);
-  return view;
+void QueueModule::WithView(const jobs::Job& job, bool in_full,
+                           const std::function<void(base::Result<api::JobView>)>& done) {
+  if (!job.queued || !jobs::IsWaiting(job) || (!in_full && dispatcher_->IsViewCheap()))
+    return done(View(job));
+  dispatcher_->WithSnapshot(
+      [this, done, id = job.id, in_full](const std::shared_ptr<const QueueSnapshot>& snapshot) {
+        const auto now = StillThere(core_, id);
+        if (!now) return done(base::Fail(now.error()));
+        auto view = ViewInQueue(**now);
+        if ((*now)->queued && jobs::IsWaiting(**now)) {
+          const auto row = snapshot->RowOf(id);
+          ShowWaiting(snapshot->view(), snapshot->explainer(), row, view);
+          if (in_full) ShowAdvantage(snapshot->view(), row, view);
+        }
+        done(std::move(view));
+      });
 }
 
 void QueueModule::AddMetrics(metrics::Snapshot& snapshot) {

@@ -39,11 +39,13 @@ class QueueModule final : public Module, private DispatcherHost {
   // What whoever puts a job on these GPUs beside the queue should know of them. `gpus`: UUIDs; empty: all that
   // a program gets if it names none.
   std::vector<std::string> NotesOn(const std::vector<std::string>& gpus, GpuChoice choice) const;
-  api::JobState StateOf(const jobs::Job& job) const;
+  spec::JobState StateOf(const jobs::Job& job) const;
   // A job with what the queue says of it. Costs a view of the queue (Dispatcher::IsViewCheap).
   api::JobView View(const jobs::Job& job);
-  // The same from an existing snapshot. `in_full`: also why a waiting job is ahead of others.
-  api::JobView ViewBy(const QueueSnapshot& snapshot, const jobs::Job& job, bool in_full);
+  // Calls `done` with the job as the queue sees it: at once, or when there is a view of the queue. The job
+  // may be gone by then. `in_full`: also why a waiting job is ahead of others.
+  void WithView(const jobs::Job& job, bool in_full,
+                const std::function<void(base::Result<api::JobView>)>& done);
   // Adds up the accounts of runs that ended in [since, until), and the jobs that have not ended. The work
   // counts for `user`, and stops once `*gone` is true.
   void AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,
@@ -78,6 +80,7 @@ class QueueModule final : public Module, private DispatcherHost {
 
   // Who drained the GPU, or the GPU that it is a part of; empty: not known; nullopt: it is not drained.
   std::optional<std::string> DrainedBy(const gpu::Gpu& gpu) const;
+  api::JobView ViewInQueue(const jobs::Job& job) const;  // without what only a view of the queue shows
   // Tells the dispatcher what the books and the configuration say.
   void SetBooks();
   void ChargePast();

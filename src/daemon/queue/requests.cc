@@ -1,9 +1,6 @@
 #include "daemon/queue/requests.h"
 
 #include <set>
-#include <utility>
-
-#include "api/queue_json.h"
 
 namespace gpuman::daemon {
 
@@ -22,34 +19,9 @@ base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::E
   return ids;
 }
 
-namespace {
-
-void SendView(QueueModule& queue, const http::ExchangePtr& exchange, const jobs::Job& job, unsigned status,
-              bool in_full, std::vector<std::string> notes) {
-  const auto send = [exchange, status, notes = std::move(notes)](api::JobView view) {
-    view.notes.insert(view.notes.end(), notes.begin(), notes.end());
-    SendJson(exchange, api::Encode(view), status);
-  };
-  if (!job.queued || !jobs::IsWaiting(job) || (!in_full && queue.dispatcher().IsViewCheap()))
-    return send(queue.View(job));
-  queue.dispatcher().WithSnapshot([&queue, exchange, id = job.id, in_full,
-                                   send](const std::shared_ptr<const QueueSnapshot>& snapshot) {
-    const auto* const now = queue.core().jobs().Find(id);
-    if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    send(queue.ViewBy(*snapshot, *now, in_full));
-  });
-}
-
-}  // namespace
-
-void SendJob(QueueModule& queue, const http::ExchangePtr& exchange, const jobs::Job& job, unsigned status,
-             bool in_full) {
-  SendView(queue, exchange, job, status, in_full, {});
-}
-
-void SendJob(QueueModule& queue, const http::ExchangePtr& exchange, const jobs::Job& job,
-             const std::vector<std::string>& notes, unsigned status) {
-  SendView(queue, exchange, job, status, /*in_full=*/false, notes);
+base::Result<const jobs::Job*> StillThere(Core& core, base::JobId id) {
+  if (const auto* const job = core.jobs().Find(id)) return job;
+  return base::Fail(base::ErrorCode::kNotFound, "the job is gone");
 }
 
 }  // namespace gpuman::daemon

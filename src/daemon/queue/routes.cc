@@ -12,8 +12,6 @@
 namespace gpuman::daemon {
 namespace {
 
-using http::ExchangePtr;
-
 constexpr std::size_t kMaxAtOnce = 64;  // jobs; more are done in slices
 
 // --- Jobs ---
@@ -37,18 +35,19 @@ void ForEach(QueueModule& queue, uid_t user, std::size_t count, std::function<vo
       });
 }
 
+using JobCall = Call<api::NoBody, api::JobView>;
 using DoneWithJob = std::function<void(base::Result<>)>;
 using ChangeJob = std::function<void(base::JobId, DoneWithJob)>;
 
 // The state that a change leads to, and what the answer says if all jobs had it before: "is held already".
 struct Already {
-  jobs::JobState state;
+  spec::JobState state;
   std::string_view text;
 };
 
 // Makes the same change of one job or of all tasks of an array, except those that have the state `already`.
 // Answers with the first job when all are done; if no job could be changed, with the reason.
-void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
+void ChangeAll(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids,
                const ChangeJob& change_job, const std::optional<Already>& already = std::nullopt) {
   struct Progress {
     std::size_t left;
@@ -65,24 +64,24 @@ void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vecto
     progress->all_had_it = false;
     change_job(id, done);
   };
-  const auto done = [&queue, exchange, progress, already,
-                     first = ids.front()](const base::Result<>& outcome) {
+  const auto done = [&queue, call, progress, already, first = ids.front()](const base::Result<>& outcome) {
     if (outcome) ++progress->changed;
     if (!outcome && !progress->error) progress->error = outcome.error();
     if (--progress->left > 0) return;
-    if (progress->changed == 0) return SendError(exchange, *progress->error);
-    const auto* job = queue.core().jobs().Find(first);
-    if (!job && progress->first) job = &*progress->first;
-    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    if (!already || !progress->all_had_it) return SendJob(queue, exchange, *job);
-    SendJob(queue, exchange, *job, {fmt::format("job {} {}", job->id.value, already->text)});
+    if (progress->changed == 0) return call.Refuse(*progress->error);
+    const auto now = StillThere(queue.core(), first);
+    if (!now && !progress->first) return call.Refuse(now.error());
+    const bool nothing_done = already && progress->all_had_it;
+    AnswerWithJob(queue, call)(
+        now ? **now : *progress->first,
+        nothing_done ? Notes{fmt::format("job {} {}", first.value, already->text)} : Notes{});
   };
   const auto first_done = [&queue, progress, done, first = ids.front()](const base::Result<>& outcome) {
     if (const auto* const job = queue.core().jobs().Find(first)) progress->first = *job;
     done(outcome);
   };
   ForEach(
-      queue, exchange->request().peer.uid, ids.size(),
+      queue, call.peer().uid, ids.size(),
       [ids, change, done, first_done](std::size_t i) {
         if (i == 0) return change(ids[i], first_done);
         change(ids[i], done);
@@ -92,25 +91,22 @@ void ChangeAll(QueueModule& queue, const ExchangePtr& exchange, const std::vecto
 
 jobs::JobManager::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)> done) {
   return [done = std::move(done)](const base::Result<jobs::Job>& job) {
-    if (job) return done({});
-    done(base::Fail(job.error()));
+    done(job.map([](const jobs::Job&) {}));
   };
 }
-
-using JobCall = Call<api::NoBody, api::JobView>;
 
 void Hold(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
   const auto hold = [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
     queue.core().jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
   };
-  ChangeAll(queue, call.exchange(), ids, hold, Already{jobs::JobState::kHeld, "is held already"});
+  ChangeAll(queue, call, ids, hold, Already{spec::JobState::kHeld, "is held already"});
 }
 
 void Release(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
   const auto release = [&queue](base::JobId id, auto done) {
     queue.core().jobs().Unhold(id, WithoutJob(std::move(done)));
   };
-  ChangeAll(queue, call.exchange(), ids, release, Already{jobs::JobState::kQueued, "is not held"});
+  ChangeAll(queue, call, ids, release, Already{spec::JobState::kQueued, "is not held"});
 }
 
 // Calls `done` when the job has ended.
@@ -125,7 +121,7 @@ void CancelOne(QueueModule& queue, base::JobId id, const std::string& user,
 }
 
 void Cancel(QueueModule& queue, const JobCall& call, const std::vector<base::JobId>& ids) {
-  ChangeAll(queue, call.exchange(), ids, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
+  ChangeAll(queue, call, ids, [&queue, user = UserOf(call.exchange())](base::JobId id, auto done) {
     CancelOne(queue, id, user, done);
   });
 }
@@ -246,7 +242,7 @@ base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueStat
   return state;
 }
 
-void ShowInfo(QueueModule& queue, const Call<api::NoBody, api::QueueInfo>& call) { call.Send(queue.Info()); }
+api::QueueInfo InfoOf(QueueModule& queue) { return queue.Info(); }
 
 void SetSettings(QueueModule& queue, const Call<api::QueueSettingsUpdate, api::QueueSettings>& call) {
   queue.writer().Do(
@@ -255,17 +251,14 @@ void SetSettings(QueueModule& queue, const Call<api::QueueSettingsUpdate, api::Q
         GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update, by));
         return BookWriter::Change{{Entry(state)}, [state](QueueBooks& changed) { changed.state = state; }};
       },
-      [&queue, call](const base::Result<>& stored) {
-        if (!stored) return call.Refuse(stored.error());
-        call.Send(queue.Info().settings);
-      });
+      call.After([&queue] { return queue.Info().settings; }));
 }
 
 }  // namespace
 
 void QueueModule::AddRoutes(http::Router& router) {
   const auto serve = ServeBy(*this, router);
-  serve(api::routes::kQueueInfo, ShowInfo);
+  serve(api::routes::kQueueInfo, InfoOf);
   serve(api::routes::kSetQueue, SetSettings);
   ServeJobs(*this, *this, router, api::routes::kHoldJob, Hold);
   ServeJobs(*this, *this, router, api::routes::kReleaseJob, Release);

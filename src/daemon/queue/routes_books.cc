@@ -34,7 +34,7 @@ struct Decision {
   BookWriter::Change change;
 };
 template <typename Body, typename T, typename Decide>
-void Do(QueueModule& queue, const Call<Body, T>& call, Decide decide) {
+base::Result<> Do(QueueModule& queue, const Call<Body, T>& call, Decide decide) {
   const auto answer = std::make_shared<std::optional<T>>();
   queue.writer().Do(
       [answer, decide = std::move(decide)](const QueueBooks& books) -> Result<BookWriter::Change> {
@@ -43,10 +43,8 @@ void Do(QueueModule& queue, const Call<Body, T>& call, Decide decide) {
         *answer = std::move(decided->answer);
         return std::move(decided->change);
       },
-      [call, answer](const Result<>& stored) {
-        if (!stored) return call.Refuse(stored.error());
-        call.Send(**answer);
-      });
+      call.After([answer] { return **answer; }));
+  return {};
 }
 
 // --- Reservations ---
@@ -56,13 +54,14 @@ api::Reservation WithState(api::Reservation reservation, base::WallTime now) {
   return reservation;
 }
 
-void ListReservations(QueueModule& queue, const Call<api::NoBody, api::ReservationList>& call) {
+api::ReservationList ListReservations(QueueModule& queue,
+                                      const Call<api::NoBody, api::ReservationList>& call) {
   const bool all = FlagParameter(call.request(), "all");
   api::ReservationList list;
   for (const auto& [id, kept] : queue.books().reservations)
     if (auto one = WithState(kept, queue.core().clock().Wall()); all || one.state != "ended")
       list.reservations.push_back(one);
-  call.Send(list);
+  return list;
 }
 
 Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueBooks& books,
@@ -95,22 +94,21 @@ Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueBooks& b
   return WithState(kept, queue.core().clock().Wall());
 }
 
-void CreateReservation(QueueModule& queue, const Call<api::ReservationRequest, api::Reservation>& call) {
-  Do(queue, call,
-     [&queue, asked = call.body(),
-      by = UserName(call.peer().uid)](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
-       GPUMAN_ASSIGN(const auto kept, ReservationFrom(queue, books, asked, by));
-       return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueBooks& changed) {
-                                                  changed.last_number = kept.id;
-                                                  changed.reservations[kept.id] = kept;
-                                                }}};
-     });
+Result<> CreateReservation(QueueModule& queue, const Call<api::ReservationRequest, api::Reservation>& call) {
+  return Do(queue, call,
+            [&queue, asked = call.body(),
+             by = UserName(call.peer().uid)](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+              GPUMAN_ASSIGN(const auto kept, ReservationFrom(queue, books, asked, by));
+              return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueBooks& changed) {
+                                                         changed.last_number = kept.id;
+                                                         changed.reservations[kept.id] = kept;
+                                                       }}};
+            });
 }
 
-void CancelReservation(QueueModule& queue, const Call<api::NoBody, api::Reservation>& call) {
-  const auto id = NumberOf(call.Parameter("ref"));
-  if (!id) return call.Refuse(id.error());
-  Do(queue, call, [id = *id](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+Result<> CancelReservation(QueueModule& queue, const Call<api::NoBody, api::Reservation>& call) {
+  GPUMAN_ASSIGN(const auto id, NumberOf(call.Parameter("ref")));
+  return Do(queue, call, [id](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
     const auto it = books.reservations.find(id);
     if (it == books.reservations.end())
       return Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", id),
@@ -158,51 +156,36 @@ Result<QuotaKey> KeyFrom(const Call<Body, api::Quota>& call) {
   return key;
 }
 
-void ListQuotas(QueueModule& queue, const Call<api::NoBody, api::QuotaList>& call) {
+api::QuotaList ListQuotas(QueueModule& queue) {
   api::QuotaList list;
   for (const auto& [key, limits] : queue.books().quotas) list.quotas.push_back(QuotaView(queue, key, limits));
-  call.Send(list);
+  return list;
 }
 
-void ShowQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
-  const auto key = KeyFrom(call);
-  if (!key) return call.Refuse(key.error());
+Result<api::Quota> ShowQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
+  GPUMAN_ASSIGN(const auto key, KeyFrom(call));
   const auto& quotas = queue.books().quotas;
-  const auto it = quotas.find(*key);
-  call.Send(QuotaView(queue, *key, it == quotas.end() ? api::QuotaLimits{} : it->second));
+  const auto it = quotas.find(key);
+  return QuotaView(queue, key, it == quotas.end() ? api::QuotaLimits{} : it->second);
 }
 
-template <typename T>
-void Change(std::optional<T>& limit, const std::optional<T>& to, bool clear) {
-  if (to || clear) limit = to;
+Result<> SetQuota(QueueModule& queue, const Call<api::QuotaUpdate, api::Quota>& call) {
+  GPUMAN_ASSIGN(const auto key, KeyFrom(call));
+  return Do(queue, call,
+            [&queue, key, update = call.body()](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+              const auto it = books.quotas.find(key);
+              auto limits = it == books.quotas.end() ? api::QuotaLimits{} : it->second;
+              GPUMAN_TRY(api::SetLimits(update, limits));
+              return Decision<api::Quota>{QuotaView(queue, key, limits),
+                                          {{Entry(key, limits)}, [key, limits](QueueBooks& changed) {
+                                             changed.quotas[key] = limits;
+                                           }}};
+            });
 }
 
-api::QuotaLimits ChangedLimits(api::QuotaLimits limits, const api::QuotaUpdate& update) {
-  Change(limits.running_jobs, update.running_jobs, update.clear_running_jobs);
-  Change(limits.gpus, update.gpus, update.clear_gpus);
-  Change(limits.queued_jobs, update.queued_jobs, update.clear_queued_jobs);
-  Change(limits.gpu_hours, update.gpu_hours, update.clear_gpu_hours);
-  Change(limits.shares, update.shares, update.clear_shares);
-  return limits;
-}
-
-void SetQuota(QueueModule& queue, const Call<api::QuotaUpdate, api::Quota>& call) {
-  const auto key = KeyFrom(call);
-  if (!key) return call.Refuse(key.error());
-  Do(queue, call,
-     [&queue, key = *key, update = call.body()](const QueueBooks& books) -> Result<Decision<api::Quota>> {
-       const auto it = books.quotas.find(key);
-       const auto limits = ChangedLimits(it == books.quotas.end() ? api::QuotaLimits{} : it->second, update);
-       return Decision<api::Quota>{
-           QuotaView(queue, key, limits),
-           {{Entry(key, limits)}, [key, limits](QueueBooks& changed) { changed.quotas[key] = limits; }}};
-     });
-}
-
-void RemoveQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
-  const auto key = KeyFrom(call);
-  if (!key) return call.Refuse(key.error());
-  Do(queue, call, [&queue, key = *key](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+Result<> RemoveQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
+  GPUMAN_ASSIGN(const auto key, KeyFrom(call));
+  return Do(queue, call, [&queue, key](const QueueBooks& books) -> Result<Decision<api::Quota>> {
     const auto it = books.quotas.find(key);
     if (it == books.quotas.end())
       return Fail(ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key.subject, key.name),
@@ -225,29 +208,27 @@ api::IgnoredProcess RuleView(const IgnoreRule& rule) {
   return view;
 }
 
-void ListIgnored(QueueModule& queue, const Call<api::NoBody, api::IgnoredProcessList>& call) {
+api::IgnoredProcessList ListIgnored(QueueModule& queue) {
   api::IgnoredProcessList list;
   for (const auto& rule : queue.dispatcher().state().ignored)
     if (!rule.process || base::IsAlive(*rule.process)) list.ignored.push_back(RuleView(rule));
-  call.Send(list);
+  return list;
 }
 
-void Ignore(QueueModule& queue, const Call<api::IgnoredProcess, api::IgnoredProcess>& call) {
+Result<> Ignore(QueueModule& queue, const Call<api::IgnoredProcess, api::IgnoredProcess>& call) {
   const api::IgnoredProcess& asked = call.body();
   IgnoreRule rule;
   rule.user = asked.user;
   rule.name = asked.name;
   if (asked.pid) {
     rule.process = base::IdentityOf(*asked.pid);
-    if (!rule.process)
-      return call.Refuse({ErrorCode::kNotFound, fmt::format("there is no process {}", *asked.pid), {}});
+    if (!rule.process) return Fail(ErrorCode::kNotFound, fmt::format("there is no process {}", *asked.pid));
   }
   if (asked.gpu) {
-    const auto gpu = gpu::Select(queue.core().inventory().gpus, *asked.gpu);
-    if (!gpu) return call.Refuse(gpu.error());
-    rule.gpu = gpu->uuid;
+    GPUMAN_ASSIGN(const auto gpu, gpu::Select(queue.core().inventory().gpus, *asked.gpu));
+    rule.gpu = gpu.uuid;
   }
-  Do(queue, call, [rule](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+  return Do(queue, call, [rule](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
     auto numbered = rule;
     numbered.id = books.last_number + 1;
     return Decision<api::IgnoredProcess>{RuleView(numbered),
@@ -258,10 +239,9 @@ void Ignore(QueueModule& queue, const Call<api::IgnoredProcess, api::IgnoredProc
   });
 }
 
-void StopIgnoring(QueueModule& queue, const Call<api::NoBody, api::IgnoredProcess>& call) {
-  const auto id = NumberOf(call.Parameter("ref"));
-  if (!id) return call.Refuse(id.error());
-  Do(queue, call, [id = *id](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+Result<> StopIgnoring(QueueModule& queue, const Call<api::NoBody, api::IgnoredProcess>& call) {
+  GPUMAN_ASSIGN(const auto id, NumberOf(call.Parameter("ref")));
+  return Do(queue, call, [id](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
     const auto& rules = books.state.ignored;
     const auto it = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == id; });
     if (it == rules.end())
@@ -286,22 +266,18 @@ Result<base::WallTime> TimeParameter(const http::Request& request, std::string_v
   return time;
 }
 
-void ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& call) {
+Result<> ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& call) {
   const auto& request = call.request();
-  const auto by = ParseStatsBy(request.Query("by").value_or("user"));
-  const auto since = TimeParameter(request, "since", base::WallTime{});
-  const auto until = TimeParameter(request, "until", base::WallTime(base::Millis(INT64_MAX / 2)));
-  if (!by) return call.Refuse(by.error());
-  if (!since) return call.Refuse(since.error());
-  if (!until) return call.Refuse(until.error());
+  GPUMAN_ASSIGN(const auto by, ParseStatsBy(request.Query("by").value_or("user")));
+  GPUMAN_ASSIGN(const auto since, TimeParameter(request, "since", base::WallTime{}));
+  GPUMAN_ASSIGN(const auto until,
+                TimeParameter(request, "until", base::WallTime(base::Millis(INT64_MAX / 2))));
   const auto gone = std::make_shared<bool>(false);
   call.exchange()->OnGone([gone] { *gone = true; });
-  queue.AddUp(*by, *since, *until, request.peer.uid, gone,
-              [&queue, call](const Result<api::StatsView>& view) {
-                if (!view) return call.Refuse(view.error());
-                // The answer may be long: a user may name a new project for each run.
-                call.SendAside(queue.core(), *view);
-              });
+  // The answer may be long: a user may name a new project for each run.
+  queue.AddUp(by, since, until, request.peer.uid, gone,
+              call.After([&queue, call](const api::StatsView& view) { call.SendAside(queue.core(), view); }));
+  return {};
 }
 
 }  // namespace

@@ -27,10 +27,10 @@ struct Filter {
   std::optional<base::JobId> after;  // the list is then by id, from the next one on
 
   bool WantsEnded() const { return !states.empty() || named; }
-  bool Takes(const jobs::Job& job, api::JobState state) const {
+  bool Takes(const jobs::Job& job, spec::JobState state) const {
     if (named && !jobs.contains(job.id)) return false;
-    if (states.empty() ? api::IsEnded(state) && !named
-                       : !states.contains("all") && !states.contains(std::string(api::ToString(state))))
+    if (states.empty() ? spec::IsEnded(state) && !named
+                       : !states.contains("all") && !states.contains(std::string(spec::ToString(state))))
       return false;
     if (!users.empty() && !users.contains(job.owner->user)) return false;
     if (!projects.empty() && !projects.contains(job.spec->project.value_or(""))) return false;
@@ -53,7 +53,7 @@ base::Result<Filter> FilterOf(QueueModule& queue, const http::Request& request) 
   filter.projects = WordsOf(request, "projects");
   filter.names = WordsOf(request, "names");
   for (const auto& word : filter.states)
-    if (word != "all" && !api::JobStateFromString(word))
+    if (word != "all" && !spec::JobStateFromString(word))
       return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("states: '{}' is no state", word));
   for (const auto& word : WordsOf(request, "jobs")) {
     GPUMAN_ASSIGN(const auto ids, queue.dispatcher().JobsOf(word, request.peer.uid));

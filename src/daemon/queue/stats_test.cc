@@ -43,9 +43,9 @@ TEST(Stats, WhatHasNotEndedIsCountedAndSaysNothingOfSuccess) {
   Stats stats(StatsBy::kUser);
   jobs::Job job;
   job.owner = jobs::Owner{.user = "ann"};
-  job.state = jobs::JobState::kHeld;
+  job.state = spec::JobState::kHeld;
   stats.Add(job);
-  job.state = jobs::JobState::kRunning;
+  job.state = spec::JobState::kRunning;
   stats.Add(job);
   const auto view = stats.View();
   ASSERT_EQ(view.rows.size(), 1U);
@@ -78,7 +78,7 @@ TEST(Stats, WhatARunOfAJobThatGoesOnCameToIsNoVerdict) {
   jobs::Job job;
   job.id = {1};
   job.owner = jobs::Owner{.user = "ann"};
-  job.state = jobs::JobState::kRunning;
+  job.state = spec::JobState::kRunning;
   stats.Add(job);
   stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "killed"));  // restarted
   const auto view = stats.View();

@@ -88,7 +88,7 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
                           const jobs::Environment& common, const SubmissionContext& context) {
   jobs::Job job;
   job.queued = true;
-  job.state = asked.hold ? jobs::JobState::kHeld : jobs::JobState::kQueued;
+  job.state = asked.hold ? spec::JobState::kHeld : spec::JobState::kQueued;
   if (asked.hold) {
     job.reason = "held_by_user";
     job.reason_detail = "submitted on hold by " + context.caller.user;

@@ -63,7 +63,7 @@ TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
   EXPECT_EQ(job.tag, "job-11");
   EXPECT_EQ(job.owner->user, "ann");
   EXPECT_EQ(*job.directory, "/home/ann");
-  EXPECT_EQ(job.state, jobs::JobState::kQueued);
+  EXPECT_EQ(job.state, spec::JobState::kQueued);
   EXPECT_EQ(job.spec->priority, 200);
   EXPECT_EQ(job.spec->project.value_or(""), "vision");
   EXPECT_EQ(job.spec->retries, (spec::Retries{2, base::Millis(500), {75}}));
@@ -203,7 +203,7 @@ TEST_F(SubmissionTest, SharesOfAGpuAreOfTheSmallestThatWouldDo) {
 TEST_F(SubmissionTest, AJobOnHoldSaysWhoHoldsIt) {
   Add().hold = true;
   const auto prepared = Fine();
-  EXPECT_EQ(prepared.jobs[0].state, jobs::JobState::kHeld);
+  EXPECT_EQ(prepared.jobs[0].state, spec::JobState::kHeld);
   EXPECT_EQ(prepared.jobs[0].reason, "held_by_user");
 }
 

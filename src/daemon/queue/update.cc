@@ -96,10 +96,10 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
   if (!jobs::IsWaiting(job) && update.queue && !OnlyForRunning(*update.queue))
     return Fail(
         ErrorCode::kConflict,
-        fmt::format("job {} does not wait any more: it is {}", job.id.value, jobs::ToString(job.state)),
+        fmt::format("job {} does not wait any more: it is {}", job.id.value, spec::ToString(job.state)),
         "time_limit_s, max_concurrent, array_limit and retries.count can still be changed; `gpuman job redo` "
         "queues it again");
-  if (update.job.restart)
+  if (update.job.Find("restart") != nullptr)
     return Fail(
         ErrorCode::kInvalidArgument,
         fmt::format("restart: job {} is of the queue, which repeats failed jobs by itself", job.id.value),

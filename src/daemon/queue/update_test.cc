@@ -25,12 +25,12 @@ class UpdateTest : public ::testing::Test {
     job.owner = jobs::Owner{kAnn, 1000, {}, "ann"};
     job.command = {"python", "train.py"};
     job.queued = true;
-    job.state = jobs::JobState::kQueued;
+    job.state = spec::JobState::kQueued;
   }
 
   void Has(const std::function<void(spec::JobSpec&)>& set) { job.spec.Change(set); }
   void Runs() {
-    job.state = jobs::JobState::kRunning;
+    job.state = spec::JobState::kRunning;
     job.gpus = {"GPU-aaaa"};
   }
   base::Result<> Update(const char* text) {

@@ -79,7 +79,7 @@ bool SharingModule::TakesTurns(base::JobId id) const {
 }
 
 void SharingModule::Show(const jobs::Job& job, api::JobView& view) const {
-  if (!controller_ || !job.spec->share || view.reason || view.state != api::JobState::kRunning) return;
+  if (!controller_ || !job.spec->share || view.reason || view.state != spec::JobState::kRunning) return;
   const auto obstacle = controller_->ObstacleOf(job.id);
   if (!obstacle) return;
   if (obstacle->tenant == job.id) {

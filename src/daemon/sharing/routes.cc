@@ -18,23 +18,18 @@ base::Result<api::ShareView> ViewOf(SharingModule& sharing) {
   return ShareViewOf(controller->View(), controller->settings(), core.inventory(), tag_of);
 }
 
-void ShowShare(SharingModule& sharing, const Call<api::NoBody, api::ShareView>& call) {
-  call.SendResult(ViewOf(sharing));
-}
-
-void Set(SharingModule& sharing, const Call<api::ShareUpdate, api::ShareView>& call) {
-  if (!sharing.controller()) return call.Refuse(kNoShim);
-  auto settings = Changed(sharing.settings(), call.body());
-  if (!settings) return call.Refuse(settings.error());
-  sharing.SetSettings(std::move(*settings));
-  call.SendResult(ViewOf(sharing));
+base::Result<api::ShareView> Set(SharingModule& sharing, const Call<api::ShareUpdate, api::ShareView>& call) {
+  if (!sharing.controller()) return base::Fail(kNoShim);
+  GPUMAN_ASSIGN(auto settings, Changed(sharing.settings(), call.body()));
+  sharing.SetSettings(std::move(settings));
+  return ViewOf(sharing);
 }
 
 }  // namespace
 
 void SharingModule::AddRoutes(http::Router& router) {
   const auto serve = ServeBy(*this, router);
-  serve(api::routes::kShare, ShowShare);
+  serve(api::routes::kShare, ViewOf);
   serve(api::routes::kSetShare, Set);
 }
 

@@ -64,8 +64,8 @@ std::vector<SharedJob> ShareController::SharedJobs() const {
   std::vector<SharedJob> shared;
   for (const auto* const job : core_.jobs().Active()) {
     // A job that is being stopped still needs its turn in order to end.
-    const bool stops = job->state == jobs::JobState::kStopping;
-    if (!MayShare(*job) || (job->state != jobs::JobState::kRunning && !stops) || !shims_.Has(job->id))
+    const bool stops = job->state == spec::JobState::kStopping;
+    if (!MayShare(*job) || (job->state != spec::JobState::kRunning && !stops) || !shims_.Has(job->id))
       continue;
     const auto owner = suspension_.readings().OwnerOf(job->id);
     if (!owner) continue;

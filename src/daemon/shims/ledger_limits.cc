@@ -76,7 +76,7 @@ std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard:
 
 std::optional<std::string> OverLimit(const api::JobView& view, base::Bytes overhead, base::Millis patience) {
   const auto& [limit, used] = std::pair(view.memory.limit, view.memory.used);
-  if (view.state != api::JobState::kRunning || !limit || !used || *used <= *limit) return std::nullopt;
+  if (view.state != spec::JobState::kRunning || !limit || !used || *used <= *limit) return std::nullopt;
   const bool counts = view.unshimmed && view.unshimmed->empty();
   const auto over = used->count - limit->count;
   if (counts && over <= std::min(overhead.count, limit->count / 4)) return std::nullopt;

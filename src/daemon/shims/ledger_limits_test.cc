@@ -63,7 +63,7 @@ TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
     return uuid == LimitedUuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
   };
   jobs::Job job;
-  job.state = jobs::JobState::kRunning;
+  job.state = spec::JobState::kRunning;
   EXPECT_FALSE(TightLimit(job, machine, context_on)) << "it has no limit";
   job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("512MiB").value(); });
   EXPECT_EQ(TightLimit(job, machine, context_on),
@@ -80,7 +80,7 @@ TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
 
 TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
   jobs::Job job;
-  job.state = jobs::JobState::kQueued;
+  job.state = spec::JobState::kQueued;
   job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("512MiB").value(); });
   const auto on_the_first = [](const std::string& uuid) {
     return uuid == LimitedUuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
@@ -97,7 +97,7 @@ TEST(OverLimit, SaysThatTheJobIsEndedAndWhen) {
     return OverLimit(view, base::MiB(256), base::Millis(10'000)).value_or("");
   };
   api::JobView view;
-  view.state = api::JobState::kRunning;
+  view.state = spec::JobState::kRunning;
   view.memory.used = base::MiB(1536);
   view.unshimmed.emplace();
   EXPECT_EQ(said(view), "") << "it has no limit";
@@ -112,7 +112,7 @@ TEST(OverLimit, SaysThatTheJobIsEndedAndWhen) {
       "gpuman update raises the limit");
   view.unshimmed = {41};
   EXPECT_THAT(said(view), testing::HasSubstr("limit of 1GiB: it is ended at once"));
-  view.state = api::JobState::kStopping;
+  view.state = spec::JobState::kStopping;
   EXPECT_EQ(said(view), "");
 }
 

@@ -84,7 +84,7 @@ api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& ref
 }
 
 void Explain(jobs::Job& job, const gpu::Inventory& inventory) {
-  if (!job.refusal || job.verdict != jobs::JobState::kFailed) return;
+  if (!job.refusal || job.verdict != spec::JobState::kFailed) return;
   job.reason_detail = fmt::format("{}; {}", job.reason_detail.value_or(job.reason.value_or("failed")),
                                   Sentence(job, *job.refusal, inventory));
 }

@@ -19,7 +19,7 @@ jobs::Job Hog() {
   jobs::Job job;
   job.id = {7};
   job.tag = "hog";
-  job.state = jobs::JobState::kRunning;
+  job.state = spec::JobState::kRunning;
   job.refusal = jobs::RefusedAllocation{"GPU-0", base::MiB(256), base::MiB(900), base::GiB(1), "limit", {}};
   return job;
 }
@@ -32,12 +32,12 @@ TEST(Refusals, AreToldWithTheNumbersAndTheCommandThatHelps) {
 
 TEST(Refusals, OfAJobThatIsOverNameTheCommandThatStartsItAgain) {
   jobs::Job job = Hog();
-  job.state = jobs::JobState::kStopping;
-  job.verdict = jobs::JobState::kFailed;
+  job.state = spec::JobState::kStopping;
+  job.verdict = spec::JobState::kFailed;
   EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman restart hog --memory SIZE"));
   job.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; });
   EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman update hog")) << "it runs again";
-  job.state = jobs::JobState::kFailed;
+  job.state = spec::JobState::kFailed;
   job.queued = true;
   EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman job redo 7 --memory SIZE"));
 }
@@ -64,16 +64,16 @@ TEST(Refusals, OfMoreThanTheGpuHasNameItsTotalAndNobodyElse) {
 
 TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
   jobs::Job job = Hog();
-  job.verdict = jobs::JobState::kFailed;
+  job.verdict = spec::JobState::kFailed;
   job.reason_detail = "ended with exit status 3";
   Explain(job, OneGpu());
   EXPECT_THAT(*job.reason_detail, HasSubstr("ended with exit status 3; 256MiB was refused at its limit"));
   for (const auto verdict :
-       {jobs::JobState::kFinished, jobs::JobState::kKilled, jobs::JobState::kCancelled}) {
+       {spec::JobState::kFinished, spec::JobState::kKilled, spec::JobState::kCancelled}) {
     job = Hog();
     job.verdict = verdict;
     Explain(job, OneGpu());
-    EXPECT_FALSE(job.reason_detail) << jobs::ToString(verdict);
+    EXPECT_FALSE(job.reason_detail) << spec::ToString(verdict);
   }
 }
 

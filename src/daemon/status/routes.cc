@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kEndedShown = 20;      // without ?all=1
 constexpr std::size_t kWaitingShown = 1000;  // likewise; the queue has views of its own
 
-api::GpuList Gpus(Core& core) {
+api::GpuList Gpus(StatusModule& module) {
+  Core& core = module.core();
   api::GpuList list;
   for (const auto& gpu : core.inventory().gpus) {
     if (const auto* status = core.guard().Find(gpu.uuid)) list.gpus.push_back(core.View(*status));
@@ -86,22 +87,21 @@ ListAnswers::Source JobsSource(Core& core, const http::Request& request, const P
   };
 }
 
-void ShowJobs(StatusModule& module, const Call<api::NoBody, api::JobList>& call) {
+base::Result<> ShowJobs(StatusModule& module, const Call<api::NoBody, api::JobList>& call) {
   Core& core = module.core();
-  const auto page = PageOf(call.request());
-  if (!page) return call.Refuse(page.error());
-  core.lists().Answer(call.exchange(), "application/json", [&core, call, page = *page](const auto& then) {
+  GPUMAN_ASSIGN(const auto page, PageOf(call.request()));
+  core.lists().Answer(call.exchange(), "application/json", [&core, call, page](const auto& then) {
     then(JobsSource(core, call.request(), page, R"({"jobs":[)", "]}\n"));
   });
+  return {};
 }
 
-void ShowStatus(StatusModule& module, const Call<api::NoBody, api::StatusView>& call) {
+base::Result<> ShowStatus(StatusModule& module, const Call<api::NoBody, api::StatusView>& call) {
   Core& core = module.core();
-  const auto page = PageOf(call.request());
-  if (!page) return call.Refuse(page.error());
-  core.lists().Answer(call.exchange(), "application/json", [&core, call, page = *page](const auto& then) {
+  GPUMAN_ASSIGN(const auto page, PageOf(call.request()));
+  core.lists().Answer(call.exchange(), "application/json", [&module, &core, call, page](const auto& then) {
     api::StatusView status;
-    status.gpus = Gpus(core).gpus;
+    status.gpus = Gpus(module).gpus;
     if (!core.inventory().problem.empty()) status.driver_error = core.inventory().problem;
     if (!FlagParameter(call.request(), "all")) {
       const auto& counts = core.jobs();
@@ -114,29 +114,25 @@ void ShowStatus(StatusModule& module, const Call<api::NoBody, api::StatusView>& 
     const auto place = frame.find(empty) + empty.size() - 1;
     then(JobsSource(core, call.request(), page, frame.substr(0, place), frame.substr(place)));
   });
+  return {};
 }
 
-void ShowGpus(StatusModule& module, const Call<api::NoBody, api::GpuList>& call) {
-  call.Send(Gpus(module.core()));
-}
-
-void ShowGpu(StatusModule& module, const Call<api::NoBody, api::GpuView>& call) {
+base::Result<api::GpuView> ShowGpu(StatusModule& module, const Call<api::NoBody, api::GpuView>& call) {
   Core& core = module.core();
   const std::string& reference = call.Parameter("ref");
-  const auto gpu = gpu::Select(core.inventory().gpus, reference);
-  if (!gpu) return call.Refuse(gpu.error());
-  const auto* status = core.guard().Find(gpu->uuid);
-  if (!status) return call.Refuse({base::ErrorCode::kNotFound, "GPU " + reference + " has just gone", {}});
-  call.Send(core.View(*status));
+  GPUMAN_ASSIGN(const auto gpu, gpu::Select(core.inventory().gpus, reference));
+  const auto* status = core.guard().Find(gpu.uuid);
+  if (!status) return base::Fail(base::ErrorCode::kNotFound, "GPU " + reference + " has just gone");
+  return core.View(*status);
 }
 
-void ShowVersion(StatusModule& module, const Call<api::NoBody, api::VersionView>& call) {
+api::VersionView Version(StatusModule& module) {
   const DaemonOptions& options = module.core().options();
   api::VersionView version;
   version.version = options.version;
   version.pid = ::getpid();
   version.user_mode = options.user_mode;
-  call.Send(version);
+  return version;
 }
 
 }  // namespace
@@ -144,9 +140,9 @@ void ShowVersion(StatusModule& module, const Call<api::NoBody, api::VersionView>
 void StatusModule::AddRoutes(http::Router& router) {
   AddLiveRoute(router, core_);
   const auto serve = ServeBy(*this, router);
-  serve(api::routes::kVersion, ShowVersion);
+  serve(api::routes::kVersion, Version);
   serve(api::routes::kStatus, ShowStatus);
-  serve(api::routes::kGpus, ShowGpus);
+  serve(api::routes::kGpus, Gpus);
   serve(api::routes::kGpu, ShowGpu);
   serve(api::routes::kJobs, ShowJobs);
   AddEventRoutes(router);

@@ -83,17 +83,16 @@ void List(Core& core, const ExchangePtr& exchange, std::int64_t since, std::uint
   });
 }
 
-void ShowEvents(StatusModule& module, const Call<api::NoBody, api::EventList>& call) {
+base::Result<> ShowEvents(StatusModule& module, const Call<api::NoBody, api::EventList>& call) {
   Core& core = module.core();
   const auto& request = call.request();
   const bool follow = FlagParameter(request, "follow");
   // Without a starting point, following begins now.
   const auto start = follow ? static_cast<std::uint64_t>(core.events().last_id()) : 0;
-  const auto since = NumberParameter(request, "since", start);
-  const auto limit = NumberParameter(request, "limit", kEventsShown);
-  if (!since) return call.Refuse(since.error());
-  if (!limit) return call.Refuse(limit.error());
-  (follow ? Follow : List)(core, call.exchange(), static_cast<std::int64_t>(*since), *limit);
+  GPUMAN_ASSIGN(const auto since, NumberParameter(request, "since", start));
+  GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", kEventsShown));
+  (follow ? Follow : List)(core, call.exchange(), static_cast<std::int64_t>(since), limit);
+  return {};
 }
 
 }  // namespace

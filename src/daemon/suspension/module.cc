@@ -76,10 +76,10 @@ bool SuspensionModule::Stop() {
 // --- Asked for ---
 
 base::Result<SuspendController*> SuspensionModule::ControllerFor(const jobs::Job& job) {
-  if (job.state != jobs::JobState::kRunning)
+  if (job.state != spec::JobState::kRunning)
     return base::Fail(
         base::ErrorCode::kConflict,
-        fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
+        fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, spec::ToString(job.state)),
         jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string());
   const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
   if (std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance))
@@ -139,7 +139,7 @@ void SuspensionModule::SuspendForGuard(base::JobId id, suspend::event::SuspendAs
 
 void SuspensionModule::OnJobRuns(const jobs::Job& job) {
   const auto [run, fresh] = runs_.try_emplace(job.id, job.runs);
-  if (job.state == jobs::JobState::kStopping || run->second != job.runs)
+  if (job.state == spec::JobState::kStopping || run->second != job.runs)
     controller_->End(job.id);
   else
     controller_->Begin(job.id, job.suspension);
@@ -206,10 +206,9 @@ void SuspensionModule::WhenEnded(std::set<pid_t> processes, std::function<void()
 
 // --- What is shown ---
 
-api::JobState SuspensionModule::StateOf(const jobs::Job& job) const {
-  const auto* const record = job.state == jobs::JobState::kRunning ? controller_->RecordOf(job.id) : nullptr;
-  if (record && suspend::JobStateOf(record->phase) == "suspended") return api::JobState::kSuspended;
-  return api::JobStateFromString(jobs::ToString(job.state)).value_or(api::JobState::kFailed);
+spec::JobState SuspensionModule::StateOf(const jobs::Job& job) const {
+  const auto* const record = job.state == spec::JobState::kRunning ? controller_->RecordOf(job.id) : nullptr;
+  return record && suspend::IsSuspended(record->phase) ? spec::JobState::kSuspended : job.state;
 }
 
 void SuspensionModule::Show(const jobs::Job& job, api::JobView& view) const {

@@ -34,7 +34,7 @@ class SuspensionModule final : public Module {
   base::Result<SuspendController*> ControllerFor(const jobs::Job& job);
   base::Result<SuspendController*> ControllerFor(base::JobId job);
   // The job's state; kSuspended where the job is off its GPU.
-  api::JobState StateOf(const jobs::Job& job) const;
+  spec::JobState StateOf(const jobs::Job& job) const;
   // Each calls `done` when the job is there, or with the reason why it is not. Suspend lets stopped processes
   // run until then.
   void Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done);

@@ -66,11 +66,11 @@ std::vector<Movable> SuspensionReadings::MovableMemory() const {
   constexpr base::Bytes kFirst = base::MiB(256);
   const auto jobs = core_.jobs().Active();
   const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
-                        return job->spec->share && job->state == jobs::JobState::kRunning;
+                        return job->spec->share && job->state == spec::JobState::kRunning;
                       }) > 1;
   for (const auto* const known : jobs) {
     const auto& job = *known;
-    if (job.state != jobs::JobState::kRunning || !channel->Has(job.id)) continue;
+    if (job.state != spec::JobState::kRunning || !channel->Has(job.id)) continue;
     base::Bytes bytes;
     for (const auto& slot : channel->SlotStatusesOf(job.id)) bytes += slot.evictable + slot.evicted;
     if (shared && job.spec->share) bytes = std::max(bytes, kFirst);

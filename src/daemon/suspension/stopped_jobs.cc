@@ -31,7 +31,7 @@ void StoppedJobs::Suspend(base::JobId id, suspend::event::SuspendAsked asked, Su
   controller_.Suspend(id, std::move(asked), [this, id, stopped, done = std::move(done)](base::Result<> off) {
     if (!stopped.empty()) taking_off_.erase(id);
     const auto* const job = core_.jobs().Find(id);
-    const bool runs = job && job->state == jobs::JobState::kRunning;  // no stop for an ending job
+    const bool runs = job && job->state == spec::JobState::kRunning;  // no stop for an ending job
     for (const auto& process : stopped)
       if (runs) (void)base::SendSignal(process, SIGSTOP);
     if (const auto known = suspended_.find(id); known != suspended_.end() && !stopped.empty())

@@ -70,8 +70,7 @@ void SuspendController::Save(base::JobId id, std::string record, std::function<v
   const auto now = suspend::ParseRecord(record);
   if (job && now && now->phase == SuspensionPhase::kSuspended) {
     const auto before = suspend::ParseRecord(job->suspension);
-    if (!before || suspend::JobStateOf(before->phase) != "suspended")
-      notices.push_back({"job_suspended", now->detail});
+    if (!before || !suspend::IsSuspended(before->phase)) notices.push_back({"job_suspended", now->detail});
   }
   core_.jobs().SetSuspension(id, std::move(record), notices, std::move(done));
 }

@@ -143,9 +143,9 @@ guard::Residency ResidencyOf(suspend::SuspensionPhase phase) {
 }
 
 void ShowSuspension(const suspend::SuspensionRecord& record, api::JobView& view) {
-  if (view.state != api::JobState::kRunning) return;
-  if (suspend::JobStateOf(record.phase) == "suspended") {
-    view.state = api::JobState::kSuspended;
+  if (view.state != spec::JobState::kRunning) return;
+  if (suspend::IsSuspended(record.phase)) {
+    view.state = spec::JobState::kSuspended;
     base::Bytes host{};
     for (const auto& [process, gpus] : record.held)
       for (const auto& [uuid, bytes] : gpus) host += bytes;

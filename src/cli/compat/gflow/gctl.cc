@@ -6,8 +6,9 @@
 #include "api/queue_client.h"
 #include "cli/commands.h"
 #include "cli/compat/gflow/commands.h"
+#include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
-#include "cli/queue/show.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::gflow {
@@ -22,12 +23,11 @@ Result<int> SetGpus(Session& session, const CommandLine& line) {
   api::QueueSettingsUpdate update;
   update.allowed = allowed;
   update.clear_allowed = !allowed;
-  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
-  return queue::Show(session, settings, [&]() -> std::string {
+  GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  return Show(session, settings, [&]() -> std::string {
     if (!settings.allowed) return "GPU restriction removed: all GPUs are used.\n";
-    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
     return fmt::format("GPU restriction set: only GPU {} is used from now on.\n",
-                       queue::IndicesOf(*settings.allowed, info.gpus));
+                       queue::IndicesOf(*settings.allowed, queue::GpusOf(daemon)));
   });
 }
 
@@ -48,9 +48,8 @@ std::string RenderGpus(const api::QueueInfo& info) {
 }
 
 Result<int> ShowGpus(Session& session, const CommandLine&) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
-  return queue::Show(session, info, [&] { return RenderGpus(info); });
+  GPUMAN_ASSIGN(const auto info, AskDaemon(session, api::routes::kQueueInfo, {}, {}, api::Patient()));
+  return Show(session, info, [&] { return RenderGpus(info); });
 }
 
 struct Process {
@@ -71,12 +70,11 @@ Result<> RequireBoth(const Process& process) {
 
 Result<int> IgnoreOne(Session& session, const Process& process) {
   GPUMAN_TRY(RequireBoth(process));
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::IgnoredProcess wanted;
   wanted.gpu = process.gpu;
   wanted.pid = process.pid;
-  GPUMAN_ASSIGN(const auto rule, api::IgnoreProcess(daemon, wanted));
-  return queue::Show(session, rule, [&] {
+  GPUMAN_ASSIGN(const auto rule, AskDaemon(session, api::routes::kIgnoreProcess, {}, wanted, api::Patient()));
+  return Show(session, rule, [&] {
     return fmt::format("Ignoring GPU process PID {} on GPU {}\n", *process.pid, *process.gpu);
   });
 }
@@ -84,13 +82,14 @@ Result<int> IgnoreOne(Session& session, const Process& process) {
 Result<int> UnignoreOne(Session& session, const Process& process) {
   GPUMAN_TRY(RequireBoth(process));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
-  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+  GPUMAN_ASSIGN(const auto list, api::AskPatiently(daemon, api::routes::kIgnoredProcesses));
+  GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
   for (const auto& rule : list.ignored) {
     if (rule.pid != process.pid || !rule.gpu) continue;
     if (*rule.gpu != *process.gpu && queue::IndicesOf({*rule.gpu}, info.gpus) != *process.gpu) continue;
-    GPUMAN_ASSIGN(const auto gone, api::StopIgnoring(daemon, std::to_string(rule.id)));
-    return queue::Show(session, gone, [&] {
+    GPUMAN_ASSIGN(const auto gone,
+                  api::AskPatiently(daemon, api::routes::kStopIgnoring, {{std::to_string(rule.id)}}));
+    return Show(session, gone, [&] {
       return fmt::format("GPU process PID {} on GPU {} is no longer ignored\n", *process.pid, *process.gpu);
     });
   }
@@ -100,9 +99,9 @@ Result<int> UnignoreOne(Session& session, const Process& process) {
 
 Result<int> ListIgnored(Session& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
-  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
-  return queue::Show(session, list, [&] {
+  GPUMAN_ASSIGN(const auto list, api::AskPatiently(daemon, api::routes::kIgnoredProcesses));
+  GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
+  return Show(session, list, [&] {
     std::string text = list.ignored.empty() ? "No ignored GPU processes\n" : "";
     for (const auto& rule : list.ignored)
       text += fmt::format("gpu={}\tpid={}\n", rule.gpu ? queue::IndicesOf({*rule.gpu}, info.gpus) : "any",
@@ -130,8 +129,9 @@ Result<int> SetLimit(Session& session, const CommandLine& line) {
     update.queue.emplace().array_limit = limit;
   else
     update.queue.emplace().max_concurrent = limit;
-  GPUMAN_ASSIGN(const auto updated, api::UpdateJob(daemon, std::to_string(job->id), update));
-  return queue::Show(session, updated, [&] {
+  GPUMAN_ASSIGN(const auto updated,
+                api::AskPatiently(daemon, api::routes::kUpdateJob, {{std::to_string(job->id)}}, update));
+  return Show(session, updated, [&] {
     return fmt::format("At most {} jobs of the group of job {} run at once.\n", limit, job->id);
   });
 }
@@ -172,7 +172,7 @@ Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, co
                                                             const std::string& spec, UnknownGpu unknown) {
   if (spec == "all") return std::optional<std::vector<std::string>>();
   GPUMAN_ASSIGN(const auto names, ParseGpus(spec));
-  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+  GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
   std::vector<std::string> uuids;
   std::string missing;
   for (const auto& name : names) {

@@ -9,9 +9,10 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "api/queue_client.h"
+#include "api/ask.h"
 #include "base/fd.h"
 #include "cli/compat/gflow/commands.h"
+#include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
 #include "cli/take.h"
 
@@ -61,13 +62,11 @@ Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings
   }
   if (!s.strategy.empty()) update.choice = s.strategy;
   if (!update.allowed && !update.clear_allowed && !update.choice) return {};
-  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
-  if (s.gpus) {
-    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
+  GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  if (s.gpus)
     Say(session, settings.allowed ? fmt::format("Only GPU {} is used from now on.\n",
-                                                queue::IndicesOf(*settings.allowed, info.gpus))
+                                                queue::IndicesOf(*settings.allowed, queue::GpusOf(daemon)))
                                   : "All GPUs are used from now on.\n");
-  }
   if (!s.strategy.empty()) Say(session, fmt::format("Of several free GPUs it takes: {}.\n", settings.choice));
   return {};
 }
@@ -153,7 +152,7 @@ Result<int> Status(Session& session, const DaemonSettings&) {
   session.Print(fmt::format("Status: Running\nHosting: {}\nVersion:   {}\nPID:       {}\n",
                             version->user_mode ? "gpumand --user" : "system service gpumand",
                             version->version, version->pid));
-  if (const auto info = api::GetQueueInfo(*daemon)) {
+  if (const auto info = api::AskPatiently(*daemon, api::routes::kQueueInfo)) {
     const auto idle = std::count_if(info->gpus.begin(), info->gpus.end(),
                                     [](const auto& gpu) { return gpu.state == "idle"; });
     session.Print(fmt::format("GPUs:      {} total, {} available\n", info->gpus.size(), idle));

@@ -20,7 +20,7 @@ api::JobView Running() {
   job.id = 7;
   job.tag = "train";
   job.user = "ada";
-  job.state = api::JobState::kRunning;
+  job.state = spec::JobState::kRunning;
   job.command = {"sh", "-c", "echo hi"};
   job.directory = "/home/ada";
   job.gpus = {"GPU-b"};
@@ -62,7 +62,7 @@ TEST(GflowJob, HasTheKeysOfGflow) {
 
 TEST(GflowJob, LeavesOutWhatAJobDoesNotHave) {
   auto job = Running();
-  job.state = api::JobState::kQueued;
+  job.state = spec::JobState::kQueued;
   job.gpus.clear();
   job.started_at.reset();
   job.reason_detail = "no GPU is free";
@@ -70,7 +70,7 @@ TEST(GflowJob, LeavesOutWhatAJobDoesNotHave) {
   EXPECT_THAT(text,
               AllOf(HasSubstr("  State=Queued (PD)\n  Reason=no GPU is free\n"), HasSubstr("  GPUs=1\n"),
                     Not(HasSubstr("GPUIDs")), Not(HasSubstr("Dependencies")), Not(HasSubstr("Started"))));
-  job.state = api::JobState::kFinished;
+  job.state = spec::JobState::kFinished;
   job.started_at = kNow - std::chrono::seconds(62);
   job.ended_at = kNow;
   job.exit_code = 0;

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "api/json.h"
+#include "cli/show.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::nvshare {
@@ -52,13 +51,8 @@ base::Result<int> Apply(Session& session, api::ShareUpdate& update) {
   if (!update.quantum_max && !update.managed_turns)
     return base::Fail(base::ErrorCode::kInvalidArgument, "nothing is given to set", kSeeHelp);
   if (update.managed_turns == false) update.compute = "concurrent";
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const api::ShareView view, daemon.SetShare(update));
-  if (session.json)
-    session.PrintJson(api::ToJson(view));
-  else
-    session.Print(Sentences(update, view.settings));
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto view, AskDaemon(session, api::routes::kSetShare, {}, update));
+  return Show(session, view, [&] { return Sentences(update, view.settings); });
 }
 
 }  // namespace

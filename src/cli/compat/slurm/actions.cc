@@ -11,7 +11,7 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-bool HasEnded(const JobLine& job) { return !job.state || api::IsEnded(*job.state); }
+bool HasEnded(const JobLine& job) { return !job.state || spec::IsEnded(*job.state); }
 
 Result<int> PrintNow(Session& session, const Engine& engine, const JobName& name) {
   GPUMAN_ASSIGN(const auto lines, LookUp(engine, name));

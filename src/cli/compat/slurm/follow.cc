@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/compat/slurm/output_file.h"
-#include "cli/json_lines.h"
+#include "cli/log_printer.h"
 #include "cli/signal_watch.h"
 
 namespace gpuman::cli::slurm {
@@ -65,55 +65,28 @@ void PrintLines(Session& session, const std::vector<JobLine>& lines) {
 // Prints what the job writes to its file.
 class Output {
  public:
-  explicit Output(Session& session) : session_(session) {}
+  explicit Output(Session& session) : lines_(session) {}
 
   Result<> Show(const std::optional<std::string>& path) {
     if (!path) return {};
     if (!file_) file_.emplace(*path);
-    return file_->Read([&](std::string_view piece) {
-      if (session_.json)
-        json_.Feed(piece);
-      else
-        session_.PrintOutput(piece);
-      session_.Flush();
-      return true;
-    });
+    return file_->Read([&](std::string_view piece) { return lines_.Feed(piece); });
   }
   Result<> SkipTo(const std::optional<std::string>& path, int lines) {
     if (!path) return {};
     return file_.emplace(*path).SkipTo(static_cast<std::uint64_t>(lines));
   }
-  void Finish() { json_.Finish(); }
+  void Finish() { lines_.Finish(); }
 
  private:
-  Session& session_;
   std::optional<OutputFile> file_;
-  JsonLines json_{session_};
+  LogPrinter lines_;
 };
 
-// The first lines of a text that comes in pieces.
-std::string_view CutLines(std::string_view piece, int& left) {
-  std::size_t end = 0;
-  while (left > 0 && end < piece.size()) {
-    const auto line_end = piece.find('\n', end);
-    end = line_end == std::string_view::npos ? piece.size() : line_end + 1;
-    if (line_end != std::string_view::npos) --left;
-  }
-  return piece.substr(0, end);
-}
-
 Result<> PrintFirst(Session& session, const std::string& path, int lines) {
-  JsonLines json(session);
-  int left = lines;
-  GPUMAN_TRY(OutputFile(path).Read([&](std::string_view piece) {
-    const auto text = CutLines(piece, left);
-    if (session.json)
-      json.Feed(text);
-    else
-      session.PrintOutput(text);
-    return left > 0;
-  }));
-  json.Finish();
+  LogPrinter printer(session, lines);
+  GPUMAN_TRY(OutputFile(path).Read([&](std::string_view piece) { return printer.Feed(piece); }));
+  printer.Finish();
   return {};
 }
 
@@ -175,7 +148,7 @@ Result<int> Attach(Session& session, const Engine& engine, const JobName& name) 
   }
   GPUMAN_TRY(output.Show(watched.Output()));
   for (const auto& line : lines)
-    if (line.state != api::JobState::kFinished) session.Note(Sentence(line));
+    if (line.state != spec::JobState::kFinished) session.Note(Sentence(line));
   return ExitStatusOf(watched.End());
 }
 

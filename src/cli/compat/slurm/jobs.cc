@@ -9,8 +9,8 @@
 namespace gpuman::cli::slurm {
 namespace {
 
-using api::JobState;
 using base::ErrorCode;
+using spec::JobState;
 
 template <typename Number>
 std::optional<Number> ToNumber(std::string_view text) {
@@ -92,7 +92,7 @@ bool TakeState(std::string_view text, SeenJob& job) {
 
 // Reads "3:0", exit status and signal, for a job that has ended.
 void TakeExit(std::string_view text, SeenJob& job) {
-  if (!api::IsEnded(job.state)) return;
+  if (!spec::IsEnded(job.state)) return;
   const auto colon = text.find(':');
   const auto code = ToNumber<int>(text.substr(0, colon));
   const auto signal = colon == std::string_view::npos ? std::nullopt : ToNumber<int>(text.substr(colon + 1));
@@ -122,7 +122,7 @@ std::optional<SeenJob> ReadQueueLine(std::string_view line) {
   if (!TakeState(fields[3], job)) return std::nullopt;
   job.submitted = TimeOf(fields[5]);
   job.started = TimeOf(fields[6]);
-  if (api::IsEnded(job.state)) job.ended = TimeOf(fields[7]);
+  if (spec::IsEnded(job.state)) job.ended = TimeOf(fields[7]);
   job.time_limit = LimitOf(fields[8]);
   job.nodes = Known(fields[9]);
   job.gres = Known(fields[10]);
@@ -172,7 +172,7 @@ std::optional<SeenJob> ReadBlock(std::string_view block) {
   job.user = user.substr(0, user.find('('));
   job.submitted = TimeOf(WordOf(rest, "SubmitTime="));
   job.started = TimeOf(WordOf(rest, "StartTime="));
-  if (api::IsEnded(job.state)) job.ended = TimeOf(WordOf(rest, "EndTime="));
+  if (spec::IsEnded(job.state)) job.ended = TimeOf(WordOf(rest, "EndTime="));
   job.time_limit = LimitOf(WordOf(rest, "TimeLimit="));
   job.nodes = LineOf(rest, "NodeList=");
   job.gres = LineOf(rest, "TresPerNode=");
@@ -277,7 +277,7 @@ std::vector<SeenJob> ReadAccounting(std::string_view text) {
     TakeExit(fields[2], job);
     job.submitted = TimeOf(fields[3]);
     job.started = TimeOf(fields[4]);
-    if (api::IsEnded(job.state)) job.ended = TimeOf(fields[5]);
+    if (spec::IsEnded(job.state)) job.ended = TimeOf(fields[5]);
     job.user = fields[6];
     job.name = line.substr(static_cast<std::size_t>(fields[7].data() - line.data()));  // may contain '|'
     jobs.push_back(std::move(job));

@@ -34,7 +34,7 @@ struct SeenJob {
   std::uint32_t job = 0;  // the array's id, else `id`
   std::string task;       // "3"; for tasks that wait together "4-9%2"; empty: no array
   std::string state_word;
-  api::JobState state = api::JobState::kQueued;
+  spec::JobState state = spec::JobState::kQueued;
   std::string reason;                    // Slurm's word; empty: there is none
   std::optional<int> exit_code, signal;  // for a job that has ended
   std::string user, name, nodes, gres, partition;

@@ -7,8 +7,8 @@
 namespace gpuman::cli::slurm {
 namespace {
 
-using api::JobState;
 using base::ErrorCode;
+using spec::JobState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -16,7 +16,7 @@ base::Result<std::vector<JobLine>> Ask(const Engine& engine, std::vector<Submitt
   GPUMAN_ASSIGN(const auto seen, engine.programs.Queue());
   for (auto& job : kept) {
     const bool goes_on = std::any_of(seen.begin(), seen.end(), [&](const SeenJob& one) {
-      return one.job == job.id && !api::IsEnded(one.state);
+      return one.job == job.id && !spec::IsEnded(one.state);
     });
     if (job.ended || goes_on) continue;
     (void)LookUp(engine, {job.id, {}});  // records how the job ended, if that is known

@@ -34,7 +34,7 @@ void Shorten(Submitted& job) {
 
 template <typename V, base::json::Of<Ended> T>
 void Fields(V& v, T& x) {
-  std::optional<api::JobState> state;
+  std::optional<spec::JobState> state;
   if (!V::kReads && x.known) state = x.state;
   v("state", state);
   if constexpr (V::kReads) {

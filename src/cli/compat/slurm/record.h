@@ -20,7 +20,7 @@
 namespace gpuman::cli::slurm {
 
 struct Ended {
-  api::JobState state = api::JobState::kFinished;
+  spec::JobState state = spec::JobState::kFinished;
   bool known = false;  // false: Slurm no longer told the end, and `state` means nothing
   std::optional<int> exit_code, signal;
   std::optional<base::WallTime> at;

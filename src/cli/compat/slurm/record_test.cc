@@ -16,7 +16,7 @@
 namespace gpuman::cli::slurm {
 namespace {
 
-using api::JobState;
+using spec::JobState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -14,7 +14,7 @@
 namespace gpuman::cli::slurm {
 namespace {
 
-using api::JobState;
+using spec::JobState;
 
 constexpr const char* kUnknown = "n/a";
 
@@ -23,7 +23,7 @@ bool Has(const std::vector<std::string>& list, const std::string& word) {
 }
 
 std::string StateText(const JobLine& job) {
-  std::string text = job.state ? std::string(api::ToString(*job.state)) : kUnknown;
+  std::string text = job.state ? std::string(spec::ToString(*job.state)) : kUnknown;
   if (job.exit_code && *job.exit_code != 0) text += fmt::format(" (exit status {})", *job.exit_code);
   if (job.signal) text += fmt::format(" (signal {})", *job.signal);
   return text;
@@ -71,7 +71,7 @@ JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted
   line.user = seen->user;
   line.state = seen->state;
   line.state_word = seen->state_word;
-  const bool tells = IsWaiting(line) || api::IsEnded(seen->state);
+  const bool tells = IsWaiting(line) || spec::IsEnded(seen->state);
   line.reason_word = tells ? seen->reason : "";
   line.reason = ReasonOf(line.reason_word);
   line.nodes = seen->nodes;
@@ -105,9 +105,9 @@ std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector
 }
 
 bool IsChosen(const JobLine& job, const api::QueueFilter& filter) {
-  const auto state = job.state ? std::string(api::ToString(*job.state)) : std::string(kUnknown);
+  const auto state = job.state ? std::string(spec::ToString(*job.state)) : std::string(kUnknown);
   const bool all = Has(filter.states, "all") && !filter.states.empty();
-  const bool ended = !job.state || api::IsEnded(*job.state);
+  const bool ended = !job.state || spec::IsEnded(*job.state);
   if (filter.states.empty() ? ended : !all && !Has(filter.states, state)) return false;
   const auto whole = job.id.substr(0, job.id.find('_'));
   if (!Has(filter.jobs, job.id) && !Has(filter.jobs, whole) && !Has(filter.jobs, job.tag)) return false;
@@ -138,7 +138,7 @@ Ended WorstOf(const std::vector<SeenJob>& jobs) {
 }
 
 std::string Sentence(const JobLine& job) {
-  const bool ended = !job.state || api::IsEnded(*job.state);
+  const bool ended = !job.state || spec::IsEnded(*job.state);
   std::string text = fmt::format("job {} '{}' {} {}", job.id, Printable(job.tag), ended ? "has ended:" : "is",
                                  StateText(job));
   if (!job.state) return text + ", Slurm no longer says how";
@@ -212,7 +212,7 @@ api::Json ToJson(const JobLine& job) {
   json["tag"] = job.tag;
   json["user"] = text(job.user);
   json["project"] = job.project ? api::Json(*job.project) : api::Json(nullptr);
-  json["state"] = job.state ? api::Json(api::ToString(*job.state)) : api::Json(nullptr);
+  json["state"] = job.state ? api::Json(spec::ToString(*job.state)) : api::Json(nullptr);
   json["reason"] = text(job.reason);
   json["reason_detail"] = text(job.reason_word);
   json["command"] = job.command;

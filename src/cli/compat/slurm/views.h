@@ -18,18 +18,16 @@ struct JobLine {
   std::string tag;
   std::string user;
   std::optional<std::string> project;
-  std::optional<api::JobState> state;  // nullopt: the job has ended, and Slurm no longer tells how
-  std::string state_word;              // Slurm's
-  std::string reason, reason_word;     // gpuman's word, and Slurm's
+  std::optional<spec::JobState> state;  // nullopt: the job has ended, and Slurm no longer tells how
+  std::string state_word;               // Slurm's
+  std::string reason, reason_word;      // gpuman's word, and Slurm's
   std::vector<std::string> command;
   std::string directory, nodes, partition, gres, output;
   std::optional<base::Millis> time_limit;
   std::optional<base::WallTime> submitted_at, started_at, ended_at;
   std::optional<int> exit_code, signal;
 };
-inline bool IsWaiting(const JobLine& job) {
-  return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
-}
+inline bool IsWaiting(const JobLine& job) { return job.state && spec::IsWaiting(*job.state); }
 
 // At least one of the two must be given.
 JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted>& kept);

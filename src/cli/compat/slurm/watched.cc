@@ -30,7 +30,7 @@ Result<bool> Watched::Ask() {
 
 bool Watched::AllEnded() const {
   return std::all_of(jobs_.begin(), jobs_.end(),
-                     [](const auto& job) { return api::IsEnded(job.second.state); });
+                     [](const auto& job) { return spec::IsEnded(job.second.state); });
 }
 
 std::vector<JobLine> Watched::Lines() const {
