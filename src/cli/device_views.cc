@@ -46,7 +46,7 @@ std::string Remarks(const api::DeviceView& device) {
   for (const auto& setting : device.settings) {
     const auto name = Words(setting.name);
     if (setting.drift)
-      text += fmt::format("  {} is not as it is wanted ({})\n", name, 
+      text += fmt::format("  {} is not as it is wanted ({})\n", name,
                           queue::WithLocalTimes(setting.because.value_or("asked for")));
     if (setting.since)
       text += fmt::format("  {} in effect as asked for since {}\n", name, queue::FormatLocal(*setting.since));

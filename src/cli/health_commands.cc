@@ -84,7 +84,12 @@ std::vector<Command> DrainCommands() {
            gpus,
            {},
            run(true)},
-          {"undrain", "Let the queue start jobs on a drained GPU again", "gpuman gpu undrain 2", gpus, {}, run(false)}};
+          {"undrain",
+           "Let the queue start jobs on a drained GPU again",
+           "gpuman gpu undrain 2",
+           gpus,
+           {},
+           run(false)}};
 }
 
 }  // namespace gpuman::cli
