@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
-#include "daemon/suspension/stopped.h"
-#include "daemon/suspension/suspension_views.h"
+#include "daemon/shims/slot_text.h"
+#include "daemon/shims/stopped.h"
 #include "driver/abi/cuda.h"
 
 namespace gpuman::daemon {

@@ -46,9 +46,12 @@ void ShimsModule::Open() {
       });
   if (!channel) return spdlog::warn("jobs get no shim: {}", channel.error().message);
   channel_ = std::move(*channel);
+  rest_ = std::make_unique<JobRest>(core_.loop(), core_.clock(), *channel_);
+  channel_->on_notify.Connect([this](base::JobId job) { rest_->OnNotify(job); });
 }
 
 bool ShimsModule::Stop() {
+  rest_.reset();
   channel_.reset();
   return true;
 }

@@ -4,7 +4,7 @@
 
 #include "daemon/core/core.h"
 #include "daemon/shims/module.h"
-#include "daemon/suspension/stopped.h"
+#include "daemon/shims/stopped.h"
 #include "daemon/suspension/suspension_views.h"
 
 namespace gpuman::daemon {
