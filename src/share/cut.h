@@ -1,0 +1,152 @@
+// Brings all GPUs of a job to rest while the gates of its processes are closed. Pure: what the processes publish
+// goes in, and the calls that single processes may make come out.
+//
+// A *unit* is one process on one of its GPUs. Processes of a job wait for each other on their GPUs: one has
+// launched its part of a collective, the other stands at its closed gate with its part not launched yet, so the
+// first GPU never comes to rest. The *cut* is the state in which nothing works on any GPU and every gate is
+// closed. It is found without knowledge of what the calls mean: a unit that works while nothing changes waits for
+// a call of a unit that stands at its gate, so such a unit is allowed a few calls (a *grant*), until all rest.
+//
+// Only a unit that does not work is allowed calls, so no unit gets further ahead than the first thing for which it
+// has to wait. In three phases the grants become smaller: all who stand still at once; one of them, with a look at
+// its GPU after each call; one call. A phase ends after some *leaps*: a unit was allowed so many calls that it
+// became the one that waits. If no such unit is left and still some GPU works, then, more and more rarely, a unit
+// may make one call behind work that has not ended.
+//
+// If the program has a meeting of all units ahead (an all-reduce, a barrier) that each unit reaches after finitely
+// many calls, the last phase comes to a cut: no unit gets past its part of that meeting, and each that has not
+// launched its part comes nearer to it with each call. Without such a meeting (a pipeline, groups that work
+// independently) the cut is found as a rule; else the attempt fails at its deadline. A failed attempt changes
+// nothing: the caller opens the gates.
+//
+// cut_test.cc is the specification; cut_property_test.cc checks what is always true.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "share/events.h"
+
+namespace gpuman::share {
+
+// `gpu`: the number of the GPU in the job's ledger.
+struct UnitId {
+  base::ProcessId process;
+  unsigned gpu = 0;
+  friend auto operator<=>(const UnitId&, const UnitId&) = default;
+};
+
+// Each field as the process published it last.
+struct UnitView {
+  UnitId id;
+  // Work that has not ended, or is not known to have ended; or a call of the process that has not ended and may be
+  // for this GPU.
+  bool works = false;
+  bool waits = false;      // a thread waits at the closed gate with a call for it
+  bool steppable = false;  // its shim knows grants, its gate is closed, none of its memory is away
+};
+
+// The end of the last grant to a unit. Ends of earlier grants are not told.
+struct StepEnded {
+  enum class Why {
+    kUsedUp,        // all calls were made, and (with a stride) the GPU rests
+    kWorked,        // a call did not come to rest at once
+    kNobodyWaited,  // no further call came to the gate
+    kOthersRested,  // a unit that had worked came to rest meanwhile
+    kWithdrawn,
+    kRefused,
+  };
+  UnitId unit;
+  Why why = Why::kUsedUp;
+  unsigned calls = 0;  // that were made
+};
+
+// The caller reads `ended` before it reads `works` and `waits`: then what a grant submitted is seen with its end.
+struct CutView {
+  // In any order. A unit whose grant has not ended stays in it while its process lives; with a unit that is not in
+  // it the grant has ended.
+  std::vector<UnitView> units;
+  bool all_shut = false;  // the gate of every process that has a context is closed
+  // Why no cut can be: a process is stopped or silent, its driver failed, its gate opened again, it waits for room.
+  // Empty: nothing is known against it.
+  std::string broken{};
+  std::vector<StepEnded> ended{};  // since the last Decide
+};
+
+struct CutSettings {
+  // Nothing is decided before the view has stayed the same for so long.
+  Span settle = std::chrono::milliseconds(3);
+  // How long all units that could be allowed calls may work before one of them may make a call behind that work:
+  // where some unit rests and does not wait (its host computes), and where every unit works.
+  Span host_patience = std::chrono::milliseconds(50), behind_patience = std::chrono::milliseconds(250);
+  // After so many leaps in all, units are stepped one by one; after so many, by single calls.
+  unsigned together = 2, one_by_one = 6;
+};
+
+// What is learned and outlives an attempt.
+struct CutMemory {
+  // How often a step of the second unit alone brought the first to rest.
+  std::map<UnitId, std::map<UnitId, unsigned>> freed_by{};
+  // How long after the order to close the work that needs no steps usually comes to rest.
+  Span usual{};
+};
+
+// The unit may make so many calls, one after the other, as they come to its gate. This replaces the unit's earlier
+// grant. `calls` is 0: that grant is withdrawn, and its end is still told.
+struct StepOrder {
+  UnitId unit;
+  unsigned calls = 0;  // at most 1023
+  // log2 of how many calls are made between two looks at the GPU, which has to rest before the next call.
+  unsigned stride = 0;
+  bool careful = false;  // a pause before each further call, so that the shim sees that others came to rest
+  bool behind = false;   // the call is made although the GPU works, and nothing is awaited
+  friend bool operator==(const StepOrder&, const StepOrder&) = default;
+};
+
+struct CutDecision {
+  enum class Kind {
+    kWait,
+    kStep,    // carry out `steps`
+    kRested,  // nothing works, all gates are closed and no grant is open: the cut
+    kFailed,  // `why`; open grants have to be withdrawn
+  };
+  Kind kind = Kind::kWait;
+  std::vector<StepOrder> steps{};
+  base::MonoTime look_at{};  // with kWait and kStep: Decide is due then, and whenever the view changes
+  std::string why{};
+};
+
+// One attempt. Thread-compatible. After kRested and kFailed no step is ordered any more: the decision stays, except
+// that kFailed follows kRested if something works again.
+class Cut {
+ public:
+  struct Figures {
+    unsigned steps = 0;   // calls that were made
+    unsigned rounds = 0;  // decisions to step
+    unsigned leaps = 0;
+    Span took{};          // from the begin to the decision
+  };
+
+  // `began`: when the gates were ordered to close. The attempt fails at `deadline`.
+  Cut(CutSettings settings, CutMemory memory, base::MonoTime began, base::MonoTime deadline);
+
+  CutDecision Decide(const CutView& view, base::MonoTime now);
+
+  // For the next attempt; also after a failed one.
+  CutMemory Take() &&;
+  Figures figures() const { return figures_; }
+
+ private:
+  CutSettings settings_;
+  CutMemory memory_;
+  base::MonoTime began_, deadline_;
+  Figures figures_{};
+};
+
+}  // namespace gpuman::share
