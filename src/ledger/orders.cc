@@ -79,10 +79,11 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   status.notifies = (flags & wire::kNotifiesAnswers) != 0;
   status.steps = (flags & wire::kSteps) != 0;
   status.shares = (flags & wire::kShares) != 0;
-  // In this order: work that a grant has submitted is seen with the end of the grant.
+  // A process writes what works before it says that a call has returned, and both before the end of a grant.
   const wire::Stepped stepped = wire::SteppedOf(wire::Load(place.stepped));
   status.stepped = {stepped.number, stepped.ended, stepped.calls};
-  status.rest = RestOf(wire::Load(place.rest), wire::Load(place.rest_state), wire::GpusOf(ledger));
+  const std::uint32_t rest_state = wire::Load(place.rest_state);
+  status.rest = RestOf(wire::Load(place.rest), rest_state, wire::GpusOf(ledger));
   for (const GpuLimit& limit : entry.limits) {
     const auto uuid = ParseUuid(limit.uuid);
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;

@@ -52,7 +52,7 @@ struct UnitView {
   bool steppable = false;  // its shim knows grants, its gate is closed, none of its memory is away
 };
 
-// The end of the last grant to a unit. Ends of earlier grants are not told.
+// The end of a grant. A process has one grant at a time; the end of one that was replaced is not told.
 struct StepEnded {
   enum class Why {
     kUsedUp,        // all calls were made, and (with a stride) the GPU rests
@@ -69,8 +69,8 @@ struct StepEnded {
 
 // The caller reads `ended` before it reads `works` and `waits`: then what a grant submitted is seen with its end.
 struct CutView {
-  // In any order. A unit whose grant has not ended stays in it while its process lives; with a unit that is not in
-  // it the grant has ended.
+  // By id. A unit whose grant has not ended stays in it while its process lives: the grant of a unit that is not in
+  // the view is over.
   std::vector<UnitView> units;
   bool all_shut = false;  // the gate of every process that has a context is closed
   // Why no cut can be: a process is stopped or silent, its driver failed, its gate opened again, it waits for room.
@@ -97,8 +97,8 @@ struct CutMemory {
   Span usual{};
 };
 
-// The unit may make so many calls, one after the other, as they come to its gate. This replaces the unit's earlier
-// grant. `calls` is 0: that grant is withdrawn, and its end is still told.
+// A grant: the unit may make so many calls, one after the other, as they come to its gate. It replaces an earlier
+// grant of the same process, on whichever GPU.
 struct StepOrder {
   UnitId unit;
   unsigned calls = 0;  // at most 1023
@@ -143,10 +143,57 @@ class Cut {
   Figures figures() const { return figures_; }
 
  private:
-  CutSettings settings_;
+  struct Unit {
+    bool works = false, waits = false, steppable = false;
+    base::MonoTime works_since{};
+    unsigned run = 0;  // calls that it was allowed since it worked last while others were stepped
+    unsigned calls = 0, behind = 0;  // that it was allowed in this attempt; and of them behind unended work
+  };
+
+  // --- what is seen
+  void Note(const CutView& view, base::MonoTime now);
+  void NoteEnds(const CutView& view, base::MonoTime now);
+  void NoteUnit(const UnitView& seen, base::MonoTime now);
+  void EndRound();
+  void Link();
+  bool AnyWorks() const;
+  bool AllWork() const;
+  // A grant is open and may still let calls through. One whose unit works lets none through until that work ends.
+  bool IsStepping() const;
+  std::vector<UnitId> Candidates() const;
+  std::optional<UnitId> LongestWorking() const;
+
+  // --- what is decided
+  CutDecision Rest(base::MonoTime now);
+  CutDecision Fail(std::string why, base::MonoTime now);
+  CutDecision WaitUntil(base::MonoTime time) const;
+  void LearnUsual();
+  base::MonoTime StepAt() const;
+  base::MonoTime BehindAt() const;
+  CutDecision Step(base::MonoTime now);
+  CutDecision StepBehind(base::MonoTime now);
+  CutDecision Order(std::vector<StepOrder> steps, base::MonoTime now);
+  unsigned StrideOf(const UnitId& unit) const;
+  UnitId LeastStepped(const std::vector<UnitId>& candidates) const;
+  std::vector<UnitId> Linked(const std::vector<UnitId>& candidates) const;
+  std::string WhyNot() const;
+
+  const CutSettings settings_;
   CutMemory memory_;
-  base::MonoTime began_, deadline_;
+  const base::MonoTime began_, deadline_;
   Figures figures_{};
+  std::map<UnitId, Unit> units_;                 // that are in the view
+  std::map<base::ProcessId, StepOrder> open_;    // grants that have not ended
+  bool all_shut_ = false;
+  base::MonoTime changed_, shut_changed_;        // when the view and all_shut changed last
+  // A unit has to work for so long before others are stepped because of it; doubled with each leap.
+  Span patience_;
+  // Of the last round: who was stepped, who worked when it began, and which of these rests since.
+  std::set<UnitId> stepped_, worked_, rested_;
+  bool behind_ = false;                          // it was a step behind
+  unsigned linked_rounds_ = 0;                   // since one of those that worked came to rest
+  unsigned host_uses_ = 0, behind_uses_ = 0;     // of the two patiences
+  std::optional<CutDecision> over_;
 };
 
 }  // namespace gpuman::share

@@ -7,6 +7,7 @@
 #include "shim/accounting/refusal.h"
 #include "shim/backing/backing.h"
 #include "shim/backing/paging.h"
+#include "shim/gate/drain.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"
 #include "shim/libc/lock.h"
@@ -40,6 +41,7 @@ void Enter(ProcessState& state, std::uint64_t context, int device, std::uint64_t
   Gone(state, context);  // an earlier context of the same number
   if (Context* const entry = state.context.Insert(context)) *entry = {device, bytes};
   StartServiceThread(state);
+  DrainDevice(state, device);
   ReachFrom(state, device);
 }
 
