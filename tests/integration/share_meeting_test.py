@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Jobs whose processes wait for each other on their GPUs, as data-parallel training does: if they were held one by one,
-they would stand still for ever. Whatever a user asks of such a job, it continues, and a job that waits for its place
-learns why.
+they would stand still for ever. They come to rest together, because some of them make a few calls more. A job that
+cannot be brought to rest continues whatever a user asks of it, and a job that waits for its place learns why.
 
 Usage: share_meeting_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
@@ -23,6 +23,7 @@ PROGRAM = pathlib.Path(__file__).with_name("meeting_program.py")
 
 class Meets:
     """For a DaemonTest: jobs whose processes wait for each other, and their results."""
+    NEVER_RESTS = "--by-host"
 
     def meeting(self, tag, *options, gpus=("0", "1"), **more):
         for old in self.m.dir.glob(f"stop.{tag}*"):
@@ -84,9 +85,9 @@ class TurnsCase(ManyCase, Meets):
 
 class TakingTurns(TurnsCase):
     def test_of_two_that_do_not_fit_together_one_goes_on_and_the_other_waits_with_the_reason(self):
-        one = self.meeting("one", share=True)
+        one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
-        other = self.meeting("other", share=True)
+        other = self.meeting("other", self.NEVER_RESTS, share=True)
         self.told("share_not_yielded", one)
         self.waits_for(other, one)
         self.goes_on("one", 100)
@@ -101,7 +102,7 @@ class TakingTurns(TurnsCase):
         self.ends_with_its_data("other")
 
     def test_an_ordinary_one_waits_beside_it_and_another_that_fits_runs(self):
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
         self.told("share_not_yielded", meeting)
@@ -114,7 +115,7 @@ class TakingTurns(TurnsCase):
     def test_an_ordinary_one_that_was_there_first_yields_and_then_waits(self):
         plain = self.checking("plain", "--rest", 0.005)
         until("it holds its memory", lambda: '"holds"' in self.log(plain))
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         self.told("share_not_yielded", meeting)
         self.waits_for(plain, meeting)
@@ -123,7 +124,7 @@ class TakingTurns(TurnsCase):
         self.ends_right([plain])
 
     def test_one_that_cannot_be_suspended_goes_on_beside_others_and_its_gates_are_open(self):
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
         until("the other is there", lambda: self.tenant(plain))
@@ -136,7 +137,7 @@ class TakingTurns(TurnsCase):
     def test_where_suspension_is_set_for_those_that_do_not_yield_it_goes_on_all_the_same(self):
         self.share(on_no_yield="suspend")
         self.addCleanup(self.share, on_no_yield="wait")
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
         self.told("suspend_failed", meeting)
@@ -145,7 +146,7 @@ class TakingTurns(TurnsCase):
         self.ends_right([plain])
 
     def test_a_daemon_that_is_killed_while_it_is_asked_leaves_nobody_standing(self):
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
         for _ in range(3):
@@ -156,6 +157,35 @@ class TakingTurns(TurnsCase):
             self.goes_on("meeting")
         self.ends_with_its_data("meeting")
         self.ends_right([plain])
+
+
+class TogetherCase(ManyCase, Meets):
+    """As TurnsCase, with the time that a job has to come to rest by default."""
+    gpus, more = 2, '[log]\nlevel = "debug"\n'
+
+    def hand_overs(self):
+        return min(gpu["hand_overs"] for gpu in self.share()["gpus"])
+
+
+class Together(TogetherCase):
+    def test_two_that_do_not_fit_together_take_turns_on_both_gpus_with_their_data(self):
+        jobs = [self.meeting(tag, share=True) for tag in ("one", "other")]
+        until("they take turns", lambda: self.hand_overs() >= 20)
+        for tag in ("one", "other"):
+            self.goes_on(tag)
+            self.ends_with_its_data(tag)
+        for job in jobs:
+            self.assertEqual(self.all_told("share_not_yielded", job), [])
+
+    def test_one_takes_turns_with_an_ordinary_job_on_one_of_its_gpus(self):
+        meeting = self.meeting("meeting", share=True)
+        self.goes_on("meeting")
+        plain = self.checking("plain", "--rest", 0.005)
+        until("they take turns", lambda: max(gpu["hand_overs"] for gpu in self.share()["gpus"]) >= 10)
+        self.goes_on("meeting")
+        self.ends_with_its_data("meeting")
+        self.ends_right([plain])
+        self.assertEqual(self.all_told("share_not_yielded", meeting), [])
 
 
 class Suspended(DaemonTest, Meets):
@@ -172,7 +202,7 @@ class Suspended(DaemonTest, Meets):
             for size in (96 * MIB, 2 * MIB):
                 with self.subTest(share=share, size=size):
                     tag = f"m{share}{size}"
-                    job = self.meeting(tag, "--size", size, share=share)
+                    job = self.meeting(tag, "--size", size, self.NEVER_RESTS, share=share)
                     self.goes_on(tag)
                     for _ in range(2):
                         self.suspension_fails_and_it_goes_on(tag, job)
@@ -180,7 +210,7 @@ class Suspended(DaemonTest, Meets):
                     self.ends_with_its_data(tag)
 
     def test_on_one_gpu_as_well(self):
-        job = self.meeting("narrow", "--size", 96 * MIB, gpus=["0"], share=True)
+        job = self.meeting("narrow", "--size", 96 * MIB, self.NEVER_RESTS, gpus=["0"], share=True)
         self.goes_on("narrow")
         self.suspension_fails_and_it_goes_on("narrow", job)
         self.ends_with_its_data("narrow")
@@ -197,7 +227,7 @@ class Pressure(DaemonTest, Meets):
         for share in (False, True):
             with self.subTest(share=share):
                 tag = f"low{share}"
-                job = self.meeting(tag, "--size", 96 * MIB, share=share, priority=10)
+                job = self.meeting(tag, "--size", 96 * MIB, self.NEVER_RESTS, share=share, priority=10)
                 self.goes_on(tag)
                 high = self.start(f"high{share}", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
                 ended = self.wait(job)

@@ -18,7 +18,8 @@ constexpr base::Millis kTakesUp{5'000};  // for a shim to take up an order
 std::string WhyNot(const ledger::SlotStatus& one, bool stopped, base::MonoTime began, base::MonoTime deadline,
                    base::MonoTime now, bool& again) {
   if (stopped) return "it is stopped (by a signal or a debugger)";
-  if (one.answered) {
+  // A process that was held already is at work again while it makes steps.
+  if (one.answered && (one.stage != MemoryStage::kEvicting || one.trouble != Trouble::kNone)) {
     const bool slow = one.trouble == Trouble::kBusy || one.trouble == Trouble::kCapturing;
     again = slow && now < deadline;
     if (again) return {};

@@ -30,7 +30,7 @@ bool AreSeveral(const std::vector<ledger::SlotStatus>& slots) {
          }) > 1;
 }
 
-base::Millis MillisOf(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
+base::Millis InMillis(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
 
 }  // namespace
 
@@ -75,7 +75,7 @@ void JobRest::OnNotify(base::JobId job) { Check(job); }
 ledger::Command JobRest::Hold(const Attempt& attempt) const {
   ledger::Command command{OrderKind::kHold};
   if (attempt.several && !attempt.confirming)
-    command.patience = MillisOf(attempt.deadline - attempt.began) + kHoldsOn;
+    command.patience = InMillis(attempt.deadline - attempt.began) + kHoldsOn;
   return command;
 }
 
@@ -148,7 +148,7 @@ void JobRest::End(base::JobId job, Attempt& attempt, Result result) {
   attempt.timer.reset();
   const auto figures = attempt.cut.figures();
   result.steps = figures.steps;
-  result.took = MillisOf(clock_.Mono() - attempt.began);
+  result.took = InMillis(clock_.Mono() - attempt.began);
   spdlog::debug("job {} {} after {} ms: {} calls let through in {} rounds, {} leaps", job.value,
                 result.rested ? "rests" : "does not rest", result.took.count(), figures.steps, figures.rounds,
                 figures.leaps);
