@@ -219,10 +219,11 @@ bool Resting::CloseOutsideCaptures() {
     }
     if (shut_) OpenGate(state_);
     shut_ = false;
+    const std::uint32_t heard = wire::Load(gate_.bell);
     look_ = LookAtGate(gate_);
     Tell();
     if (limit_.IsOver()) return false;
-    Sleep(kLookEvery);
+    if (wire::Load(state_.captures) != 0) AwaitBell(gate_, heard, kLookEvery);
   }
 }
 
