@@ -169,10 +169,9 @@ class Steps(StepCase):
                 self.write_word(0)
                 ledger, process, pid = self.held_at_gate("0:wait,sync,set*9")
                 number = int(ledger("step", pid, 0, 8, stride))
-                one = self.until_rest(ledger, pid, works=1)
-                self.assertEqual((one["stage"], one["stepped"]), (EVICTING, [number, 0, 0]))
-                self.until(lambda: self.of(ledger, pid)["rest"]["in_flight"] or stride == 0)
-                ledger("await", pid, 100)  # the shim does not tell when "at once" is over
+                one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["stepped"][2] > 0])[0]
+                self.assertEqual((one["stage"], one["stepped"]), (EVICTING, [number, 0, 1 + stride]))
+                self.assertEqual((one["rest"]["works"], one["rest"]["in_flight"]), (1, stride == 1))
                 self.say(process, "release")
                 self.assertEqual(self.until_stepped(ledger, pid, number), [AT_WORK, 1 + stride])
                 self.until(lambda: self.of(ledger, pid)["stage"] == HELD)
@@ -183,7 +182,7 @@ class Steps(StepCase):
     def test_pass_behind_work_that_has_not_ended(self):
         ledger, process, pid = self.held_at_gate("0:wait,set*9")
         number = int(ledger("step", pid, 0, 1))
-        self.until_rest(ledger, pid, works=1)
+        self.until(lambda: self.of(ledger, pid)["stepped"] == [number, 0, 1])
         ledger("withdraw", pid)
         self.assertEqual(self.until_stepped(ledger, pid, number), [WITHDRAWN, 1])
         self.let_pass(ledger, pid, 0, 2, "behind")
@@ -239,7 +238,7 @@ class Steps(StepCase):
     def test_may_be_withdrawn_and_end_with_the_order(self):
         ledger, process, pid = self.held_at_gate("0:wait,set*3")
         number = int(ledger("step", pid, 0, 9))
-        self.until_rest(ledger, pid, works=1)
+        self.until(lambda: self.of(ledger, pid)["stepped"] == [number, 0, 1])
         self.assertEqual(ledger("withdraw", pid), str(number))
         self.assertEqual(self.until_stepped(ledger, pid, number), [WITHDRAWN, 1])
         number = int(ledger("step", pid, 0, 9))
@@ -276,6 +275,7 @@ class Steps(StepCase):
         self.say(first, "go", 0)
         self.until(lambda: self.log(first))
         ledger("order", "all", "hold_for", FOR_LONG)
+        self.until_rest(ledger, second_pid, shut=True)
         self.come_to_gate(ledger, second, second_pid, [0], 2)
         self.until_rest(ledger, first_pid, works=1)
         self.assertEqual(self.of(ledger, first_pid)["answered"], False)
@@ -294,6 +294,7 @@ class Steps(StepCase):
         self.say(process, "go", 0)
         self.until(lambda: self.log(process))
         ledger("order", pid, "hold_for", FOR_LONG)
+        self.until_rest(ledger, pid, shut=True)
         self.come_to_gate(ledger, process, pid, [1], 2)
         self.until_rest(ledger, pid, works=1)
         self.let_pass(ledger, pid, 1, 6)
