@@ -46,7 +46,8 @@ constexpr unsigned StepNumberOf(std::uint32_t step) { return step >> 20; }
 
 // Why a grant has ended.
 enum class StepEnd : std::uint32_t {
-  kNotYet = 0,         // it is open
+  // It is open. Where `calls` is above 0, it lets no more pass, and ends when the GPU comes to rest.
+  kNotYet = 0,
   kUsedUp = 1,         // all calls have passed, and the GPU is at rest (with `behind`: they have passed)
   kAtWork = 2,         // a call has not come to rest at once
   kNobodyWaited = 3,   // no thread waited at the gate for the GPU

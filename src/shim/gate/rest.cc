@@ -106,7 +106,8 @@ class Resting {
   void Serve();
   StepEnd Step(const StepGrant& grant, int device, unsigned& calls);
   bool RestsAtOnce(int device);
-  StepEnd AwaitRest(int device);
+  StepEnd AwaitRest(int device, unsigned calls);
+  void TellGrant(StepEnd ended, unsigned calls);
   ThreadSlot* AwaitThread(int device);
   bool LetPass(ThreadSlot& thread);
   bool IsVoid() const;
@@ -219,10 +220,11 @@ bool Resting::CloseOutsideCaptures() {
     }
     if (shut_) OpenGate(state_);
     shut_ = false;
+    const std::uint32_t heard = wire::Load(gate_.bell);
     look_ = LookAtGate(gate_);
     Tell();
     if (limit_.IsOver()) return false;
-    Sleep(kLookEvery);
+    if (wire::Load(state_.captures) != 0) AwaitBell(gate_, heard, kLookEvery);
   }
 }
 
@@ -285,12 +287,16 @@ void Resting::Serve() {
   state_.rest.grant = number_;
   passed_ = nullptr;
   unsigned calls = 0;
-  wire::Store(SlotOf(state_).stepped, wire::PackStepped({number_, StepEnd::kNotYet, 0}));
+  TellGrant(StepEnd::kNotYet, 0);
   const int device = DeviceOf(grant.gpu);
   const StepEnd ended = grant.calls == 0        ? StepEnd::kWithdrawn
                         : device == kMaxDevices ? StepEnd::kNobodyWaited
                                                 : Step(grant, device, calls);
   Look();  // what the calls have submitted is told before the end of the grant
+  TellGrant(ended, calls);
+}
+
+void Resting::TellGrant(StepEnd ended, unsigned calls) {
   wire::Store(SlotOf(state_).stepped, wire::PackStepped({number_, ended, calls}));
 }
 
@@ -300,14 +306,14 @@ StepEnd Resting::Step(const StepGrant& grant, int device, unsigned& calls) {
   for (;;) {
     if (IsVoid()) return StepEnd::kWithdrawn;
     const bool looks = !grant.behind && (calls % stride == 0 || calls == grant.calls);
-    if (looks && !RestsAtOnce(device)) return AwaitRest(device);
+    if (looks && !RestsAtOnce(device)) return AwaitRest(device, calls);
     if (calls == grant.calls) return StepEnd::kUsedUp;
     if (grant.careful && calls != 0) Sleep(kCareful);
     if (RestsOfOthers() != rests) return StepEnd::kOthersChanged;
     ThreadSlot* const thread = AwaitThread(device);
     if (thread == nullptr) return IsVoid() ? StepEnd::kWithdrawn : StepEnd::kNobodyWaited;
     const bool plain = wire::Load(thread->passage) == static_cast<std::uint32_t>(Passage::kCall);
-    if (!plain && !RestsAtOnce(kAnyDevice)) return AwaitRest(kAnyDevice);
+    if (!plain && !RestsAtOnce(kAnyDevice)) return AwaitRest(kAnyDevice, calls);
     if (!LetPass(*thread)) return StepEnd::kWithdrawn;
     ++calls;
     // A capture that has begun is one call, until it ends.
@@ -325,7 +331,8 @@ bool Resting::RestsAtOnce(int device) {
 }
 
 // A call has not come to rest at once. The grant lets no more pass, and ends when the device rests.
-StepEnd Resting::AwaitRest(int device) {
+StepEnd Resting::AwaitRest(int device, unsigned calls) {
+  TellGrant(StepEnd::kNotYet, calls);
   for (;;) {
     Look();
     if (Rests(device)) return StepEnd::kAtWork;
