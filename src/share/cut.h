@@ -1,23 +1,31 @@
-// Brings all GPUs of a job to rest while the gates of its processes are closed. Pure: what the processes publish
-// goes in, and the calls that single processes may make come out.
+// Brings all GPUs of a job to rest while the gates of its processes are closed. Pure: what the processes
+// publish goes in, and the calls that single processes may make come out.
 //
 // A *unit* is one process on one of its GPUs. Processes of a job wait for each other on their GPUs: one has
-// launched its part of a collective, the other stands at its closed gate with its part not launched yet, so the
-// first GPU never comes to rest. The *cut* is the state in which nothing works on any GPU and every gate is
-// closed. It is found without knowledge of what the calls mean: a unit that works while nothing changes waits for
-// a call of a unit that stands at its gate, so such a unit is allowed a few calls (a *grant*), until all rest.
+// launched its part of a collective, another stands at its closed gate and has not, so the first GPU never
+// comes to rest. The *cut* is the state in which nothing works on any GPU and every gate is closed. It is
+// found without knowing what the calls mean: a unit that works while nothing changes waits for a call of a
+// unit that stands at its gate, so such units are allowed a few calls (a *grant*) until all rest.
 //
-// Only a unit that does not work is allowed calls, so no unit gets further ahead than the first thing for which it
-// has to wait. In three phases the grants become smaller: all who stand still at once; one of them, with a look at
-// its GPU after each call; one call. A phase ends after some *leaps*: a unit was allowed so many calls that it
-// became the one that waits. If no such unit is left and still some GPU works, then, more and more rarely, a unit
-// may make one call behind work that has not ended.
+// Only units that do not work are allowed calls, so none gets further ahead than the first thing for which it
+// has to wait. A *leap* is a step too far: units came to rest, but the one that was stepped became the one
+// that waits. After some leaps the steps become smaller:
 //
-// If the program has a meeting of all units ahead (an all-reduce, a barrier) that each unit reaches after finitely
-// many calls, the last phase comes to a cut: no unit gets past its part of that meeting, and each that has not
-// launched its part comes nearer to it with each call. Without such a meeting (a pipeline, groups that work
-// independently) the cut is found as a rule; else the attempt fails at its deadline. A failed attempt changes
-// nothing: the caller opens the gates.
+//   together    every unit that rests and waits, with a look at its GPU after each call; a unit that has made
+//               many calls without having to wait, with a look after up to 8
+//   one by one  the unit that was stepped least, of those that met the longest working unit before
+//   single      the same unit, one call
+//
+// With each leap a unit also has to work for longer before others are stepped for it: its work may end by
+// itself. If no unit rests and waits and still some GPU works, then, more and more rarely, a unit may make a
+// call *behind* work that has not ended.
+//
+// If there is a meeting of all units ahead (an all-reduce, a barrier), which each unit reaches after finitely
+// many calls, the last phase comes to a cut: no unit gets past its part of that meeting, and each call of a
+// unit that has not launched its part yet brings it nearer. Calls behind work may pass the meeting; then the
+// next meeting does it. Without such meetings (a pipeline, groups that work independently) a cut is found as
+// a rule, or else the attempt fails at its deadline. A failed attempt changes nothing: the caller opens the
+// gates.
 //
 // cut_test.cc is the specification; cut_property_test.cc checks what is always true.
 #pragma once
@@ -45,8 +53,8 @@ struct UnitId {
 // Each field as the process published it last.
 struct UnitView {
   UnitId id;
-  // Work that has not ended, or is not known to have ended; or a call of the process that has not ended and may be
-  // for this GPU.
+  // Work that has not ended, or is not known to have ended; or a call of the process that has not ended and
+  // may be for this GPU; or the gate is open.
   bool works = false;
   bool waits = false;      // a thread waits at the closed gate with a call for it
   bool steppable = false;  // its shim knows grants, its gate is closed, none of its memory is away
@@ -67,14 +75,15 @@ struct StepEnded {
   unsigned calls = 0;  // that were made
 };
 
-// The caller reads `ended` before it reads `works` and `waits`: then what a grant submitted is seen with its end.
+// The caller reads `ended` before it reads `works` and `waits`: then what a grant submitted is seen with its
+// end.
 struct CutView {
-  // By id. A unit whose grant has not ended stays in it while its process lives: the grant of a unit that is not in
-  // the view is over.
+  // By id. A unit whose grant has not ended stays in it while its process lives: the grant of a unit that is
+  // not in the view is over.
   std::vector<UnitView> units;
   bool all_shut = false;  // the gate of every process that has a context is closed
-  // Why no cut can be: a process is stopped or silent, its driver failed, its gate opened again, it waits for room.
-  // Empty: nothing is known against it.
+  // Why no cut can be: a process is stopped or silent, its driver failed, its gate opened again, it waits for
+  // room. Empty: nothing is known against it.
   std::string broken{};
   std::vector<StepEnded> ended{};  // since the last Decide
 };
@@ -82,23 +91,24 @@ struct CutView {
 struct CutSettings {
   // Nothing is decided before the view has stayed the same for so long.
   Span settle = std::chrono::milliseconds(3);
-  // How long all units that could be allowed calls may work before one of them may make a call behind that work:
-  // where some unit rests and does not wait (its host computes), and where every unit works.
+  // How long all units that could be allowed calls may work before one of them may make a call behind that
+  // work: where some unit rests and does not wait (its host computes), and where every unit works.
   Span host_patience = std::chrono::milliseconds(50), behind_patience = std::chrono::milliseconds(250);
-  // After so many leaps in all, units are stepped one by one; after so many, by single calls.
+  // After so many leaps in all units are stepped one by one, and after so many by single calls.
   unsigned together = 2, one_by_one = 6;
 };
 
 // What is learned and outlives an attempt.
 struct CutMemory {
-  // How often a step of the second unit alone brought the first to rest.
+  // How strongly two units are linked: a step of one of them alone brought the other to rest. In both
+  // directions.
   std::map<UnitId, std::map<UnitId, unsigned>> freed_by{};
   // How long after the order to close the work that needs no steps usually comes to rest.
   Span usual{};
 };
 
-// A grant: the unit may make so many calls, one after the other, as they come to its gate. It replaces an earlier
-// grant of the same process, on whichever GPU.
+// A grant: the unit may make so many calls, one after the other, as they come to its gate. It replaces an
+// earlier grant of the same process, on whichever GPU.
 struct StepOrder {
   UnitId unit;
   unsigned calls = 0;  // at most 1023
@@ -122,15 +132,15 @@ struct CutDecision {
   std::string why{};
 };
 
-// One attempt. Thread-compatible. After kRested and kFailed no step is ordered any more: the decision stays, except
-// that kFailed follows kRested if something works again.
+// One attempt. Thread-compatible. After kRested and kFailed no step is ordered any more: the decision stays,
+// except that kFailed follows kRested if something works again.
 class Cut {
  public:
   struct Figures {
     unsigned steps = 0;   // calls that were made
     unsigned rounds = 0;  // decisions to step
     unsigned leaps = 0;
-    Span took{};          // from the begin to the decision
+    Span took{};  // from the begin to the decision
   };
 
   // `began`: when the gates were ordered to close. The attempt fails at `deadline`.
@@ -158,7 +168,8 @@ class Cut {
   void Link();
   bool AnyWorks() const;
   bool AllWork() const;
-  // A grant is open and may still let calls through. One whose unit works lets none through until that work ends.
+  // A grant is open and may still let calls through. One whose unit works lets none through until that work
+  // ends.
   bool IsStepping() const;
   std::vector<UnitId> Candidates() const;
   std::optional<UnitId> LongestWorking() const;
@@ -173,26 +184,28 @@ class Cut {
   CutDecision Step(base::MonoTime now);
   CutDecision StepBehind(base::MonoTime now);
   CutDecision Order(std::vector<StepOrder> steps, base::MonoTime now);
+  std::vector<UnitId> Choose();
   unsigned StrideOf(const UnitId& unit) const;
   UnitId LeastStepped(const std::vector<UnitId>& candidates) const;
   std::vector<UnitId> Linked(const std::vector<UnitId>& candidates) const;
   std::string WhyNot() const;
 
-  const CutSettings settings_;
+  CutSettings settings_;
   CutMemory memory_;
-  const base::MonoTime began_, deadline_;
+  base::MonoTime began_, deadline_;
   Figures figures_{};
-  std::map<UnitId, Unit> units_;                 // that are in the view
-  std::map<base::ProcessId, StepOrder> open_;    // grants that have not ended
+  std::map<UnitId, Unit> units_;               // that are in the view
+  std::map<base::ProcessId, StepOrder> open_;  // grants that have not ended
   bool all_shut_ = false;
-  base::MonoTime changed_, shut_changed_;        // when the view and all_shut changed last
+  base::MonoTime changed_, shut_changed_;  // when the view and all_shut changed last
   // A unit has to work for so long before others are stepped because of it; doubled with each leap.
   Span patience_;
   // Of the last round: who was stepped, who worked when it began, and which of these rests since.
   std::set<UnitId> stepped_, worked_, rested_;
-  bool behind_ = false;                          // it was a step behind
-  unsigned linked_rounds_ = 0;                   // since one of those that worked came to rest
-  unsigned host_uses_ = 0, behind_uses_ = 0;     // of the two patiences
+  bool behind_ = false;                       // it was a step behind
+  std::optional<UnitId> target_;              // the longest working unit in the last round
+  unsigned linked_rounds_ = 0;                // with this target
+  unsigned host_uses_ = 0, behind_uses_ = 0;  // of the two patiences
   std::optional<CutDecision> over_;
 };
 

@@ -48,6 +48,12 @@ TEST_F(HoldAnswersTest, OneThatTookTooLongIsAskedAgainUntilTheEnd) {
   EXPECT_EQ(After(seconds(10)).why, "process 11: its GPU work did not come to an end in time");
 }
 
+TEST_F(HoldAnswersTest, OneThatMakesStepsAfterItWasHeldIsAtItAgain) {
+  Process(11, MemoryStage::kEvicting, true);
+  EXPECT_FALSE(After(seconds(1)).all_held);
+  EXPECT_EQ(After(seconds(1)).why, "");
+}
+
 TEST_F(HoldAnswersTest, AnotherTroubleEndsTheAttempt) {
   Process(11, MemoryStage::kHeld, true);
   Process(12, MemoryStage::kOnGpu, true).trouble = Trouble::kDriver;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace gpuman::daemon {
 namespace {
@@ -41,19 +42,24 @@ share::StepEnded::Why WhyOf(StepEnd end) {
   return Why::kRefused;
 }
 
-// The units of a process whose shim tells how it comes to rest. A call that has not returned may be for any GPU.
-void AddUnits(const ledger::SlotStatus& one, std::vector<share::UnitView>& units) {
+// The units of a process whose shim tells how it comes to rest. A call that has not returned may be for any GPU,
+// and at an open gate one may come at any time. `granted`: the unit with the process's open grant.
+void AddUnits(const ledger::SlotStatus& one, const std::optional<share::UnitId>& granted,
+              std::vector<share::UnitView>& units) {
+  const bool held = IsHeld(one);
+  const bool calls = !held && (one.rest.in_flight || !one.rest.shut);
   const bool steppable = one.rest.shut && one.evicted.count == 0;
-  const bool alone = one.rest.works == 0 && one.rest.waits == 0;
+  const auto add = [&](unsigned gpu, bool works, bool waits) {
+    units.push_back({{one.process, gpu}, works || calls, waits || one.rest.anywhere, steppable});
+  };
+  bool any = false;
   for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu) {
-    if (!Has(one.rest.works | one.rest.waits, gpu)) continue;
-    units.push_back({{one.process, gpu},
-                     Has(one.rest.works, gpu) || one.rest.in_flight,
-                     Has(one.rest.waits, gpu) || one.rest.anywhere,
-                     steppable});
+    const bool works = Has(one.rest.works, gpu), waits = Has(one.rest.waits, gpu);
+    if (!works && !waits && !(granted && granted->gpu == gpu)) continue;
+    add(gpu, works, waits);
+    any = true;
   }
-  if (alone && !IsHeld(one))
-    units.push_back({{one.process, StepGrant::kAnyGpu}, one.rest.in_flight, one.rest.anywhere, steppable});
+  if (!any && (!held || granted)) add(StepGrant::kAnyGpu, false, false);
 }
 
 void AddEnds(const std::vector<ledger::SlotStatus>& slots, OpenGrants& grants, share::CutView& view) {
@@ -92,8 +98,9 @@ share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, OpenGrant
   for (const auto& one : slots) {
     if (!HasContext(one)) continue;
     view.all_shut = view.all_shut && (IsHeld(one) || one.rest.shut);
+    const auto grant = grants.find(one.process);
     if (one.steps)
-      AddUnits(one, view.units);
+      AddUnits(one, grant == grants.end() ? std::nullopt : std::optional(grant->second.unit), view.units);
     else if (!IsHeld(one))
       view.units.push_back({{one.process, StepGrant::kAnyGpu}, true, false, false});
   }

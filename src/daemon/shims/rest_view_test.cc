@@ -58,6 +58,20 @@ TEST_F(RestViewTest, AProcessWithMemoryAwayIsNotStepped) {
   EXPECT_FALSE(View().units.at(0).steppable);
 }
 
+TEST_F(RestViewTest, AtAnOpenGateACallMayComeAtAnyTime) {
+  Process(11, {.waits = 1});
+  EXPECT_TRUE(View().units.at(0).works);
+  EXPECT_FALSE(View().all_shut);
+}
+
+TEST_F(RestViewTest, AUnitStaysWhileItsGrantIsOpen) {
+  Process(11, {.shut = true}, MemoryStage::kHeld);
+  grants_[{11, 1}] = {{{11, 1}, 1}, 3};
+  ASSERT_EQ(View().units.size(), 1u);
+  EXPECT_EQ(View().units[0].id.gpu, 1u);
+  EXPECT_FALSE(View().units[0].works);
+}
+
 TEST_F(RestViewTest, AHeldProcessAndOneWithoutAContextAreNoUnits) {
   Process(11, {.shut = true}, MemoryStage::kHeld);
   Process(12, {}, MemoryStage::kNone);
@@ -104,7 +118,7 @@ TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
   Process(13, {.shut = true}, MemoryStage::kHeld);
   Process(14, {.for_room = true});
   Process(15, {.in_flight = true});
-  Process(16, {.works = 1});
+  Process(16, {.shut = true, .works = 1});
   EXPECT_EQ(WhyNot(),
             "process 11 works on GPU 0 and GPU 1; process 12 records a CUDA graph; process 14 waits for room; "
             "process 15 is in a call; and 1 more");
