@@ -1,8 +1,8 @@
-// Brings a job to rest: no call of its processes passes to the driver, and no work of theirs is left on a GPU.
-// The memory stays where it is.
+// Brings a job to rest: no call of its processes passes to the driver, and no work of theirs is left on a
+// GPU. The memory stays where it is.
 //
-// One attempt after the other, for each job by itself. It orders all shims of the job to hold, and reads their
-// answers when they notify, and at times. Processes that join during an attempt are held as well.
+// One attempt after the other, for each job by itself. It orders all shims of the job to hold, and reads
+// their answers when they notify, and at times. Processes that join during an attempt are held as well.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -27,8 +27,8 @@ class JobRest {
  public:
   struct Result {
     bool rested = false;
-    // Not rested: which processes did not come to rest, and why. It goes on where a sentence has said "the job did
-    // not come to rest: ".
+    // Not rested: which processes did not come to rest, and why. It goes on where a sentence has said "the
+    // job did not come to rest: ".
     std::string why{};
     unsigned steps = 0;  // calls that had to be let through to bring all to rest
     base::Millis took{0};
@@ -41,9 +41,10 @@ class JobRest {
   JobRest(const JobRest&) = delete;
   JobRest& operator=(const JobRest&) = delete;
 
-  // Begins an attempt that ends after `limit` at the latest. An earlier one of the job is void: its `done` is not
-  // called any more. `done` is called once, later, from the loop. Rested: all are held until the caller orders
-  // something else. Not rested: what the shims do is not known; the caller orders all of them to run.
+  // Begins an attempt that ends after `limit`, or a few seconds later if a shim does not take up its order.
+  // An earlier attempt of the job is void: its `done` is not called any more. `done` is called once, later,
+  // from the loop. Rested: all are held until the caller orders something else. Not rested: what the shims do
+  // is not known, and the caller orders all of them to run.
   void Begin(base::JobId job, base::Millis limit, Done done);
   // Ends the attempt, if there is one, without an answer. The caller orders what follows.
   void Cancel(base::JobId job);
