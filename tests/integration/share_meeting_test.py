@@ -5,7 +5,7 @@ cannot be brought to rest continues whatever a user asks of it, and a job that w
 
 Usage: share_meeting_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
-meeting_program.py describes the simulated work.
+meeting_program.py describes the simulated work. pair_program.py has processes that share memory and do come to rest.
 """
 
 import pathlib
@@ -19,16 +19,17 @@ from share_test import build_dir, learn_what_a_context_takes, until
 from daemon_case import MIB, DaemonTest  # noqa: E402, I100
 
 PROGRAM = pathlib.Path(__file__).with_name("meeting_program.py")
+PAIR = pathlib.Path(__file__).with_name("pair_program.py")
 
 
 class Meets:
     """For a DaemonTest: jobs whose processes wait for each other, and their results."""
     NEVER_RESTS = "--by-host"
 
-    def meeting(self, tag, *options, gpus=("0", "1"), **more):
+    def meeting(self, tag, *options, gpus=("0", "1"), program=PROGRAM, **more):
         for old in self.m.dir.glob(f"stop.{tag}*"):
             old.unlink()
-        words = [sys.executable, PROGRAM, self.m.dir / f"stop.{tag}", *options]
+        words = [sys.executable, program, self.m.dir / f"stop.{tag}", *options]
         return self.start(tag, "exec " + " ".join(map(str, words)), gpus=list(gpus), **more)
 
     def end(self, tag):
@@ -186,6 +187,32 @@ class Together(TogetherCase):
         self.ends_with_its_data("meeting")
         self.ends_right([plain])
         self.assertEqual(self.all_told("share_not_yielded", meeting), [])
+
+
+class SharesMemory(TurnsCase):
+    """Of such a job the shared memory stays, beside another job that has its turns on one of the GPUs."""
+    beside = 5
+
+    def test_it_takes_turns_and_is_suspended_and_comes_back_with_its_turn_and_its_data(self):
+        pair = self.meeting("pair", program=PAIR, share=True)
+        self.goes_on("pair")
+        plain = self.checking("plain", "--rest", 0.005)
+        until("both have had turns", lambda: self.all_have_had([pair, plain], 0.1))
+        for _ in range(3):
+            self.goes_on("pair")
+            answer = self.request("POST", f"/v1/jobs/{pair}/suspend")
+            self.assertEqual(answer.status, 200, answer.body)
+            view = answer.json()
+            self.assertEqual((view["state"], len(view["memory"]["left"])), ("suspended", 2), view)
+            before = self.steps("pair")
+            had = self.turns()[plain]
+            until("the other has its turns meanwhile", lambda: self.turns()[plain] > had + 0.1)
+            self.assertEqual(self.steps("pair"), before)
+            answer = self.request("POST", f"/v1/jobs/{pair}/resume")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+        self.goes_on("pair")
+        self.ends_with_its_data("pair")
+        self.ends_right([plain])
 
 
 class Suspended(DaemonTest, Meets):

@@ -44,7 +44,8 @@ HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
     bool again = false;
     const std::string why = WhyNot(one, stopped, began, deadline, now, again);
     answers.again = answers.again || again;
-    if (answers.why.empty() && !why.empty()) answers.why = fmt::format("process {}: {}", one.process.pid, why);
+    if (answers.why.empty() && !why.empty())
+      answers.why = fmt::format("process {}: {}", one.process.pid, why);
   }
   return answers;
 }

@@ -17,9 +17,9 @@ struct HoldAnswers {
   std::string why{};   // why not all processes will be held, a part of a sentence; empty: they may be
 };
 
-// `began`: when the order was given; the attempt ends at `deadline`. A process without a context has nothing to
-// hold. A process that is stopped behind its gate stays there, so it is held; one that was stopped before would
-// never answer.
+// `began`: when the order was given; the attempt ends at `deadline`. A process without a context has nothing
+// to hold. A process that is stopped behind its gate stays there, so it is held; one that was stopped before
+// would never answer.
 HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
                             const std::function<bool(const base::ProcessId&)>& is_stopped,
                             base::MonoTime began, base::MonoTime deadline, base::MonoTime now);

@@ -1,13 +1,13 @@
-// Brings a job to rest: no call of its processes passes to the driver, and no work of theirs is left on a GPU.
-// The memory stays where it is.
+// Brings a job to rest: no call of its processes passes to the driver, and no work of theirs is left on a
+// GPU. The memory stays where it is.
 //
-// One attempt after the other, for each job by itself. An attempt orders all shims of the job to hold and reads
-// their answers when they notify, and at times. Processes that wait for each other on their GPUs do not come to
-// rest by that alone: share::Cut then says which of them makes a few calls more. Processes that join during an
-// attempt are held as well.
+// One attempt after the other, for each job by itself. An attempt orders all shims of the job to hold and
+// reads their answers when they notify, and at times. Processes that wait for each other on their GPUs do not
+// come to rest by that alone: share::Cut then says which of them makes a few calls more. Processes that join
+// during an attempt are held as well.
 //
-// In a job of several processes the hold ends by itself some time after the attempt, and is made to last when all
-// are at rest: a daemon that dies in between leaves no process behind its gate.
+// In a job of several processes the hold ends by itself some time after the attempt, and is made to last when
+// all are at rest: a daemon that dies in between leaves no process behind its gate.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -36,8 +36,8 @@ class JobRest {
   struct Result {
     bool rested = false;
     bool late = false;  // the limit is over; nothing else was in the way
-    // Not rested: which processes did not come to rest, and why. It goes on where a sentence has said "the job did
-    // not come to rest: ".
+    // Not rested: which processes did not come to rest, and why. It goes on where a sentence has said "the
+    // job did not come to rest: ".
     std::string why{};
     unsigned steps = 0;  // calls that had to be let through to bring all to rest
     base::Millis took{0};
@@ -53,9 +53,10 @@ class JobRest {
   JobRest(const JobRest&) = delete;
   JobRest& operator=(const JobRest&) = delete;
 
-  // Begins an attempt that ends after `limit` at the latest. An earlier one of the job is void: its `done` is not
-  // called any more. `done` is called once, later, from the loop. Rested: all are held until the caller orders
-  // something else. Not rested: what the shims do is not known; the caller orders all of them to run.
+  // Begins an attempt that ends after `limit`, or a few seconds later if a shim does not take up its order.
+  // An earlier attempt of the job is void: its `done` is not called any more. `done` is called once, later,
+  // from the loop. Rested: all are held until the caller orders something else. Not rested: what the shims do
+  // is not known, and the caller orders all of them to run.
   AttemptId Begin(base::JobId job, base::Millis limit, Done done);
   // Ends the attempt, if there is one, without an answer. The caller orders what follows.
   void Cancel(base::JobId job);

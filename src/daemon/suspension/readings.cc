@@ -26,7 +26,7 @@ std::vector<suspend::ProcessView> SuspensionReadings::ProcessesOf(
 
 std::vector<suspend::GpuView> SuspensionReadings::Gpus() const {
   std::vector<suspend::GpuView> gpus;
-  for (const auto& gpu : core_.whole_gpus().gpus) gpus.push_back({gpu.uuid, gpu.name});
+  for (const auto& gpu : core_.whole_gpus().gpus) gpus.push_back({gpu.uuid, gpu.name, gpu.index});
   return gpus;
 }
 

@@ -62,8 +62,10 @@ std::vector<suspend::ProcessView> SuspensionView(
   };
   for (const auto& [uuid, status] : gpus) {
     for (const auto& process : status.processes) {
-      if (process.job == job && process.id.start_time != 0)
-        view_of(process.id).gpus[uuid].used = process.memory.value_or(base::Bytes{});
+      if (process.job != job || process.id.start_time == 0) continue;
+      auto& share = view_of(process.id).gpus[uuid];
+      share.used = process.memory.value_or(base::Bytes{});
+      share.sampled_at = status.sample.taken_at;
     }
   }
   for (const auto& [process, bytes] : held) view_of(process);
@@ -78,6 +80,7 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.closing =
         slot.stage == ledger::wire::MemoryStage::kEvicting && view.stage == suspend::ShimStage::kOnGpu;
     view.holds_imported = slot.holds_imported;
+    view.shares = slot.shares;
     view.managed = slot.managed;
     view.error = TextOf(slot);
     const auto before = held.find(slot.process);
@@ -122,9 +125,9 @@ void ShowSuspension(const suspend::SuspensionRecord& record, api::JobView& view)
   if (suspend::JobStateOf(record.phase) == "suspended") {
     view.state = api::JobState::kSuspended;
     base::Bytes host{};
-    for (const auto& [process, gpus] : record.held)
-      for (const auto& [uuid, bytes] : gpus) host += bytes;
+    for (const auto& [uuid, bytes] : suspend::AwayOf(record)) host += bytes;
     view.memory.host = host;
+    view.memory.left = record.left;
   }
   if (!record.reason.empty()) view.reason = record.reason;
   if (!record.detail.empty()) view.reason_detail = record.detail;
