@@ -236,6 +236,26 @@ class Suspended(DaemonTest, Meets):
                     self.assertTrue(set(self.gates(job).values()) <= {"open"})
                     self.ends_with_its_data(tag)
 
+    def leaves_and_comes_back(self, tag, job):
+        for _ in range(3):
+            answer = self.request("POST", f"/v1/jobs/{job}/suspend")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "suspended"), answer.body)
+            before = self.steps(tag)
+            answer = self.request("POST", f"/v1/jobs/{job}/resume")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+            self.assertLessEqual(self.steps(tag), before + 30, "it made no steps meanwhile")
+            self.goes_on(tag)
+        self.ends_with_its_data(tag)
+
+    def test_its_processes_come_to_rest_together_and_come_back_with_their_data(self):
+        for size in (96 * MIB, 2 * MIB):
+            for gpus in (["0", "1"], ["0"]):
+                with self.subTest(size=size, gpus=gpus):
+                    tag = f"t{size}{len(gpus)}"
+                    job = self.meeting(tag, "--size", size, gpus=gpus, share=True)
+                    self.goes_on(tag)
+                    self.leaves_and_comes_back(tag, job)
+
     def test_on_one_gpu_as_well(self):
         job = self.meeting("narrow", "--size", 96 * MIB, self.NEVER_RESTS, gpus=["0"], share=True)
         self.goes_on("narrow")
@@ -265,6 +285,19 @@ class Pressure(DaemonTest, Meets):
                 self.wait(high)
 
 
+    def test_one_that_shares_leaves_and_comes_back_when_there_is_room(self):
+        job = self.meeting("leaves", "--size", 96 * MIB, share=True, priority=10)
+        self.goes_on("leaves")
+        high = self.start("room", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
+        view = self.becomes("leaves", "suspended")
+        self.assertEqual(view["reason"], "device_pressure", view)
+        self.assertEqual(self.job(high)["state"], "running")
+        self.request("DELETE", f"/v1/jobs/{high}")
+        self.becomes("leaves", "running")
+        self.goes_on("leaves")
+        self.ends_with_its_data("leaves")
+
+
 class Preempted(QueueCase, Meets):
     """The queue makes room in each way: the other job starts, and afterwards this one continues."""
     profile, gpus, memory = "h200", 2, "4GiB"
@@ -282,6 +315,20 @@ class Preempted(QueueCase, Meets):
         self.goes_on("low")
         self.end("low")
         self.assertEqual(self.wait(low)["state"], "finished", self.log(low))
+
+    def test_one_that_shares_leaves_with_its_data(self):
+        script = f"exec {sys.executable} {PROGRAM} {self.m.dir / 'stop.shares'} --size {96 * MIB}"
+        low = self.submit(script, gpus=2, share=True, memory="1536MiB", preemptible=True, priority=10)
+        self.goes_on("shares")
+        urgent = self.submit(self.gate("end-too"), gpus=2, priority=250)
+        self.becomes(urgent, "running")
+        self.assertEqual(self.job(low)["state"], "suspended")
+        self.open("end-too")
+        self.becomes(low, "running")
+        self.goes_on("shares")
+        self.end("shares")
+        self.assertEqual(self.wait(low)["state"], "finished", self.log(low))
+        self.assertEqual(self.log(low).count('"wrong": 0'), 2)
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ share::StepEnded::Why WhyOf(StepEnd end) {
   return Why::kRefused;
 }
 
-// The units of a process whose shim tells how it comes to rest. A call that has not returned may be for any GPU,
-// and at an open gate one may come at any time. `granted`: the unit with the process's open grant.
+// The units of a process whose shim tells how it comes to rest. A call that has not returned may be for any
+// GPU, and at an open gate one may come at any time. `granted`: the unit with the process's open grant.
 void AddUnits(const ledger::SlotStatus& one, const std::optional<share::UnitId>& granted,
               std::vector<share::UnitView>& units) {
   const bool held = IsHeld(one);

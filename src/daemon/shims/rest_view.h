@@ -18,12 +18,12 @@ struct OpenGrant {
 };
 using OpenGrants = std::map<base::ProcessId, OpenGrant>;
 
-// The gate of a process whose shim does not tell how it comes to rest is one unit, which works until it is held.
-// Grants that have ended leave `grants` and are in the view's `ended`.
+// The gate of a process whose shim does not tell how it comes to rest is one unit, which works until it is
+// held. Grants that have ended leave `grants` and are in the view's `ended`.
 share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, OpenGrants& grants);
 
-// Why the attempt ends without rest: "process 812 works on GPU 1; process 811 waits for room". Names at most four
-// processes. `name_of` gives a GPU's name for people by its index in the ledger.
+// Why the attempt ends without rest: "process 812 works on GPU 1; process 811 waits for room". Names at most
+// four processes. `name_of` gives a GPU's name for people by its index in the ledger.
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
                          const std::function<std::string(unsigned)>& name_of);
 
