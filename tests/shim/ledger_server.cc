@@ -253,8 +253,8 @@ class Test {
 
   static std::string RestOf(const SlotStatus& one) {
     return fmt::format(
-        R"("steps":{},"shares":{},"rest":{{"shut":{},"in_flight":{},"capturing":{},"anywhere":{},"for_room":{},)"
-        R"("works":{},"waits":{}}},"stepped":[{},{},{}])",
+        R"("steps":{},"shares":{},"rest":{{"shut":{},"in_flight":{},"capturing":{},"anywhere":{},)"
+        R"("for_room":{},"works":{},"waits":{}}},"stepped":[{},{},{}])",
         one.steps, one.shares, one.rest.shut, one.rest.in_flight, one.rest.capturing, one.rest.anywhere,
         one.rest.for_room, one.rest.works, one.rest.waits, one.stepped.number,
         static_cast<unsigned>(one.stepped.ended), one.stepped.calls);

@@ -216,7 +216,7 @@ class Steps(StepCase):
             number = int(ledger("step", pid, 0, 1023, "careful"))
             self.say(other, "release")
             ended, calls = self.until_stepped(ledger, pid, number)
-            self.assertLess(calls, 1023)
+            self.assertTrue(calls < 1023 or ended == USED_UP)
             self.until(lambda: self.of(ledger, other_pid)["stage"] == HELD)
             self.end(ledger, other, other_pid)
             if ended == OTHERS_CHANGED:

@@ -50,6 +50,12 @@ constexpr std::uint32_t InFlightWord(std::uint32_t before, Passage passage) {
   return passage == Passage::kCall ? before + 1 : (before + 1) | kDelicate;
 }
 
+// The word before the call that it shows was entered. Of a call within a call, kDelicate stays until the
+// outer one ends.
+constexpr std::uint32_t WordBefore(std::uint32_t word) {
+  return (word & kDepthMask) > 1 ? word - 1 : word & ~kInCallMask;
+}
+
 struct ThreadSlotChunk;
 
 // Where a thread that arrives at the closed gate finds the service thread.
@@ -85,9 +91,8 @@ class GateGuard {
  public:
   explicit GateGuard(FindState* find, Passage passage = Passage::kCall) {
     ThreadSlot* const own = thread_slot;
-    std::uint32_t before = 0;
     if (__builtin_expect(own != nullptr, 1)) {
-      before = own->in_flight;
+      const std::uint32_t before = own->in_flight;
       __atomic_store_n(&own->in_flight, InFlightWord(before, passage), __ATOMIC_RELAXED);
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
       if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
@@ -97,8 +102,7 @@ class GateGuard {
       }
     }
     thread_slot_ = EnterSlowPath(find, passage);
-    if (thread_slot_ != nullptr)
-      before_ = thread_slot_ == own ? before : thread_slot_->in_flight & ~kInCallMask;
+    before_ = thread_slot_ != nullptr ? WordBefore(thread_slot_->in_flight) : 0;
   }
   ~GateGuard() {
     if (__builtin_expect(thread_slot_ != nullptr, 1))
@@ -109,7 +113,7 @@ class GateGuard {
 
  private:
   ThreadSlot* thread_slot_;  // null: this process has no gate, or the thread has no slot
-  std::uint32_t before_ = 0;
+  std::uint32_t before_;
 };
 
 // A hook that has to wait for something that may need the gate closed is outside the gate while an object

@@ -3,7 +3,7 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/rest.h"
 #include "shim/accounting/meter.h"
-#include "shim/gate/gate_state.h"
+#include "shim/gate/resting.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
 #include "shim/link/join.h"
@@ -14,22 +14,9 @@ namespace {
 
 namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
-using wire::StepEnd;
-using wire::StepGrant;
 
-constexpr std::uint64_t kMicrosecond = 1'000, kMillisecond = 1'000'000;
-constexpr std::uint64_t kLookEvery = kMillisecond;
-constexpr std::uint64_t kLookAtCall = 50 * kMicrosecond;
-// A call that takes longer has blocked, and a GPU that takes longer after a call is at work.
-constexpr std::uint64_t kAtOnce = kMillisecond;
 // A GPU that rests before this had nothing to do that others could wait for.
 constexpr std::uint64_t kShortWork = kMillisecond;
-constexpr std::uint64_t kComesToGate = 5 * kMillisecond;  // how long a grant waits for a thread
-constexpr std::uint64_t kCareful = 100 * kMicrosecond;
-
-constexpr int kAnyDevice = -1;
-
-wire::Slot& SlotOf(const GateState& state) { return state.ledger->slot[state.slot]; }
 
 // Writes the words that differ from what the slot told before. What works is written first: a reader that
 // finds that a call has returned finds the work of that call as well.
@@ -71,68 +58,21 @@ void SetPhase(GateState& state, RestPhase phase) {
   wire::Store(state.gate.phase, static_cast<std::uint32_t>(phase));
 }
 
-void Sleep(std::uint64_t nanoseconds) {
-  const timespec time{0, static_cast<long>(nanoseconds)};
-  ::nanosleep(&time, nullptr);
+}  // namespace
+
+Resting::Resting(GateState& state, const RestLimit& limit) : state_(state), limit_(limit) {
+  NotifyOfGate(state_, false);
+  SetPhase(state_, RestPhase::kComing);
 }
 
-class Resting {
- public:
-  Resting(GateState& state, const RestLimit& limit) : state_(state), gate_(state.gate), limit_(limit) {
-    NotifyOfGate(state_, false);
-    SetPhase(state_, RestPhase::kComing);
-  }
-  ~Resting() {
-    NotifyOfGate(state_, true);
-    SetPhase(state_, RestPhase::kNone);
-  }
-  Resting(const Resting&) = delete;
-  Resting& operator=(const Resting&) = delete;
+Resting::~Resting() {
+  NotifyOfGate(state_, true);
+  SetPhase(state_, RestPhase::kNone);
+}
 
-  Rested Run(bool was_at_rest, CUresult& result);
-
- private:
-  // --- how it stands
-  void Look();
-  void LookAtLanes();
-  void LookAtLane(int device);
-  bool MayAsk() const;
-  void Tell();
-  bool Rests(int device) const;
-  bool CloseOutsideCaptures();
-  Rested GiveUp(Rested why);
-
-  // --- grants
-  void Serve();
-  StepEnd Step(const StepGrant& grant, int device, unsigned& calls);
-  bool RestsAtOnce(int device);
-  StepEnd AwaitRest(int device, unsigned calls);
-  void TellGrant(StepEnd ended, unsigned calls);
-  ThreadSlot* AwaitThread(int device);
-  bool LetPass(ThreadSlot& thread);
-  bool IsVoid() const;
-  std::uint32_t RestsOfOthers() const { return wire::Load(state_.ledger->rests) - state_.rest.own; }
-  int DeviceOf(unsigned gpu) const;
-
-  GateState& state_;
-  Gate& gate_;
-  const RestLimit& limit_;
-
-  GateLook look_{};
-  std::uint32_t heard_ = 0;  // the bell, before the last look
-  std::uint64_t works_ = 0;  // the devices that work, or may work; one bit each
-  CUresult failed_ = CUDA_SUCCESS;
-  bool shut_ = false;
-  std::uint32_t number_ = 0;            // of the grant that it serves
-  const ThreadSlot* passed_ = nullptr;  // the thread that passed last by that grant
-};
-
-// --- how it stands
-
-// Looks at calls and lanes, asks lanes what they do not know, and tells it all.
 void Resting::Look() {
-  heard_ = wire::Load(gate_.bell);
-  look_ = LookAtGate(gate_);
+  heard_ = wire::Load(state_.gate.bell);
+  look_ = LookAtGate(state_.gate);
   {
     // Its holder may be in the driver: in a call that is in flight.
     const TryLocked lock(state_.contexts);
@@ -200,16 +140,12 @@ void Resting::Tell() {
               (AnyForRoom(state_) ? wire::kRestForRoom : 0));
 }
 
-// Returns whether the device is at rest; with kAnyDevice: the process. Calls in flight belong to no device:
-// of a process with several, only the call that the grant let pass last counts.
-bool Resting::Rests(int device) const {
+// Calls in flight belong to no device: of a process with several, only the call of `passed` counts.
+bool Resting::Rests(int device, const ThreadSlot* passed) const {
   if (device == kAnyDevice || wire::Load(state_.drain.lanes) < 2) return works_ == 0 && !look_.in_flight;
-  return (works_ >> device & 1) == 0 &&
-         (passed_ == nullptr || WhatBecameOf(*passed_) == Permitted::kReturned);
+  return (works_ >> device & 1) == 0 && (passed == nullptr || WhatBecameOf(*passed) == Permitted::kReturned);
 }
 
-// Closes the gate when no stream is captured. Returns false where the limit is over before; then the gate is
-// open.
 bool Resting::CloseOutsideCaptures() {
   for (;;) {
     if (wire::Load(state_.captures) == 0) {
@@ -220,11 +156,11 @@ bool Resting::CloseOutsideCaptures() {
     }
     if (shut_) OpenGate(state_);
     shut_ = false;
-    const std::uint32_t heard = wire::Load(gate_.bell);
-    look_ = LookAtGate(gate_);
+    const std::uint32_t heard = wire::Load(state_.gate.bell);
+    look_ = LookAtGate(state_.gate);
     Tell();
     if (limit_.IsOver()) return false;
-    if (wire::Load(state_.captures) != 0) AwaitBell(gate_, heard, kLookEvery);
+    if (wire::Load(state_.captures) != 0) AwaitBell(state_.gate, heard, kLookEvery);
   }
 }
 
@@ -250,131 +186,16 @@ Rested Resting::Run(bool was_at_rest, CUresult& result) {
       continue;
     }
     if (HasGrant(state_)) {
-      Serve();
+      ServeGrant(*this);
       Look();
       if (!Rests(kAnyDevice)) NotifyDaemon();  // else the caller does
       continue;
     }
     if (Rests(kAnyDevice)) return Rested::kYes;
     if (limit_.IsOver()) return GiveUp(Rested::kBusy);
-    AwaitBell(gate_, heard_, kLookEvery);
+    Await(kLookEvery);
   }
 }
-
-// --- grants
-
-// Returns whether the grant that it serves has ended by itself: the daemon has withdrawn it, or nothing holds
-// the process any more.
-bool Resting::IsVoid() const {
-  const std::uint32_t step = wire::Load(SlotOf(state_).step);
-  return wire::StepNumberOf(step) != number_ || wire::GrantOf(step).calls == 0 || failed_ != CUDA_SUCCESS ||
-         limit_.IsOver();
-}
-
-// Returns the device that is this GPU of the ledger; kMaxDevices: there is none.
-int Resting::DeviceOf(unsigned gpu) const {
-  if (gpu >= wire::kMaxGpus) return kAnyDevice;
-  for (int device = 0; device < kMaxDevices; ++device)
-    if (state_.drain.lane[device].started && LedgerGpuOf(state_, device) == static_cast<int>(gpu))
-      return device;
-  return kMaxDevices;
-}
-
-void Resting::Serve() {
-  const std::uint32_t step = wire::Load(SlotOf(state_).step);
-  const StepGrant grant = wire::GrantOf(step);
-  number_ = wire::StepNumberOf(step);
-  state_.rest.grant = number_;
-  passed_ = nullptr;
-  unsigned calls = 0;
-  TellGrant(StepEnd::kNotYet, 0);
-  const int device = DeviceOf(grant.gpu);
-  const StepEnd ended = grant.calls == 0        ? StepEnd::kWithdrawn
-                        : device == kMaxDevices ? StepEnd::kNobodyWaited
-                                                : Step(grant, device, calls);
-  Look();  // what the calls have submitted is told before the end of the grant
-  TellGrant(ended, calls);
-}
-
-void Resting::TellGrant(StepEnd ended, unsigned calls) {
-  wire::Store(SlotOf(state_).stepped, wire::PackStepped({number_, ended, calls}));
-}
-
-StepEnd Resting::Step(const StepGrant& grant, int device, unsigned& calls) {
-  const std::uint32_t rests = RestsOfOthers();
-  const unsigned stride = 1u << grant.stride;
-  for (;;) {
-    if (IsVoid()) return StepEnd::kWithdrawn;
-    const bool looks = !grant.behind && (calls % stride == 0 || calls == grant.calls);
-    if (looks && !RestsAtOnce(device)) return AwaitRest(device, calls);
-    if (calls == grant.calls) return StepEnd::kUsedUp;
-    if (grant.careful && calls != 0) Sleep(kCareful);
-    if (RestsOfOthers() != rests) return StepEnd::kOthersChanged;
-    ThreadSlot* const thread = AwaitThread(device);
-    if (thread == nullptr) return IsVoid() ? StepEnd::kWithdrawn : StepEnd::kNobodyWaited;
-    const bool plain = wire::Load(thread->passage) == static_cast<std::uint32_t>(Passage::kCall);
-    if (!plain && !RestsAtOnce(kAnyDevice)) return AwaitRest(kAnyDevice, calls);
-    if (!LetPass(*thread)) return StepEnd::kWithdrawn;
-    ++calls;
-    // A capture that has begun is one call, until it ends.
-    if (wire::Load(state_.captures) != 0 && !CloseOutsideCaptures()) return StepEnd::kWithdrawn;
-  }
-}
-
-bool Resting::RestsAtOnce(int device) {
-  for (const std::uint64_t end = NowNs() + kAtOnce;;) {
-    Look();
-    if (Rests(device)) return true;
-    if (NowNs() >= end || failed_ != CUDA_SUCCESS) return false;
-    AwaitBell(gate_, heard_, kLookAtCall);
-  }
-}
-
-// A call has not come to rest at once. The grant lets no more pass, and ends when the device rests.
-StepEnd Resting::AwaitRest(int device, unsigned calls) {
-  TellGrant(StepEnd::kNotYet, calls);
-  for (;;) {
-    Look();
-    if (Rests(device)) return StepEnd::kAtWork;
-    if (IsVoid()) return StepEnd::kWithdrawn;
-    AwaitBell(gate_, heard_, kLookEvery);
-  }
-}
-
-// Returns the thread that waits longest for the device; null: none comes.
-ThreadSlot* Resting::AwaitThread(int device) {
-  const bool alone = wire::Load(state_.drain.lanes) < 2;
-  for (const std::uint64_t end = NowNs() + kComesToGate;;) {
-    const std::uint32_t heard = wire::Load(gate_.bell);
-    if (ThreadSlot* const thread = LongestWaiting(gate_, alone ? kAnyDevice : device)) return thread;
-    if (NowNs() >= end || IsVoid()) return nullptr;
-    Look();
-    AwaitBell(gate_, heard, kLookEvery);
-  }
-}
-
-// Lets the thread's call pass, and waits until the call has returned or has blocked. Returns false where the
-// grant ends before the thread goes on.
-bool Resting::LetPass(ThreadSlot& thread) {
-  const std::uint32_t waits = wire::Load(thread.waits);
-  passed_ = &thread;
-  GivePermit(thread);
-  for (std::uint64_t taken = 0;;) {
-    const std::uint32_t heard = wire::Load(gate_.bell);
-    const Permitted now = WhatBecameOf(thread);
-    if (now == Permitted::kReturned) return true;
-    if (now == Permitted::kNotTaken) {
-      if (IsVoid() && TakePermitBack(thread, waits)) return false;
-    } else if (taken == 0) {
-      taken = NowNs();
-    } else if (NowNs() - taken >= kAtOnce) {
-      return true;
-    }
-    AwaitBell(gate_, heard, kLookAtCall);
-  }
-}
-
-}  // namespace
 
 Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, CUresult& result) {
   return Resting(state, limit).Run(was_at_rest, result);
@@ -393,18 +214,6 @@ void TellWaits(GateState& state, bool for_now) {
 void TellNoRest(GateState& state) {
   SetPhase(state, RestPhase::kNone);
   Publish(state, 0, 0);
-}
-
-bool HasGrant(const GateState& state) {
-  const std::uint32_t number = wire::StepNumberOf(wire::Load(SlotOf(state).step));
-  return number != 0 && number != state.rest.grant;
-}
-
-void RefuseGrant(GateState& state) {
-  const std::uint32_t step = wire::Load(SlotOf(state).step);
-  state.rest.grant = wire::StepNumberOf(step);
-  const StepEnd ended = wire::GrantOf(step).calls == 0 ? StepEnd::kWithdrawn : StepEnd::kRefused;
-  wire::Store(SlotOf(state).stepped, wire::PackStepped({state.rest.grant, ended, 0}));
 }
 
 }  // namespace gpuman::shim

@@ -1,8 +1,8 @@
 // Contexts: what a context costs by itself, and all memory that ends with it.
 //
 // The driver does not tell the cost in advance; the daemon knows it from other processes (context_bytes in
-// the ledger). Where the daemon does not know it yet, the context counts nothing here: it is uncounted memory,
-// and the program goes on when the daemon has seen it.
+// the ledger). Where the daemon does not know it yet, the context counts nothing here: it is uncounted
+// memory, and the program goes on when the daemon has seen it.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/refusal.h"
 #include "shim/backing/backing.h"
