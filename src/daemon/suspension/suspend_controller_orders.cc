@@ -67,7 +67,10 @@ void SuspendController::Rest(base::JobId job, base::Millis limit) {
     else
       (*self)->Feed(job, suspend::event::NotRested{result.why});
   };
-  if (auto* const rest = shims_.rest()) return rest->Begin(job, limit, answer);
+  if (auto* const rest = shims_.rest()) {
+    (void)rest->Begin(job, limit, answer);
+    return;
+  }
   boost::asio::post(core_.loop(), [answer] { answer({.why = "there is no way to its shims"}); });
 }
 
