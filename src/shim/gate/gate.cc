@@ -179,6 +179,37 @@ void Pass(GateState& state, ThreadSlot* own, Passage passage) {
   while (!Enters(state.gate, own, outside, passage)) waiting.Sleep();
 }
 
+// The caller holds `registry`.
+void Shut(Gate& gate) {
+  gate.for_captures = false;
+  Store(gate.closed, 1);
+  ForEachPassenger(gate, [](ThreadSlot& one) {
+    Store(one.open, 0);
+    Store(one.permit, 0);
+  });
+}
+
+// From now on LookAtGate sees each call that passed before.
+void SeeEachCall(Gate& gate) {
+  if (gate.expedited && !Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) gate.unsafe = true;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void Open(Gate& gate, bool for_captures) {
+  {
+    const Locked lock(gate.registry);
+    gate.for_captures = for_captures;
+    Store(gate.closed, 0);
+    ForEachPassenger(gate, [&](ThreadSlot& one) {
+      Store(one.open, gate.expedited ? 1 : 0);
+      if (Load(one.waits) == 0) return;
+      Store(one.permit, 1);
+      Wake(one.permit, 1);
+    });
+  }
+  Wake(gate.closed, kAll);
+}
+
 }  // namespace
 
 bool RestLimit::IsWithdrawn() const {
@@ -231,29 +262,24 @@ void ShutGate(GateState& state) {
   Gate& gate = state.gate;
   {
     const Locked lock(gate.registry);
-    Store(gate.closed, 1);
-    ForEachPassenger(gate, [](ThreadSlot& one) {
-      Store(one.open, 0);
-      Store(one.permit, 0);
-    });
+    Shut(gate);
   }
-  if (gate.expedited && !Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) gate.unsafe = true;
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  SeeEachCall(gate);
 }
 
-void OpenGate(GateState& state) {
+void OpenGate(GateState& state) { Open(state.gate, false); }
+
+void OpenGateForCaptures(GateState& state) { Open(state.gate, true); }
+
+void ShutAfterCaptures(GateState& state) {
   Gate& gate = state.gate;
   {
     const Locked lock(gate.registry);
-    Store(gate.closed, 0);
-    ForEachPassenger(gate, [&](ThreadSlot& one) {
-      Store(one.open, gate.expedited ? 1 : 0);
-      if (Load(one.waits) == 0) return;
-      Store(one.permit, 1);
-      Wake(one.permit, 1);
-    });
+    if (!gate.for_captures) return;
+    Shut(gate);
   }
-  Wake(gate.closed, kAll);
+  SeeEachCall(gate);
+  RingBell(gate);
 }
 
 GateLook LookAtGate(Gate& gate) {

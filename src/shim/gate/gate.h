@@ -70,6 +70,7 @@ struct Gate {
   std::uint32_t closed;      // a futex word
   bool probed, expedited;    // whether the shim has asked for the membarrier, and whether the kernel has it
   bool unsafe;               // a thread passed without a thread slot: the gate never closes again
+  bool for_captures;         // under `registry`; the gate is open until no stream is captured
   ThreadSlotChunk* chunks;
   std::uint32_t bell;      // a futex word; grows when a thread arrives at the closed gate, or a lane is done
   std::uint32_t arrivals;  // atomic; the last number of an arrival
@@ -153,6 +154,10 @@ class RestLimit {
 // thread has taken are void. The service thread calls this and the functions below.
 void ShutGate(GateState& state);
 void OpenGate(GateState& state);
+// Opens the gate until no stream is captured: the thread that ends the last capture calls ShutAfterCaptures,
+// so that no call passes behind its back before the service thread runs again.
+void OpenGateForCaptures(GateState& state);
+void ShutAfterCaptures(GateState& state);
 
 // What the thread slots say, while the gate is closed.
 struct GateLook {

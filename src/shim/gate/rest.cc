@@ -148,19 +148,20 @@ bool Resting::Rests(int device, const ThreadSlot* passed) const {
 
 bool Resting::CloseOutsideCaptures() {
   for (;;) {
+    const std::uint32_t heard = wire::Load(state_.gate.bell);
     if (wire::Load(state_.captures) == 0) {
       ShutGate(state_);
       shut_ = true;
       // A call in flight may begin a capture yet. Look finds it.
       return true;
     }
-    if (shut_) OpenGate(state_);
+    // Again where the gate was shut after one capture, and another has begun.
+    OpenGateForCaptures(state_);
     shut_ = false;
-    const std::uint32_t heard = wire::Load(state_.gate.bell);
     look_ = LookAtGate(state_.gate);
     Tell();
     if (limit_.IsOver()) return false;
-    if (wire::Load(state_.captures) != 0) AwaitBell(state_.gate, heard, kLookEvery);
+    AwaitBell(state_.gate, heard, kLookEvery);
   }
 }
 
