@@ -364,6 +364,7 @@ class SuspensionStateMachine {
   bool AwaitFigures(base::MonoTime now);
   void Hold(Member& member);
   void HoldWhatCameLast(const Member& member);
+  void HoldWhatStays();
   void TellOfNewcomer(Member& member, base::MonoTime now);
   // A step failed for this process: turns back, or leaves the process where it is.
   void FailOut(Member& member, const std::string& why, base::MonoTime now);

@@ -281,6 +281,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
   }
   record_.phase = SuspensionPhase::kSuspended;
   record_.left = Left();
+  HoldWhatStays();
   left_changed_ = false;
   if (retreated) {
     const auto detail = fmt::format("{}; {}", why_, Whereabouts());
@@ -324,6 +325,19 @@ void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
     const Bytes bytes = goes ? std::max(share.used, Counted(share)) : Counted(share);
     if (share.evicted.count > 0 || bytes.count == 0 || (!goes && known == held->second.end())) continue;
     held->second[gpu] = std::max(bytes, held->second[gpu]);
+  }
+}
+
+// The figure from before the eviction may have been older than the last of the memory: a process held what is
+// left, and what it gave away.
+void SuspensionStateMachine::HoldWhatStays() {
+  for (const auto& [id, member] : members_) {
+    const auto held = record_.held.find(id);
+    if (held == record_.held.end() || !IsAway(member)) continue;
+    for (const auto& [gpu, left] : LeftOf(member)) {
+      const Bytes whole = left + member.seen.gpus.at(gpu).evicted;
+      held->second[gpu] = std::max(whole, held->second[gpu]);
+    }
   }
 }
 

@@ -2,8 +2,8 @@
 
 Usage: pair_program.py STOP [--size BYTES] [--shared BYTES] [--rest SECONDS]
 
-Each process sees one of the GPUs (the same if there is only one) and has SIZE bytes of its own there. The first has a
-block of SHARED bytes besides, which the second opens. In each round the first fills that block with a new value and the
+Both processes see all GPUs of the job. The first uses the first of them, the second the second, if there is one. Each
+has SIZE bytes of its own there. The first has a block of SHARED bytes besides, which the second opens. In each round the first fills that block with a new value and the
 second finds it there through its own mapping; both check their own memory. So a byte of the shared block that one of
 them does not see any more is wrong in the next round.
 
@@ -28,11 +28,11 @@ class Handle(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_ubyte * 64)]
 
 
-def begin(gpu):
-    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    device, context = ctypes.c_int(), ctypes.c_void_p()
+def begin(number):
+    device, context, count = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_int()
     must(cuda.cuInit(0), "cuInit")
-    must(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+    must(cuda.cuDeviceGetCount(ctypes.byref(count)), "cuDeviceGetCount")
+    must(cuda.cuDeviceGet(ctypes.byref(device), number % count.value), "cuDeviceGet")
     must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
     must(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
 
@@ -42,8 +42,8 @@ def end(rounds, wrong):
     return 4 if wrong else 0
 
 
-def first(options, gpu, there, back):
-    begin(gpu)
+def first(options, there, back):
+    begin(0)
     block, shared, handle = Block(options.size), u64(), Handle()
     must(cuda.cuMemAlloc_v2(ctypes.byref(shared), size_t(options.shared)), "cuMemAlloc")
     must(cuda.cuIpcGetMemHandle(ctypes.byref(handle), shared), "cuIpcGetMemHandle")
@@ -65,8 +65,8 @@ def first(options, gpu, there, back):
     return end(rounds, wrong)
 
 
-def second(options, gpu, here, back):
-    begin(gpu)
+def second(options, here, back):
+    begin(1)
     block, shared = Block(options.size), u64()
     handle = Handle.from_buffer_copy(os.read(here, 64))
     must(cuda.cuIpcOpenMemHandle_v2(ctypes.byref(shared), handle, LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle")
@@ -88,14 +88,14 @@ def main():
     parser.add_argument("--shared", type=int, default=2 << 20)
     parser.add_argument("--rest", type=float, default=0.005)
     options = parser.parse_args()
-    gpus, children = os.environ["CUDA_VISIBLE_DEVICES"].split(","), []
+    children = []
     to_second, to_first = os.pipe(), os.pipe()
-    for number, (work, ends) in enumerate(((first, (to_second[1], to_first[0])), (second, (to_second[0], to_first[1])))):
+    for work, ends in ((first, (to_second[1], to_first[0])), (second, (to_second[0], to_first[1]))):
         child = os.fork()
         if child == 0:
             for one in {*to_second, *to_first} - {*ends}:
                 os.close(one)
-            os._exit(work(options, gpus[number % len(gpus)], *ends))
+            os._exit(work(options, *ends))
         children.append(child)
     for one in (*to_second, *to_first):
         os.close(one)

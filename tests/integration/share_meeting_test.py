@@ -191,7 +191,7 @@ class Together(TogetherCase):
 
 class SharesMemory(TurnsCase):
     """Of such a job the shared memory stays, beside another job that has its turns on one of the GPUs."""
-    beside = 5
+    profile, context, beside = "h200", 518, 5  # these GPUs reach each other
 
     def test_it_takes_turns_and_is_suspended_and_comes_back_with_its_turn_and_its_data(self):
         pair = self.meeting("pair", program=PAIR, share=True)

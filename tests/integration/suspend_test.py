@@ -351,9 +351,11 @@ class StraightTest(SuspendCase):
 class LeftTest(SuspendCase):
     """Processes that share memory leave by their shims alone; their contexts and that memory stay."""
 
-    size = 96 * MIB
+    profile, size = "h200", 16 * MIB
 
     def pair(self, tag, gpus=("0",), **more):
+        for old in self.m.dir.glob(f"stop.{tag}*"):
+            old.unlink()
         words = [sys.executable, str(PAIR), str(self.m.dir / f"stop.{tag}"), "--size", str(self.size)]
         job = self.start(tag, "exec " + " ".join(words), gpus=list(gpus), **{"share": True, **more})
         self.goes_on(tag)
@@ -366,7 +368,7 @@ class LeftTest(SuspendCase):
 
     def goes_on(self, tag):
         before = self.rounds(tag)
-        until(f"20 rounds of {tag} after {before}", lambda: self.rounds(tag) >= before + 20)
+        until(f"20 rounds of {tag} after {before}", lambda: self.rounds(tag) >= before + 20, lambda: self.log(tag))
 
     def ends_with_its_data(self, tag):
         (self.m.dir / f"stop.{tag}").touch()
@@ -397,7 +399,7 @@ class LeftTest(SuspendCase):
                     self.assertEqual(set(left), self.uuids(gpus))
                     self.assertGreaterEqual(off["memory"]["host"], 2 * self.size)
                     for gpu in gpus:
-                        self.assertRegex(off["reason_detail"], rf"[\d.]+MiB (stay )?on GPU {gpu}\b")
+                        self.assertRegex(off["reason_detail"], rf"[\d.]+[MG]iB (stay )?on GPU {gpu}\b")
                     self.assertRegex(off["reason_detail"], r": contexts, and memory that processes share \(NCCL, CUDA IPC\)$")
                     self.assertEqual(self.rounds(tag), before)
                     until("the driver shows no more of it than that", lambda: self.held_on(job) == left,
