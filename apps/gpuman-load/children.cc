@@ -15,8 +15,6 @@
 namespace gpuman::load {
 namespace {
 
-int StatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
-
 pid_t WaitFor(pid_t pid, int& status) {
   pid_t ended;
   do ended = ::waitpid(pid, &status, 0);
@@ -55,6 +53,8 @@ int WorstDaemon(int listen, unsigned children) {
 
 }  // namespace
 
+int ExitStatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
 int RunChildren(const Options& options, Report& report) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return kLost;
@@ -74,7 +74,7 @@ int RunChildren(const Options& options, Report& report) {
   say.Close();
   if (options.parent_exits) return kDone;
   int worst = kDone, status = 0;
-  while (WaitFor(-1, status) > 0) worst = std::max(worst, StatusOf(status));
+  while (WaitFor(-1, status) > 0) worst = std::max(worst, ExitStatusOf(status));
   if (options.daemonize) worst = std::max(worst, WorstDaemon(listen.get(), options.children));
   return worst;
 }

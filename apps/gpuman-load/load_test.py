@@ -5,18 +5,20 @@ Usage: load_test.py GPUMAN_SIM GPUMAN_LOAD
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SIM, LOAD = sys.argv[1:3]
 MIB = 1 << 20
 
 
-def run(*arguments, profile="h200"):
+def run(*arguments, profile="h200", gpus=1):
     """The exit status and the events of one run."""
-    done = subprocess.run([SIM, "exec", "--profile", profile, "--", LOAD, "--json", *arguments],
+    done = subprocess.run([SIM, "exec", "--profile", profile, "--gpus", str(gpus), "--", LOAD, "--json", *arguments],
                           capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -31,7 +33,12 @@ class Usage(unittest.TestCase):
                                 (["--alloc", "99999999999999999999"], "64 bits"), (["--alloc", ""], "empty"),
                                 (["--hold", "soon"], "soon"), (["--duty", "0"], "--duty"), (["--api", "x"], "none of"),
                                 (["--iterations", "-3"], "--iterations"), (["--step", "1M"], "--alloc"),
-                                (["--jump"], "--alloc"), (["--daemonize"], "--children"), (["stray"], "stray")]:
+                                (["--jump"], "--alloc"), (["--daemonize"], "--children"), (["stray"], "stray"),
+                                (["--ranks", "1"], "--ranks"), (["--ranks", "2", "--children", "2"], "--children"),
+                                (["--work", "1s"], "--ranks"), (["--ranks", "2", "--pattern", "x"], "pipeline"),
+                                (["--ranks", "2", "--peer", "x"], "ipc"), (["--ranks", "2", "--ahead", "0"], "--ahead"),
+                                (["--ranks", "2", "--opposite", "--graph"], "--opposite"),
+                                (["--ranks", "2", "--opposite", "--pattern", "tensor"], "ddp")]:
             with self.subTest(arguments):
                 done = subprocess.run([LOAD, *arguments], capture_output=True, text=True, timeout=30, check=False)
                 self.assertEqual(done.returncode, 2)
@@ -95,6 +102,113 @@ class Data(unittest.TestCase):
                                          "--flip-byte", str(offset))
                     self.assertEqual(status, 4)
                     self.assertEqual(named(events, "verify")[0]["wrong_words"], 1)
+
+
+class Ranks(unittest.TestCase):
+    """Processes that need each other: each sum is checked in the step in which it is made."""
+
+    def start(self, ranks, *arguments):
+        process = subprocess.Popen([SIM, "exec", "--gpus", "2", "--", LOAD, "--json", "--ranks", ranks, *arguments],
+                                   stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def check(self, ranks, steps, *arguments, gpus=2):
+        status, events = run("--ranks", str(ranks), "--verify", "--iterations", str(steps), *arguments, gpus=gpus)
+        self.assertEqual(status, 0, arguments)
+        for rank in range(ranks):
+            mine = [event for event in named(events, "step") if event["rank"] == rank]
+            self.assertEqual([event["number"] for event in mine], list(range(1, steps + 1)))
+            self.assertEqual({event["wrong_words"] for event in mine}, {0})
+        return events
+
+    def test_each_pattern_over_each_way_to_the_others_memory(self):
+        for pattern in ("ddp", "pipeline", "tensor", "random"):
+            for peer in ("vmm", "ipc", "host"):
+                with self.subTest(pattern=pattern, peer=peer):
+                    self.check(3, 5, "--pattern", pattern, "--peer", peer, "--work", "2ms", "--alloc", "2MiB")
+
+    def test_each_rank_uses_its_own_device(self):
+        events = self.check(3, 1, gpus=2)
+        devices = {start["rank"]: context["device"] for start in named(events, "start")
+                   for context in named(events, "context") if context["pid"] == start["pid"]}
+        self.assertEqual(devices, {0: 0, 1: 1, 2: 0})
+
+    def test_ranks_that_run_ahead_pause_and_meet_in_other_orders(self):
+        for arguments in (["--ahead", "6", "--think", "3ms"], ["--opposite", "--ahead", "3", "--buckets", "5"],
+                          ["--pattern", "pipeline", "--buckets", "9", "--ahead", "4", "--think", "3ms"],
+                          ["--graph"], ["--graph", "--ahead", "4", "--pattern", "pipeline"],
+                          ["--graph", "--pattern", "random", "--seed", "5", "--buckets", "9"],
+                          ["--pattern", "random", "--seed", "6", "--ahead", "4", "--think", "2ms"]):
+            with self.subTest(arguments):
+                self.check(4, 12, "--work", "1ms", *arguments, gpus=4)
+
+    def test_sixty_four_of_them(self):
+        self.check(64, 2, "--pattern", "random", gpus=8)
+
+    def test_one_wrong_byte_is_noticed_by_every_rank_in_the_step_in_which_it_is_summed(self):
+        for pattern in ("ddp", "tensor", "random"):
+            for extra in ([], ["--graph"]):
+                with self.subTest(pattern=pattern, extra=extra):
+                    status, events = run("--ranks", "3", "--pattern", pattern, "--verify", "--iterations", "1",
+                                         "--flip-byte", "8191", *extra, gpus=2)
+                    self.assertEqual(status, 4)
+                    wrong = {event["rank"]: event["first_word"] for event in named(events, "mismatch")}
+                    self.assertEqual(wrong, {0: 1023, 1: 1023, 2: 1023})
+                    self.assertEqual({event["exit"] for event in named(events, "done")}, {4})
+
+    def test_all_run_as_many_steps_whenever_they_are_told_to_stop(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stop = os.path.join(folder, "stop")
+            process = self.start("4", "--ahead", "5", "--think", "5ms", "--verify", "--until", stop)
+            events = []
+            for line in process.stdout:
+                events.append(json.loads(line))
+                if events[-1]["event"] == "step" and events[-1]["number"] == 10:
+                    pathlib.Path(stop).touch()
+            self.assertEqual(process.wait(30), 0)
+        self.assertEqual(len({done["steps"] for done in named(events, "done")}), 1)
+        status, events = run("--ranks", "2", "--hold", "50ms", "--work", "5ms")
+        self.assertEqual(status, 0)
+        self.assertGreaterEqual(named(events, "done")[0]["steps"], 1)
+
+    def test_when_one_ends_early_the_others_do_not_wait_for_ever(self):
+        process = self.start("3", "--hold", "1h")
+        events, killed = [], None
+        for line in process.stdout:
+            events.append(json.loads(line))
+            if killed is None and events[-1]["event"] == "step" and events[-1]["rank"] == 1:
+                killed = events[-1]["pid"]
+                os.kill(killed, signal.SIGKILL)
+        self.assertEqual(process.wait(30), 128 + signal.SIGKILL)
+        self.assertEqual([(lost["rank"], lost["child_pid"]) for lost in named(events, "lost")], [(1, killed)])
+
+    def test_they_end_with_their_parent(self):
+        process = self.start("2", "--hold", "1h")
+        for line in process.stdout:
+            event = json.loads(line)
+            if event["event"] == "child":
+                parent = event["pid"]
+            if event["event"] == "step":
+                os.kill(parent, signal.SIGKILL)
+                break
+        for _ in process.stdout:  # ends when nobody has the pipe any more
+            pass
+        self.assertEqual(process.wait(30), 128 + signal.SIGKILL)
+
+    def test_a_rank_without_memory_ends_all(self):
+        status, events = run("--ranks", "2", "--alloc", "100%", "--hold", "1h", gpus=2)
+        self.assertEqual(status, 3)
+        self.assertEqual(len(named(events, "lost")), 1)
+
+    def test_gpus_that_do_not_reach_each_other_are_told(self):
+        status, events = run("--ranks", "2", "--peer", "ipc", "--iterations", "1", profile="rtx4050", gpus=2)
+        self.assertEqual(status, 5)
+        self.assertIn("CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", named(events, "error")[0]["message"])
+        status, _ = run("--ranks", "2", "--peer", "host", "--iterations", "2", "--verify", profile="rtx4050", gpus=2)
+        self.assertEqual(status, 0)
 
 
 class OutOfMemory(unittest.TestCase):

@@ -5,6 +5,7 @@
 
 #include "children.h"
 #include "options.h"
+#include "ranks.h"
 #include "report.h"
 #include "workload.h"
 
@@ -16,5 +17,6 @@ int main(int argc, char** argv) {
   if (options.ignore_term)
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
   load::Report report(options.json);
+  if (options.ranks) return load::RunRanks(options, report);
   return options.children ? load::RunChildren(options, report) : load::RunWorkload(options, report, 0);
 }

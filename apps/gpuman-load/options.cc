@@ -5,6 +5,7 @@
 #include <string>
 
 #include "exit_code.h"
+#include "plan.h"
 
 namespace gpuman::load {
 namespace {
@@ -16,11 +17,32 @@ constexpr std::array<std::pair<const char*, Api>, 6> kApis{{{"malloc", Api::kMal
                                                             {"pitch", Api::kPitch},
                                                             {"array", Api::kArray}}};
 
-base::Result<Api> ParseApi(const std::string& text) {
-  for (const auto& [word, api] : kApis)
-    if (text == word) return api;
-  return base::Fail(base::ErrorCode::kInvalidArgument,
-                    "'" + text + "' is none of malloc, async, vmm, managed, pitch, array");
+constexpr std::array<std::pair<const char*, Pattern>, 4> kPatterns{{{"ddp", Pattern::kDdp},
+                                                                    {"pipeline", Pattern::kPipeline},
+                                                                    {"tensor", Pattern::kTensor},
+                                                                    {"random", Pattern::kRandom}}};
+constexpr std::array<std::pair<const char*, Peer>, 3> kPeers{
+    {{"vmm", Peer::kVmm}, {"ipc", Peer::kIpc}, {"host", Peer::kHost}}};
+
+template <typename Value, std::size_t N>
+base::Result<Value> ParseWord(const std::array<std::pair<const char*, Value>, N>& words,
+                              const std::string& text) {
+  std::string all;
+  for (const auto& [word, value] : words) {
+    if (text == word) return value;
+    all += (all.empty() ? "" : ", ") + std::string(word);
+  }
+  return base::Fail(base::ErrorCode::kInvalidArgument, "'" + text + "' is none of " + all);
+}
+base::Result<Api> ParseApi(const std::string& text) { return ParseWord(kApis, text); }
+base::Result<Pattern> ParsePattern(const std::string& text) { return ParseWord(kPatterns, text); }
+base::Result<Peer> ParsePeer(const std::string& text) { return ParseWord(kPeers, text); }
+
+template <typename Value, std::size_t N>
+const char* WordOf(const std::array<std::pair<const char*, Value>, N>& words, Value wanted) {
+  for (const auto& [word, value] : words)
+    if (value == wanted) return word;
+  return "?";
 }
 
 constexpr const char* kFooter = R"(Sizes: bytes, 512MiB, 8G, or 50% of the device. Times: 500ms, 30s, 10m, 2h.
@@ -28,10 +50,25 @@ Order of work: allocate in steps, iterate, hold, jump (and hold again), verify, 
 Exit status: 0 done, 2 usage, 3 out of memory, 4 data wrong, 5 driver error; with --children that of the
 worst child, 128+N for one that signal N ended.
 
+With --ranks, N processes need each other, as those that torchrun starts: rank r uses device r modulo the
+visible ones. In each step the device of each rank works for --work, its blocks (--buckets, 8 KiB each) grow
+by one, and kernels send them to the other ranks' windows of 4 MiB and wait for theirs. --pattern says who
+sends to whom:
+  ddp       sums over all ranks beside the work, a bucket at a time
+  tensor    sums over all ranks between the work, there and back
+  pipeline  each bucket from the first rank to the last and back
+  random    sums over groups that --seed draws; the last sum of a step is one of all
+--verify compares every sum with what it must be, and reports a step's wrong words in that step; --flip-byte
+spoils the first block of rank 0 before the first step. --alloc gives each rank memory of its own. All ranks
+run as many steps: --iterations, or until --until, or while --hold lasts. If a rank ends early, the others
+are killed, and its status is that of the load. The GPUs must be Volta or newer and, except with --peer host,
+reach each other.
+
 Examples:
   gpuman-load --alloc 8GiB --step 64MiB --interval 20ms --json    a hog that climbs
   gpuman-load --alloc 1GiB --verify --iterations 100 --kernel-time 50ms --duty 0.5    a good neighbour
-  gpuman-load --alloc 64MiB --hold 2s --jump 4GiB    a jump out of rest)";
+  gpuman-load --alloc 64MiB --hold 2s --jump 4GiB    a jump out of rest
+  gpuman-load --ranks 2 --work 20ms --alloc 1GiB --verify --hold 1m    two ranks that train together)";
 
 // Validates the text with the parser itself, so that the user sees the parser's message.
 template <typename Parse>
@@ -44,8 +81,42 @@ CLI::Validator Parsed(Parse parse, const char* type) {
 }
 
 struct Texts {
-  std::string alloc, step, jump, api, interval, hold, kernel_time;
+  std::string alloc, step, jump, api, interval, hold, kernel_time, pattern, peer, work, think;
 };
+
+void DeclareRanks(CLI::App& app, Options& o, Texts& t) {
+  const auto time = Parsed(base::ParseDuration, "TIME");
+  app.add_option("--ranks", o.ranks, "Do it in N processes that wait for each other on the GPU")
+      ->check(CLI::Range(2u, kMaxRanks))
+      ->excludes("--children", "--device", "--jump", "--kernel-time", "--duty")
+      ->option_text("N");
+  app.add_option("--pattern", t.pattern, "Who sends to whom: ddp (default), pipeline, tensor or random")
+      ->option_text("PATTERN")
+      ->check(Parsed(ParsePattern, "PATTERN"));
+  app.add_option("--peer", t.peer, "How ranks reach each other's memory: vmm (default), ipc or host")
+      ->option_text("HOW")
+      ->check(Parsed(ParsePeer, "HOW"));
+  app.add_option("--work", t.work, "Time for which each device works in a step")
+      ->option_text("TIME")
+      ->check(time);
+  app.add_option("--buckets", o.buckets, "Blocks that a rank sends in a step (default: 4)")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  app.add_option("--ahead", o.ahead, "Steps that a rank queues before it waits for the first (default: 1)")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  app.add_flag("--opposite", o.opposite,
+               "Two communicators, which odd ranks use in the opposite order (ddp)");
+  app.add_flag("--graph", o.graph, "Capture a step once and launch it as a graph")->excludes("--opposite");
+  app.add_option("--think", t.think,
+                 "Longest pause of the program before a send in each step, drawn at random")
+      ->option_text("TIME")
+      ->check(time);
+  app.add_option("--seed", o.seed, "Seed of what is drawn at random")->option_text("N");
+  for (const char* name : {"--pattern", "--peer", "--work", "--buckets", "--ahead", "--opposite", "--graph",
+                           "--think", "--seed"})
+    app.get_option(name)->needs("--ranks");
+}
 
 void Declare(CLI::App& app, Options& o, Texts& t) {
   const auto size = Parsed(base::ParseSize, "SIZE");
@@ -93,6 +164,7 @@ void Declare(CLI::App& app, Options& o, Texts& t) {
   app.add_flag("--json", o.json, "One JSON line an event");
   app.get_option("--step")->needs("--alloc");
   app.get_option("--flip-byte")->needs("--verify");
+  DeclareRanks(app, o, t);
 }
 
 template <typename Value, typename Parse>
@@ -102,11 +174,9 @@ void Assign(const std::string& text, Parse parse, Value& value) {
 
 }  // namespace
 
-const char* ToString(Api api) {
-  for (const auto& [word, value] : kApis)
-    if (value == api) return word;
-  return "?";
-}
+const char* ToString(Api api) { return WordOf(kApis, api); }
+const char* ToString(Pattern pattern) { return WordOf(kPatterns, pattern); }
+const char* ToString(Peer peer) { return WordOf(kPeers, peer); }
 
 std::variant<Options, int> ParseOptions(int argc, char** argv) {
   CLI::App app{"Loads a GPU with memory and kernels, the same on real and on simulated ones.", "gpuman-load"};
@@ -118,6 +188,8 @@ std::variant<Options, int> ParseOptions(int argc, char** argv) {
     app.parse(argc, argv);
     options.jump_all = app.count("--jump") > 0 && texts.jump.empty();
     if (options.jump_all && texts.alloc.empty()) throw CLI::RequiresError("--jump without a size", "--alloc");
+    if (options.opposite && !texts.pattern.empty() && texts.pattern != "ddp")
+      throw CLI::RequiresError("--opposite", "--pattern ddp");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
   }
@@ -128,6 +200,10 @@ std::variant<Options, int> ParseOptions(int argc, char** argv) {
   Assign(texts.interval, base::ParseDuration, options.interval);
   Assign(texts.hold, base::ParseDuration, options.hold);
   Assign(texts.kernel_time, base::ParseDuration, options.kernel_time);
+  Assign(texts.pattern, ParsePattern, options.pattern);
+  Assign(texts.peer, ParsePeer, options.peer);
+  Assign(texts.work, base::ParseDuration, options.work);
+  Assign(texts.think, base::ParseDuration, options.think);
   return options;
 }
 

@@ -13,8 +13,15 @@ namespace gpuman::load {
 
 enum class Api { kMalloc, kAsync, kVmm, kManaged, kPitch, kArray };
 
+// Who exchanges messages with whom in a step of --ranks (plan.h).
+enum class Pattern { kDdp, kPipeline, kTensor, kRandom };
+// How a rank reaches the memory of another: descriptors of virtual memory, legacy IPC, pages of the host.
+enum class Peer { kVmm, kIpc, kHost };
+
 // The word of the command line ("malloc").
 const char* ToString(Api api);
+const char* ToString(Pattern pattern);
+const char* ToString(Peer peer);
 
 struct Options {
   int device = 0;
@@ -36,6 +43,17 @@ struct Options {
   bool parent_exits = false;
   bool ignore_term = false;
   bool json = false;
+
+  unsigned ranks = 0;  // 0: the processes, if there are several, do not need each other
+  Pattern pattern = Pattern::kDdp;
+  Peer peer = Peer::kVmm;
+  base::Millis work{0};  // of the device in each step
+  unsigned buckets = 4;  // blocks that a rank sends in each step
+  unsigned ahead = 1;    // steps that a rank queues before it waits for the first
+  bool graph = false;
+  bool opposite = false;
+  base::Millis think{0};  // the longest pause of the program in a step
+  std::uint64_t seed = 0;
 };
 
 // The options; or the exit status, if ParseOptions has printed help or a usage error.

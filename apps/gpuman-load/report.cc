@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "exit_code.h"
 
 namespace gpuman::load {
 
@@ -27,6 +28,13 @@ void Report::Event(std::string_view name, const nlohmann::ordered_json& fields) 
   }
   // The load goes on when its reader is gone.
   (void)base::WriteAll(STDOUT_FILENO, line + "\n").has_value();
+}
+
+int Report::Failed(const base::Error& error) {
+  nlohmann::ordered_json fields{{"message", error.message}};
+  if (!error.hint.empty()) fields["hint"] = error.hint;
+  Event("error", fields);
+  return error.code == base::ErrorCode::kExhausted ? kOutOfMemory : kDriverError;
 }
 
 }  // namespace gpuman::load

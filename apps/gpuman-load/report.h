@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace gpuman::load {
 
 std::uint64_t MonotonicNs();
@@ -17,6 +19,9 @@ class Report {
 
   // `fields` is an object.
   void Event(std::string_view name, const nlohmann::ordered_json& fields = nlohmann::ordered_json::object());
+
+  // Reports an error that ends the process; returns its exit status.
+  int Failed(const base::Error& error);
 
  private:
   bool json_;

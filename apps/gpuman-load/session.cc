@@ -72,8 +72,8 @@ Result<> Session::Add(const Region& region) {
   return Launch(add_, region, parameters.data());
 }
 
-Result<> Session::Spin(base::Millis time) {
-  auto nanoseconds = static_cast<std::uint64_t>(time.count()) * 1'000'000;
+Result<> Session::Spin(std::chrono::nanoseconds time) {
+  auto nanoseconds = static_cast<std::uint64_t>(time.count());
   std::array<void*, 1> parameters{&nanoseconds};
   return cuda_.Invoke("cuLaunchKernel", calls().cuLaunchKernel, spin_, 1u, 1u, 1u, 1u, 1u, 1u, 0u, stream_,
                       parameters.data(), nullptr);

@@ -2,6 +2,7 @@
 // it. The destructor destroys the context and with it all memory that is left on the device.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -45,7 +46,7 @@ class Session {
   // These queue work on the stream.
   base::Result<> Fill(const Region& region, std::uint64_t seed);
   base::Result<> Add(const Region& region);
-  base::Result<> Spin(base::Millis time);
+  base::Result<> Spin(std::chrono::nanoseconds time);
   base::Result<> Synchronize();
   // Waits for the result.
   base::Result<Mismatches> Check(const Region& region, std::uint64_t seed, std::uint64_t added);

@@ -1,13 +1,11 @@
 #include "workload.h"
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <thread>
-#include <vector>
 
-#include "allocators.h"
+#include "blocks.h"
 #include "exit_code.h"
 #include "session.h"
 
@@ -22,42 +20,35 @@ using SteadyClock = std::chrono::steady_clock;
 class Workload {
  public:
   Workload(const Options& options, Report& report, Session& session, unsigned child)
-      : options_(options), report_(report), session_(session), seed_(std::uint64_t{child} << 32) {}
+      : options_(options),
+        report_(report),
+        session_(session),
+        blocks_(options, report, session, std::uint64_t{child} << 32) {}
 
   Result<> Run();
   // Checks all blocks; false if data is wrong.
-  Result<bool> Verify();
-  Bytes total() const { return total_; }
+  Result<bool> Verify() {
+    GPUMAN_TRY(blocks_.Spoil());
+    return blocks_.Verify();
+  }
+  Bytes total() const { return blocks_.total(); }
   std::uint64_t iterations() const { return iterations_; }
 
  private:
-  struct Taken {
-    std::unique_ptr<Block> block;
-    std::uint64_t seed;
-    std::uint64_t added = 0;
-  };
-
   Result<> RefuseTooMuchManaged();
-  Result<> Take(Bytes size);
-  Result<> Climb();
   Result<> Iterate();
   Result<> Hold();
-  Bytes Of(const std::optional<base::SizeSpec>& size) const {
-    return size ? size->Of(session_.device().memory) : Bytes{};
-  }
 
   const Options& options_;
   Report& report_;
   Session& session_;
-  std::uint64_t seed_;
-  std::vector<Taken> taken_;
-  Bytes total_;
+  Blocks blocks_;
   std::uint64_t iterations_ = 0;
 };
 
 Result<> Workload::RefuseTooMuchManaged() {
   if (options_.api != Api::kManaged) return {};
-  const Bytes wanted = Of(options_.alloc) + Of(options_.jump);
+  const Bytes wanted = blocks_.Of(options_.alloc) + blocks_.Of(options_.jump);
   GPUMAN_ASSIGN(const Bytes free, session_.Free());
   if (wanted <= free) return {};
   return base::Fail(base::ErrorCode::kExhausted, base::FormatBytes(wanted) +
@@ -65,50 +56,10 @@ Result<> Workload::RefuseTooMuchManaged() {
                                                      base::FormatBytes(free) + " free");
 }
 
-Result<> Workload::Take(Bytes size) {
-  const auto before = MonotonicNs();
-  auto block = Allocate(session_, options_.api, size);
-  const auto after = MonotonicNs();
-  if (!block) {
-    if (block.error().code == base::ErrorCode::kExhausted) {
-      Json fields{{"requested", size.count}, {"total", total_.count}, {"before_ns", before}};
-      if (const auto free = session_.Free()) fields["free"] = free->count;
-      report_.Event("oom", fields);
-    }
-    return base::Fail(std::move(block).error());
-  }
-  total_ += (*block)->size();
-  report_.Event("alloc", {{"bytes", (*block)->size().count},
-                          {"total", total_.count},
-                          {"before_ns", before},
-                          {"after_ns", after}});
-  taken_.push_back({std::move(*block), seed_ + taken_.size() + 1});
-  if (!options_.verify) return {};
-  GPUMAN_TRY(taken_.back().block->Fill(taken_.back().seed));
-  return session_.Synchronize();
-}
-
-Result<> Workload::Climb() {
-  const Bytes all = Of(options_.alloc);
-  const Bytes step = options_.step ? std::max(Of(options_.step), Bytes{1}) : all;
-  for (Bytes asked; asked < all;) {
-    if (asked.count) std::this_thread::sleep_for(options_.interval);
-    const Bytes now = std::min(step, all - asked);
-    GPUMAN_TRY(Take(now));
-    asked += now;
-  }
-  return {};
-}
-
 Result<> Workload::Iterate() {
   const auto start = SteadyClock::now();
   if (options_.kernel_time.count() > 0) GPUMAN_TRY(session_.Spin(options_.kernel_time));
-  if (options_.verify) {
-    for (auto& taken : taken_) {
-      GPUMAN_TRY(taken.block->Add());
-      ++taken.added;
-    }
-  }
+  GPUMAN_TRY(blocks_.Add());
   GPUMAN_TRY(session_.Synchronize());
   const std::chrono::duration<double> busy = SteadyClock::now() - start;
   report_.Event("iteration", {{"number", ++iterations_}, {"seconds", busy.count()}});
@@ -127,56 +78,27 @@ Result<> Workload::Hold() {
 Result<> Workload::Run() {
   std::error_code ignored;  // errors count as a missing file
   GPUMAN_TRY(RefuseTooMuchManaged());
-  if (!options_.jump_all) GPUMAN_TRY(Climb());
+  if (!options_.jump_all) GPUMAN_TRY(blocks_.Climb());
   while (iterations_ < options_.iterations) GPUMAN_TRY(Iterate());
   if (!options_.until.empty())
     while (!std::filesystem::exists(options_.until, ignored)) GPUMAN_TRY(Iterate());
   GPUMAN_TRY(Hold());
   if (options_.jump_all || options_.jump) {
-    GPUMAN_TRY(Take(options_.jump_all ? Of(options_.alloc) : Of(options_.jump)));
+    GPUMAN_TRY(blocks_.Take(blocks_.Of(options_.jump_all ? options_.alloc : options_.jump)));
     GPUMAN_TRY(Hold());
   }
   return {};
 }
 
-Result<bool> Workload::Verify() {
-  if (!options_.verify) return true;
-  if (options_.flip_byte && !taken_.empty()) GPUMAN_TRY(taken_.front().block->FlipByte(*options_.flip_byte));
-  Mismatches all;
-  for (std::size_t i = 0; i < taken_.size(); ++i) {
-    GPUMAN_ASSIGN(const Mismatches found, taken_[i].block->Check(taken_[i].seed, taken_[i].added));
-    if (found.words)
-      report_.Event("mismatch", {{"block", i}, {"words", found.words}, {"first_word", found.first}});
-    all.words += found.words;
-  }
-  report_.Event("verify", {{"bytes", total_.count}, {"blocks", taken_.size()}, {"wrong_words", all.words}});
-  return all.words == 0;
-}
-
-int ExitOf(const base::Error& error) {
-  return error.code == base::ErrorCode::kExhausted ? kOutOfMemory : kDriverError;
-}
-
 // Does the whole work; the session ends with it, so that the "done" event comes after all memory was freed.
 int Work(const Options& options, Report& report, unsigned child, Json& summary) {
-  const auto fail = [&](const base::Error& error) {
-    Json fields{{"message", error.message}};
-    if (!error.hint.empty()) fields["hint"] = error.hint;
-    report.Event("error", fields);
-    return ExitOf(error);
-  };
+  const auto fail = [&](const base::Error& error) { return report.Failed(error); };
   const auto cuda = driver::CudaDriver::Load();
   if (!cuda) return fail(cuda.error());
   const auto before = MonotonicNs();
   const auto session = Session::Open(*cuda, options.device, options.verify);
   if (!session) return fail(session.error());
-  const auto free = (*session)->Free();
-  report.Event("context", {{"device", options.device},
-                           {"uuid", (*session)->device().uuid},
-                           {"name", (*session)->device().name},
-                           {"memory", (*session)->device().memory.count},
-                           {"free", free ? Json(free->count) : Json()},
-                           {"before_ns", before}});
+  ReportContext(report, **session, options.device, before);
 
   Workload workload(options, report, **session, child);
   const auto ran = workload.Run();
@@ -194,6 +116,16 @@ int Work(const Options& options, Report& report, unsigned child, Json& summary) 
 }
 
 }  // namespace
+
+void ReportContext(Report& report, const Session& session, int ordinal, std::uint64_t before_ns) {
+  const auto free = session.Free();
+  report.Event("context", {{"device", ordinal},
+                           {"uuid", session.device().uuid},
+                           {"name", session.device().name},
+                           {"memory", session.device().memory.count},
+                           {"free", free ? Json(free->count) : Json()},
+                           {"before_ns", before_ns}});
+}
 
 int RunWorkload(const Options& options, Report& report, unsigned child) {
   report.Event("start", {{"api", ToString(options.api)}, {"child", child}});

@@ -34,7 +34,7 @@ struct Block {
   Device* device = nullptr;
   std::shared_ptr<Physical> physical{};  // null for registered host memory
   std::uint64_t physical_offset = 0;
-  std::uint32_t readers = 0, writers = 0;  // device ordinals as bits; only for kVirtual
+  std::uint32_t readers = 0, writers = 0;  // device ordinals as bits; only for kVirtual and kImported
   std::shared_ptr<ManagedPages> pages{};   // only for kManaged
 };
 

@@ -25,8 +25,7 @@ void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); 
 
 // Occupies the bus of a device for some bytes, and sleeps until they are across. All processes share the bus.
 void Pace(Device& device, bool to_device, std::uint64_t bytes) {
-  Shared& shared = device.state().shared();
-  const std::uint64_t speed = (to_device ? shared.bus_to_device : shared.bus_to_host).load();
+  const std::uint64_t speed = to_device ? device.info().bus_to_device : device.info().bus_to_host;
   if (speed == 0) return;
   const auto takes =
       static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(speed));

@@ -69,6 +69,8 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned
   if (wire.exporter == OwnIdentity()) return CUDA_ERROR_INVALID_CONTEXT;
   Device* const device = DeviceOfGpu(call.driver(), wire.gpu);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  const Device& own = call.context().device();
+  if (device != &own && !own.CanAccess(*device)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   const auto pid = Sight(call.driver().state().shared().machine_space).Find(wire.exporter);
   if (!pid || *pid == Sight::kElsewhere) return CUDA_ERROR_INVALID_VALUE;
   char path[64];
@@ -77,7 +79,8 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned
   if (descriptor < 0) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t begin = 0;
   if (!MapNew(call.driver(), call.context(), MemoryKind::kImported, wire.block_bytes,
-              Physical::Import(device, descriptor, wire.file_offset, wire.block_bytes, false), 0, begin)) {
+              Physical::Import(device, descriptor, wire.file_offset, wire.block_bytes, false), 0, begin,
+              1u << own.ordinal())) {
     return CUDA_ERROR_MAP_FAILED;
   }
   call.driver().uses_ipc = true;

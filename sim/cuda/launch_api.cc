@@ -1,6 +1,7 @@
 // Launches of kernels and of functions of the program.
 #include <time.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <shared_mutex>
@@ -13,10 +14,29 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-// The memory that a kernel on one device may touch.
+// How long a kernel that waits for memory sleeps between two looks: the longer it has waited, the longer, so
+// that a long wait costs no processor and a short one little time.
+constexpr std::uint64_t kFirstPauseNs = 20'000, kPauseGrowthNs = 2'500, kLongestPauseNs = 1'000'000;
+
+std::uint64_t PauseOf(std::uint64_t asked_ns, unsigned looks) {
+  return std::min(std::max(asked_ns, kFirstPauseNs + kPauseGrowthNs * looks), kLongestPauseNs);
+}
+
+// The memory that a kernel on one device may touch. The thread holds `execution` while the kernel runs,
+// except while the kernel waits for memory that somebody else writes: mappings of the process may change
+// then.
 class KernelMemory : public ptx::Memory {
  public:
-  KernelMemory(Driver& driver, const Context& context) : driver_(driver), context_(context) {}
+  KernelMemory(Driver& driver, const Context& context, std::shared_lock<RwLock>& execution)
+      : driver_(driver), context_(context), execution_(execution) {}
+
+  bool Pause(std::uint64_t nanoseconds, unsigned looks) override {
+    execution_.unlock();
+    const timespec pause{0, static_cast<long>(PauseOf(nanoseconds, looks))};
+    nanosleep(&pause, nullptr);
+    execution_.lock();
+    return driver_.fault() == CUDA_SUCCESS;
+  }
 
   bool Find(std::uint64_t address, ptx::Range& range) override {
     const auto block = driver_.memory.FindBlock(address);
@@ -29,8 +49,10 @@ class KernelMemory : public ptx::Memory {
         return (block->readers & own) != 0;
       case MemoryKind::kDevice:
       case MemoryKind::kPool:
-      case MemoryKind::kImported:
         return block->device == &context_.device() ||
+               (context_.peers.load() & (1u << block->device->ordinal())) != 0;
+      case MemoryKind::kImported:
+        return block->device == &context_.device() || (block->readers & own) != 0 ||
                (context_.peers.load() & (1u << block->device->ordinal())) != 0;
       case MemoryKind::kManaged: {  // each page that the kernel touches moves to the device
         const std::uint64_t page = (address - block->begin) / ManagedPages::kPage * ManagedPages::kPage;
@@ -48,6 +70,7 @@ class KernelMemory : public ptx::Memory {
  private:
   Driver& driver_;
   const Context& context_;
+  std::shared_lock<RwLock>& execution_;
 };
 
 struct Launch {
@@ -83,12 +106,12 @@ void RunLaunch(Driver& driver, const Context& context, const Launch& launch) {
   if (driver.fault() != CUDA_SUCCESS) return;
   Device& device = context.device();
   const unsigned gpu = device.gpu();
-  KernelMemory memory(driver, context);
   const std::uint64_t began = MonotonicNs();
   device.client().KernelBegan(gpu);
   ptx::RunResult result;
   {
-    const std::shared_lock execution(driver.execution);
+    std::shared_lock execution(driver.execution);
+    KernelMemory memory(driver, context, execution);
     result = ptx::Run(*launch.kernel, launch.globals, launch.grid, launch.block, launch.parameters, memory);
   }
   if (result.waited_ns > 0) SleepUntil(began + result.waited_ns);

@@ -55,7 +55,8 @@ void FreeSmall(Driver& driver, Context& context, const Allocation& allocation) {
 }  // namespace
 
 bool MapNew(Driver& driver, Context& context, MemoryKind kind, std::uint64_t size,
-            std::shared_ptr<Physical> physical, unsigned flags, std::uint64_t& address) {
+            std::shared_ptr<Physical> physical, unsigned flags, std::uint64_t& address,
+            std::uint32_t reachable) {
   const std::uint64_t mapped = physical->size();
   address = ReserveAddresses(mapped, kDeviceStep);
   if (address == 0) return false;
@@ -70,6 +71,8 @@ bool MapNew(Driver& driver, Context& context, MemoryKind kind, std::uint64_t siz
        .kind = kind,
        .device = device,
        .physical = std::move(physical),
+       .readers = reachable,
+       .writers = reachable,
        .pages = kind == MemoryKind::kManaged ? std::make_shared<ManagedPages>(mapped) : nullptr});
   driver.memory.AddAllocation({.begin = address,
                                .size = size,

@@ -22,9 +22,11 @@ CUresult FreeDevice(Driver& driver, CUdeviceptr address);
 // to the host (nullptr); ignores other memory.
 void MoveManaged(Driver& driver, std::uint64_t address, std::uint64_t size, Device* device);
 
-// Maps memory at a new address as one block and one allocation. False when out of addresses.
+// Maps memory at a new address as one block and one allocation. False when out of addresses. `reachable`:
+// devices whose kernels reach it whatever access their contexts have, for kImported.
 bool MapNew(Driver& driver, Context& context, MemoryKind kind, std::uint64_t size,
-            std::shared_ptr<Physical> physical, unsigned flags, std::uint64_t& address);
+            std::shared_ptr<Physical> physical, unsigned flags, std::uint64_t& address,
+            std::uint32_t reachable = 0);
 // Removes a block and its addresses. Waits for operations that touch device memory.
 void DropBlock(Driver& driver, std::uint64_t begin);
 

@@ -332,7 +332,23 @@ TEST(SimCudaMemory, CopiesTakeTheTimeOfTheBus) {
         EXPECT_OK(cu.cuStreamSynchronize(nullptr));
         EXPECT_GE(MonotonicNs() - began, 16 * kMegabyte * 5);  // 5 ns a byte
       },
-      {.bus_to_device = 200'000'000});
+      {.bus_to_device = {200'000'000}});
+}
+
+TEST(SimCudaMemory, EachDeviceHasABusOfItsOwnSpeed) {
+  constexpr std::uint64_t kSize = 16 * kMegabyte;
+  OnState({.gpus = 2, .bus_to_device = {1'000, 200'000'000}}, [](Cuda& cu, TestState&) {
+    ASSERT_OK(cu.cuInit(0));
+    CUcontext second = nullptr;
+    ASSERT_OK(cu.cuDevicePrimaryCtxRetain(&second, 1));
+    ASSERT_OK(cu.cuCtxSetCurrent(second));
+    void* pinned = nullptr;
+    ASSERT_OK(cu.cuMemHostAlloc(&pinned, kSize, 0));
+    const CUdeviceptr device = Allocate(cu, kSize);
+    const std::uint64_t began = MonotonicNs();
+    EXPECT_OK(cu.cuMemcpyHtoD_v2(device, pinned, kSize));  // hours, if it went by the first one's bus
+    EXPECT_GE(MonotonicNs() - began, kSize * 5);
+  });
 }
 
 TEST(SimCudaMemory, AnotherDevicesMemoryIsCopiedAlwaysAndReachedByKernelsOnceEnabled) {

@@ -190,6 +190,101 @@ CUprocessState StateOf(const Cuda& cu, pid_t pid) {
   return state;
 }
 
+// Exports words of its own, and waits in a kernel until another process has written 7 to the first.
+void ExportAndAwait(const Cuda& cu, int handles, const std::function<void()>& tell) {
+  const CUdeviceptr words = Allocate(cu, 4096);
+  EXPECT_OK(cu.cuMemsetD32_v2(words, 0, 1024));
+  CUipcMemHandle handle{};
+  EXPECT_OK(cu.cuIpcGetMemHandle(&handle, words));
+  CUstream waits = nullptr, works = nullptr;
+  EXPECT_OK(cu.cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+  EXPECT_OK(cu.cuStreamCreate(&works, CU_STREAM_NON_BLOCKING));
+  EXPECT_OK(Launch(cu, "await", 1, 1, waits, words, 7u));
+  // Meanwhile other work goes on, and mappings change, which no kernel may see happen.
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUdeviceptr address = 0;
+  EXPECT_OK(cu.cuMemAddressReserve(&address, 2 * kMegabyte, 0, 0, 0));
+  for (unsigned round = 0; round < 20; ++round) {
+    CUmemGenericAllocationHandle piece = 0;
+    EXPECT_OK(cu.cuMemCreate(&piece, 2 * kMegabyte, &prop, 0));
+    EXPECT_OK(cu.cuMemMap(address, 2 * kMegabyte, 0, piece, 0));
+    EXPECT_OK(cu.cuMemSetAccess(address, 2 * kMegabyte, &access, 1));
+    EXPECT_OK(Launch(cu, "fill", 1, 32, works, address, round));
+    EXPECT_OK(cu.cuStreamSynchronize(works));
+    EXPECT_OK(cu.cuMemUnmap(address, 2 * kMegabyte));
+    EXPECT_OK(cu.cuMemRelease(piece));
+  }
+  EXPECT_CU(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(waits));
+  EXPECT_EQ(write(handles, &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+  tell();
+  EXPECT_OK(cu.cuStreamSynchronize(waits));
+  tell();
+}
+
+// Opens the words on its own device and stores 7 there.
+void OpenAndStore(const Cuda& cu, int handles, CUdevice device) {
+  CUcontext context = nullptr;
+  EXPECT_OK(cu.cuDevicePrimaryCtxRetain(&context, device));
+  EXPECT_OK(cu.cuCtxSetCurrent(context));
+  CUipcMemHandle handle{};
+  EXPECT_EQ(read(handles, &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+  CUdeviceptr words = 0;
+  EXPECT_OK(cu.cuIpcOpenMemHandle_v2(&words, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+  EXPECT_OK(Launch(cu, "store", 1, 1, nullptr, words));
+  EXPECT_OK(cu.cuCtxSynchronize());
+}
+
+TEST(SimCudaProcesses, AKernelWaitsForWhatAKernelOfAnotherProcessOnAnotherDeviceWrites) {
+  for (const CUdevice device : {0, 1}) {
+    TestState state({.gpus = 2});
+    std::array<int, 2> handles{};
+    ASSERT_EQ(pipe(handles.data()), 0);
+    Worker exporter(state, [&](const Cuda& cu, const std::function<void()>& tell) {
+      ExportAndAwait(cu, handles[1], tell);
+    });
+    ASSERT_TRUE(exporter.Await());
+    Worker importer(state, [&](const Cuda& cu, const std::function<void()>& tell) {
+      OpenAndStore(cu, handles[0], device);
+      tell();
+    });
+    ASSERT_TRUE(importer.Await());
+    EXPECT_TRUE(importer.Finish());
+    exporter.GoOn();
+    ASSERT_TRUE(exporter.Await());
+    EXPECT_TRUE(exporter.Finish());
+  }
+}
+
+TEST(SimCudaProcesses, LegacyIpcIsRefusedWhereDevicesDoNotReachEachOther) {
+  TestState state({.profile = "rtx4050", .gpus = 2});
+  std::array<int, 2> handles{};
+  ASSERT_EQ(pipe(handles.data()), 0);
+  Worker exporter(state, [&](const Cuda& cu, const std::function<void()>& tell) {
+    CUipcMemHandle handle{};
+    EXPECT_OK(cu.cuIpcGetMemHandle(&handle, Allocate(cu, 4096)));
+    EXPECT_EQ(write(handles[1], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+    tell();
+  });
+  ASSERT_TRUE(exporter.Await());
+  Worker importer(state, [&](const Cuda& cu, const std::function<void()>& tell) {
+    CUipcMemHandle handle{};
+    EXPECT_EQ(read(handles[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+    CUcontext second = nullptr;
+    EXPECT_OK(cu.cuDevicePrimaryCtxRetain(&second, 1));
+    EXPECT_OK(cu.cuCtxSetCurrent(second));
+    CUdeviceptr words = 0;
+    EXPECT_CU(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+              cu.cuIpcOpenMemHandle_v2(&words, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    tell();
+  });
+  ASSERT_TRUE(importer.Await());
+  EXPECT_TRUE(importer.Finish());
+  EXPECT_TRUE(exporter.Finish());
+}
+
 TEST(SimCudaCheckpoint, TakesAProcessOffTheDeviceAndBack) {
   TestState state;
   const std::uint64_t overhead = state.shared().gpu_static[0].context_overhead;

@@ -37,6 +37,10 @@ bool IsMemoryModifier(std::string_view word) {
          word.starts_with("evict_");
 }
 
+bool ReadsAsChanging(std::string_view word) {
+  return word == "volatile" || word == "relaxed" || word == "acquire" || word == "mmio";
+}
+
 bool ParseRounding(std::string_view word, Rounding& rounding) {
   if (word == "rn" || word == "rni")
     rounding = Rounding::kNearest;
@@ -226,7 +230,7 @@ bool KernelDecoder::DecodeControl(const Statement& statement) {
   } else if (name == "trap") {
     Emit(statement, FindTrap());
   } else if (name == "membar" || name == "fence") {
-    Emit(statement, FindNothing());
+    Emit(statement, FindFence());
   } else if (name == "nanosleep") {
     if (Wants(statement, 1)) {
       const std::uint16_t time = Source(statement.operands[0], Type::kU32);
@@ -312,7 +316,7 @@ void KernelDecoder::DecodeMemory(const Statement& statement) {
   const bool is_load = statement.opcode[0] == "ld";
   Type type{};
   unsigned count = 1;
-  bool parameter = false, typed = false;
+  bool parameter = false, typed = false, fresh = false, release = false;
   for (std::size_t i = 1; i < statement.opcode.size(); ++i) {
     const std::string& word = statement.opcode[i];
     if (word == "v2")
@@ -325,6 +329,8 @@ void KernelDecoder::DecodeMemory(const Statement& statement) {
       typed = true;
     else if (word != "global" && word != "const" && !IsMemoryModifier(word))
       return Fail("'" + Spelled(statement) + "' is not supported");
+    fresh = fresh || ReadsAsChanging(word);
+    release = release || word == "release";
   }
   if (!typed || (parameter && (!is_load || count != 1)))
     return Fail("'" + Spelled(statement) + "' is not supported");
@@ -343,7 +349,7 @@ void KernelDecoder::DecodeMemory(const Statement& statement) {
       one.name = value.parts[element];
     }
     const std::uint16_t column = is_load ? Destination(one, type) : Source(one, type);
-    Instruction& access = Emit(statement, is_load ? FindLoad(type) : FindStore(type));
+    Instruction& access = Emit(statement, is_load ? FindLoad(type, fresh) : FindStore(type, release));
     access.a = address;
     (is_load ? access.d : access.b) = column;
     access.offset = offset + step * element;

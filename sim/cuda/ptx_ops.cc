@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -345,6 +346,7 @@ void Convert(Warp& warp, const Instruction& i) {
 // Calls access(lane, pointer) for the active threads, if all their addresses are valid.
 template <typename T, typename Access>
 void ForAddresses(Warp& warp, const Instruction& i, bool write, Access access) {
+  if (write) warp.looks = 0;
   const std::uint64_t* a = warp.At(i.a);
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((warp.active >> lane & 1) == 0) continue;
@@ -369,12 +371,36 @@ struct Load {
     });
   }
 };
+// The same of memory that somebody else writes, perhaps as the flag that other memory is ready.
+struct LoadFresh {
+  template <typename T>
+  static void Run(Warp& warp, const Instruction& i) {
+    std::uint64_t* d = warp.At(i.d);
+    std::uint64_t address = 0, value = 0;  // of the first active thread
+    ForAddresses<Bits<T>>(warp, i, false, [&](unsigned lane, Bits<T>* pointer) {
+      d[lane] = Put(__atomic_load_n(pointer, __ATOMIC_ACQUIRE));
+      if (address != 0) return;
+      address = reinterpret_cast<std::uint64_t>(pointer);
+      value = d[lane];
+    });
+    warp.Looked(address, value);
+  }
+};
 struct Store {
   template <typename T>
   static void Run(Warp& warp, const Instruction& i) {
     const std::uint64_t* b = warp.At(i.b);
     ForAddresses<Bits<T>>(warp, i, true, [=](unsigned lane, Bits<T>* pointer) {
       __atomic_store_n(pointer, static_cast<Bits<T>>(b[lane]), __ATOMIC_RELAXED);
+    });
+  }
+};
+struct StoreRelease {
+  template <typename T>
+  static void Run(Warp& warp, const Instruction& i) {
+    const std::uint64_t* b = warp.At(i.b);
+    ForAddresses<Bits<T>>(warp, i, true, [=](unsigned lane, Bits<T>* pointer) {
+      __atomic_store_n(pointer, static_cast<Bits<T>>(b[lane]), __ATOMIC_RELEASE);
     });
   }
 };
@@ -428,7 +454,8 @@ struct CompareAndSwap {
 };
 
 // The clock of a thread that keeps reading it runs faster and faster, by 1/256 of the time that the thread
-// has waited: a wait of a second takes a few thousand reads.
+// has waited: a wait of a second takes a few thousand reads. It does not where the thread waits for memory as
+// well, with the time as a limit.
 void ReadTimer(Warp& warp, const Instruction& i) {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -442,17 +469,25 @@ void ReadTimer(Warp& warp, const Instruction& i) {
     std::uint64_t& elapsed = warp.elapsed_ns.lane[lane];
     if (elapsed < real) elapsed = real;
     d[lane] = warp.epoch_ns + elapsed;
-    elapsed += elapsed / 256 < 32 ? 32 : elapsed / 256;
+    if (!warp.fresh) elapsed += elapsed / 256 < 32 ? 32 : elapsed / 256;
   }
 }
 
 void Nanosleep(Warp& warp, const Instruction& i) {
   const std::uint64_t* a = warp.At(i.a);
+  if (warp.fresh) {
+    std::uint32_t longest = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      if ((warp.active >> lane & 1) != 0) longest = std::max(longest, static_cast<std::uint32_t>(a[lane]));
+    }
+    return warp.Pause(longest);
+  }
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((warp.active >> lane & 1) != 0) warp.elapsed_ns.lane[lane] += static_cast<std::uint32_t>(a[lane]);
   }
 }
 
+void Fence(Warp&, const Instruction&) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void Trap(Warp& warp, const Instruction&) { warp.fault = Fault::kTrap; }
 void Nothing(Warp&, const Instruction&) {}
 
@@ -640,8 +675,10 @@ Execute FindConvert(Type to, Type from, Rounding rounding) {
   return nullptr;
 }
 
-Execute FindLoad(Type type) { return ForMemory<Load>(type); }
-Execute FindStore(Type type) { return ForMemory<Store>(type); }
+Execute FindLoad(Type type, bool fresh) { return fresh ? ForMemory<LoadFresh>(type) : ForMemory<Load>(type); }
+Execute FindStore(Type type, bool release) {
+  return release ? ForMemory<StoreRelease>(type) : ForMemory<Store>(type);
+}
 Execute FindLoadParameter(Type type) { return ForMemory<LoadParameter>(type); }
 
 Execute FindAtomic(std::string_view operation, Type type) {
@@ -659,6 +696,7 @@ Execute FindAtomic(std::string_view operation, Type type) {
 
 Execute FindReadTimer() { return ReadTimer; }
 Execute FindNanosleep() { return Nanosleep; }
+Execute FindFence() { return Fence; }
 Execute FindTrap() { return Trap; }
 Execute FindNothing() { return Nothing; }
 

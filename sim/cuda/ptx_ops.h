@@ -21,13 +21,15 @@ Execute FindBinary(std::string_view operation, Type type);   // add sub mul.lo m
 Execute FindTernary(std::string_view operation, Type type);  // mad.lo mad.wide fma selp (predicate in c)
 Execute FindCompare(std::string_view comparison, Type type);
 Execute FindConvert(Type to, Type from, Rounding rounding);
-Execute FindLoad(Type type);
-Execute FindStore(Type type);          // value in b
-Execute FindLoadParameter(Type type);  // from `offset`
+// `fresh`: volatile, relaxed or acquire, of memory that somebody else writes meanwhile.
+Execute FindLoad(Type type, bool fresh);
+Execute FindStore(Type type, bool release);  // value in b
+Execute FindLoadParameter(Type type);        // from `offset`
 // d = old value; b is the operand; for cas, b compares and c replaces.
 Execute FindAtomic(std::string_view operation, Type type);
 Execute FindReadTimer();
 Execute FindNanosleep();
+Execute FindFence();
 Execute FindTrap();
 Execute FindNothing();
 

@@ -87,6 +87,16 @@ class Places {
   std::array<std::uint32_t, kLanes> at_{};
 };
 
+// A warp that has looked so often in vain pauses in each round of its loop. One that reads other words in
+// between, or as many as a copy reads, pauses in a few rounds only.
+constexpr unsigned kLooksInVain = 16, kRoundsBetweenPauses = 4096;
+
+void PauseIfItWaits(Warp& warp) {
+  if (!warp.fresh) return;
+  if (warp.looks < kLooksInVain && ++warp.backward_branches % kRoundsBetweenPauses != 0) return;
+  warp.Pause(0);
+}
+
 void RunWarp(Warp& warp, const Kernel& kernel, std::uint32_t live) {
   Places places(live);
   const Instruction* const code = kernel.code.data();
@@ -100,9 +110,11 @@ void RunWarp(Warp& warp, const Kernel& kernel, std::uint32_t live) {
         if (executing == 0) break;
         SetActive(warp, executing);
         instruction.execute(warp, instruction);
-        if (warp.fault != Fault::kNone) return;
+        if (warp.fault != Fault::kNone || warp.given_up) return;
         break;
       case Flow::kBranch:
+        if (executing != 0 && instruction.target <= places.pc) PauseIfItWaits(warp);
+        if (warp.given_up) return;
         if (executing == places.group()) {
           places.pc = instruction.target;
         } else {
@@ -209,9 +221,10 @@ RunResult Run(const Kernel& kernel, std::span<const std::uint64_t> globals, Dime
           RunWarp(warp, kernel, count == kLanes ? ~std::uint32_t{0} : (std::uint32_t{1} << count) - 1);
           result.waited_ns = std::max(
               result.waited_ns, *std::max_element(warp.elapsed_ns.lane.begin(), warp.elapsed_ns.lane.end()));
-          if (warp.fault != Fault::kNone) {
+          if (warp.fault != Fault::kNone || warp.given_up) {
             result.fault = warp.fault;
             result.fault_address = warp.fault_address;
+            result.given_up = warp.given_up;
             return result;
           }
         }

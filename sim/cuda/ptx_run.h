@@ -3,6 +3,9 @@
 // The warps of a grid run one after another, so threads cannot wait for one another. Time read from
 // %globaltimer moves as if all of them ran at once: a kernel that waits for a time costs almost no processor
 // time, and the caller then sleeps for the time that the result reports.
+//
+// A kernel that waits for memory that somebody else writes (ld.volatile, ld.relaxed, ld.acquire of the same
+// word again and again) waits in real time: the interpreter hands such a thread's pauses to the caller.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +28,10 @@ class Memory {
   virtual ~Memory() = default;
   // The accessible range around `address`; false when there is none.
   virtual bool Find(std::uint64_t address, Range& range) = 0;
+  // The kernel has looked `looks` times in vain at a word that somebody else is to write, and asks to sleep
+  // for `nanoseconds` (0: it does not ask). Ranges from before the call are no longer valid after it. False:
+  // the kernel is to be given up.
+  virtual bool Pause(std::uint64_t /*nanoseconds*/, unsigned /*looks*/) { return true; }
 };
 
 struct Dimensions {
@@ -36,6 +43,7 @@ struct RunResult {
   Fault fault = Fault::kNone;
   std::uint64_t fault_address = 0;
   std::uint64_t waited_ns = 0;  // the longest time that a thread waited by %globaltimer
+  bool given_up = false;        // Pause said so
 };
 
 // `globals` has the address of each variable of the program; `parameters` at least kernel.parameter_bytes.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -169,6 +170,97 @@ TEST(Ptx, WaitingByTheTimerTakesItsTimeOnceForTheWholeGrid) {
   EXPECT_EQ(result.fault, Fault::kNone);
   EXPECT_GE(result.waited_ns, 5'000'000'000u);
   EXPECT_LE(result.waited_ns, 5'100'000'000u);
+}
+
+// Writes a word when the kernel has paused so often; or gives the kernel up.
+class Awaited : public OneBuffer {
+ public:
+  using OneBuffer::OneBuffer;
+  bool Pause(std::uint64_t nanoseconds, unsigned looks) override {
+    asked_ns = nanoseconds;
+    most_looks = std::max(most_looks, looks);
+    if (++pauses == writes_after) words()[0] = 5;
+    return pauses < gives_up_after;
+  }
+  unsigned pauses = 0, writes_after = 100, gives_up_after = 1000, most_looks = 0;
+  std::uint64_t asked_ns = 0;
+};
+
+std::string WaitsFor5(const std::string& load, const std::string& pause) {
+  return ".reg .u64 %rd<2>; .reg .u32 %r<2>; .reg .pred %p<1>; ld.param.u64 %rd1, [p];\n"
+         "AGAIN: " +
+         load + ".u32 %r1, [%rd1]; setp.eq.u32 %p0, %r1, 5; @%p0 bra OUT; " + pause +
+         " bra AGAIN;\nOUT: st.global.u32 [%rd1+4], 1; ret;";
+}
+
+TEST(Ptx, AKernelWaitsForAWordThatSomebodyElseWrites) {
+  for (const char* load : {"ld.volatile.global", "ld.relaxed.sys.global", "ld.acquire.sys.global"}) {
+    for (const char* pause : {"nanosleep.u32 700;", ""}) {
+      const auto program = Load(WaitsFor5(load, pause));
+      ASSERT_TRUE(program) << program.error();
+      Awaited memory(2);
+      const RunResult result = RunKernel(*program, memory, {1}, {1}, memory.Begin());
+      EXPECT_EQ(result.fault, Fault::kNone);
+      EXPECT_FALSE(result.given_up);
+      EXPECT_EQ(result.waited_ns, 0u) << "it has waited in real time";
+      EXPECT_EQ(memory.pauses, 100u) << load << pause;
+      EXPECT_GE(memory.most_looks, 99u) << load << pause;
+      EXPECT_EQ(memory.asked_ns, *pause != 0 ? 700u : 0u);
+      EXPECT_EQ(memory.words()[1], 1u);
+    }
+  }
+}
+
+TEST(Ptx, AWaitingKernelCanBeGivenUp) {
+  const auto program = Load(WaitsFor5("ld.acquire.sys.global", ""));
+  ASSERT_TRUE(program) << program.error();
+  Awaited memory(2);
+  memory.gives_up_after = 3;
+  const RunResult result = RunKernel(*program, memory, {2}, {64}, memory.Begin());
+  EXPECT_TRUE(result.given_up);
+  EXPECT_EQ(result.fault, Fault::kNone);
+  EXPECT_EQ(memory.pauses, 3u);
+  EXPECT_EQ(memory.words()[1], 0u);
+}
+
+// A loop that looks at several words in turn, and one that copies, never find the same word twice in a row.
+TEST(Ptx, AKernelThatLooksAtSeveralWordsPausesNowAndThen) {
+  const auto program = Load(R"(
+    .reg .u64 %rd<2>; .reg .u32 %r<3>; .reg .pred %p<2>; ld.param.u64 %rd1, [p];
+    AGAIN: ld.volatile.global.u32 %r1, [%rd1]; ld.volatile.global.u32 %r2, [%rd1+4];
+    setp.eq.u32 %p0, %r1, 5; @%p0 bra OUT; setp.ne.u32 %p1, %r2, 9; @%p1 bra AGAIN; OUT: ret;)");
+  ASSERT_TRUE(program) << program.error();
+  Awaited memory(2);
+  memory.writes_after = 3;
+  EXPECT_EQ(RunKernel(*program, memory, {1}, {1}, memory.Begin()).fault, Fault::kNone);
+  EXPECT_EQ(memory.pauses, 3u);
+}
+
+TEST(Ptx, AKernelThatWorksAndLooksAtAFlagInEachRoundIsNotHeldUp) {
+  const auto program = Load(R"(
+    .reg .u64 %rd<2>; .reg .u32 %r<3>; .reg .pred %p<2>; ld.param.u64 %rd1, [p]; mov.u32 %r2, 0;
+    AGAIN: ld.volatile.global.u32 %r1, [%rd1]; setp.eq.u32 %p0, %r1, 5; @%p0 bra OUT;
+    add.u32 %r2, %r2, 1; st.global.u32 [%rd1+4], %r2; setp.lt.u32 %p1, %r2, 10000; @%p1 bra AGAIN; OUT: ret;)");
+  ASSERT_TRUE(program) << program.error();
+  Awaited memory(2);
+  EXPECT_EQ(RunKernel(*program, memory, {1}, {1}, memory.Begin()).fault, Fault::kNone);
+  EXPECT_EQ(memory.words()[1], 10000u);
+  EXPECT_LE(memory.pauses, 10u);
+}
+
+TEST(Ptx, ALimitByTheTimerIsOneOfRealTimeWhileTheKernelWaitsForMemory) {
+  const auto program = Load(R"(
+    .reg .u64 %t<4>; .reg .u32 %r<2>; .reg .pred %p<2>; ld.param.u64 %t0, [p]; mov.u64 %t1, %globaltimer;
+    AGAIN: ld.acquire.sys.global.u32 %r1, [%t0]; setp.eq.u32 %p0, %r1, 5; @%p0 bra OUT;
+    mov.u64 %t2, %globaltimer; sub.u64 %t2, %t2, %t1; setp.lt.u64 %p1, %t2, 3600000000000; @%p1 bra AGAIN;
+    OUT: st.global.u32 [%t0+4], %r1; ret;)");
+  ASSERT_TRUE(program) << program.error();
+  Awaited memory(2);
+  memory.gives_up_after = memory.writes_after = 100'000;  // ten times what a timer that runs ahead would take
+  ++memory.gives_up_after;
+  const RunResult result = RunKernel(*program, memory, {1}, {1}, memory.Begin());
+  EXPECT_EQ(memory.words()[1], 5u);
+  EXPECT_LT(result.waited_ns, 3'600'000'000'000u);
 }
 
 TEST(Ptx, GlobalVariablesHaveInitialValuesAndAddresses) {

@@ -26,6 +26,15 @@ struct Warp {
   std::uint64_t warp_began_ns = 0;
   Column elapsed_ns{};
 
+  // Waiting for memory that somebody else writes. `fresh`: since the last pause the warp has read memory as
+  // changing. `looks`: how often in a row it found the same value in the same word, and wrote nothing
+  // meanwhile.
+  bool fresh = false;
+  unsigned looks = 0;
+  std::uint64_t look_address = 0, look_value = 0;
+  unsigned backward_branches = 0;
+  bool given_up = false;
+
   std::array<Range, 4> recent{};
   unsigned next_recent = 0;
 
@@ -45,6 +54,18 @@ struct Warp {
     return CheckSlowly(address, size, write);
   }
   bool CheckSlowly(std::uint64_t address, unsigned size, bool write);
+
+  void Looked(std::uint64_t address, std::uint64_t value) {
+    fresh = true;
+    looks = address == look_address && value == look_value ? looks + 1 : 0;
+    look_address = address;
+    look_value = value;
+  }
+  void Pause(std::uint64_t nanoseconds) {
+    fresh = false;
+    recent = {};
+    given_up = !memory->Pause(nanoseconds, looks);
+  }
 };
 
 }  // namespace gpuman::sim::cuda::ptx

@@ -30,6 +30,11 @@ const char* const kTestKernels = R"(
   ld.param.u64 %t0, [ns]; mov.u64 %t1, %globaltimer;
   AGAIN: mov.u64 %t2, %globaltimer; sub.u64 %t2, %t2, %t1; setp.lt.u64 %p, %t2, %t0; @%p bra AGAIN; ret;
 }
+.visible .entry await(.param .u64 p, .param .u32 value) {
+  .reg .u64 %a; .reg .u32 %r<2>; .reg .pred %q;
+  ld.param.u64 %a, [p]; ld.param.u32 %r0, [value];
+  AGAIN: ld.acquire.sys.global.u32 %r1, [%a]; setp.ne.u32 %q, %r1, %r0; @%q bra AGAIN; ret;
+}
 .visible .entry store(.param .u64 p) {
   .reg .u64 %a; .reg .u32 %r; ld.param.u64 %a, [p]; mov.u32 %r, 7; st.global.u32 [%a], %r; ret;
 }

@@ -54,6 +54,7 @@ std::vector<std::uint32_t> ReadWords(const Cuda& cu, CUdeviceptr from, std::size
 bool AllWordsAre(const Cuda& cu, CUdeviceptr from, std::size_t count, std::uint32_t value);
 
 // fill(p, value): p[i] = value + i. add(p, value): p[tid] += value. spin(ns). store(p): *p = 7.
+// await(p, value): waits until *p is value.
 extern const char* const kTestKernels;
 CUfunction FunctionNamed(const Cuda& cu, const char* name);
 

@@ -14,7 +14,7 @@
 namespace gpuman::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
-inline constexpr std::uint32_t kStateVersion = 6;
+inline constexpr std::uint32_t kStateVersion = 7;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kMaxInstances = 16;  // MIG instances, of all GPUs together
 // GPUs, then MIG instances: every device with memory and processes of its own.
@@ -96,6 +96,7 @@ struct GpuStatic {
   std::uint32_t max_threads_per_multiprocessor;
   std::uint32_t pcie_max_gen, pcie_max_width, pcie_max_speed_mbps;
   std::uint32_t fans;
+  std::uint64_t bus_to_device, bus_to_host;  // bytes a second of copies by cuMemcpy; 0 = unlimited
   std::uint32_t nvlinks;
   std::uint32_t nvlink_peers;            // bits: the GPUs, by index, that this one reaches by NVLink
   std::uint32_t pcie_switch, numa_node;  // equal numbers: the same switch, or node
@@ -298,8 +299,8 @@ struct Shared {
   Word32 driver_loads;  // how often the simulated driver was loaded
   Word32 slot_limit;    // slots at or above this were never used
 
-  // Bytes a second; 0 = unlimited. Copies by cuMemcpy in each direction, and the driver's process checkpoint.
-  Word64 bus_to_device, bus_to_host, checkpoint_speed, restore_speed;
+  Word64 checkpoint_speed,
+      restore_speed;  // of the driver's process checkpoint, bytes a second; 0 = unlimited
 
   Faults faults;
 

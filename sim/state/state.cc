@@ -91,8 +91,6 @@ Expected<void> Fill(Shared& shared, const CreateOptions& options) {
   shared.cuda_version = CudaVersionOf(*version);
   shared.gpus = options.gpus;
   shared.machine_space = OwnSpace();
-  shared.bus_to_device.store(options.bus_to_device);
-  shared.bus_to_host.store(options.bus_to_host);
   shared.checkpoint_speed.store(options.checkpoint_speed);
   shared.restore_speed.store(options.restore_speed);
   for (unsigned gpu = 0; gpu < options.gpus; ++gpu) {
@@ -110,6 +108,8 @@ Expected<void> Fill(Shared& shared, const CreateOptions& options) {
         return tl::unexpected(std::string("memory must be less than 1 TiB"));
       fixed.memory_total = options.memory_total / kAccountingUnit * kAccountingUnit;
     }
+    fixed.bus_to_device = options.bus_to_device[gpu];
+    fixed.bus_to_host = options.bus_to_host[gpu];
     PowerOn(shared, gpu);
   }
   if (!options.nvlink.empty())

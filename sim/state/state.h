@@ -3,6 +3,7 @@
 // GPUMAN_SIM_DIR names a directory (made by `gpuman-sim exec`) that holds the file `state` (layout.h).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -25,7 +26,8 @@ struct CreateOptions {
   std::string driver_version = "580.159.04";
   unsigned gpus = 1;
   std::uint64_t memory_total = 0;  // of each GPU; 0 = the profile's
-  std::uint64_t bus_to_device = 0, bus_to_host = 0;
+  // Copies between the host and each GPU, bytes a second; 0: unlimited.
+  std::array<std::uint64_t, kMaxGpus> bus_to_device{}, bus_to_host{};
   std::uint64_t checkpoint_speed = 0, restore_speed = 0;
   // Groups of GPUs joined by NVLink, as "0-3,1-2"; "none". Empty: the profile's groups.
   std::string nvlink{};

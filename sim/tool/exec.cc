@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "base/process.h"
+#include "sim/tool/bus_speeds.h"
 #include "sim/tool/library_dir.h"
 
 namespace gpuman::sim {
@@ -127,7 +128,10 @@ void EndWhatIsLeft() {
 Result<int> Exec(const ExecOptions& options) {
   GPUMAN_ASSIGN(const auto libraries, LibraryDirectory());
   GPUMAN_ASSIGN(const MachineDirectory directory, MachineDirectory::Make(options.directory));
-  GPUMAN_ASSIGN(const State state, MakeOrOpen(directory, options.machine));
+  CreateOptions machine = options.machine;
+  GPUMAN_ASSIGN(machine.bus_to_device, ParseBusSpeeds(options.bus_to_device, machine.gpus));
+  GPUMAN_ASSIGN(machine.bus_to_host, ParseBusSpeeds(options.bus_to_host, machine.gpus));
+  GPUMAN_ASSIGN(const State state, MakeOrOpen(directory, machine));
   for (unsigned gpu = 0; gpu < state->gpus && !options.virtual_memory; ++gpu)
     state->gpu_static[gpu].features &= ~std::uint64_t{kFeatureVmm};
   ::setenv(kDirectoryVariable, directory.path().c_str(), 1);

@@ -10,7 +10,8 @@
 namespace gpuman::sim {
 
 struct ExecOptions {
-  CreateOptions machine;
+  CreateOptions machine;                   // its bus speeds come from the two texts below
+  std::string bus_to_device, bus_to_host;  // as ParseBusSpeeds reads them
   bool virtual_memory = true;  // false: GPUs without the virtual memory calls, whatever the profile says
   // Empty: Exec makes a machine, which ends with the command and all processes that the command left behind.
   // A directory: Exec uses the machine in it, or makes a machine there, which stays.

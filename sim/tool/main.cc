@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "sim/tool/bus_speeds.h"
 #include "sim/tool/exec.h"
 #include "sim/tool/inject.h"
 #include "sim/tool/show.h"
@@ -35,6 +36,14 @@ void AddSize(CLI::App& app, const char* name, std::uint64_t& target, const char*
       });
 }
 
+// Speeds of buses, checked as far as they can be before the number of GPUs is known.
+void AddSpeeds(CLI::App& app, const char* name, std::string& target, const char* help) {
+  app.add_option(name, target, help)->check([](const std::string& text) {
+    const auto parsed = sim::ParseBusSpeeds(text, sim::kMaxGpus);
+    return parsed ? std::string() : parsed.error().message;
+  });
+}
+
 void DeclareExec(CLI::App& app, sim::ExecOptions& o) {
   app.add_option("--profile", o.machine.profile, "rtx4050, a100 or h200")->capture_default_str();
   app.add_option("--gpus", o.machine.gpus, "How many GPUs")
@@ -42,9 +51,9 @@ void DeclareExec(CLI::App& app, sim::ExecOptions& o) {
       ->capture_default_str();
   app.add_option("--driver", o.machine.driver_version, "Driver version")->capture_default_str();
   AddSize(app, "--memory", o.machine.memory_total, "Memory of each GPU (default: the profile's)");
-  AddSize(app, "--bus-to-device", o.machine.bus_to_device,
-          "Bytes a second host to device (default: unlimited)");
-  AddSize(app, "--bus-to-host", o.machine.bus_to_host, "Bytes a second device to host (default: unlimited)");
+  AddSpeeds(app, "--bus-to-device", o.bus_to_device,
+            "Bytes a second host to device: 55G, or 0=55G,1=25G by GPU (default: unlimited)");
+  AddSpeeds(app, "--bus-to-host", o.bus_to_host, "Bytes a second device to host, in the same form");
   AddSize(app, "--checkpoint-speed", o.machine.checkpoint_speed, "Bytes a second of the process checkpoint");
   AddSize(app, "--restore-speed", o.machine.restore_speed, "Bytes a second of its restore");
   app.add_option("--nvlink", o.machine.nvlink,

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "sim/tool/bus_speeds.h"
 #include "sim/tool/library_dir.h"
 
 namespace gpuman::sim {
@@ -85,6 +86,25 @@ TEST(SimExec, RefusesWhatMakesNoMachine) {
   EXPECT_THAT(outcome.output, HasSubstr("rtx4050, a100, h200"));
   EXPECT_NE(Shell("sim exec --driver new -- true").status, 0);
   EXPECT_NE(Shell("sim exec --memory 64MiB -- true").status, 0);
+}
+
+TEST(SimExec, TakesOneSpeedOfTheBusForAllGpusOrOneForEach) {
+  BusSpeeds all{}, two{};
+  all.fill(std::uint64_t{55} << 30);
+  two[0] = std::uint64_t{55} << 30;
+  two[1] = std::uint64_t{25} << 30;
+  EXPECT_EQ(ParseBusSpeeds("", 2).value(), BusSpeeds{});
+  EXPECT_EQ(ParseBusSpeeds("55G", 2).value(), all);
+  EXPECT_EQ(ParseBusSpeeds("0=55G,1=25G", 2).value(), two);
+  for (const char* wrong :
+       {"fast", "0=", "=1G", "x=1G", "-1=1G", "0=1G,0=2G", "0=1G,1G", "2=1G", "0=1G,,1=1G"})
+    EXPECT_FALSE(ParseBusSpeeds(wrong, 2)) << wrong;
+
+  EXPECT_EQ(Shell("sim exec --gpus 2 --bus-to-device 0=55G,1=25G --bus-to-host 55G -- true").status, 0);
+  EXPECT_EQ(Shell("sim exec --bus-to-device 0=fast -- true").status, 2);
+  const Outcome outcome = Shell("sim exec --gpus 2 --bus-to-host 2=1G -- true");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("no GPU 2"));
 }
 
 TEST(SimShow, TellsWhatWasInjected) {

@@ -142,6 +142,7 @@ void Fields(V& v, T& x) {
     m("used", x.memory.used);
     m("peak", x.memory.peak);
     m("host", x.memory.host);
+    m("left", x.memory.left);
   });
   v("exit_code", x.exit_code);
   v("signal", x.signal);

@@ -50,6 +50,8 @@ struct JobMemory {
   std::optional<base::Bytes> used;  // on the GPU where it uses most; null: no sample yet
   std::optional<base::Bytes> peak;
   std::optional<base::Bytes> host;  // for a suspended job: its GPU memory that is in the host's memory
+  // For a suspended job: what stays on its GPUs, by UUID.
+  std::optional<std::map<std::string, base::Bytes>> left{};
 };
 
 // The last allocation that was refused to a program of the job.

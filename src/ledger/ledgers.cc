@@ -198,11 +198,13 @@ Result<JoinedSlot> Ledgers::Join(JobId job, base::ProcessId process) {
     if (!wire::LockSlot(joined.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
     wire::Clear(ledger, slot);  // the slot may still count memory of a process that has ended
-    const auto order = static_cast<std::uint32_t>(entry.joining);
+    const auto order = static_cast<std::uint32_t>(entry.joining.what);
+    const std::uint64_t bytes = OrderBytesOf(entry.joining);
+    wire::Store(ledger.slot[slot].order_bytes, bytes);
     wire::Store(ledger.slot[slot].order, order);
     wire::Store(ledger.slot[slot].start_time, process.start_time);
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);
-    entry.members[slot] = {process, order};
+    entry.members[slot] = {process, order, bytes, 0};
     joined.slot = slot;
     return joined;
   }

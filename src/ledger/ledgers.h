@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "ledger/page.h"
 #include "ledger/wire/orders.h"
+#include "ledger/wire/rest.h"
 
 namespace gpuman::ledger {
 
@@ -68,7 +69,34 @@ struct Sharing {
 struct Command {
   wire::OrderKind what = wire::OrderKind::kRun;
   base::Bytes away{};  // kTake: at least so many bytes are to be away in all
+  // kHold: how long the process may take to come to rest. When it is over, the process runs again by itself,
+  // held or not, unless another order came. 0: the ledger's patience, and then it is held without end. A shim
+  // without SlotStatus::steps takes any patience for 0.
+  base::Millis patience{0};
   friend bool operator==(const Command&, const Command&) = default;
+};
+
+using wire::StepGrant;
+
+// How a process that is ordered to hold comes to rest. A GPU is named by its index (Ledgers::GpusOf).
+struct RestWords {
+  bool shut = false;          // an order has closed the gate, and no memory leaves yet
+  bool in_flight = false;     // a call has not returned
+  bool capturing = false;     // a stream is captured; the gate is open meanwhile
+  bool anywhere = false;      // a thread waits at the gate, and for no GPU that is known
+  bool for_room = false;      // a thread waits for room, outside the gate
+  std::uint16_t works = 0;    // one bit for each GPU with work that has not ended, or that may have some
+  std::uint16_t waits = 0;    // one bit for each GPU for which a thread waits at the gate
+  std::uint32_t changes = 0;  // 16 bits that grow with each change
+  friend bool operator==(const RestWords&, const RestWords&) = default;
+};
+
+// What the process tells of the last grant of steps that it has seen.
+struct StepEcho {
+  unsigned number = 0;  // as Ledgers::Step returned it; 0: the process has seen no grant
+  wire::StepEnd ended = wire::StepEnd::kNotYet;
+  unsigned calls = 0;  // that have passed
+  friend bool operator==(const StepEcho&, const StepEcho&) = default;
 };
 
 // Where a process's memory is. All members except `process` and `ordered` come from the process itself.
@@ -92,6 +120,10 @@ struct SlotStatus {
   std::uint64_t activity_since = 0;  // CLOCK_MONOTONIC, ns
   base::Bytes wants;                 // the bytes that waiting allocations need
   std::uint64_t completed = 0;       // calls; only differences mean anything
+  bool steps = false;                // the shim tells `rest`, and takes grants of steps and a patience
+  bool shares = false;               // the process exports memory by descriptor, dma-buf or multicast
+  RestWords rest;
+  StepEcho stepped;
 };
 
 // What the daemon gives to a process that joins. A process that holds `owner`, or a mapping made through
@@ -156,6 +188,13 @@ class Ledgers {
   // have memory away). Returns the number of processes now.
   base::Result<unsigned> OrderAll(base::JobId job, const Command& command);
   base::Result<unsigned> OrderAll(base::JobId job, bool out);
+  // Lets calls of a process pass the gate that an order has closed; calls == 0 withdraws the last grant.
+  // Returns the number of the grant at once: SlotStatus::stepped tells how the grant ends, and the process
+  // sends a notification then. A grant ends also with the next order to the process. kNotFound: no such
+  // process counts in the job's ledger.
+  base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const StepGrant& grant);
+  // The UUIDs of the GPUs by their index in the ledger; empty where the job's limits do not name the GPU.
+  std::vector<std::string> GpusOf(base::JobId job) const;
   // Sets how the job shares. The job's shims follow at once.
   void SetSharing(base::JobId job, const Sharing& sharing);
   // Sets the bytes that the job may have on the GPU for now; nullopt: only its limit bounds it. The job keeps
@@ -181,14 +220,15 @@ class Ledgers {
   struct Member {
     base::ProcessId process;
     std::uint32_t order = 0;
-    base::Bytes away{};  // given with `order`
+    std::uint64_t order_bytes = 0;  // given with `order`
+    std::uint32_t step = 0;
   };
   struct Entry {
     Page page;
     std::vector<GpuLimit> limits;
     Eviction eviction;
-    std::map<unsigned, Member> members;               // processes that may have ended
-    wire::OrderKind joining = wire::OrderKind::kRun;  // the order for processes that join
+    std::map<unsigned, Member> members;  // processes that may have ended
+    Command joining{};                   // the order for processes that join
     Sharing sharing{};
     std::map<unsigned, std::uint64_t> room{};  // the bytes from SetRoom, by the GPU's index in the ledger
   };
@@ -205,6 +245,7 @@ class Ledgers {
   static void TakeOver(Entry& entry);
   static void WriteSharing(Entry& entry);
   static void Tell(Entry& entry, unsigned slot, Member& member, const Command& command);
+  static std::uint64_t OrderBytesOf(const Command& command);
   SlotStatus Read(const Entry& entry, unsigned slot, const Member& member) const;
   void WriteSampled(wire::Ledger& ledger) const;
 

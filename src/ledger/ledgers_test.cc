@@ -268,6 +268,78 @@ TEST(Ledgers, TakePartOfAProcessesMemoryAndHoldWhoJoinsMeanwhile) {
   EXPECT_EQ(wire::OrderKindOf(SlotOf(mapped, *late).order), wire::OrderKind::kHold);
 }
 
+TEST(Ledgers, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  const Command provisional{wire::OrderKind::kHold, {}, base::Millis{1500}};
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, provisional));
+  const std::uint32_t order = slot.order;
+  EXPECT_EQ(slot.order_bytes, 1500u);
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, provisional));
+  EXPECT_EQ(slot.order, order) << "it stands";
+  auto late = ledgers.Join(kOwnedJob, base::SelfId());
+  EXPECT_EQ(wire::OrderKindOf(SlotOf(mapped, *late).order), wire::OrderKind::kHold);
+  EXPECT_EQ(SlotOf(mapped, *late).order_bytes, 1500u);
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kHold}));
+  EXPECT_NE(slot.order, order) << "to hold without end is another order";
+  EXPECT_EQ(slot.order_bytes, 0u);
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kRun, {4096}, base::Millis{5}}));
+  EXPECT_EQ(slot.order_bytes, 0u) << "only a hold has a patience, and only a take an amount";
+}
+
+TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {0, 1}).error().code, base::ErrorCode::kNotFound);
+  EXPECT_EQ(ledgers.Step({8}, base::SelfId(), {0, 1}).error().code, base::ErrorCode::kNotFound);
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::OrderKind::kHold}));
+  EXPECT_EQ(slot.step, 0u);
+  const StepGrant grant{0, 64, 3, true, false};
+  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), grant).value(), 1u);
+  EXPECT_EQ(wire::GrantOf(slot.step), grant);
+  EXPECT_EQ(wire::StepNumberOf(slot.step), 1u);
+  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), grant).value(), 2u) << "each grant is another one";
+  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {}).value(), 2u) << "withdrawn";
+  EXPECT_EQ(wire::GrantOf(slot.step).calls, 0u);
+  EXPECT_EQ(wire::StepNumberOf(slot.step), 2u);
+  ASSERT_TRUE(ledgers.Step(kOwnedJob, base::SelfId(), grant));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::OrderKind::kHold}));
+  EXPECT_EQ(wire::GrantOf(slot.step), grant) << "the order stands, and so does the grant";
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
+  EXPECT_EQ(wire::GrantOf(slot.step).calls, 0u);
+}
+
+TEST(Ledgers, ReadHowAProcessComesToRest) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192), Limit(kSecond, 8192)}, Possible()));
+  EXPECT_EQ(ledgers.GpusOf(kOwnedJob), (std::vector{kFirst, kSecond}));
+  EXPECT_TRUE(ledgers.GpusOf({8}).empty());
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  const SlotStatus older = ledgers.SlotStatusesOf(kOwnedJob).at(0);
+  EXPECT_FALSE(older.steps || older.shares);
+  EXPECT_EQ(older.rest, RestWords{});
+  EXPECT_EQ(older.stepped, StepEcho{});
+  slot.flags = wire::kSteps | wire::kShares;
+  slot.rest = wire::PackRest(0x2, 0x5);  // there is no third GPU
+  slot.rest_state = 7u << 16 | wire::kRestShut | wire::kRestForRoom;
+  slot.stepped = wire::PackStepped({9, wire::StepEnd::kAtWork, 12});
+  const SlotStatus one = ledgers.SlotStatusesOf(kOwnedJob).at(0);
+  EXPECT_TRUE(one.steps && one.shares);
+  EXPECT_EQ(one.rest, (RestWords{.shut = true, .for_room = true, .works = 2, .waits = 1, .changes = 7}));
+  EXPECT_EQ(one.stepped, (StepEcho{9, wire::StepEnd::kAtWork, 12}));
+  slot.rest_state = wire::kRestInFlight | wire::kRestCapturing | wire::kRestAnywhere;
+  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).rest,
+            (RestWords{.in_flight = true, .capturing = true, .anywhere = true, .works = 2, .waits = 1}));
+}
+
 TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}, Possible()));
@@ -368,6 +440,7 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   auto joined = before->Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   ASSERT_TRUE(before->Order(kOwnedJob, base::SelfId(), true));
+  ASSERT_TRUE(before->Step(kOwnedJob, base::SelfId(), {0, 5}));
   wire::Reserve(*mapped, wire::kHost, joined->slot, 8192);
   before.reset();
   Ledgers ledgers;
@@ -376,6 +449,8 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
   EXPECT_TRUE(ledgers.SlotStatusesOf(kOwnedJob).at(0).ordered == wire::OrderKind::kLeave);
   EXPECT_EQ(ledgers.HostMemoryOf(kOwnedJob).count, 8192u);
+  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {}).value(), 1u) << "of the daemon before";
+  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {0, 5}).value(), 2u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
   EXPECT_EQ(SlotOf(mapped, *joined).order, 8u);
 }

@@ -13,7 +13,6 @@ namespace gpuman::ledger {
 namespace {
 
 using base::ErrorCode;
-using base::Fail;
 using base::JobId;
 using base::Result;
 
@@ -28,7 +27,33 @@ base::Error NotEvictable(JobId job) {
   return {ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value)};
 }
 
-Command OutOrBack(bool out) { return {out ? wire::OrderKind::kLeave : wire::OrderKind::kRun, {}}; }
+Command OutOrBack(bool out) { return {out ? wire::OrderKind::kLeave : wire::OrderKind::kRun}; }
+
+base::Error NotCounted(JobId job, base::ProcessId process) {
+  return {ErrorCode::kNotFound,
+          fmt::format("process {} does not count its memory in job {}", process.pid, job.value)};
+}
+
+// Withdraws the grant of steps in `step`, and writes that into the slot. It keeps its number.
+void Withdraw(wire::Slot& place, std::uint32_t& step) {
+  step = wire::PackStep({}, wire::StepNumberOf(step));
+  if (wire::StepNumberOf(step) == 0) step = 0;
+  wire::Store(place.step, step);
+}
+
+RestWords RestOf(std::uint32_t rest, std::uint32_t state, unsigned gpus) {
+  const std::uint32_t known = (1u << gpus) - 1;
+  RestWords words;
+  words.shut = (state & wire::kRestShut) != 0;
+  words.in_flight = (state & wire::kRestInFlight) != 0;
+  words.capturing = (state & wire::kRestCapturing) != 0;
+  words.anywhere = (state & wire::kRestAnywhere) != 0;
+  words.for_room = (state & wire::kRestForRoom) != 0;
+  words.works = static_cast<std::uint16_t>(rest & known);
+  words.waits = static_cast<std::uint16_t>(rest >> 16 & known);
+  words.changes = state >> 16;
+  return words;
+}
 
 }  // namespace
 
@@ -52,6 +77,13 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   const std::uint32_t flags = wire::Load(place.flags);
   status.holds_imported = (flags & wire::kHoldsImported) != 0;
   status.notifies = (flags & wire::kNotifiesAnswers) != 0;
+  status.steps = (flags & wire::kSteps) != 0;
+  status.shares = (flags & wire::kShares) != 0;
+  // A process writes what works before it says that a call has returned, and both before the end of a grant.
+  const wire::Stepped stepped = wire::SteppedOf(wire::Load(place.stepped));
+  status.stepped = {stepped.number, stepped.ended, stepped.calls};
+  const std::uint32_t rest_state = wire::Load(place.rest_state);
+  status.rest = RestOf(wire::Load(place.rest), rest_state, wire::GpusOf(ledger));
   for (const GpuLimit& limit : entry.limits) {
     const auto uuid = ParseUuid(limit.uuid);
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
@@ -77,24 +109,31 @@ void Ledgers::TakeOver(Entry& entry) {
     const auto process = base::IdentityOf(pid);
     if (!process || process->start_time != wire::Load(place.start_time)) continue;
     const std::uint32_t order = wire::Load(place.order);
-    entry.members[slot] = {*process, order, {wire::Load(place.order_bytes)}};
+    entry.members[slot] = {*process, order, wire::Load(place.order_bytes), wire::Load(place.step)};
     if (wire::OrderKindOf(order) == wire::OrderKind::kLeave) ++out;
   }
-  if (out != 0 && out == entry.members.size()) entry.joining = wire::OrderKind::kLeave;
+  if (out != 0 && out == entry.members.size()) entry.joining = {wire::OrderKind::kLeave};
+}
+
+// The word `order_bytes` that goes with the order.
+std::uint64_t Ledgers::OrderBytesOf(const Command& command) {
+  if (command.what == wire::OrderKind::kTake) return command.away.count;
+  return command.what == wire::OrderKind::kHold ? Milliseconds(command.patience) : 0;
 }
 
 void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const Command& command) {
   wire::Slot& place = entry.page->slot[slot];
-  const bool same = wire::OrderKindOf(member.order) == command.what &&
-                    (command.what != wire::OrderKind::kTake || member.away == command.away);
+  const std::uint64_t bytes = OrderBytesOf(command);
+  const bool same = wire::OrderKindOf(member.order) == command.what && member.order_bytes == bytes;
   const bool refused = wire::Load(place.answered) == member.order &&
                        wire::TroubleOf(wire::Load(place.error)) != wire::Trouble::kNone;
   if (!same || refused) {
     member.order = wire::OrderAfter(member.order, command.what);
-    member.away = command.away;
+    member.order_bytes = bytes;
+    Withdraw(place, member.step);
   }
   // Writes the order even where it is unchanged: the program may have overwritten it.
-  wire::Store(place.order_bytes, member.away.count);
+  wire::Store(place.order_bytes, member.order_bytes);
   wire::Store(place.order, member.order);
   wire::WakeAll(place.order);
   WriteSharing(entry);
@@ -121,8 +160,39 @@ Result<> Ledgers::Order(JobId job, base::ProcessId process, const Command& comma
     Tell(entry, slot, member, command);
     return {};
   }
-  return Fail(ErrorCode::kNotFound,
-              fmt::format("process {} does not count its memory in job {}", process.pid, job.value));
+  return tl::unexpected(NotCounted(job, process));
+}
+
+Result<unsigned> Ledgers::Step(JobId job, base::ProcessId process, const StepGrant& grant) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
+  Entry& entry = found->second;
+  const auto slot = SlotOf(entry, process);
+  if (!slot) return tl::unexpected(NotCounted(job, process));
+  std::uint32_t& last = entry.members.at(*slot).step;
+  wire::Slot& place = entry.page->slot[*slot];
+  if (grant.calls == 0) {
+    Withdraw(place, last);
+  } else {
+    last = wire::PackStep(grant, wire::StepNumberAfter(wire::StepNumberOf(last)));
+    wire::Store(place.step, last);
+  }
+  wire::WakeAll(place.order);  // the process sleeps there, unless it comes to rest
+  return wire::StepNumberOf(last);
+}
+
+std::vector<std::string> Ledgers::GpusOf(JobId job) const {
+  std::vector<std::string> gpus;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return gpus;
+  const wire::Ledger& ledger = *found->second.page;
+  gpus.resize(wire::GpusOf(ledger));
+  for (const GpuLimit& limit : found->second.limits) {
+    const auto uuid = ParseUuid(limit.uuid);
+    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
+    if (gpu >= 0 && static_cast<unsigned>(gpu) < gpus.size()) gpus[static_cast<unsigned>(gpu)] = limit.uuid;
+  }
+  return gpus;
 }
 
 Result<> Ledgers::Order(JobId job, base::ProcessId process, bool out) {
@@ -134,7 +204,8 @@ Result<unsigned> Ledgers::OrderAll(JobId job, const Command& command) {
   if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;
   if (!entry.eviction.possible) return tl::unexpected(NotEvictable(job));
-  entry.joining = command.what == wire::OrderKind::kTake ? wire::OrderKind::kHold : command.what;
+  entry.joining = command;
+  if (command.what == wire::OrderKind::kTake) entry.joining = {wire::OrderKind::kHold};
   unsigned told = 0;
   for (auto& [slot, member] : entry.members) {
     if (!wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;

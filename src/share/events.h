@@ -86,6 +86,7 @@ struct GateNotClosed {
   TenantId tenant;
   OrderId order = 0;
   std::string why;
+  bool late = false;  // it only took too long; `why` says what had not come to rest
 };
 // Whether the tenant's processes take up orders; if one of them is stopped or does not answer, `why` says so.
 struct Answers {

@@ -72,7 +72,7 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   if (tenant.out_blocked && now >= *tenant.out_blocked) tenant.out_blocked.reset();
   if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
   if (tenant.keeps_until && now >= *tenant.keeps_until) tenant.keeps_until.reset();
-  if (tenant.gate == Gate::kClosing && now >= tenant.close_deadline) Refuse(tenant, {}, now);
+  if (tenant.gate == Gate::kClosing && now >= tenant.close_deadline) Refuse(tenant, {}, true, now);
   // The scheduler only reports it, because the mover may be the cause.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
       !std::exchange(tenant.told_staying, true))
@@ -199,7 +199,7 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
 void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime now) {
   Tenant* tenant = Find(not_closed.tenant);
   if (tenant && tenant->gate == Gate::kClosing && tenant->gate_order == not_closed.order)
-    Refuse(*tenant, not_closed.why, now);
+    Refuse(*tenant, not_closed.why, not_closed.late, now);
 }
 
 void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
@@ -302,7 +302,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
   tenant->since = tenant->waiting_since = tenant->turn_since = now;
   if (!tenant->IsOpen()) return;
   if (!unsuspended.refused.empty())
-    Refuse(*tenant, unsuspended.refused, now);
+    Refuse(*tenant, unsuspended.refused, false, now);
   else if (tenant->refusals > 0)
     KeepsRoom(*tenant, now);
 }

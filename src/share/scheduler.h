@@ -126,7 +126,7 @@ class Scheduler {
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
 
   // --- scheduler_yield.cc: tenants that do not yield
-  void Refuse(Tenant& tenant, const std::string& why, base::MonoTime now);
+  void Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now);
   void KeepsRoom(Tenant& tenant, base::MonoTime now);
   void TellSilence(Tenant& tenant);
   void EscalateAll();

@@ -36,8 +36,8 @@ void Scheduler::KeepsRoom(Tenant& tenant, base::MonoTime now) {
   tenant.member = true;
 }
 
-// `why` is empty if the tenant took too long.
-void Scheduler::Refuse(Tenant& tenant, const std::string& why, base::MonoTime now) {
+// `late`: the tenant took too long; `why` may be empty then.
+void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now) {
   const Span limit = CloseLimit(tenant);
   KeepsRoom(tenant, now);
   if (tenant.gate != Gate::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
@@ -50,9 +50,9 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, base::MonoTime no
     return TellSilence(tenant);
   }
   ++tenant.refusals;
-  tenant.refused = !why.empty() ? why
-                                : fmt::format("its work did not come to rest within {}",
-                                              base::FormatDuration(MillisOf(limit)));
+  tenant.refused = !late ? why
+                         : fmt::format("its work did not come to rest within {}{}{}",
+                                       base::FormatDuration(MillisOf(limit)), why.empty() ? "" : ": ", why);
   if (!told) {
     tenant.told_refused = now;
     Report(tenant.id, "share_not_yielded", tenant.refused + "; it runs on and keeps its place",

@@ -47,6 +47,7 @@ void Fields(V& v, T& x) {
     for (const auto& [process, gpus] : x.held) held.push_back({process, gpus});
     v.Required("held", held);
   }
+  v.Changed("left", x.left);
   v.Option("target", x.target);
   v.Option("absence", x.absence);
 }
@@ -62,6 +63,15 @@ std::string ReturnsTo(const SuspensionRecord& record, const base::ProcessId& pro
   if (record.target) return *record.target;
   const auto held = record.held.find(process);
   return held == record.held.end() || held->second.size() != 1 ? "" : held->second.begin()->first;
+}
+
+BytesByGpu AwayOf(const SuspensionRecord& record) {
+  BytesByGpu away;
+  for (const auto& [process, gpus] : record.held)
+    for (const auto& [gpu, bytes] : gpus) away[gpu] += bytes;
+  for (const auto& [gpu, bytes] : record.left)
+    if (const auto there = away.find(gpu); there != away.end()) there->second = there->second - bytes;
+  return away;
 }
 
 std::string SerializeRecord(const SuspensionRecord& record) { return base::json::ToText(record, kFormat); }

@@ -62,11 +62,16 @@ struct SuspensionRecord {
   std::string detail;                 // the sentence for it, with the numbers
   // What each process held on its GPUs when the job was suspended. The process needs this room to return.
   std::map<base::ProcessId, BytesByGpu> held;
+  // What stays on the GPUs while the job is suspended: contexts, and memory that cannot leave.
+  BytesByGpu left{};
   friend bool operator==(const SuspensionRecord&, const SuspensionRecord&) = default;
 };
 
 // The UUID of the GPU on which the process comes back; empty: there are several, or none is known.
 std::string ReturnsTo(const SuspensionRecord& record, const base::ProcessId& process);
+
+// The bytes of `held` that are not `left`, by GPU: in host memory while the job is suspended.
+BytesByGpu AwayOf(const SuspensionRecord& record);
 
 std::string SerializeRecord(const SuspensionRecord& record);
 // kCorrupt for text that SerializeRecord did not write.

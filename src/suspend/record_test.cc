@@ -16,7 +16,25 @@ TEST(SuspendRecord, ReadsTheSameAsWritten) {
   record.absence = Absence{"device_pressure", "GPU 0 is full", base::Millis(20'000)};
   record.held[{12, 34}] = {{"GPU-a", base::GiB(3)}, {"GPU-b", {0}}};
   record.held[{13, 35}] = {};
+  record.left = {{"GPU-a", base::GiB(1)}};
   EXPECT_EQ(ParseRecord(SerializeRecord(record)).value(), record);
+}
+
+TEST(SuspendRecord, ReadsWhatWasWrittenBeforeItSaidWhatIsLeft) {
+  const auto record = ParseRecord(
+      R"({"phase":"suspended","wants_gpu":false,"reason":"held_by_user","detail":"",)"
+      R"("held":[{"pid":12,"start_time":34,"gpus":{"GPU-a":3}}]})");
+  ASSERT_TRUE(record) << record.error().message;
+  EXPECT_TRUE(record->left.empty());
+  EXPECT_EQ(record->held.at({12, 34}).at("GPU-a"), base::Bytes{3});
+}
+
+TEST(SuspendRecord, WhatIsNotLeftIsAway) {
+  SuspensionRecord record;
+  record.held[{12, 34}] = {{"a", base::GiB(3)}, {"b", base::GiB(1)}};
+  record.held[{13, 35}] = {{"a", base::GiB(2)}};
+  record.left = {{"a", base::GiB(1)}, {"b", base::GiB(2)}, {"c", base::GiB(1)}};
+  EXPECT_EQ(AwayOf(record), (BytesByGpu{{"a", base::GiB(4)}, {"b", {}}}));
 }
 
 TEST(SuspendRecord, RefusesWhatItDidNotWrite) {
@@ -28,6 +46,7 @@ TEST(SuspendRecord, RefusesWhatItDidNotWrite) {
         std::string(R"({"phase":"running","wants_gpu":1,"reason":"","detail":"","held":[]})"),
         std::string(R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[1]})"),
         std::string(R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[],"absence":5})"),
+        std::string(R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[],"left":5})"),
         std::string(
             R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[],"target":5})")}) {
     const auto record = ParseRecord(text);

@@ -58,9 +58,12 @@ void SuspensionStateMachine::Advance(MonoTime now) {
 
 // Begins a new way: forgets the failures of the last way.
 void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
+  CancelRest();
   record_.phase = phase;
+  if (phase == SuspensionPhase::kSuspending) record_.left.clear();
   began_ = now;
   rested_ = false;
+  left_due_.reset();
   spent_.clear();
   for (auto& [id, member] : members_) {
     member.losses = 0;
@@ -139,6 +142,7 @@ void SuspensionStateMachine::Handle(const event::MoveAsked& asked, MonoTime now)
 }
 
 void SuspensionStateMachine::Handle(const event::Ended&, MonoTime) {
+  CancelRest();
   record_.phase = SuspensionPhase::kEnded;
   pending_.reset();
 }
@@ -151,6 +155,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     Member member = known == members_.end() ? Member{} : std::move(known->second);
     if (member.seen.stage != view.stage) member.stage_since = now;
     const auto since = std::chrono::duration_cast<base::Millis>(now - member.ordered_at);
+    if (!member.seen.answered && view.answered) member.answered_at = now;
     if (member.order == Order::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
     if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
     member.seen = view;
@@ -165,7 +170,9 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     members.emplace(view.id, std::move(member));
   }
   members_ = std::move(members);
-  std::erase_if(record_.held, [&](const auto& held) { return !members_.contains(held.first); });
+  const auto ended =
+      std::erase_if(record_.held, [&](const auto& held) { return !members_.contains(held.first); });
+  left_changed_ = left_changed_ || ended > 0;
   if (!std::exchange(rebuilt_, false) || phase() != SuspensionPhase::kRunning) return;
   // The last daemon was killed before it stored the record.
   for (const auto& [id, member] : members_)
@@ -206,6 +213,7 @@ void SuspensionStateMachine::Handle(const event::Answered& answered, MonoTime no
   pending_.reset();
   const auto it = members_.find(answered.process);
   if (it == members_.end()) return;  // the process ended meanwhile
+  left_changed_ = left_changed_ || verb == Verb::kCheckpoint;
   if (answered.answer.outcome == Outcome::kGone) {
     members_.erase(it);
     record_.held.erase(answered.process);
@@ -326,16 +334,16 @@ std::optional<MonoTime> SuspensionStateMachine::Deadline() const {
   // The driver's answer comes as an event, and the state machine does nothing before it.
   if (phase() == SuspensionPhase::kRunning || phase() == SuspensionPhase::kEnded || pending_)
     return std::nullopt;
+  if (resting_) return std::nullopt;  // the same
   if (settling_ && phase() == SuspensionPhase::kSuspending)
     return began_ + settings_.settle_limit;  // nothing is due before
+  if (left_due_) return left_due_;
   const bool back = phase() == SuspensionPhase::kResuming || phase() == SuspensionPhase::kUndoing;
   std::optional<MonoTime> first;
   const auto at = [&](MonoTime time) { first = first ? std::min(*first, time) : time; };
   for (const auto& [id, member] : members_) {
     if (back && member.moving) continue;  // the mover's answer comes first
-    if (!back && IsAwaitedToRest(member)) {
-      at(RestLimit(member));
-    } else if (!back && member.left_until) {
+    if (!back && member.left_until) {
       if (phase() == SuspensionPhase::kSuspended && IsOnGpu(member)) at(*member.left_until);
     } else if (IsShimAtWork(member)) {
       at(AtWorkSince(member) + (back ? settings_.return_limit : settings_.evict_limit));

@@ -5,12 +5,14 @@
 //      ^                                 | a step failed   ^                      | a step failed
 //      +---------- kUndoing <------------+                 +---- kRetreating <----+
 //
-// Out: first all processes with memory to move are held (state_machine_rest.cc): they may wait for each other
-// on the GPU. If one of them does not come to rest, all of them run on, and nothing has moved. Then all shims
-// evict at once: they hand their memory to the mover. The mover copies it to the host (Secure). Meanwhile the
-// driver checkpoints every process that is on a GPU, one at a time, and the process that was started last
-// goes first: so if a parent starts a child while its other children are being checkpointed, the new child is
-// seen and goes before the parent. Back: the mover copies (Load) while the driver restores the processes,
+// Out: first the job comes to rest (state_machine_rest.cc): its processes may wait for each other on the GPU.
+// If it does not, all of them run on, and nothing has moved. Then all shims evict at once: they hand their
+// memory to the mover. The mover copies it to the host (Secure). Meanwhile the driver checkpoints every
+// process that is on a GPU, one at a time, and the process that was started last goes first: so if a parent
+// starts a child while its other children are being checkpointed, the new child is seen and goes before the
+// parent. Where an evicted process still shares memory with another one, the driver could not restore what it
+// saved: then every process with a shim *stays*, with its context and that memory, behind its closed gate,
+// and the record has what is left on each GPU. Back: the mover copies (Load) while the driver restores,
 // parents first, and then the shims fetch their memory. If a step fails on the way out, the way out is undone
 // and the job runs on with the reason; if a step fails on the way back, the job is taken out again and stays
 // suspended with its data and the reason. A process that ends is no failure. Where the driver cannot
@@ -19,7 +21,9 @@
 // The next step always follows from the known state of each process, never from a fixed sequence: so a new
 // daemon goes on from what it can observe (Rebuild). The tests beside this file are the specification;
 // state_machine_property_test.cc checks what must be true whatever happens:
-//   - a process whose shim is at work is not checkpointed, nor one with memory that cannot be restored,
+//   - a process whose shim is at work is not checkpointed, nor one with memory that cannot be restored, nor
+//     one with a shim while another stays because of shared memory,
+//   - nothing leaves before the job has come to rest, where its shims can hold it,
 //   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
 //     are on a GPU again,
 //   - no job stays in kSuspended before its data are whole in host memory: data that go straight to another
@@ -45,7 +49,7 @@ namespace gpuman::suspend {
 
 struct SuspensionSettings {
   base::Bytes worth_evicting = base::MiB(64);  // a checkpoint moves less than this as fast as the shim does
-  base::Millis lock_timeout{10'000};           // for the work of a process on the GPU to come to rest
+  base::Millis lock_timeout{10'000};           // for the work of the job on its GPUs to come to rest
   base::Millis settle_limit{1'000};            // for the driver to show what a shim already counts
   base::Millis answer_limit{5'000};            // for a shim to take up an order
   base::Millis evict_limit{120'000};           // for a shim to carry out an eviction
@@ -68,6 +72,8 @@ struct GpuShare {
   base::Bytes evictable;  // what its shim could evict
   base::Bytes evicted;    // what its shim holds in host memory
   base::Bytes context{};  // the size of a context on this GPU; 0: not known
+  // When `used` was read; max: it is as new as the rest.
+  base::MonoTime sampled_at = base::MonoTime::max();
   friend bool operator==(const GpuShare&, const GpuShare&) = default;
 };
 
@@ -81,6 +87,8 @@ struct ProcessView {
   bool silent = false;   // the shim has not answered yet, and will send no notification when it answers
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can evict it.
   bool holds_imported = false;
+  // Memory of this process was exported by descriptor, dma-buf or multicast: others may reach it.
+  bool shares = false;
   // Bytes of managed memory, which the driver does not checkpoint.
   base::Bytes managed{};
   // The shim's answer to the last order was: no call passes the gate and no work is in flight.
@@ -93,6 +101,7 @@ struct ProcessView {
 
 struct GpuView {
   std::string uuid, name;
+  std::optional<unsigned> index{};  // as users know the GPU
 };
 
 namespace event {
@@ -117,6 +126,14 @@ struct Observed {
   std::vector<ProcessView> processes;
   std::vector<GpuView> gpus;
 };
+// The answers to Rest. `took` and `steps` (calls that had to pass) go into the event of the job.
+struct Rested {
+  base::Millis took{0};
+  unsigned steps = 0;
+};
+struct NotRested {
+  std::string why;  // goes on where "the job did not come to rest: " ends
+};
 // The answer to AskCan (process {}), AskState, Checkpoint or Restore.
 struct Answered {
   base::ProcessId process{};
@@ -138,13 +155,20 @@ struct Room {
 struct Tick {};  // the deadline has come
 }  // namespace event
 using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveAsked, event::Ended,
-                           event::Observed, event::Answered, event::MoverAnswered, event::Room, event::Tick>;
+                           event::Observed, event::Rested, event::NotRested, event::Answered,
+                           event::MoverAnswered, event::Room, event::Tick>;
 
 namespace action {
-// The process's calls wait at the gate and its work comes to rest; its memory stays on the GPU.
-struct OrderHold {
-  base::ProcessId process;
-  friend bool operator==(const OrderHold&, const OrderHold&) = default;
+// All processes of the job with a shim come to rest within `limit`: their calls wait at the gates, their work
+// ends, and their memory stays on the GPU. Processes that come meanwhile are held, too. The answer is Rested
+// or NotRested; if the wait is over before (CancelRest), there is none. The state machine then gives each
+// process its next order.
+struct Rest {
+  base::Millis limit;
+  friend bool operator==(const Rest&, const Rest&) = default;
+};
+struct CancelRest {
+  friend bool operator==(const CancelRest&, const CancelRest&) = default;
 };
 struct OrderEvict {
   base::ProcessId process;
@@ -205,9 +229,9 @@ struct Emit {
   friend bool operator==(const Emit&, const Emit&) = default;
 };
 }  // namespace action
-using Action = std::variant<action::OrderHold, action::OrderEvict, action::OrderReturn, action::AskCan,
-                            action::AskState, action::Checkpoint, action::Restore, action::Secure,
-                            action::Load, action::Moved, action::SetState, action::Emit>;
+using Action = std::variant<action::Rest, action::CancelRest, action::OrderEvict, action::OrderReturn,
+                            action::AskCan, action::AskState, action::Checkpoint, action::Restore,
+                            action::Secure, action::Load, action::Moved, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
 // Thread-compatible. The caller carries out the actions in order, and before that stores record() if it
@@ -229,6 +253,8 @@ class SuspensionStateMachine {
   SuspensionPhase phase() const { return record_.phase; }
   // A way back has failed since the last request to resume or move the job. The state machine may try again.
   bool HasFailedBack() const { return retries_ > 0; }
+  // The state machine waits for figures of the GPUs that are newer than the last shim's answer.
+  bool AwaitsFigures() const { return left_due_.has_value(); }
 
   // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence for the client that asks. An
   // accepted request may fail later.
@@ -261,6 +287,7 @@ class SuspensionStateMachine {
     bool no_cuda = false;  // the driver finds no CUDA in it
     Order order = Order::kNone;
     base::MonoTime ordered_at{};
+    base::MonoTime answered_at{};  // when the answer to `order` was seen
     base::MonoTime stage_since{};
     bool without_shim = false;  // its shim did not answer in time on this way
     int losses = 0;             // answers that never came on this way
@@ -294,6 +321,8 @@ class SuspensionStateMachine {
   void Handle(const event::MoveAsked& asked, base::MonoTime now);
   void Handle(const event::Ended&, base::MonoTime now);
   void Handle(const event::Observed& observed, base::MonoTime now);
+  void Handle(const event::Rested& rested, base::MonoTime now);
+  void Handle(const event::NotRested& failed, base::MonoTime now);
   void Handle(const event::Answered& answered, base::MonoTime now);
   void Handle(const event::MoverAnswered& answered, base::MonoTime now);
   void Handle(const event::Room& room, base::MonoTime now);
@@ -306,9 +335,9 @@ class SuspensionStateMachine {
 
   // --- state_machine_rest.cc
   bool AwaitRest(base::MonoTime now);
-  void LookAtRest(Member& member, bool& waiting, base::MonoTime now);
-  base::MonoTime RestLimit(const Member& member) const;
-  static bool IsAwaitedToRest(const Member& member);
+  void CancelRest();
+  bool CanBeHeld(const Member& member) const;
+  Member* OnlySilentOne();
   static std::string WhyStopped(const Member& member);
   bool FailIfStopped(Member& member, base::MonoTime now);
   base::Result<> NothingIsStopped() const;
@@ -331,8 +360,11 @@ class SuspensionStateMachine {
   bool IsLeft(const Member& member, base::MonoTime now) const;
   static bool MayBegin(const Member& member);
   bool IsWorthEvicting(const Member& member) const;
+  bool RefuseToStay(base::MonoTime now);
+  bool AwaitFigures(base::MonoTime now);
   void Hold(Member& member);
   void HoldWhatCameLast(const Member& member);
+  void HoldWhatStays();
   void TellOfNewcomer(Member& member, base::MonoTime now);
   // A step failed for this process: turns back, or leaves the process where it is.
   void FailOut(Member& member, const std::string& why, base::MonoTime now);
@@ -342,6 +374,7 @@ class SuspensionStateMachine {
   void GoBack(base::MonoTime now);
   bool ReturnsHeld() const;
   void LoadAll();
+  bool IsReadyToReturn(const Member& member) const;
   bool RestoreNext(base::MonoTime now);
   bool ReturnShims(base::MonoTime now);
   static bool MayNotCome(const Member& member);
@@ -362,15 +395,27 @@ class SuspensionStateMachine {
   // The mover has some of the process's memory.
   static bool IsAway(const Member& member);
   static bool IsShimAtWork(const Member& member);
+  // Others may reach memory of the process, or it reaches memory of others.
+  static bool Shares(const Member& member) { return member.seen.holds_imported || member.seen.shares; }
+  // Its shim has evicted what can leave, and memory that is shared with others is left.
+  static bool Stays(const Member& member);
+  bool AnyStays() const;
   static base::MonoTime AtWorkSince(const Member& member);  // on the last order
   static base::Bytes Sum(const ProcessView& view, base::Bytes GpuShare::*part);
   std::string Whereabouts() const;
+  std::string NameOf(const std::string& gpu) const;
+  base::Bytes HeldOn(const Member& member, const std::string& gpu) const;
+  bool IsOld(const Member& member, const std::string& gpu) const;
+  BytesByGpu LeftOf(const Member& member) const;
+  BytesByGpu Left() const;
   std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
   std::optional<std::string> OnlyGpu() const;
   base::Result<> HasNoManagedMemory() const;
   void SetState(std::string reason, std::string detail);
   void SetAway(const std::string& reason, const std::string& detail);
   void Emit(const char* kind, std::string message, base::MonoTime now);
+  // Also with what stays, or stayed, on each GPU.
+  void EmitWith(const BytesByGpu& left, const char* kind, std::string message, base::MonoTime now);
   void Spend(const char* what, base::Millis time);
   void AskMover(Member& member, Verb verb);
   void AskDriver(const base::ProcessId& process, Verb verb);
@@ -380,6 +425,7 @@ class SuspensionStateMachine {
   SuspensionRecord record_;
   std::map<base::ProcessId, Member> members_;
   std::vector<GpuView> gpus_;
+  bool resting_ = false;     // Rest was ordered and is not answered
   bool rested_ = false;      // on this way, all processes that have to come to rest were held
   bool settling_ = false;    // the driver does not yet show all memory that `held` has to record
   bool rebuilt_ = false;     // until the first Observed
@@ -394,6 +440,8 @@ class SuspensionStateMachine {
   base::MonoTime not_before_{};  // no way back begins earlier
   base::MonoTime began_{};       // when this way began
   std::optional<base::MonoTime> told_of_room_;
+  std::optional<base::MonoTime> left_due_;  // until when it waits for figures (AwaitFigures)
+  bool left_changed_ = false;               // a process of the suspended job ended, or was taken off
   std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by the kind of step
   Actions out_;                                // of the event being handled
 };

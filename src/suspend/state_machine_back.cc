@@ -26,6 +26,10 @@ bool SuspensionStateMachine::ReturnsHeld() const {
                      [](const auto& one) { return IsAway(one.second) || IsShimAtWork(one.second); });
 }
 
+bool SuspensionStateMachine::IsReadyToReturn(const Member& member) const {
+  return !member.moving && (!IsAway(member) || member.location == Location::kGpu || ReturnsHeld());
+}
+
 // The mover loads while the driver works.
 void SuspensionStateMachine::LoadAll() {
   if (ReturnsHeld()) return;
@@ -124,10 +128,15 @@ bool SuspensionStateMachine::IsPartlyMoved() const {
 }
 
 bool SuspensionStateMachine::MayNotCome(const Member& member) {
-  return member.order == Order::kReturn && !member.seen.answered && !member.without_shim;
+  return member.order == Order::kReturn && !member.seen.answered && !member.without_shim &&
+         member.seen.stage != ShimStage::kNone;
 }
 
 bool SuspensionStateMachine::ReturnShims(MonoTime now) {
+  // Processes that share memory wait for each other on the GPU: none runs before all can.
+  const bool all_ready = std::all_of(members_.begin(), members_.end(),
+                                     [this](const auto& one) { return IsReadyToReturn(one.second); });
+  const bool not_yet = !all_ready && AnyStays();
   bool waiting = false;
   for (auto& [id, member] : members_) {
     const base::Bytes evicted = Sum(member.seen, &GpuShare::evicted);
@@ -138,9 +147,10 @@ bool SuspensionStateMachine::ReturnShims(MonoTime now) {
     // This includes an order of an earlier daemon that the shim has not answered yet.
     const bool may_be_out =
         member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered || member.seen.held);
-    const bool ready = !IsAway(member) || member.location == Location::kGpu || ReturnsHeld();
+    const bool ready = IsReadyToReturn(member);
     const bool is_out = member.order == Order::kEvict || member.order == Order::kHold;
-    if (ready && (is_out || may_be_out)) Give(member, Order::kReturn, now);
+    if (ready && !not_yet && (is_out || may_be_out)) Give(member, Order::kReturn, now);
+    if (member.seen.stage == ShimStage::kNone && evicted.count == 0) continue;  // nobody is there to answer
     if (IsShimAtWork(member)) {
       waiting = true;
       if (now < AtWorkSince(member) + settings_.return_limit) continue;
@@ -149,7 +159,7 @@ bool SuspensionStateMachine::ReturnShims(MonoTime now) {
                true, now);
       return true;
     }
-    waiting = waiting || !ready;
+    waiting = waiting || !ready || not_yet;
     if (!ready || member.order != Order::kReturn) continue;
     if (!member.seen.answered) {
       if (now < member.ordered_at + settings_.answer_limit) {
@@ -175,6 +185,7 @@ bool SuspensionStateMachine::ReturnShims(MonoTime now) {
 void SuspensionStateMachine::ArriveBack(MonoTime now) {
   const bool undone = phase() == SuspensionPhase::kUndoing;
   const bool moved = record_.target.has_value();
+  const BytesByGpu left = std::exchange(record_.left, {});
   record_.phase = SuspensionPhase::kRunning;
   record_.held.clear();
   Want(true, std::nullopt);
@@ -183,7 +194,7 @@ void SuspensionStateMachine::ArriveBack(MonoTime now) {
     SetState(turned_reason_, turned_reason_.empty() ? "" : why_);
   } else {
     SetState("", "");
-    Emit(moved ? "job_moved" : "job_resumed", "the job is back on its GPU", now);
+    EmitWith(left, moved ? "job_moved" : "job_resumed", "the job is back on its GPU", now);
   }
 }
 

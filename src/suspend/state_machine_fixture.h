@@ -1,7 +1,8 @@
 // For tests of the state machine: a job of made-up processes, and the machine's actions as words.
 //
 //   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (with by_hand; else the mover does it at once)
-//   "hold 11" (with holds_by_hand; else it rests at once)  "evict 11"  "return 11"
+//   "rest" (with rests_by_hand; else all with a shim are held at once)  "cancel rest"
+//   "evict 11"  "return 11"
 //   "moved b"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
 //   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
 #pragma once
@@ -26,7 +27,8 @@ using Words = std::vector<std::string>;
 
 inline std::string WordOf(const Action& action) {
   struct Say {
-    std::string operator()(const action::OrderHold& a) const { return fmt::format("hold {}", a.process.pid); }
+    std::string operator()(const action::Rest&) const { return "rest"; }
+    std::string operator()(const action::CancelRest&) const { return "cancel rest"; }
     std::string operator()(const action::OrderEvict& a) const {
       return fmt::format("evict {}", a.process.pid);
     }
@@ -88,12 +90,9 @@ class Story {
         At(evict->process.pid).answered = false;
       if (const auto* come = std::get_if<action::OrderReturn>(&action))
         At(come->process.pid).answered = At(come->process.pid).held = false;
-      if (const auto* hold = std::get_if<action::OrderHold>(&action)) {
-        At(hold->process.pid).answered = false;
-        if (!holds_by_hand) {
-          resting_.push_back(hold->process.pid);
-          continue;
-        }
+      if (std::get_if<action::Rest>(&action) && !rests_by_hand) {
+        resting_ = true;
+        continue;
       }
       const auto* secure = std::get_if<action::Secure>(&action);
       const auto* load = std::get_if<action::Load>(&action);
@@ -104,9 +103,8 @@ class Story {
             secure ? event::MoverAnswered{secure->process, Verb::kSecure, {.outcome = Outcome::kDone}}
                    : event::MoverAnswered{load->process, Verb::kLoad, {.outcome = Outcome::kDone}});
     }
-    if (!resting_.empty()) {
-      for (const pid_t pid : std::exchange(resting_, {})) At(pid).held = At(pid).answered = true;
-      const Words more = Look();
+    if (std::exchange(resting_, false)) {
+      const Words more = Rested();
       words.insert(words.end(), more.begin(), more.end());
     }
     while (!moved_.empty()) {
@@ -158,11 +156,15 @@ class Story {
     At(pid).error = error;
     return Look();
   }
-  // The process is at rest, and its shim says so.
-  Words Rests(pid_t pid) {
-    At(pid).held = true;
-    return Shim(pid, ShimStage::kOnGpu);
+  // All processes that a shim can hold are at rest.
+  Words Rested() {
+    for (auto& view : processes)
+      if (view.has_shim && view.stage != ShimStage::kNone) view.held = view.answered = true;
+    const Words words = Look();
+    EXPECT_THAT(words, IsEmpty()) << "before it is told";
+    return Feed(event::Rested{});
   }
+  Words NotRested(const std::string& why) { return Feed(event::NotRested{why}); }
   Words Dies(pid_t pid) {
     std::erase_if(processes, [&](const auto& one) { return one.id.pid == pid; });
     return Look();
@@ -179,7 +181,7 @@ class Story {
   const std::string& Detail() const { return machine.record().detail; }
 
   SuspensionStateMachine machine;
-  bool by_hand = false, holds_by_hand = false;
+  bool by_hand = false, rests_by_hand = false;
   std::vector<ProcessView> processes;
   std::vector<GpuView> gpus{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}, {"c", "NVIDIA A100"}};
   base::MonoTime now{std::chrono::hours(1)};
@@ -194,7 +196,7 @@ class Story {
   }
   std::map<base::ProcessId, BytesByGpu> parked_;
   std::vector<event::MoverAnswered> moved_;
-  std::vector<pid_t> resting_;
+  bool resting_ = false;
 };
 
 }  // namespace gpuman::suspend

@@ -17,6 +17,8 @@ using base::MonoTime;
 // More memory than a checkpointed process still has on the GPU (4 MiB on an H200).
 constexpr Bytes kResidue = base::MiB(16);
 
+constexpr const char* kSharesMemory = "its processes share memory (NCCL, CUDA IPC), which cannot leave";
+
 // The memory of the process on this GPU by its shim's count, which is current; the driver's figure is from
 // the last sample.
 Bytes Counted(const GpuShare& share) {
@@ -38,6 +40,7 @@ bool SuspensionStateMachine::AwaitSample(MonoTime now) {
 }
 
 void SuspensionStateMachine::GoOut(MonoTime now) {
+  left_due_.reset();
   if (AwaitSample(now)) return;
   for (auto& [id, member] : members_) {
     if (member.left_until && !IsLeft(member, now)) {
@@ -56,8 +59,9 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
   if (AwaitRest(now)) return;
   OrderEvictions(now);
   const bool securing = SecureAll(now);
-  if (pending_ || AskUnknown(now) || AwaitShims(now) || AwaitDriver(now) || CheckpointNext(now)) return;
-  if (securing) return;
+  if (pending_ || AskUnknown(now) || AwaitShims(now) || RefuseToStay(now)) return;
+  if (AwaitDriver(now) || CheckpointNext(now)) return;
+  if (securing || AwaitFigures(now)) return;
   ArriveOut(now);
 }
 
@@ -106,7 +110,10 @@ bool SuspensionStateMachine::MayBegin(const Member& member) {
 bool SuspensionStateMachine::IsWorthEvicting(const Member& member) const {
   if (!member.seen.has_shim || member.without_shim || member.saved != Saved::kRunning) return false;
   if (pending_ && pending_->process == member.seen.id) return false;
-  const Bytes worth = can_ == false || member.seen.holds_imported ? Bytes{0} : settings_.worth_evicting;
+  // It cannot be left to the driver; so it waits behind its gate, also where it has nothing to give away.
+  const bool only_shim = Shares(member) || AnyStays();
+  if (only_shim && member.seen.stage != ShimStage::kNone) return true;
+  const Bytes worth = can_ == false || only_shim ? Bytes{0} : settings_.worth_evicting;
   return Sum(member.seen, &GpuShare::evictable) + Sum(member.seen, &GpuShare::evicted) > worth;
 }
 
@@ -123,9 +130,7 @@ void SuspensionStateMachine::Give(Member& member, Order order, MonoTime now) {
   member.order = order;
   member.ordered_at = now;
   member.seen.answered = false;
-  if (order == Order::kHold)
-    out_.push_back(action::OrderHold{member.seen.id});
-  else if (order == Order::kEvict)
+  if (order == Order::kEvict)
     out_.push_back(action::OrderEvict{member.seen.id});
   else
     out_.push_back(action::OrderReturn{member.seen.id, ReturnsHeld()});
@@ -147,7 +152,7 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
     } else if (MayBegin(member)) {
       if (now < member.ordered_at + settings_.answer_limit) {
         waiting = true;
-      } else if (can_ == false || member.seen.holds_imported) {
+      } else if (can_ == false || Shares(member) || AnyStays()) {
         FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
       } else {
         // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim
@@ -162,6 +167,24 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
     if (phase() != before) return true;
   }
   return waiting;
+}
+
+// A job whose processes share memory is not moved, and not suspended if it gives nothing away.
+bool SuspensionStateMachine::RefuseToStay(MonoTime now) {
+  if (!IsStrict() || !AnyStays()) return false;
+  if (record_.target) {
+    TurnBack("move_failed", fmt::format("the job cannot be moved: {}", kSharesMemory), now);
+    return true;
+  }
+  const bool leaves = std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+    const Member& member = one.second;
+    return IsAway(member) || member.saved == Saved::kCheckpointed ||
+           (!member.seen.has_shim && IsOnGpu(member));
+  });
+  if (leaves) return false;
+  TurnBack("suspend_unsupported", fmt::format("nothing of the job can leave the GPU: {}", kSharesMemory),
+           now);
+  return true;
 }
 
 bool SuspensionStateMachine::AwaitDriver(MonoTime now) {
@@ -187,9 +210,12 @@ bool SuspensionStateMachine::AwaitDriver(MonoTime now) {
 
 bool SuspensionStateMachine::CheckpointNext(MonoTime now) {
   if (can_ == false) return false;
+  const bool stays = AnyStays();
   Member* next = nullptr;
   for (auto& [id, member] : members_) {
     if (!IsOnGpu(member) || IsLeft(member, now) || IsShimAtWork(member)) continue;
+    // The memory of a process that the driver restored might not be the one that the others have mapped.
+    if (stays && member.seen.has_shim) continue;
     if (FailIfStopped(member, now)) {
       if (phase() == SuspensionPhase::kUndoing) return true;
       continue;
@@ -219,12 +245,30 @@ bool SuspensionStateMachine::CheckpointNext(MonoTime now) {
   return true;
 }
 
+// What stays is told by figures that are newer than the last shim's answer, where they come in time.
+bool SuspensionStateMachine::AwaitFigures(MonoTime now) {
+  if (!IsStrict()) return false;
+  for (const auto& [id, member] : members_) {
+    const MonoTime due = member.answered_at + settings_.settle_limit;
+    if (member.order != Order::kEvict || member.saved == Saved::kCheckpointed || now >= due) continue;
+    for (const auto& [gpu, share] : member.seen.gpus)
+      if (IsOld(member, gpu)) left_due_ = std::max(left_due_.value_or(due), due);
+  }
+  return left_due_.has_value();
+}
+
 void SuspensionStateMachine::ArriveOut(MonoTime now) {
-  if (phase() == SuspensionPhase::kSuspended) return;
+  if (phase() == SuspensionPhase::kSuspended) {
+    // Right after a restart the figures are not there yet, and the record is right.
+    if (std::exchange(left_changed_, false))
+      if (auto left = Left(); !left.empty() || !AnyStays()) record_.left = std::move(left);
+    return;
+  }
   const bool retreated = phase() == SuspensionPhase::kRetreating;
   const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
                      const Member& member = one.second;
-                     const bool may_go = member.order != Order::kReturn && !member.seen.answered;
+                     const bool may_go = member.order != Order::kReturn && !member.seen.answered &&
+                                         member.seen.stage != ShimStage::kNone;
                      return IsOff(member) || IsShimAtWork(member) || may_go;
                    });
   if (retreated && !off) {
@@ -236,20 +280,24 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
     return SetState(turned_reason_, why_);
   }
   record_.phase = SuspensionPhase::kSuspended;
+  record_.left = Left();
+  HoldWhatStays();
+  left_changed_ = false;
   if (retreated) {
     const auto detail = fmt::format("{}; {}", why_, Whereabouts());
     return SetState(record_.wants_gpu ? "resources" : turned_reason_, detail);
   }
   SetAway(record_.target ? "moving" : std::string(record_.reason), Whereabouts());
-  Emit("job_suspended", record_.detail, now);
+  EmitWith(record_.left, "job_suspended", record_.detail, now);
 }
 
 // A shim whose gate was closed before its eviction failed keeps the gate closed. For a job that takes turns,
 // the gate stays closed until the share controller opens it.
 void SuspensionStateMachine::OpenGates(MonoTime now) {
   for (auto& [id, member] : members_) {
+    const bool may_shut = member.order == Order::kNone && !member.seen.answered;
     const bool shut = member.order == Order::kEvict || member.order == Order::kHold || member.seen.held;
-    if (shut && member.seen.has_shim) Give(member, Order::kReturn, now);
+    if ((shut || may_shut) && member.seen.has_shim) Give(member, Order::kReturn, now);
     member.order = Order::kNone;
   }
 }
@@ -269,7 +317,7 @@ void SuspensionStateMachine::Hold(Member& member) {
 // any more.
 void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
   const auto held = record_.held.find(member.seen.id);
-  if (held == record_.held.end() || member.order != Order::kNone) return;
+  if (held == record_.held.end() || (member.order != Order::kNone && member.order != Order::kHold)) return;
   const bool goes = pending_ && pending_->process == member.seen.id && pending_->verb == Verb::kCheckpoint;
   if (!goes && member.saved != Saved::kCheckpointed) return;
   for (const auto& [gpu, share] : member.seen.gpus) {
@@ -277,6 +325,19 @@ void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
     const Bytes bytes = goes ? std::max(share.used, Counted(share)) : Counted(share);
     if (share.evicted.count > 0 || bytes.count == 0 || (!goes && known == held->second.end())) continue;
     held->second[gpu] = std::max(bytes, held->second[gpu]);
+  }
+}
+
+// The figure from before the eviction may have been older than the last of the memory: a process held what is
+// left, and what it gave away.
+void SuspensionStateMachine::HoldWhatStays() {
+  for (const auto& [id, member] : members_) {
+    const auto held = record_.held.find(id);
+    if (held == record_.held.end() || !IsAway(member)) continue;
+    for (const auto& [gpu, left] : LeftOf(member)) {
+      const Bytes whole = left + member.seen.gpus.at(gpu).evicted;
+      held->second[gpu] = std::max(whole, held->second[gpu]);
+    }
   }
 }
 

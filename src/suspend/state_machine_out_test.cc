@@ -68,7 +68,7 @@ TEST(SuspendOut, AProcessWithoutCudaIsNoFailureAndStays) {
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "checkpoint 12"));
   EXPECT_THAT(s.Says(12, Outcome::kNoCuda, Saved::kRunning), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
-  EXPECT_THAT(s.Detail(), HasSubstr("30MiB stay on the device"));
+  EXPECT_THAT(s.Detail(), HasSubstr("30MiB stay on GPU a"));
 }
 
 TEST(SuspendOut, AProcessThatAppearsOnTheWayIsTakenToo) {
@@ -278,7 +278,7 @@ TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
   EXPECT_THAT(s.Evicted(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
   EXPECT_EQ(
       s.Detail(),
-      "9.3GiB are in host memory; 1.2GiB stay on the device: this driver cannot checkpoint processes, so "
+      "9.3GiB are in host memory; 1.2GiB stay on GPU a: this driver cannot checkpoint processes, so "
       "their contexts stay");
   EXPECT_THAT(s.Look(), IsEmpty()) << "the contexts are no newcomers";
   EXPECT_THAT(s.Resume(), ElementsAre("= suspended resources"));

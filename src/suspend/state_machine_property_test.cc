@@ -19,6 +19,7 @@ struct Target {
   bool answers = true;  // its shim answers
   bool cuda = true;
   bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
+  bool shares = false;                   // others may have some of its memory
   enum class Told { kNothing, kHold, kEvict, kReturn } told = Told::kNothing;
 };
 
@@ -34,7 +35,7 @@ class World {
   void Run() {
     for (int step = *rc::gen::inRange(1, 80); step > 0; --step) {
       now_ += base::Millis(*rc::gen::element(1, 100, 6000, 40'000, 130'000));
-      RandomEvent(*rc::gen::inRange(0, 17));
+      RandomEvent(*rc::gen::inRange(0, 18));
     }
     Settle();
   }
@@ -52,8 +53,12 @@ class World {
     target.cuda = *rc::gen::inRange(0, 6) != 0;
     target.imported = target.view.has_shim && *rc::gen::inRange(0, 4) == 0;
     target.stuck = *rc::gen::inRange(0, 4) == 0;
+    target.shares = target.view.has_shim && *rc::gen::inRange(0, 4) == 0;
     target.view.settled = *rc::gen::inRange(0, 4) != 0;
-    target.view.stage = target.view.has_shim ? ShimStage::kOnGpu : ShimStage::kNone;
+    // Without a context no thread of its shim answers.
+    const bool has_context = target.view.has_shim && target.context.count > 0;
+    target.view.stage = has_context ? ShimStage::kOnGpu : ShimStage::kNone;
+    if (rest_ordered_) Hold(target);
     targets_[target.view.id] = target;
   }
 
@@ -63,6 +68,7 @@ class World {
       const bool here = target.saved != Saved::kCheckpointed;
       target.view.gpus["a"] = {here ? target.context + (target.data - target.out) : base::Bytes{},
                                target.data - target.out, target.out};
+      target.view.shares = target.shares;
       target.view.holds_imported = here && target.imported && (target.stuck || target.out.count == 0);
       views.push_back(target.view);
     }
@@ -98,6 +104,8 @@ class World {
       case 11:
       case 12:
         return MoveOne(/*fail=*/*rc::gen::inRange(0, 3) == 0);
+      case 13:
+        return AnswerRest(/*fail=*/*rc::gen::arbitrary<bool>());
       default:
         return AnswerOne(/*fail=*/*rc::gen::inRange(0, 3) == 0);
     }
@@ -115,14 +123,47 @@ class World {
       target.loaded = false;
     }
     moves_.clear();
+    rest_ordered_ = false;
     machine_ = SuspensionStateMachine::Rebuild({}, ParseRecord(SerializeRecord(machine_.record())).value());
+    NoteBegin();
     Feed(event::Observed{Views(), gpus_});
+  }
+
+  // The attempt to bring all to rest may end at any moment without success; all rest only when all do.
+  void AnswerRest(bool fail) {
+    if (!rest_ordered_) return;
+    const bool all = std::all_of(targets_.begin(), targets_.end(), [](const auto& one) {
+      const ProcessView& view = one.second.view;
+      const bool holds = view.has_shim && view.stage != ShimStage::kNone;
+      return one.second.saved != Saved::kRunning || !holds || view.held;
+    });
+    if (!all && !fail) return;
+    rest_ordered_ = false;
+    rested_ = true;
+    if (!fail) return Feed(event::Rested{});
+    // Where the only process does not answer, the driver takes it, and nobody else is there to be held.
+    Feed(event::NotRested{"it works"});
+    if (machine_.phase() != SuspensionPhase::kSuspending) rested_ = false;
+  }
+  static void Hold(Target& target) {
+    if (!target.view.has_shim) return;
+    target.told = Target::Told::kHold;
+    target.view.answered = false;
+  }
+  // Whether a way out that begins now finds that some of the job has left already.
+  void NoteBegin() {
+    rested_ = std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
+      const Target& target = one.second;
+      return target.out.count > 0 || target.told == Target::Told::kEvict ||
+             target.view.stage == ShimStage::kEvicting || target.view.stage == ShimStage::kEvicted;
+    });
   }
 
   // Every shim that has an order takes a step.
   void MoveShims(bool fail) {
     for (auto& [id, target] : targets_) {
-      if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning)
+      if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning ||
+          target.view.stage == ShimStage::kNone)
         continue;
       if (target.told == Target::Told::kHold) {
         // The work may wait for another process; then the shim gives up by itself.
@@ -234,20 +275,35 @@ class World {
                << static_cast<int>(target.view.stage) << (target.view.answered ? "" : "?") << " out "
                << target.out.count << "]";
     RC_LOG() << "\n";
-    Check(machine_.On(event, now_));
+    const SuspensionPhase before = machine_.phase();
+    const Actions actions = machine_.On(event, now_);
+    const bool begins = std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+      const auto* state = std::get_if<action::SetState>(&action);
+      return state && state->phase == SuspensionPhase::kSuspending;
+    });
+    if (begins && before != SuspensionPhase::kSuspending) NoteBegin();
+    Check(actions);
     if (const auto deadline = machine_.Deadline()) RC_ASSERT(*deadline > now_);
   }
 
   void Check(const Actions& actions) {
     for (const Action& action : actions) {
       RC_LOG() << "  " << WordOf(action) << "\n";
-      if (const auto* hold = std::get_if<action::OrderHold>(&action)) {
-        // No process is held while another's memory has left already: the job could not go on.
-        for (const auto& [id, target] : targets_) RC_ASSERT(target.out.count == 0);
-        Tell(hold->process, Target::Told::kHold);
+      if (std::get_if<action::Rest>(&action)) {
+        RC_ASSERT(machine_.phase() == SuspensionPhase::kSuspending && !rest_ordered_);
+        rest_ordered_ = true;
+        for (auto& [id, target] : targets_) {
+          // None is held while another's memory has left already: the job could not go on.
+          RC_ASSERT(target.out.count == 0);
+          Hold(target);
+        }
       }
-      if (const auto* evict = std::get_if<action::OrderEvict>(&action))
+      if (std::get_if<action::CancelRest>(&action)) RC_ASSERT(std::exchange(rest_ordered_, false));
+      if (const auto* evict = std::get_if<action::OrderEvict>(&action)) {
+        RC_ASSERT(!rest_ordered_);
+        if (machine_.phase() == SuspensionPhase::kSuspending) RC_ASSERT(rested_);
         Tell(evict->process, Target::Told::kEvict);
+      }
       if (const auto* back = std::get_if<action::OrderReturn>(&action))
         Tell(back->process, Target::Told::kReturn);
       if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan});
@@ -259,12 +315,20 @@ class World {
         RC_ASSERT(it->second.view.stage != ShimStage::kEvicting &&
                   it->second.view.stage != ShimStage::kRestoring);
         RC_ASSERT(!it->second.view.holds_imported);
+        RC_ASSERT(!it->second.view.has_shim || !AnyStays());
       }
       if (const auto* secure = std::get_if<action::Secure>(&action))
         Move(secure->process, Verb::kSecure, secure->target);
       if (const auto* load = std::get_if<action::Load>(&action)) Move(load->process, Verb::kLoad, load->gpu);
       if (const auto* restore = std::get_if<action::Restore>(&action)) Ask(restore->process, Verb::kRestore);
     }
+  }
+
+  bool AnyStays() const {
+    return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
+      const ProcessView& view = one.second.view;
+      return view.stage == ShimStage::kEvicted && view.answered && (view.holds_imported || view.shares);
+    });
   }
 
   struct Asked {
@@ -298,6 +362,7 @@ class World {
       AnswerOne(false);
       MoveOne(false);
       MoveShims(false);
+      AnswerRest(/*fail=*/i % 8 == 7);  // some may not answer
       Feed(event::Tick{});
       Feed(event::Room{{}, false});
     }
@@ -317,7 +382,8 @@ class World {
   bool AnyShimHasAnOrder() const {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const Target& target = one.second;
-      return target.answers && target.saved == Saved::kRunning && target.told != Target::Told::kNothing;
+      return target.answers && target.saved == Saved::kRunning && target.told != Target::Told::kNothing &&
+             target.view.stage != ShimStage::kNone;
     });
   }
   // A suspended job still looks at intervals for processes that could not be taken.
@@ -331,6 +397,8 @@ class World {
 
   SuspensionStateMachine machine_{SuspensionSettings{}};
   bool can_ = true, honest_ = true;
+  bool rest_ordered_ = false;
+  bool rested_ = false;  // on this way out
   pid_t next_pid_ = 11;
   base::MonoTime now_{std::chrono::hours(1)};
   std::vector<GpuView> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};

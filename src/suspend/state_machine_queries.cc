@@ -16,6 +16,16 @@ using base::FormatBytes;
 using base::MonoTime;
 using base::Result;
 
+namespace {
+
+Bytes SumOf(const BytesByGpu& gpus) {
+  Bytes sum;
+  for (const auto& [gpu, bytes] : gpus) sum += bytes;
+  return sum;
+}
+
+}  // namespace
+
 Bytes SuspensionStateMachine::Sum(const ProcessView& view, Bytes GpuShare::*part) {
   Bytes sum;
   for (const auto& [gpu, share] : view.gpus) sum += share.*part;
@@ -41,12 +51,20 @@ bool SuspensionStateMachine::IsShimAtWork(const Member& member) {
   return member.seen.stage == ShimStage::kEvicting || member.seen.stage == ShimStage::kRestoring;
 }
 
+bool SuspensionStateMachine::Stays(const Member& member) {
+  return member.seen.stage == ShimStage::kEvicted && member.seen.answered && Shares(member);
+}
+
+bool SuspensionStateMachine::AnyStays() const {
+  return std::any_of(members_.begin(), members_.end(), [](const auto& one) { return Stays(one.second); });
+}
+
 MonoTime SuspensionStateMachine::AtWorkSince(const Member& member) {
   return std::max(member.ordered_at, member.stage_since);
 }
 
 std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now) const {
-  Bytes evicted, checkpointed, left;
+  Bytes evicted, checkpointed;
   std::int64_t processes = 0;
   for (const auto& [id, member] : members_) {
     const Bytes by_shim = Sum(member.seen, &GpuShare::evicted);
@@ -57,24 +75,64 @@ std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now
       if (const auto it = record_.held.find(id); it != record_.held.end())
         for (const auto& [gpu, bytes] : it->second) held += bytes;
       checkpointed += held - by_shim;
-    } else {
-      left += Sum(member.seen, &GpuShare::used);
     }
   }
   const auto number = [](Bytes bytes) { return static_cast<std::int64_t>(bytes.count); };
   return {{"evicted", number(evicted)},
           {"checkpointed", number(checkpointed)},
-          {"left", number(left)},
+          {"left", number(SumOf(Left()))},
           {"processes", processes},
           {"milliseconds", std::chrono::duration_cast<base::Millis>(now - began_).count()}};
+}
+
+Bytes SuspensionStateMachine::HeldOn(const Member& member, const std::string& gpu) const {
+  const auto held = record_.held.find(member.seen.id);
+  if (held == record_.held.end()) return {};
+  const auto on = held->second.find(gpu);
+  return on == held->second.end() ? Bytes{} : on->second;
+}
+
+// Whether the driver's figure is from before the eviction by the shim. A new sample may repeat an old list of
+// processes, so a figure that has hardly fallen is not believed either.
+bool SuspensionStateMachine::IsOld(const Member& member, const std::string& gpu) const {
+  const GpuShare& share = member.seen.gpus.at(gpu);
+  if (member.order != Order::kEvict || HeldOn(member, gpu).count == 0) return false;
+  return share.sampled_at < member.answered_at ||
+         (IsAway(member) && share.used > HeldOn(member, gpu) - Bytes{share.evicted.count / 2});
+}
+
+// What of the process is on its GPUs, and stays there if it has left. In place of an old figure: what it held
+// less what it gave away.
+BytesByGpu SuspensionStateMachine::LeftOf(const Member& member) const {
+  BytesByGpu left;
+  if (member.saved == Saved::kCheckpointed) return left;
+  for (const auto& [gpu, share] : member.seen.gpus) {
+    const Bytes bytes = IsOld(member, gpu) ? HeldOn(member, gpu) - share.evicted : share.used;
+    if (bytes.count > 0) left[gpu] = bytes;
+  }
+  return left;
+}
+
+BytesByGpu SuspensionStateMachine::Left() const {
+  BytesByGpu left;
+  for (const auto& [id, member] : members_)
+    for (const auto& [gpu, bytes] : LeftOf(member)) left[gpu] += bytes;
+  return left;
+}
+
+std::string SuspensionStateMachine::NameOf(const std::string& gpu) const {
+  const auto known =
+      std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuView& one) { return one.uuid == gpu; });
+  return known != gpus_.end() && known->index ? std::to_string(*known->index) : gpu;
 }
 
 std::string SuspensionStateMachine::Whereabouts() const {
   const auto figures = Figures(began_);
   const auto bytes = [&](const char* key) { return Bytes{static_cast<std::uint64_t>(figures.at(key))}; };
   Bytes evicted = bytes("evicted"), straight;
-  const Bytes checkpointed = bytes("checkpointed"), left = bytes("left");
-  if ((evicted + checkpointed + left).count == 0) return "nothing of it was on a GPU";
+  const Bytes checkpointed = bytes("checkpointed");
+  const BytesByGpu left = phase() == SuspensionPhase::kSuspended ? record_.left : Left();
+  if ((evicted + checkpointed).count == 0 && left.empty()) return "nothing of it was on a GPU";
   for (const auto& [id, member] : members_)
     if (member.location == Location::kStraight) straight += Sum(member.seen, &GpuShare::evicted);
   evicted = evicted - straight;
@@ -83,9 +141,18 @@ std::string SuspensionStateMachine::Whereabouts() const {
     text += fmt::format(" ({} by the shim, {} by the driver's checkpoint)", FormatBytes(evicted),
                         FormatBytes(checkpointed));
   if (straight.count > 0) text += fmt::format("; {} go straight to the other GPU", FormatBytes(straight));
-  if (left.count == 0) return text;
-  text += fmt::format("; {} stay on the device", FormatBytes(left));
-  if (can_ == false) text += ": this driver cannot checkpoint processes, so their contexts stay";
+  if (left.empty()) return text;
+  std::size_t told = 0;
+  for (const auto& [gpu, stays] : left) {
+    const char* const before = told == 0 ? "; " : told + 1 == left.size() ? " and " : ", ";
+    const char* const stay = told == 0 ? " stay" : "";
+    text += fmt::format("{}{}{} on GPU {}", before, FormatBytes(stays), stay, NameOf(gpu));
+    ++told;
+  }
+  if (AnyStays())
+    text += ": contexts, and memory that processes share (NCCL, CUDA IPC)";
+  else if (can_ == false)
+    text += ": this driver cannot checkpoint processes, so their contexts stay";
   return text;
 }
 
@@ -133,17 +200,21 @@ Result<> SuspensionStateMachine::HasNoManagedMemory() const {
 
 HostNeed SuspensionStateMachine::NeedOfHost() const {
   HostNeed need;
+  const bool shares =
+      std::any_of(members_.begin(), members_.end(), [](const auto& one) { return one.second.seen.shares; });
   for (const auto& [id, member] : members_) {
     if (member.saved == Saved::kCheckpointed) continue;
     const Bytes evictable = member.without_shim ? Bytes{} : Sum(member.seen, &GpuShare::evictable);
     need.evicted += evictable;
-    if (can_ != false) need.checkpointed += Sum(member.seen, &GpuShare::used) - evictable;
+    const bool stays = shares && member.seen.has_shim;
+    if (can_ != false && !stays) need.checkpointed += Sum(member.seen, &GpuShare::used) - evictable;
   }
   return need;
 }
 
 Bytes SuspensionStateMachine::InHost() const {
   if (phase() == SuspensionPhase::kRunning || phase() == SuspensionPhase::kEnded) return {};
+  if (phase() == SuspensionPhase::kSuspended) return SumOf(AwayOf(record_));
   Bytes sum;
   for (const auto& [id, member] : members_) {
     if (const auto held = record_.held.find(id); held != record_.held.end())
@@ -187,6 +258,12 @@ Result<> SuspensionStateMachine::CanMove(const std::string& gpu) const {
   const auto target = find(gpu);
   if (target == gpus_.end()) return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", gpu));
   if (IsPartlyMoved() && *record_.target == gpu) return {};
+  const bool shares = std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+    return (one.second.seen.has_shim && one.second.seen.shares) || Stays(one.second);
+  });
+  if (shares)
+    return Fail(ErrorCode::kUnsatisfiable,
+                "processes of the job share memory (NCCL, CUDA IPC): it can be suspended, not moved");
   const auto source = OnlyGpu();
   if (!source)
     return Fail(ErrorCode::kUnsatisfiable, "only a job with memory on exactly one GPU can be moved");
@@ -242,6 +319,14 @@ void SuspensionStateMachine::Emit(const char* kind, std::string message, MonoTim
   auto figures = Figures(now);
   figures.insert(spent_.begin(), spent_.end());
   out_.push_back(action::Emit{kind, std::move(message), std::move(figures)});
+}
+
+void SuspensionStateMachine::EmitWith(const BytesByGpu& left, const char* kind, std::string message,
+                                      MonoTime now) {
+  Emit(kind, std::move(message), now);
+  auto& data = std::get<action::Emit>(out_.back()).data;
+  data["left"] = static_cast<std::int64_t>(SumOf(left).count);
+  for (const auto& [gpu, bytes] : left) data["left." + gpu] = static_cast<std::int64_t>(bytes.count);
 }
 
 // Of steps that run at the same time, only the longest counts; the driver's calls run one after the other, so

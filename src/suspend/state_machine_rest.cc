@@ -16,54 +16,74 @@ using base::MonoTime;
 // True: the state machine has to wait, or the phase has changed.
 bool SuspensionStateMachine::AwaitRest(MonoTime now) {
   if (!IsStrict() || rested_) return false;
-  int worth = 0;
-  for (const auto& [id, member] : members_) {
-    // An earlier daemon had already begun to evict, or the share controller has closed all gates.
-    if (member.order == Order::kEvict || IsAway(member)) rested_ = true;
-    if (!IsLeft(member, now) && (IsWorthEvicting(member) || member.order == Order::kHold)) ++worth;
+  if (!resting_) {
+    bool any = false, unknown = false;
+    for (const auto& [id, member] : members_) {
+      // An earlier daemon had already begun to evict, or the share controller has closed all gates.
+      const bool leaves =
+          member.order == Order::kEvict && !(member.seen.answered && member.seen.stage == ShimStage::kFailed);
+      if (leaves || IsAway(member)) rested_ = true;
+      any = any || CanBeHeld(member);
+      unknown = unknown || (member.seen.has_shim && member.saved == Saved::kUnknown);
+    }
+    if (rested_) return false;
+    // What an earlier daemon did has to be known first.
+    if (unknown && (pending_ || AskUnknown(now))) return true;
+    if (!any) return false;
+    resting_ = true;
+    out_.push_back(action::Rest{settings_.lock_timeout});
   }
-  if (rested_ || worth < 2) return false;
-  bool waiting = false;
+  // The order reaches all shims, also that of a process without a context.
   for (auto& [id, member] : members_) {
-    if (!IsLeft(member, now) && IsWorthEvicting(member)) LookAtRest(member, waiting, now);
-    if (!IsStrict()) return true;
+    if (!member.seen.has_shim || member.order == Order::kHold) continue;
+    member.order = Order::kHold;
+    member.ordered_at = now;
+    member.seen.answered = false;
   }
-  rested_ = !waiting;
-  return waiting;
+  return true;
 }
 
-void SuspensionStateMachine::LookAtRest(Member& member, bool& waiting, MonoTime now) {
-  const base::ProcessId process = member.seen.id;
-  const auto fail = [&](const std::string& why) {
-    FailOut(member, fmt::format("process {} did not come to rest: {}", process.pid, why), now);
-  };
-  if (member.order != Order::kHold) {
-    Give(member, Order::kHold, now);
-    waiting = true;
-  } else if (member.seen.answered) {
-    if (!member.seen.held) fail(member.seen.error.empty() ? "it runs on" : member.seen.error);
-  } else if (now < RestLimit(member)) {
-    waiting = true;
-  } else if (member.seen.closing) {
-    fail("its calls or its GPU work did not come to an end in time");
-  } else if (can_ == false || member.seen.holds_imported) {
-    fail(fmt::format("libgpuman.so in process {} does not answer", process.pid));
-  } else {
-    // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim might
-    // begin in the middle of the checkpoint.
-    member.without_shim = true;
-    Give(member, Order::kReturn, now);
+void SuspensionStateMachine::CancelRest() {
+  if (std::exchange(resting_, false)) out_.push_back(action::CancelRest{});
+}
+
+// A shim has nothing to hold before its process has a context.
+bool SuspensionStateMachine::CanBeHeld(const Member& member) const {
+  if (!member.seen.has_shim || member.without_shim || member.seen.stage == ShimStage::kNone) return false;
+  return member.saved == Saved::kRunning && (!pending_ || pending_->process != member.seen.id);
+}
+
+void SuspensionStateMachine::Handle(const event::Rested& rested, MonoTime) {
+  if (!std::exchange(resting_, false)) return;
+  rested_ = true;
+  Spend("rest", rested.took);
+  spent_["steps"] = rested.steps;
+}
+
+void SuspensionStateMachine::Handle(const event::NotRested& failed, MonoTime now) {
+  if (!std::exchange(resting_, false)) return;
+  Member* const silent = OnlySilentOne();
+  if (!silent || can_ == false || Shares(*silent))
+    return TurnBack(record_.target ? "move_failed" : "suspend_failed",
+                    fmt::format("the job did not come to rest: {}", failed.why), now);
+  // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim might
+  // begin in the middle of the checkpoint. Processes that come later are held from the beginning.
+  rested_ = true;
+  silent->without_shim = true;
+  Give(*silent, Order::kReturn, now);
+}
+
+// The one process of the job that can be held, if its shim has not even taken up the order. Of several
+// processes none is left to the driver: the others would be held while it runs.
+SuspensionStateMachine::Member* SuspensionStateMachine::OnlySilentOne() {
+  Member* only = nullptr;
+  for (auto& [id, member] : members_) {
+    if (!CanBeHeld(member)) continue;
+    if (only) return nullptr;
+    only = &member;
   }
-}
-
-bool SuspensionStateMachine::IsAwaitedToRest(const Member& member) {
-  return member.order == Order::kHold && !member.seen.answered;
-}
-
-// A shim that has taken up the order gives up by itself; this limit is for a shim that does not.
-MonoTime SuspensionStateMachine::RestLimit(const Member& member) const {
-  const base::Millis at_work = member.seen.closing ? settings_.lock_timeout : base::Millis(0);
-  return member.ordered_at + settings_.answer_limit + at_work;
+  const bool silent = only && !only->seen.answered && !only->seen.closing && !only->seen.stopped;
+  return silent ? only : nullptr;
 }
 
 std::string SuspensionStateMachine::WhyStopped(const Member& member) {

@@ -4,17 +4,17 @@
 namespace gpuman::suspend {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Not;
+
 class Together : public testing::Test {
  protected:
   Together() {
-    s_.holds_by_hand = true;
+    s_.rests_by_hand = true;
     s_.Process(11, GiB(10), GiB(9));
     s_.Process(12, GiB(10), GiB(9), "b");
     s_.Look();
     s_.Can(true);
-  }
-  Words Fails(pid_t pid) {
-    return s_.Shim(pid, ShimStage::kFailed, "its GPU work did not come to an end in time");
   }
   Words Runs(pid_t pid) {
     s_.At(pid).held = false;
@@ -24,19 +24,34 @@ class Together : public testing::Test {
 };
 
 TEST_F(Together, NothingLeavesBeforeAllHaveComeToRest) {
-  EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "hold 11", "hold 12"));
-  EXPECT_THAT(s_.Rests(12), IsEmpty());
-  EXPECT_THAT(s_.Rests(11), ElementsAre("evict 11", "evict 12"));
+  EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "rest"));
+  EXPECT_THAT(s_.Look(), IsEmpty());
+  EXPECT_EQ(s_.machine.Deadline(), std::nullopt) << "the answer comes by itself";
+  EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
+}
+
+TEST_F(Together, TheWaitIsAsLongAsThePatience) {
+  s_.machine.SetSettings({.lock_timeout = base::Millis(700)});
+  const Actions actions = s_.machine.On(event::SuspendAsked{"held_by_user", "by me"}, s_.now);
+  EXPECT_THAT(actions, Contains(Action(action::Rest{base::Millis(700)})));
 }
 
 TEST_F(Together, WhereOneDoesNotComeToRestAllRunOnAndNothingHasMoved) {
   s_.Suspend();
-  s_.Rests(12);
-  EXPECT_THAT(Fails(11),
+  s_.At(12).held = true;
+  s_.Look();
+  EXPECT_THAT(s_.NotRested("process 11 works on GPU 0"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
   EXPECT_THAT(Runs(11), IsEmpty());
   EXPECT_THAT(Runs(12), ElementsAre("= running suspend_failed"));
-  EXPECT_EQ(s_.Detail(), "process 11 did not come to rest: its GPU work did not come to an end in time");
+  EXPECT_EQ(s_.Detail(), "the job did not come to rest: process 11 works on GPU 0");
+}
+
+TEST_F(Together, AMoveFailsInTheSameWay) {
+  s_.Process(13, {}, MiB(0), "b");
+  s_.Dies(12);
+  s_.Move("b");
+  EXPECT_THAT(s_.NotRested("process 11 works"), Contains("= undoing move_failed"));
 }
 
 TEST_F(Together, AJobThatSharesRunsOnAsWellWithoutWaitingForItsTurn) {
@@ -44,11 +59,8 @@ TEST_F(Together, AJobThatSharesRunsOnAsWellWithoutWaitingForItsTurn) {
   settings.returns_held = true;
   s_.machine.SetSettings(settings);
   s_.Suspend();
-  s_.Rests(12);
-  s_.At(11).stage = ShimStage::kFailed;
-  s_.At(11).answered = true;
   int returned = 0;
-  for (const Action& action : s_.machine.On(event::Observed{s_.processes, s_.gpus}, s_.now)) {
+  for (const Action& action : s_.machine.On(event::NotRested{"it works"}, s_.now)) {
     const auto* back = std::get_if<action::OrderReturn>(&action);
     if (!back) continue;
     ++returned;
@@ -57,49 +69,89 @@ TEST_F(Together, AJobThatSharesRunsOnAsWellWithoutWaitingForItsTurn) {
   EXPECT_EQ(returned, 2);
 }
 
-TEST_F(Together, OneThatDoesNotAnswerIsLeftToTheDriver) {
+TEST_F(Together, NoneOfSeveralIsLeftToTheDriverWhereItDoesNotAnswer) {
   s_.Suspend();
-  s_.Rests(12);
-  EXPECT_THAT(s_.Wait(), ElementsAre("return 11", "evict 12"));
-  EXPECT_THAT(s_.Evicted(12), ElementsAre("checkpoint 12"));
-}
-
-TEST_F(Together, OneThatHasTakenTheOrderUpHasItsTime) {
-  s_.Suspend();
-  s_.Rests(12);
-  s_.At(11).closing = true;
+  s_.At(12).held = s_.At(12).answered = true;
+  s_.At(11).answered = false;
   s_.Look();
-  const auto since = s_.now;
-  EXPECT_THAT(s_.Wait(),
+  EXPECT_THAT(s_.NotRested("process 11 does not answer"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
-  EXPECT_EQ(s_.now - since, SuspensionSettings{}.lock_timeout + SuspensionSettings{}.answer_limit);
 }
 
 TEST_F(Together, OneThatEndsHoldsNothingUp) {
   s_.Suspend();
-  s_.Rests(12);
-  EXPECT_THAT(s_.Dies(11), ElementsAre("evict 12"));
+  EXPECT_THAT(s_.Dies(11), IsEmpty());
+  EXPECT_THAT(s_.Rested(), ElementsAre("evict 12"));
 }
 
-TEST_F(Together, OneThatComesMeanwhileIsHeldAsWell) {
+TEST_F(Together, OneThatComesMeanwhileIsHeldAndGoesWithThem) {
   s_.Suspend();
-  s_.Rests(11);
   s_.Process(13, GiB(5), GiB(4));
-  EXPECT_THAT(s_.Look(), ElementsAre("hold 13"));
-  EXPECT_THAT(s_.Rests(12), IsEmpty());
-  EXPECT_THAT(s_.Rests(13), ElementsAre("evict 11", "evict 12", "evict 13"));
+  EXPECT_THAT(s_.Look(), IsEmpty());
+  EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12", "evict 13"));
+}
+
+TEST_F(Together, OneThatComesMeanwhileRunsOnAsTheOthersDo) {
+  s_.Suspend();
+  s_.Process(13, GiB(5), GiB(4));
+  s_.Look();
+  EXPECT_THAT(s_.NotRested("it works"), ElementsAre("= undoing suspend_failed", "! suspend_failed",
+                                                    "return 11", "return 12", "return 13"));
+}
+
+TEST_F(Together, OneWithoutAContextGetsItsOrderBackAndNobodyWaitsForItsAnswer) {
+  auto& bare = s_.Process(13, {}, MiB(0));
+  bare.stage = ShimStage::kNone;
+  bare.answered = false;
+  s_.Look();
+  s_.Suspend();
+  EXPECT_THAT(s_.NotRested("it works"), Contains("return 13"));
+  Runs(11);
+  EXPECT_THAT(Runs(12), ElementsAre("= running suspend_failed"));
 }
 
 TEST_F(Together, WhoAsksForItsReturnMeanwhileHasItRunOn) {
   s_.Suspend();
-  s_.Rests(11);
-  EXPECT_THAT(s_.Resume(), ElementsAre("= undoing resuming", "return 11", "return 12"));
+  EXPECT_THAT(s_.Resume(), ElementsAre("cancel rest", "= undoing resuming", "return 11", "return 12"));
+  EXPECT_THAT(s_.Feed(event::Rested{}), IsEmpty()) << "the answer to an earlier order";
+  EXPECT_THAT(s_.NotRested("it works"), IsEmpty());
+}
+
+TEST_F(Together, AJobThatEndsMeanwhileIsNotWaitedFor) {
+  s_.Suspend();
+  EXPECT_THAT(s_.Feed(event::Ended{}), ElementsAre("cancel rest"));
+}
+
+TEST_F(Together, TheEventSaysHowLongItTookAndHowManyCallsHadToPass) {
+  s_.Suspend();
+  s_.Dies(12);
+  s_.Feed(event::Rested{base::Millis(40), 7});
+  s_.Evicted(11);
+  const auto actions = s_.machine.On(
+      event::Answered{Story::IdOf(11), {.outcome = Outcome::kDone, .state = Saved::kCheckpointed}}, s_.now);
+  const auto* told = std::get_if<action::Emit>(&actions.back());
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->data.at("milliseconds_rest"), 40);
+  EXPECT_EQ(told->data.at("steps"), 7);
+}
+
+TEST_F(Together, ANewDaemonBringsThemToRestAgain) {
+  s_.Suspend();
+  s_.At(12).held = s_.At(12).answered = true;
+  s_.At(11).answered = false;
+  s_.Look();
+  s_.machine = SuspensionStateMachine::Rebuild({}, s_.machine.record());
+  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
+  EXPECT_THAT(s_.Restored(12), ElementsAre("rest"));
+  EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
 }
 
 TEST_F(Together, ADaemonThatComesBackLetsThoseGoThatTheLastOneHeld) {
   s_.Suspend();
-  s_.Rests(12);
-  Fails(11);
+  s_.At(12).held = true;
+  s_.Look();
+  s_.NotRested("process 11 works");
   s_.machine = SuspensionStateMachine::Rebuild({}, s_.machine.record());
   s_.At(12).answered = s_.At(12).held = true;
   s_.At(11).answered = true;
@@ -108,6 +160,56 @@ TEST_F(Together, ADaemonThatComesBackLetsThoseGoThatTheLastOneHeld) {
   EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
   EXPECT_THAT(s_.Restored(12), ElementsAre("return 12"));
   EXPECT_THAT(Runs(12), ElementsAre("= running suspend_failed"));
+}
+
+// --- Jobs of one process come to rest in the same way.
+
+class Alone : public testing::Test {
+ protected:
+  Alone() {
+    s_.rests_by_hand = true;
+    s_.Process(11, GiB(10), GiB(9));
+    s_.Look();
+    s_.Can(true);
+    EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "rest"));
+    s_.At(11).answered = false;
+    s_.Look();
+  }
+  Story s_;
+};
+
+TEST_F(Alone, WhoWorksTooLongRunsOn) {
+  s_.At(11).closing = true;
+  s_.Look();
+  EXPECT_THAT(s_.NotRested("process 11: its GPU work did not come to an end in time"),
+              ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11"));
+}
+
+TEST_F(Alone, WhoDoesNotAnswerIsLeftToTheDriver) {
+  EXPECT_THAT(s_.NotRested("process 11 does not answer"), ElementsAre("return 11", "checkpoint 11"));
+  EXPECT_THAT(s_.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
+}
+
+TEST_F(Alone, WhoDoesNotAnswerAndSharesMemoryIsNotCheckpointed) {
+  s_.At(11).shares = true;
+  s_.Look();
+  EXPECT_THAT(s_.NotRested("process 11 does not answer"), Not(Contains("checkpoint 11")));
+}
+
+TEST(Little, MemoryThatTheDriverTakesIsAtRestAsWell) {
+  Story s;
+  s.rests_by_hand = true;
+  s.Process(11, MiB(508), MiB(8));
+  s.Look();
+  s.Can(true);
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "rest"));
+  EXPECT_THAT(s.Rested(), ElementsAre("checkpoint 11"));
+  s.Checkpointed(11);
+  s.Resume();
+  s.Room(GiB(1));
+  EXPECT_THAT(s.Restored(11), ElementsAre("return 11")) << "it stands at its gate";
+  s.At(11).held = false;
+  EXPECT_THAT(s.Shim(11, ShimStage::kOnGpu), ElementsAre("= running", "! job_resumed"));
 }
 
 // --- Stopped processes: the driver's calls would not return.

@@ -82,6 +82,9 @@ loads() {
   load_case managed-refused 3 --api managed --alloc 100%
   load_case children 0 --children 3 --alloc $small --verify --iterations 3 --kernel-time 20ms
   load_case daemons 0 --children 2 --daemonize --alloc $small --verify --iterations 3
+  for api in vmm ipc host; do
+    load_case "ranks-$api" 0 --ranks 2 --peer $api --work 5ms --verify --iterations 20
+  done
   load_case duty 0 --alloc 64MiB --kernel-time 20ms --duty 0.25 --hold 2s
 }
 

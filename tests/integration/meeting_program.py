@@ -1,13 +1,16 @@
 """A job of two processes that wait for each other on the GPU, as an all-reduce does, for share_meeting_test.py.
 
-Usage: meeting_program.py STOP [--size BYTES] [--ahead N] [--rest SECONDS]
+Usage: meeting_program.py STOP [--size BYTES] [--ahead N] [--rest SECONDS] [--by-host]
 
 Each process sees one of the GPUs (the same if there is only one) and has memory there that it checks at its end. In
 each step a process writes the step's number for the other and waits on its stream until the other has written it:
 cuStreamWriteValue32 and cuStreamWaitValue32 on a page that both have registered. On a real GPU a kernel of NCCL spins
 on such a flag; the simulated driver's stream polls the word, so the other process must still make its later call. The
 first process queues N steps ahead, the second rests before each step: so the work of the first always waits for a later
-call of the second, and never comes to rest while the second is held.
+call of the second, and comes to rest only if the second may make that call.
+
+With --by-host the second writes its numbers from its host, without a call, and each only when the first has queued the
+next step. So the first never comes to rest while it is held, whatever calls of the second are let through.
 
 Ends when the file STOP exists or its directory is gone; the file STOP.steps has the number of steps. Each process
 prints a line of JSON at its end: steps, wrong. Exit status 0: data right, 4: wrong, 5: a call of the driver failed.
@@ -26,7 +29,7 @@ import share_program
 from share_program import Block, cuda, must, size_t, u64
 
 GEQ, PORTABLE, MAPPED = 0, 1, 2
-END = 2  # the index of the word that names the last step
+END, QUEUED = 2, 3  # indices of the words that name the last step, and the last that the first process has queued
 
 
 def meet(options, number, page, gpu):
@@ -41,7 +44,7 @@ def meet(options, number, page, gpu):
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     must(cuda.cuMemHostRegister_v2(u64(address), size_t(mmap.PAGESIZE), PORTABLE | MAPPED), "cuMemHostRegister")
     must(cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(word), u64(address), 0), "cuMemHostGetDevicePointer")
-    words = (ctypes.c_uint32 * 3).from_buffer(page)
+    words = (ctypes.c_uint32 * 4).from_buffer(page)
     own, other = u64(word.value + 4 * number), u64(word.value + 4 * (1 - number))
     print(json.dumps({"pid": os.getpid(), "holds": options.size}), flush=True)
     stop = pathlib.Path(options.stop)
@@ -55,8 +58,15 @@ def meet(options, number, page, gpu):
             if number == 1:
                 time.sleep(options.rest)
             queued += 1
+            if number == 1 and options.by_host:
+                while words[QUEUED] <= queued and words[END] != queued:
+                    time.sleep(0.001)
+                words[number] = queued
+                continue
             must(cuda.cuStreamWriteValue32_v2(stream, own, ctypes.c_uint32(queued), 0), "cuStreamWriteValue32")
             must(cuda.cuStreamWaitValue32_v2(stream, other, ctypes.c_uint32(queued), GEQ), "cuStreamWaitValue32")
+            if number == 0:
+                words[QUEUED] = queued
         while words[1 - number] <= steps:
             time.sleep(0.001)
         steps += 1
@@ -74,6 +84,7 @@ def main():
     parser.add_argument("--size", type=int, default=2 << 20)
     parser.add_argument("--ahead", type=int, default=4)
     parser.add_argument("--rest", type=float, default=0.005)
+    parser.add_argument("--by-host", action="store_true")
     options = parser.parse_args()
     page, children = mmap.mmap(-1, mmap.PAGESIZE), []
     gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")

@@ -21,7 +21,7 @@ CONTEXT = 104  # MiB of a context on the simulated GPU
 
 class ManyCase(ShareCase):
     """GPUs with room for the contexts of `each` processes and `beside` MiB. `more`: further settings."""
-    gpus, each, beside, more = 4, 2, 3, ""
+    gpus, each, beside, more, context = 4, 2, 3, "", CONTEXT
 
     @classmethod
     def setUpClass(cls):
@@ -29,7 +29,7 @@ class ManyCase(ShareCase):
 [sampling]
 rest = "20ms"
 [share]
-capacity = "{cls.each * CONTEXT + cls.beside}MiB"
+capacity = "{cls.each * cls.context + cls.beside}MiB"
 quantum_min = "10ms"
 quantum_max = "10ms"
 idle = "2ms"
@@ -67,7 +67,7 @@ idle = "2ms"
         """By the driver's figures: the jobs' memory, the memory that moves, and the mover's context. Only after each
         job has had a turn: a new job brings a context, and the others make room for it afterwards. For a moment there
         may be one more piece, which has left one job and waits to serve another (mover/free_list.h)."""
-        most = (self.each * CONTEXT + self.beside + CONTEXT) * MIB
+        most = (self.each * self.context + self.beside + self.context) * MIB
         until("no GPU has more than its capacity", lambda: all(
             gpu["memory"]["used"] <= empty + most for gpu, empty in zip(self.on_gpus(), self.empty)))
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Jobs whose processes wait for each other on their GPUs, as data-parallel training does: if they were held one by one,
-they would stand still for ever. Whatever a user asks of such a job, it continues, and a job that waits for its place
-learns why.
+they would stand still for ever. They come to rest together, because some of them make a few calls more. A job that
+cannot be brought to rest continues whatever a user asks of it, and a job that waits for its place learns why.
 
 Usage: share_meeting_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
-meeting_program.py describes the simulated work.
+meeting_program.py describes the simulated work. pair_program.py has processes that share memory and do come to rest.
 """
 
 import pathlib
@@ -19,15 +19,17 @@ from share_test import build_dir, learn_what_a_context_takes, until
 from daemon_case import MIB, DaemonTest  # noqa: E402, I100
 
 PROGRAM = pathlib.Path(__file__).with_name("meeting_program.py")
+PAIR = pathlib.Path(__file__).with_name("pair_program.py")
 
 
 class Meets:
     """For a DaemonTest: jobs whose processes wait for each other, and their results."""
+    NEVER_RESTS = "--by-host"
 
-    def meeting(self, tag, *options, gpus=("0", "1"), **more):
+    def meeting(self, tag, *options, gpus=("0", "1"), program=PROGRAM, **more):
         for old in self.m.dir.glob(f"stop.{tag}*"):
             old.unlink()
-        words = [sys.executable, PROGRAM, self.m.dir / f"stop.{tag}", *options]
+        words = [sys.executable, program, self.m.dir / f"stop.{tag}", *options]
         return self.start(tag, "exec " + " ".join(map(str, words)), gpus=list(gpus), **more)
 
     def end(self, tag):
@@ -84,9 +86,9 @@ class TurnsCase(ManyCase, Meets):
 
 class TakingTurns(TurnsCase):
     def test_of_two_that_do_not_fit_together_one_goes_on_and_the_other_waits_with_the_reason(self):
-        one = self.meeting("one", share=True)
+        one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
-        other = self.meeting("other", share=True)
+        other = self.meeting("other", self.NEVER_RESTS, share=True)
         self.told("share_not_yielded", one)
         self.waits_for(other, one)
         self.goes_on("one", 100)
@@ -101,7 +103,7 @@ class TakingTurns(TurnsCase):
         self.ends_with_its_data("other")
 
     def test_an_ordinary_one_waits_beside_it_and_another_that_fits_runs(self):
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
         self.told("share_not_yielded", meeting)
@@ -114,7 +116,7 @@ class TakingTurns(TurnsCase):
     def test_an_ordinary_one_that_was_there_first_yields_and_then_waits(self):
         plain = self.checking("plain", "--rest", 0.005)
         until("it holds its memory", lambda: '"holds"' in self.log(plain))
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         self.told("share_not_yielded", meeting)
         self.waits_for(plain, meeting)
@@ -123,7 +125,7 @@ class TakingTurns(TurnsCase):
         self.ends_right([plain])
 
     def test_one_that_cannot_be_suspended_goes_on_beside_others_and_its_gates_are_open(self):
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
         until("the other is there", lambda: self.tenant(plain))
@@ -136,7 +138,7 @@ class TakingTurns(TurnsCase):
     def test_where_suspension_is_set_for_those_that_do_not_yield_it_goes_on_all_the_same(self):
         self.share(on_no_yield="suspend")
         self.addCleanup(self.share, on_no_yield="wait")
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
         self.told("suspend_failed", meeting)
@@ -145,7 +147,7 @@ class TakingTurns(TurnsCase):
         self.ends_right([plain])
 
     def test_a_daemon_that_is_killed_while_it_is_asked_leaves_nobody_standing(self):
-        meeting = self.meeting("meeting", share=True)
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
         for _ in range(3):
@@ -155,6 +157,61 @@ class TakingTurns(TurnsCase):
             until("it takes part again", lambda: self.tenant(meeting))
             self.goes_on("meeting")
         self.ends_with_its_data("meeting")
+        self.ends_right([plain])
+
+
+class TogetherCase(ManyCase, Meets):
+    """As TurnsCase, with the time that a job has to come to rest by default."""
+    gpus, more = 2, '[log]\nlevel = "debug"\n'
+
+    def hand_overs(self):
+        return min(gpu["hand_overs"] for gpu in self.share()["gpus"])
+
+
+class Together(TogetherCase):
+    def test_two_that_do_not_fit_together_take_turns_on_both_gpus_with_their_data(self):
+        jobs = [self.meeting(tag, share=True) for tag in ("one", "other")]
+        until("they take turns", lambda: self.hand_overs() >= 20)
+        for tag in ("one", "other"):
+            self.goes_on(tag)
+            self.ends_with_its_data(tag)
+        for job in jobs:
+            self.assertEqual(self.all_told("share_not_yielded", job), [])
+
+    def test_one_takes_turns_with_an_ordinary_job_on_one_of_its_gpus(self):
+        meeting = self.meeting("meeting", share=True)
+        self.goes_on("meeting")
+        plain = self.checking("plain", "--rest", 0.005)
+        until("they take turns", lambda: max(gpu["hand_overs"] for gpu in self.share()["gpus"]) >= 10)
+        self.goes_on("meeting")
+        self.ends_with_its_data("meeting")
+        self.ends_right([plain])
+        self.assertEqual(self.all_told("share_not_yielded", meeting), [])
+
+
+class SharesMemory(TurnsCase):
+    """Of such a job the shared memory stays, beside another job that has its turns on one of the GPUs."""
+    profile, context, beside = "h200", 518, 5  # these GPUs reach each other
+
+    def test_it_takes_turns_and_is_suspended_and_comes_back_with_its_turn_and_its_data(self):
+        pair = self.meeting("pair", program=PAIR, share=True)
+        self.goes_on("pair")
+        plain = self.checking("plain", "--rest", 0.005)
+        until("both have had turns", lambda: self.all_have_had([pair, plain], 0.1))
+        for _ in range(3):
+            self.goes_on("pair")
+            answer = self.request("POST", f"/v1/jobs/{pair}/suspend")
+            self.assertEqual(answer.status, 200, answer.body)
+            view = answer.json()
+            self.assertEqual((view["state"], len(view["memory"]["left"])), ("suspended", 2), view)
+            before = self.steps("pair")
+            had = self.turns()[plain]
+            until("the other has its turns meanwhile", lambda: self.turns()[plain] > had + 0.1)
+            self.assertEqual(self.steps("pair"), before)
+            answer = self.request("POST", f"/v1/jobs/{pair}/resume")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+        self.goes_on("pair")
+        self.ends_with_its_data("pair")
         self.ends_right([plain])
 
 
@@ -172,15 +229,35 @@ class Suspended(DaemonTest, Meets):
             for size in (96 * MIB, 2 * MIB):
                 with self.subTest(share=share, size=size):
                     tag = f"m{share}{size}"
-                    job = self.meeting(tag, "--size", size, share=share)
+                    job = self.meeting(tag, "--size", size, self.NEVER_RESTS, share=share)
                     self.goes_on(tag)
                     for _ in range(2):
                         self.suspension_fails_and_it_goes_on(tag, job)
                     self.assertTrue(set(self.gates(job).values()) <= {"open"})
                     self.ends_with_its_data(tag)
 
+    def leaves_and_comes_back(self, tag, job):
+        for _ in range(3):
+            answer = self.request("POST", f"/v1/jobs/{job}/suspend")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "suspended"), answer.body)
+            before = self.steps(tag)
+            answer = self.request("POST", f"/v1/jobs/{job}/resume")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+            self.assertLessEqual(self.steps(tag), before + 30, "it made no steps meanwhile")
+            self.goes_on(tag)
+        self.ends_with_its_data(tag)
+
+    def test_its_processes_come_to_rest_together_and_come_back_with_their_data(self):
+        for size in (96 * MIB, 2 * MIB):
+            for gpus in (["0", "1"], ["0"]):
+                with self.subTest(size=size, gpus=gpus):
+                    tag = f"t{size}{len(gpus)}"
+                    job = self.meeting(tag, "--size", size, gpus=gpus, share=True)
+                    self.goes_on(tag)
+                    self.leaves_and_comes_back(tag, job)
+
     def test_on_one_gpu_as_well(self):
-        job = self.meeting("narrow", "--size", 96 * MIB, gpus=["0"], share=True)
+        job = self.meeting("narrow", "--size", 96 * MIB, self.NEVER_RESTS, gpus=["0"], share=True)
         self.goes_on("narrow")
         self.suspension_fails_and_it_goes_on("narrow", job)
         self.ends_with_its_data("narrow")
@@ -197,7 +274,7 @@ class Pressure(DaemonTest, Meets):
         for share in (False, True):
             with self.subTest(share=share):
                 tag = f"low{share}"
-                job = self.meeting(tag, "--size", 96 * MIB, share=share, priority=10)
+                job = self.meeting(tag, "--size", 96 * MIB, self.NEVER_RESTS, share=share, priority=10)
                 self.goes_on(tag)
                 high = self.start(f"high{share}", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
                 ended = self.wait(job)
@@ -206,6 +283,19 @@ class Pressure(DaemonTest, Meets):
                 self.assertEqual(self.job(high)["state"], "running")
                 self.request("DELETE", f"/v1/jobs/{high}")
                 self.wait(high)
+
+
+    def test_one_that_shares_leaves_and_comes_back_when_there_is_room(self):
+        job = self.meeting("leaves", "--size", 96 * MIB, share=True, priority=10)
+        self.goes_on("leaves")
+        high = self.start("room", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
+        view = self.becomes("leaves", "suspended")
+        self.assertEqual(view["reason"], "device_pressure", view)
+        self.assertEqual(self.job(high)["state"], "running")
+        self.request("DELETE", f"/v1/jobs/{high}")
+        self.becomes("leaves", "running")
+        self.goes_on("leaves")
+        self.ends_with_its_data("leaves")
 
 
 class Preempted(QueueCase, Meets):
@@ -225,6 +315,20 @@ class Preempted(QueueCase, Meets):
         self.goes_on("low")
         self.end("low")
         self.assertEqual(self.wait(low)["state"], "finished", self.log(low))
+
+    def test_one_that_shares_leaves_with_its_data(self):
+        script = f"exec {sys.executable} {PROGRAM} {self.m.dir / 'stop.shares'} --size {96 * MIB}"
+        low = self.submit(script, gpus=2, share=True, memory="1536MiB", preemptible=True, priority=10)
+        self.goes_on("shares")
+        urgent = self.submit(self.gate("end-too"), gpus=2, priority=250)
+        self.becomes(urgent, "running")
+        self.assertEqual(self.job(low)["state"], "suspended")
+        self.open("end-too")
+        self.becomes(low, "running")
+        self.goes_on("shares")
+        self.end("shares")
+        self.assertEqual(self.wait(low)["state"], "finished", self.log(low))
+        self.assertEqual(self.log(low).count('"wrong": 0'), 2)
 
 
 if __name__ == "__main__":

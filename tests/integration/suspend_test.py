@@ -19,6 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
 from machine import build_dir, command_line  # noqa: E402
 
+PAIR = pathlib.Path(__file__).with_name("pair_program.py")
+
 
 class SuspendCase(DaemonTest):
     gpus, memory = 2, "4GiB"
@@ -357,6 +359,143 @@ class StraightTest(SuspendCase):
                 None, "held_by_user", "suspend_failed", "resume_failed", "move_failed"))
         until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.finishes_with_its_data("kept")
+
+
+class LeftTest(SuspendCase):
+    """Processes that share memory leave by their shims alone; their contexts and that memory stay."""
+
+    profile, size = "h200", 16 * MIB
+
+    def pair(self, tag, gpus=("0",), **more):
+        for old in self.m.dir.glob(f"stop.{tag}*"):
+            old.unlink()
+        words = [sys.executable, str(PAIR), str(self.m.dir / f"stop.{tag}"), "--size", str(self.size)]
+        job = self.start(tag, "exec " + " ".join(words), gpus=list(gpus), **{"share": True, **more})
+        self.goes_on(tag)
+        until("the daemon knows", lambda: (self.job(tag)["memory"]["used"] or 0) > self.size)
+        return job
+
+    def rounds(self, tag):
+        file = self.m.dir / f"stop.{tag}.steps"
+        return int(file.read_text() or 0) if file.exists() else 0
+
+    def goes_on(self, tag):
+        before = self.rounds(tag)
+        until(f"20 rounds of {tag} after {before}", lambda: self.rounds(tag) >= before + 20, lambda: self.log(tag))
+
+    def ends_with_its_data(self, tag):
+        (self.m.dir / f"stop.{tag}").touch()
+        ended = self.wait(tag)
+        self.assertEqual(ended["state"], "finished", self.log(tag)[-1500:])
+        self.assertEqual(self.log(tag).count('"wrong": 0'), 2, self.log(tag)[-1500:])
+
+    def off(self, tag):
+        answer = self.suspend(tag)
+        self.assertEqual(answer.status, 200, answer.body)
+        job = answer.json()
+        self.assertEqual((job["state"], job["reason"]), ("suspended", "held_by_user"), job["reason_detail"])
+        return job
+
+    def uuids(self, gpus):
+        return {self.request("GET", f"/v1/gpus/{gpu}").json()["uuid"] for gpu in gpus}
+
+    def test_they_leave_and_come_back_with_their_data_and_what_stays_is_told_for_each_gpu(self):
+        for gpus in (("0",), ("0", "1")):
+            with self.subTest(gpus=gpus):
+                tag = f"pair{len(gpus)}"
+                job = self.pair(tag, gpus)
+                self.assertIsNone(self.job(tag)["memory"]["left"])
+                for _ in range(2):
+                    off = self.off(tag)
+                    before = self.rounds(tag)
+                    left = off["memory"]["left"]
+                    self.assertEqual(set(left), self.uuids(gpus))
+                    self.assertGreaterEqual(off["memory"]["host"], 2 * self.size)
+                    for gpu in gpus:
+                        self.assertRegex(off["reason_detail"], rf"[\d.]+[MG]iB (stay )?on GPU {gpu}\b")
+                    self.assertRegex(off["reason_detail"], r": contexts, and memory that processes share \(NCCL, CUDA IPC\)$")
+                    self.assertEqual(self.rounds(tag), before)
+                    until("the driver shows no more of it than that", lambda: self.held_on(job) == left,
+                          lambda: (left, self.held_on(job)))
+                    self.assertEqual(self.resumed(tag)["state"], "running")
+                    self.assertIsNone(self.job(tag)["memory"]["left"])
+                    self.goes_on(tag)
+                    told = {event["kind"]: event["data"] for event in self.events() if event["job"] == job}
+                    for kind in ("job_suspended", "job_resumed"):
+                        self.assertEqual(told[kind]["left"], sum(left.values()), kind)
+                        self.assertEqual({gpu: told[kind][f"left.{gpu}"] for gpu in left}, left, kind)
+                    self.assertIn("milliseconds_rest", told["job_suspended"])
+                self.ends_with_its_data(tag)
+
+    def held_on(self, job):
+        """What the job's processes hold on each GPU, as the driver shows it."""
+        held = {}
+        for gpu in self.request("GET", "/v1/gpus").json()["gpus"]:
+            for process in gpu["processes"]:
+                if process["job"] == job and process["memory"]:
+                    held[gpu["uuid"]] = held.get(gpu["uuid"], 0) + process["memory"]
+        return held
+
+    def test_a_new_daemon_tells_the_same_and_brings_them_back(self):
+        self.pair("kept")
+        off = self.off("kept")
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        job = self.job("kept")
+        for what in ("state", "reason", "reason_detail", "memory"):
+            if what == "memory":
+                self.assertEqual((job[what]["left"], job[what]["host"]), (off[what]["left"], off[what]["host"]))
+            else:
+                self.assertEqual(job[what], off[what])
+        until("it is back", lambda: self.resumed("kept")["state"] == "running")
+        self.goes_on("kept")
+        self.ends_with_its_data("kept")
+
+    def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
+        self.pair("kept")
+        chance = random.Random(5)
+        for number in range(6):
+            def ask(what=("suspend", "resume")[number % 2]):
+                with contextlib.suppress(OSError, ConnectionError):
+                    self.request("POST", f"/v1/jobs/kept/{what}")
+            asked = threading.Thread(target=ask)
+            asked.start()
+            asked.join(chance.uniform(0, 0.2))
+            self.m.stop_daemon(signal.SIGKILL)
+            asked.join()
+            self.m.start_daemon()
+            until("it has come to rest", lambda: self.job("kept")["reason"] in (
+                None, "held_by_user", "suspend_failed", "resume_failed"), lambda: self.job("kept"))
+        until("it is back", lambda: self.resumed("kept")["state"] == "running")
+        self.goes_on("kept")
+        self.ends_with_its_data("kept")
+
+    def test_they_are_not_moved_and_the_reason_is_told(self):
+        job = self.pair("stays")
+        answer = self.request("POST", "/v1/jobs/stays/move", {"gpu": "1"})
+        self.assertEqual(answer.code(), "unsatisfiable", answer.body)
+        self.assertRegex(answer.json()["error"]["message"], "share memory")
+        self.assertEqual(self.job("stays")["state"], "running")
+        self.goes_on("stays")
+        self.off("stays")
+        answer = self.resume("stays", gpu="1")
+        self.assertEqual(answer.code(), "unsatisfiable", answer.body)
+        self.assertRegex(answer.json()["error"]["message"], r"share memory \(NCCL, CUDA IPC\): it can be suspended, not moved")
+        self.assertEqual(self.resumed("stays")["state"], "running")
+        self.assertIn("move_failed", self.kinds(job))
+        self.ends_with_its_data("stays")
+
+    def test_one_that_is_killed_while_they_are_away_leaves_the_other_as_it_is(self):
+        job = self.pair("torn", ("0", "1"))
+        left = self.off("torn")["memory"]["left"]
+        second = self.uuids(("1",))
+        victim = next(p["pid"] for p in self.request("GET", "/v1/gpus/1").json()["processes"] if p["job"] == job)
+        os.kill(victim, signal.SIGKILL)
+        rest = {gpu: bytes for gpu, bytes in left.items() if gpu not in second}
+        until("what it had left is gone", lambda: self.job("torn")["memory"]["left"] == rest,
+              lambda: (left, self.job("torn")["memory"]))
+        self.assertEqual(self.resumed("torn")["state"], "running")
+        self.request("DELETE", "/v1/jobs/torn")
 
 
 class HostBudgetTest(SuspendCase):

@@ -5,10 +5,11 @@
 //
 // Prints "ready", then executes one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
-//   order PID|all 0|1|hold|take [BYTES]   await PID|all MILLISECONDS (until they have answered)   stages host
-//   drop   mover (its pid)   stop   notifications   watch MILLISECONDS   patience MILLISECONDS (for room)
-//   room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit BYTES|- (that memory comes back
-//   with) grant PID BYTES   moved (bytes that notices told: out, in)
+//   order PID|all 0|1|hold|take [BYTES]   order PID|all hold_for MILLISECONDS   await PID|all MILLISECONDS
+//   (until they have answered)   stages host step PID GPU|any CALLS [STRIDE] [careful] [behind] (prints the
+//   grant's number)   withdraw PID drop   mover (its pid)   stop   notifications   watch MILLISECONDS
+//   patience MILLISECONDS (for room) room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit
+//   BYTES|- (that memory comes back with) grant PID BYTES   moved (bytes that notices told: out, in)
 // --nobody answers every process that it is in no job; a BUDGET of - means none; --adopt takes over the
 // ledger that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and
 // again after it has ended. Ends with its standard input.
@@ -188,6 +189,8 @@ class Test {
 
   static Command CommandOf(const std::string& what, std::uint64_t bytes) {
     if (what == "hold") return {wire::OrderKind::kHold, {}};
+    if (what == "hold_for")
+      return {wire::OrderKind::kHold, {}, base::Millis{static_cast<std::int64_t>(bytes)}};
     if (what == "take") return {wire::OrderKind::kTake, {bytes}};
     return {what == "0" ? wire::OrderKind::kRun : wire::OrderKind::kLeave, {}};
   }
@@ -201,6 +204,30 @@ class Test {
     if (!process) return "no such process";
     const auto ordered = ledgers_.Order(options_.job, *process, command);
     return ordered ? "ok" : ordered.error().message;
+  }
+
+  std::string Step(const std::string& pid, const StepGrant& grant) {
+    const auto process = Find(pid);
+    if (!process) return "no such process";
+    const auto number = ledgers_.Step(options_.job, *process, grant);
+    return number ? std::to_string(*number) : number.error().message;
+  }
+
+  static StepGrant GrantOf(std::istream& words) {
+    StepGrant grant;
+    std::string gpu;
+    words >> gpu >> grant.calls;
+    if (gpu != "any") grant.gpu = static_cast<unsigned>(std::stoul(gpu));
+    for (std::string word; words >> word;) {
+      if (word == "careful") {
+        grant.careful = true;
+      } else if (word == "behind") {
+        grant.behind = true;
+      } else {
+        grant.stride = static_cast<unsigned>(std::stoul(word));
+      }
+    }
+    return grant;
   }
 
   bool Answered(const std::string& whom) const {
@@ -224,18 +251,27 @@ class Test {
     return "ok";
   }
 
+  static std::string RestOf(const SlotStatus& one) {
+    return fmt::format(
+        R"("steps":{},"shares":{},"rest":{{"shut":{},"in_flight":{},"capturing":{},"anywhere":{},)"
+        R"("for_room":{},"works":{},"waits":{}}},"stepped":[{},{},{}])",
+        one.steps, one.shares, one.rest.shut, one.rest.in_flight, one.rest.capturing, one.rest.anywhere,
+        one.rest.for_room, one.rest.works, one.rest.waits, one.stepped.number,
+        static_cast<unsigned>(one.stepped.ended), one.stepped.calls);
+  }
+
   std::string Stages() const {
     std::string text;
     for (const SlotStatus& one : ledgers_.SlotStatusesOf(options_.job)) {
       const std::uint64_t held = one.held.empty() ? 0 : one.held.front().used.count;
       text += fmt::format(
           R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
-          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"home":"{}"}})",
+          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"home":"{}",{}}})",
           text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.stage),
           one.answered ? "true" : "false", static_cast<unsigned>(one.trouble), one.driver_error,
           one.evictable.count, one.evicted.count, one.managed.count, held,
           static_cast<unsigned>(one.activity), one.wants.count, one.completed,
-          one.notifies ? "true" : "false", one.home);
+          one.notifies ? "true" : "false", one.home, RestOf(one));
     }
     return "[" + text + "]";
   }
@@ -276,6 +312,14 @@ class Test {
       std::string what;
       words >> whom >> what >> number;
       Say(Order(whom, CommandOf(what, number)));
+    } else if (command == "step") {
+      std::string whom;
+      words >> whom;
+      Say(Step(whom, GrantOf(words)));
+    } else if (command == "withdraw") {
+      std::string whom;
+      words >> whom;
+      Say(Step(whom, {}));
     } else if (command == "await") {
       std::string whom;
       words >> whom >> number;

@@ -16,12 +16,12 @@ SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& s
   suspension_.controller().SetTakesTurns([this](base::JobId job) { return TakesTurns(job); });
   suspension_.controller().on_phase.Connect(
       [this](base::JobId /*job*/, suspend::SuspensionPhase /*phase*/) { Reconcile(); });
-  if (auto* const channel = shims.channel()) Begin(*channel);
+  if (shims.channel()) Begin(*shims.channel(), *shims.rest());
 }
 
-void SharingModule::Begin(ShimChannel& channel) {
+void SharingModule::Begin(ShimChannel& channel, JobRest& rest) {
   controller_ =
-      std::make_unique<ShareController>(core_, channel, suspension_.controller(), core_.config().share);
+      std::make_unique<ShareController>(core_, channel, rest, suspension_.controller(), core_.config().share);
   controller_->on_escalate.Connect([this](const share::action::Escalate& order) { Escalate(order); });
   channel.SetTransfer(
       [this](base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket connection) {

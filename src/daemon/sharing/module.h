@@ -41,7 +41,7 @@ class SharingModule final : public Module {
   void AddMetrics(metrics::Snapshot& snapshot) override;
 
  private:
-  void Begin(ShimChannel& channel);
+  void Begin(ShimChannel& channel, JobRest& rest);
   void Reconcile();
   bool TakesTurns(base::JobId job) const;
 

@@ -37,11 +37,12 @@ bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
 
 }  // namespace
 
-ShareController::ShareController(Core& core, ShimChannel& shims, SuspendController& suspension,
-                                 share::SchedulerSettings settings)
+ShareController::ShareController(Core& core, ShimChannel& shims, JobRest& rest,
+                                 SuspendController& suspension, share::SchedulerSettings settings)
     : core_(core),
       clock_(core.clock()),
       shims_(shims),
+      rest_(rest),
       suspension_(suspension),
       movers_(suspension.movers()),
       scheduler_(std::move(settings)),
@@ -120,7 +121,8 @@ void ShareController::Leave(base::JobId job) {
   if (Entry& entry = entries_.at(job); shims_.Has(job) && !entry.job.lent) {
     shims_.SetSharing(job, {});
     for (const auto& gpu : entry.job.gpus) shims_.SetRoom(job, gpu, std::nullopt);
-    (void)OrderAll(job, {ledger::wire::OrderKind::kRun, {}});
+    rest_.Cancel(job, entry.rest);
+    (void)OrderAll(job, {ledger::wire::OrderKind::kRun});
   }
   entries_.erase(job);
   Feed(share::event::Left{job});
@@ -129,6 +131,7 @@ void ShareController::Leave(base::JobId job) {
 // The suspend controller has the job from now on. The bounds on its room are lifted, because an allocation
 // that waits for room would wait for ever.
 void ShareController::Lend(Entry& entry) {
+  rest_.Cancel(entry.job.id, entry.rest);
   entry.mode = Entry::Mode::kLent;
   entry.open = false;
   entry.close.reset();
@@ -158,9 +161,7 @@ void ShareController::TakeBack(Entry& entry) {
   if (RunWhole(shims_.SlotStatusesOf(entry.job.id))) return JoinOpen(entry, {});
   entry.mode = Entry::Mode::kTaking;
   entry.open = false;
-  entry.take_until = clock_.Mono() + settings().yield_limit;
-  OrderGates(entry, ledger::wire::OrderKind::kHold);
-  SetTimers();
+  BringToRest(entry, settings().yield_limit);
 }
 
 void ShareController::SetSettings(share::SchedulerSettings settings) {
@@ -201,7 +202,7 @@ void ShareController::Perform(const share::Action& action) {
       base::Overloaded{
           [&](const share::action::Open& order) { with(order.tenant, [&](Entry& e) { Open(e); }); },
           [&](const share::action::Close& order) {
-            with(order.tenant, [&](Entry& e) { Close(e, order.order); });
+            with(order.tenant, [&](Entry& e) { Close(e, order); });
           },
           [&](const share::action::Evict& order) { with(order.tenant, [&](Entry& e) { Evict(e, order); }); },
           [&](const share::action::Bring& order) {
@@ -229,12 +230,10 @@ void ShareController::Settle() {
   SetTimers();
 }
 
-// A silent job is checked only with the samples. But while its gate is closing, which has a deadline, it is
-// checked by the timer: it may already be behind its gate, and then no time is lost.
+// A silent job is checked only with the samples. While its gate is closing, JobRest reads the answers.
 bool ShareController::IsBusy(const Entry& entry) const {
-  if (!entry.silence.empty() && entry.mode != Entry::Mode::kTaking && !entry.close) return false;
-  return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
-         IsTakingRoom(entry);
+  if (!entry.silence.empty()) return false;
+  return entry.opening || !entry.evicting.empty() || IsTakingRoom(entry);
 }
 
 bool ShareController::IsTakingRoom(const Entry& entry) const {

@@ -33,6 +33,7 @@
 #include "daemon/core/signal.h"
 #include "daemon/sharing/shared_job.h"
 #include "daemon/shims/answer_poll.h"
+#include "daemon/shims/job_rest.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/suspend_controller.h"
 #include "share/scheduler.h"
@@ -43,7 +44,7 @@ namespace gpuman::daemon {
 class ShareController {
  public:
   // All must outlive this object.
-  ShareController(Core& core, ShimChannel& shims, SuspendController& suspension,
+  ShareController(Core& core, ShimChannel& shims, JobRest& rest, SuspendController& suspension,
                   share::SchedulerSettings settings);
   ~ShareController();
   ShareController(const ShareController&) = delete;
@@ -120,7 +121,7 @@ class ShareController {
     // kTaking: the gate is being shut before the job joins, or before it joins again after it was lent.
     enum class Mode { kShared, kLent, kTaking } mode = Mode::kShared;
     std::optional<share::OrderId> close;    // order to close that has no answer yet
-    base::MonoTime take_until{};            // kTaking: when the attempt to shut the gate is given up
+    JobRest::AttemptId rest = 0;            // the last attempt to shut the gate
     base::MonoTime ordered{};               // when the last order went out: to the gate, or to give up memory
     base::MonoTime answers_at{};            // when to check again for answers
     std::string silence;                    // which process does not answer; empty: all answer
@@ -168,15 +169,15 @@ class ShareController {
 
   // --- share_controller_orders.cc: gates, and the answers in the ledgers
   void Open(Entry& entry);
-  void Close(Entry& entry, share::OrderId order);
+  void Close(Entry& entry, const share::action::Close& order);
+  void BringToRest(Entry& entry, base::Millis limit);
+  void OnRest(Entry& entry, const JobRest::Result& result);
   void CheckOrders(Entry& entry);
   void CheckEvictions(Entry& entry);
-  void CheckClosing(Entry& entry);
   void CheckOpening(Entry& entry);
-  void OrderGates(Entry& entry, ledger::wire::OrderKind what);
   void JoinOpen(Entry& entry, std::string refused);
-  void CheckTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
-  void GiveUpTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots, const std::string& why);
+  void JoinClosed(Entry& entry);
+  void GiveUpTaking(Entry& entry, const JobRest::Result& result);
 
   // --- share_controller_answers.cc: processes that do not take up orders
   void CheckAnswers(Entry& entry);
@@ -236,6 +237,7 @@ class ShareController {
   Core& core_;
   const base::Clock& clock_;
   ShimChannel& shims_;
+  JobRest& rest_;
   SuspendController& suspension_;
   suspend::Checkpointer& movers_;
   share::Scheduler scheduler_;

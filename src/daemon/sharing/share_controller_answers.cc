@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
-#include "daemon/suspension/stopped.h"
+#include "daemon/shims/stopped.h"
 
 namespace gpuman::daemon {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
-#include "daemon/suspension/stopped.h"
-#include "daemon/suspension/suspension_views.h"
+#include "daemon/shims/slot_text.h"
+#include "daemon/shims/stopped.h"
 #include "driver/abi/cuda.h"
 
 namespace gpuman::daemon {
@@ -19,6 +19,8 @@ namespace {
 
 // How long after a refused order to open the gate the order is given again.
 constexpr base::Millis kOpenAgain{1000};
+// The attempt ends so long before the scheduler gives it up, so that the scheduler is told why it failed.
+constexpr base::Millis kBeforeDeadline{20};
 
 bool Answers(const ledger::SlotStatus& one) {
   return one.stage != MemoryStage::kNone && one.stage != MemoryStage::kFailed;
@@ -38,55 +40,57 @@ bool Ends(const base::ProcessId& process, const std::vector<ledger::SlotStatus>&
   });
 }
 
-struct Shutting {
-  bool shut = true;
-  std::string why;         // the reason of a process that could not shut its gate
-  bool may_still = false;  // its attempt only took too long, and may be repeated
-};
-
-// A process that is stopped behind its gate stays there, so its gate counts as shut.
-Shutting HowShut(const std::vector<ledger::SlotStatus>& slots) {
-  Shutting all;
-  for (const auto& one : slots) {
-    if (!Answers(one)) continue;
-    if (one.stage == MemoryStage::kHeld && (one.answered || IsStopped(one.process))) continue;
-    all.shut = false;
-    if (!one.answered || one.trouble == Trouble::kNone) continue;
-    all.why = TextOf(one);
-    all.may_still = one.trouble == Trouble::kBusy || one.trouble == Trouble::kCapturing;
-  }
-  return all;
-}
-
 }  // namespace
 
-void ShareController::OrderGates(Entry& entry, OrderKind what) {
-  entry.ordered = clock_.Mono();
-  (void)OrderAll(entry.job.id, {what, {}});
-}
-
 void ShareController::Open(Entry& entry) {
+  rest_.Cancel(entry.job.id, entry.rest);
   entry.close.reset();
+  entry.ordered = clock_.Mono();
   entry.opening = clock_.Mono();
   entry.open = true;
   entry.fruitless = 0;
   // The scheduler takes the job for busy from now on.
   if (entry.activity == share::Activity::kWaiting) entry.activity = share::Activity::kBusy;
-  OrderGates(entry, OrderKind::kRun);
+  (void)OrderAll(entry.job.id, {OrderKind::kRun});
 }
 
-void ShareController::Close(Entry& entry, share::OrderId order) {
-  entry.close = order;
+void ShareController::Close(Entry& entry, const share::action::Close& order) {
+  entry.close = order.order;
   entry.opening.reset();
   entry.open = false;
-  OrderGates(entry, OrderKind::kHold);
+  const auto limit = std::chrono::duration_cast<base::Millis>(order.deadline - clock_.Mono());
+  BringToRest(entry, std::max(limit - kBeforeDeadline, limit / 2));
+}
+
+void ShareController::BringToRest(Entry& entry, base::Millis limit) {
+  entry.ordered = clock_.Mono();
+  const auto done = IfHere([job = entry.job.id](ShareController& me, const JobRest::Result& result) {
+    if (Entry* const there = me.Find(job)) me.OnRest(*there, result);
+  });
+  entry.rest = rest_.Begin(entry.job.id, limit, done);
+}
+
+void ShareController::OnRest(Entry& entry, const JobRest::Result& result) {
+  const auto id = entry.job.id;
+  CheckAnswers(entry);  // the scheduler knows of a process that does not answer before it hears of the gate
+  if (entry.mode == Entry::Mode::kTaking)
+    return result.rested ? JoinClosed(entry) : GiveUpTaking(entry, result);
+  if (!entry.close) return;
+  if (!result.rested)
+    return Feed(share::event::GateNotClosed{id, *std::exchange(entry.close, std::nullopt), result.why,
+                                            result.late});
+  entry.stale = true;
+  // Memory that the job took of its promises is counted before the promises are void.
+  CheckDemand(entry, shims_.SlotStatusesOf(id));
+  if (!entry.close) return;  // CheckDemand told the scheduler, and it opened the gate
+  entry.promised.clear();
+  Feed(share::event::GateClosed{id, *std::exchange(entry.close, std::nullopt)});
 }
 
 // Each of these checks reads the slots itself, because an earlier one may tell the scheduler something that
 // brings new orders.
 void ShareController::CheckOrders(Entry& entry) {
   if (!entry.evicting.empty()) CheckEvictions(entry);
-  if (entry.mode == Entry::Mode::kTaking || entry.close) CheckClosing(entry);
   if (entry.opening) CheckOpening(entry);
 }
 
@@ -115,33 +119,7 @@ void ShareController::CheckEvictions(Entry& entry) {
   }
 }
 
-void ShareController::CheckClosing(Entry& entry) {
-  const auto id = entry.job.id;
-  const auto slots = shims_.SlotStatusesOf(id);
-  if (entry.mode == Entry::Mode::kTaking) return CheckTaking(entry, slots);
-  const Shutting shutting = HowShut(slots);
-  if (!shutting.shut) {
-    // The scheduler sets the deadline.
-    if (shutting.may_still) (void)OrderAll(id, {OrderKind::kHold, {}});
-    if (!shutting.why.empty() && !shutting.may_still)
-      Feed(share::event::GateNotClosed{id, *entry.close, shutting.why});
-    return;
-  }
-  entry.stale = true;
-  // Memory that the job took of its promises is counted before the promises are void.
-  CheckDemand(entry, slots);
-  if (!entry.close) return;  // CheckDemand told the scheduler, and it opened the gate
-  entry.promised.clear();
-  Feed(share::event::GateClosed{id, *std::exchange(entry.close, std::nullopt)});
-}
-
-void ShareController::CheckTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
-  const Shutting shutting = HowShut(slots);
-  if (!shutting.shut) {
-    if (clock_.Mono() >= entry.take_until) return GiveUpTaking(entry, slots, shutting.why);
-    if (!shutting.why.empty()) (void)OrderAll(entry.job.id, {OrderKind::kHold, {}});
-    return;
-  }
+void ShareController::JoinClosed(Entry& entry) {
   entry.stale = true;
   entry.mode = Entry::Mode::kShared;
   Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});
@@ -149,20 +127,16 @@ void ShareController::CheckTaking(Entry& entry, const std::vector<ledger::SlotSt
 
 // No process is stopped for this: processes with all of their memory run on, and the others get their memory
 // with their turn.
-void ShareController::GiveUpTaking(Entry& entry, const std::vector<ledger::SlotStatus>& slots,
-                                   const std::string& why) {
+void ShareController::GiveUpTaking(Entry& entry, const JobRest::Result& result) {
+  const auto slots = shims_.SlotStatusesOf(entry.job.id);
   const bool whole = entry.loaded.empty() && std::all_of(slots.begin(), slots.end(), [](const auto& one) {
                        return one.evicted.count == 0;
                      });
-  if (whole)
-    return JoinOpen(entry, !entry.silence.empty() ? entry.silence
-                           : why.empty()          ? "its work did not come to rest in time"
-                                                  : why);
+  const auto why = (result.late ? "its work did not come to rest in time: " : "") + result.why;
+  if (whole) return JoinOpen(entry, entry.silence.empty() ? why : entry.silence);
   for (const auto& one : slots)
-    if (one.evicted.count == 0) (void)Order(entry.job.id, one.process, {OrderKind::kRun, {}});
-  entry.stale = true;
-  entry.mode = Entry::Mode::kShared;
-  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});
+    if (one.evicted.count == 0) (void)Order(entry.job.id, one.process, {OrderKind::kRun});
+  JoinClosed(entry);
 }
 
 void ShareController::JoinOpen(Entry& entry, std::string refused) {

@@ -93,6 +93,10 @@ class ShimChannel {
   base::Result<unsigned> OrderAll(base::JobId job, const ledger::Command& command) {
     return ledgers_.OrderAll(job, command);
   }
+  base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const ledger::StepGrant& grant) {
+    return ledgers_.Step(job, process, grant);
+  }
+  std::vector<std::string> GpusOf(base::JobId job) const { return ledgers_.GpusOf(job); }
   void SetSharing(base::JobId job, const ledger::Sharing& sharing) { ledgers_.SetSharing(job, sharing); }
   void SetRoom(base::JobId job, const std::string& uuid, std::optional<base::Bytes> bytes) {
     ledgers_.SetRoom(job, uuid, bytes);

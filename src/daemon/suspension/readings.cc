@@ -4,7 +4,7 @@
 
 #include "daemon/core/core.h"
 #include "daemon/shims/module.h"
-#include "daemon/suspension/stopped.h"
+#include "daemon/shims/stopped.h"
 #include "daemon/suspension/suspension_views.h"
 
 namespace gpuman::daemon {
@@ -26,7 +26,7 @@ std::vector<suspend::ProcessView> SuspensionReadings::ProcessesOf(
 
 std::vector<suspend::GpuView> SuspensionReadings::Gpus() const {
   std::vector<suspend::GpuView> gpus;
-  for (const auto& gpu : core_.whole_gpus().gpus) gpus.push_back({gpu.uuid, gpu.name});
+  for (const auto& gpu : core_.whole_gpus().gpus) gpus.push_back({gpu.uuid, gpu.name, gpu.index});
   return gpus;
 }
 

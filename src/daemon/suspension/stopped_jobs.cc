@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemon/core/core.h"
-#include "daemon/suspension/stopped.h"
+#include "daemon/shims/stopped.h"
 
 namespace gpuman::daemon {
 namespace {

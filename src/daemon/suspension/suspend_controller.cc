@@ -204,7 +204,15 @@ void SuspendController::Pump(base::JobId job) {
     if (!entries_.contains(job)) return;
   }
   AnswerWaiters(job);
+  LookForFigures(job);
   SetTimer(job);
+}
+
+void SuspendController::LookForFigures(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end()) return;
+  const bool waits = it->second.machine.AwaitsFigures();
+  if (!std::exchange(it->second.looks, waits) && waits) core_.LookNow();
 }
 
 void SuspendController::Prepare() {

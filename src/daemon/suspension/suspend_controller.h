@@ -1,7 +1,8 @@
 // Jobs that leave the GPU and come back: tells each job's state machine (suspend/state_machine.h) what is
 // observed and asked, and carries the state machine's orders to the shims, the driver and the store.
 //
-//   request ----------------------------+                   +--> OrderEvict, OrderReturn -> ledgers
+//   request ----------------------------+                   +--> Rest -------------------> JobRest
+//   JobRest ------------ Rested --------+                   +--> OrderEvict, OrderReturn -> ledgers
 //   samples, ledgers --- Observed ------+                   +--> Checkpoint, Restore -----> Checkpointer
 //   gpuman-mover ------- Answered ------+--> state machine -+--> Secure, Load ------------> Checkpointer
 //   gpuman-mover ------- MoverAnswered -+                   +--> record (stored first), events
@@ -109,6 +110,7 @@ class SuspendController {
     std::unique_ptr<boost::asio::steady_timer> timer{};
     AnswerPoll poll{kAnswerPoll};
     bool on_the_way = false;
+    bool looks = false;   // new figures of the GPUs were asked for, because the state machine waits for them
     bool silent = false;  // a process has an order, and its shim will send no notification of its answer
     suspend::SuspensionPhase told = suspend::SuspensionPhase::kRunning;
     suspend::BytesByGpu coming{};  // memory that the job still needs while it comes back
@@ -127,6 +129,8 @@ class SuspendController {
               const base::Result<suspend::HostRoom>& room, const Done& done);
   void Pump(base::JobId job);
   base::Result<suspend::HostRoom> HostRoomFor(base::JobId job);
+  void Rest(base::JobId job, base::Millis limit);
+  void LookForFigures(base::JobId job);
   void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);
   void Perform(base::JobId job, const suspend::Actions& actions);
   void AskMover(base::JobId job, suspend::Request request);

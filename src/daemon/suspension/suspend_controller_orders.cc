@@ -19,7 +19,10 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
   if (!actions.empty()) entries_.at(job).poll.Ordered(core_.clock().Mono());
   for (const auto& action : actions) {
     std::visit(base::Overloaded{
-                   [&](const OrderHold& order) { Order(job, order.process, OrderKind::kHold); },
+                   [&](const suspend::action::Rest& order) { Rest(job, order.limit); },
+                   [&](const CancelRest&) {
+                     if (auto* const rest = shims_.rest()) rest->Cancel(job);
+                   },
                    [&](const OrderEvict& order) { Order(job, order.process, OrderKind::kLeave); },
                    [&](const OrderReturn& order) {
                      // `held`: the job's memory comes back with its turn, and its gate stays shut until then.
@@ -53,6 +56,22 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
                },
                action);
   }
+}
+
+void SuspendController::Rest(base::JobId job, base::Millis limit) {
+  const auto answer = [self = self_, job](const JobRest::Result& result) {
+    if (!*self) return;
+    (*self)->Observe(job);  // what the processes hold now, and who does not answer
+    if (result.rested)
+      (*self)->Feed(job, suspend::event::Rested{result.took, result.steps});
+    else
+      (*self)->Feed(job, suspend::event::NotRested{result.why});
+  };
+  if (auto* const rest = shims_.rest()) {
+    (void)rest->Begin(job, limit, answer);
+    return;
+  }
+  boost::asio::post(core_.loop(), [answer] { answer({.why = "there is no way to its shims"}); });
 }
 
 // The ledger shows the result of an order, also when no process is there to take it. The ledger names the

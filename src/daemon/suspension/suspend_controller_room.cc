@@ -82,8 +82,7 @@ void SuspendController::AddMover(base::JobId job, suspend::BytesByGpu& needs) {
 // The memory that a returning job takes on its target GPUs.
 suspend::BytesByGpu SuspendController::Coming(const suspend::SuspensionRecord& record) {
   suspend::BytesByGpu coming;
-  for (const auto& [process, gpus] : record.held)
-    for (const auto& [uuid, bytes] : gpus) coming[record.target.value_or(uuid)] += bytes;
+  for (const auto& [uuid, bytes] : suspend::AwayOf(record)) coming[record.target.value_or(uuid)] += bytes;
   return coming;
 }
 

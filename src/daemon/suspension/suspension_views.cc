@@ -1,8 +1,8 @@
 #include "daemon/suspension/suspension_views.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "daemon/shims/slot_text.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -49,31 +49,6 @@ std::string GpuOf(const suspend::ProcessView& view, const ledger::SlotStatus& sl
 
 }  // namespace
 
-std::string TextOf(const ledger::SlotStatus& slot) {
-  using ledger::wire::Trouble;
-  switch (slot.trouble) {
-    case Trouble::kNone:
-      return {};
-    case Trouble::kBudget:
-      return "its data is more than its job may keep in the host's memory";
-    case Trouble::kHostMemory:
-      return "the machine has too little memory available for its data";
-    case Trouble::kBusy:
-      return "its GPU work did not come to an end in time";
-    case Trouble::kCapturing:
-      return "it was recording a CUDA graph all the time";
-    case Trouble::kNoRoom:
-      return "its GPU has no room for it to come back";
-    case Trouble::kDriver:
-      return fmt::format("the driver failed with CUDA error {}", slot.driver_error);
-    case Trouble::kNoMover:
-      return "the process that copies its memory was not there, or ended";
-    case Trouble::kDescriptors:
-      return "its process may not keep as many descriptors as its memory needs";
-  }
-  return "unknown trouble";
-}
-
 std::vector<suspend::ProcessView> SuspensionView(
     base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
     const std::vector<ledger::SlotStatus>& slots, const std::map<base::ProcessId, suspend::BytesByGpu>& held,
@@ -87,8 +62,10 @@ std::vector<suspend::ProcessView> SuspensionView(
   };
   for (const auto& [uuid, status] : gpus) {
     for (const auto& process : status.processes) {
-      if (process.job == job && process.id.start_time != 0)
-        view_of(process.id).gpus[uuid].used = process.memory.value_or(base::Bytes{});
+      if (process.job != job || process.id.start_time == 0) continue;
+      auto& share = view_of(process.id).gpus[uuid];
+      share.used = process.memory.value_or(base::Bytes{});
+      share.sampled_at = status.sample.taken_at;
     }
   }
   for (const auto& [process, bytes] : held) view_of(process);
@@ -103,6 +80,7 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.closing =
         slot.stage == ledger::wire::MemoryStage::kEvicting && view.stage == suspend::ShimStage::kOnGpu;
     view.holds_imported = slot.holds_imported;
+    view.shares = slot.shares;
     view.managed = slot.managed;
     view.error = TextOf(slot);
     const auto before = held.find(slot.process);
@@ -147,9 +125,9 @@ void ShowSuspension(const suspend::SuspensionRecord& record, api::JobView& view)
   if (suspend::IsSuspended(record.phase)) {
     view.state = spec::JobState::kSuspended;
     base::Bytes host{};
-    for (const auto& [process, gpus] : record.held)
-      for (const auto& [uuid, bytes] : gpus) host += bytes;
+    for (const auto& [uuid, bytes] : suspend::AwayOf(record)) host += bytes;
     view.memory.host = host;
+    view.memory.left = record.left;
   }
   if (!record.reason.empty()) view.reason = record.reason;
   if (!record.detail.empty()) view.reason_detail = record.detail;

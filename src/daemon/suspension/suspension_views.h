@@ -21,9 +21,6 @@ std::vector<suspend::ProcessView> SuspensionView(
     const std::vector<ledger::SlotStatus>& slots, const std::map<base::ProcessId, suspend::BytesByGpu>& held,
     const std::vector<std::string>& only, const std::function<base::Bytes(const std::string&)>& context_cost);
 
-// Why the shim refused an order: "its host memory is at the budget".
-std::string TextOf(const ledger::SlotStatus& slot);
-
 // The residency of a job in this phase, as the guard needs it.
 guard::Residency ResidencyOf(suspend::SuspensionPhase phase);
 

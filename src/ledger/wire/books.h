@@ -187,7 +187,8 @@ inline Outcome Clear(Ledger& ledger, unsigned slot) {
     if (cleared != Outcome::kDone) outcome = cleared;
   }
   Slot& gone = ledger.slot[slot];
-  for (std::uint32_t* const word : {&gone.flags, &gone.order, &gone.answered, &gone.stage, &gone.error})
+  for (std::uint32_t* const word : {&gone.flags, &gone.order, &gone.answered, &gone.stage, &gone.error,
+                                    &gone.step, &gone.stepped, &gone.rest, &gone.rest_state})
     __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
   Store(gone.evictable, 0);
   Store(gone.evicted, 0);

@@ -70,31 +70,41 @@ inline constexpr std::uint32_t kHoldsImported = 1;
 // refuses an order after some work on it. A shim without this flag is older: the daemon has to look for its
 // answer.
 inline constexpr std::uint32_t kNotifiesAnswers = 2;
+// The shim of the process tells how the process comes to rest, and takes grants of steps (rest.h).
+inline constexpr std::uint32_t kSteps = 4;
+// The process has exported memory of its own by descriptor, by dma-buf or through a multicast object. With
+// kHoldsImported this says whether others can reach memory of the process, or it reaches memory of others.
+inline constexpr std::uint32_t kShares = 8;
 
 // One process. Only the process that holds the lock on the slot's byte of the file writes here (slot_lock.h),
-// with two exceptions: the daemon writes `order` and `order_bytes` (orders.h), and any process may enter a
-// change in `books` (books.h).
+// with two exceptions: the daemon writes `order`, `order_bytes` (orders.h) and `step` (rest.h), and any
+// process may enter a change in `books` (books.h).
 struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: the slot is free
-  std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers
+  std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers, kSteps, kShares
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMaxGpus];
-  std::uint32_t order;           // a futex word: the order kind, and the number of the order (orders.h)
-  std::uint32_t answered;        // a futex word: the last order that was carried out or refused
-  std::uint32_t stage;           // MemoryStage
-  std::uint32_t error;           // why the last order was not carried out: PackError
-  std::uint64_t evictable;       // bytes on the device now that can leave it
-  std::uint64_t evicted;         // bytes that are in host memory instead
-  Holding host;                  // host memory that holds evicted data
-  std::uint64_t order_bytes;     // with kTake: how many bytes at least are to be evicted in all
+  std::uint32_t order;      // a futex word: the order kind, and the number of the order (orders.h)
+  std::uint32_t answered;   // a futex word: the last order that was carried out or refused
+  std::uint32_t stage;      // MemoryStage
+  std::uint32_t error;      // why the last order was not carried out: PackError
+  std::uint64_t evictable;  // bytes on the device now that can leave it
+  std::uint64_t evicted;    // bytes that are in host memory instead
+  Holding host;             // host memory that holds evicted data
+  // With kTake: how many bytes at least are to be evicted in all. With kHold: the patience of this order, in
+  // ms (orders.h).
+  std::uint64_t order_bytes;
   std::uint64_t wants;           // bytes that allocations wait for
   std::uint64_t activity_since;  // CLOCK_MONOTONIC, ns
   std::uint64_t completed;       // calls that went through the gate; grows while the job is watched
   std::uint32_t activity;        // Activity
   // Index + 1 of the GPU whose memory can leave; 0: the process sees only one GPU, or has chosen none yet.
   std::uint32_t home;
-  std::uint64_t managed;  // bytes of managed memory, which the driver moves
-  std::uint8_t reserved1[16];
+  std::uint64_t managed;     // bytes of managed memory, which the driver moves
+  std::uint32_t step;        // StepGrant and its number: which calls may pass the closed gate (rest.h)
+  std::uint32_t stepped;     // Stepped: the grant that the process has seen last, and how that ended
+  std::uint32_t rest;        // PackRest: the GPUs that work, and those for which threads wait at the gate
+  std::uint32_t rest_state;  // kRestShut and its like; the upper half grows with each change
 };
 
 // How the job's processes take device memory.
@@ -118,7 +128,9 @@ struct Ledger {
   std::uint32_t watched_ms;
   std::uint32_t offers;  // a futex word; grows when there may be room for allocations that wait for it
   std::uint32_t room_patience_ms;  // how long an allocation waits for room; 0: it does not wait
-  std::uint8_t reserved0[4];
+  // Grows when a GPU of a process that comes to rest has ended its work. It is only a hint that others may go
+  // on.
+  std::uint32_t rests;
   Gpu gpu[kMaxGpus];
   // No room will come for an allocation of this many bytes or more, nor for an allocation of a process whose
   // allocations wait for this many bytes together: it fails without waiting. 0: there is no such size.
@@ -129,7 +141,8 @@ struct Ledger {
 
 static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, soft) == 24 &&
               offsetof(Gpu, context_bytes) == 32 && offsetof(Gpu, outside) == 40 &&
-              offsetof(Gpu, room) == 48 && offsetof(Gpu, sampled_at) == 56 && offsetof(Gpu, total) == 64 && offsetof(Gpu, refusal) == 72);
+              offsetof(Gpu, room) == 48 && offsetof(Gpu, sampled_at) == 56 && offsetof(Gpu, total) == 64 &&
+              offsetof(Gpu, refusal) == 72);
 static_assert(sizeof(Refusal) == 48 && offsetof(Refusal, bytes) == 8 && offsetof(Refusal, used) == 16 &&
               offsetof(Refusal, limit) == 24 && offsetof(Refusal, at) == 32 && offsetof(Refusal, by) == 40);
 static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
@@ -139,13 +152,16 @@ static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof
               offsetof(Slot, host) == 304 && offsetof(Slot, order_bytes) == 320 &&
               offsetof(Slot, wants) == 328 && offsetof(Slot, activity_since) == 336 &&
               offsetof(Slot, completed) == 344 && offsetof(Slot, activity) == 352 &&
-              offsetof(Slot, home) == 356 && offsetof(Slot, managed) == 360);
+              offsetof(Slot, home) == 356 && offsetof(Slot, managed) == 360 && offsetof(Slot, step) == 368 &&
+              offsetof(Slot, stepped) == 372 && offsetof(Slot, rest) == 376 &&
+              offsetof(Slot, rest_state) == 380);
 static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offsetof(Ledger, changes) == 20 &&
               offsetof(Ledger, backing) == 24 && offsetof(Ledger, patience_ms) == 28 &&
               offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&
               offsetof(Ledger, watched_ms) == 48 && offsetof(Ledger, offers) == 52 &&
-              offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, gpu) == 64 &&
-              offsetof(Ledger, denied) == 64 + kMaxGpus * sizeof(Gpu) && offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, rests) == 60 &&
+              offsetof(Ledger, gpu) == 64 && offsetof(Ledger, denied) == 64 + kMaxGpus * sizeof(Gpu) &&
+              offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

@@ -32,8 +32,11 @@ inline constexpr std::uint32_t kStages = 7;
 enum class OrderKind : std::uint32_t {
   kRun = 0,    // all memory is on the GPU, the gate is open
   kLeave = 1,  // the gate is closed, all memory that can leave is evicted (suspended)
-  kHold = 2,   // the gate is closed, the work is done; memory stays where it is
-  kTake = 3    // as kHold, and at least `order_bytes` are evicted in all
+  // The gate is closed, the work is done; memory stays where it is. Where `order_bytes` is above 0, it is the
+  // patience of this order in ms, in place of the ledger's, and the hold is provisional: when the patience is
+  // over the process runs again, held or not, unless another order came.
+  kHold = 2,
+  kTake = 3  // as kHold, and at least `order_bytes` are evicted in all
 };
 constexpr OrderKind OrderKindOf(std::uint32_t order) { return static_cast<OrderKind>(order & 3); }
 // Returns the order that comes after `order`, with the given kind.

@@ -99,8 +99,15 @@ void TellImported(BackingState& state) {
   if (!IsJoined(state)) return;
   const Locked lock(state.books);
   const bool any = state.imported != 0 || state.foreign != 0 || wire::Load(state.ipc.exports) != 0;
-  wire::Store(state.ledger->slot[state.slot].flags,
-              wire::kNotifiesAnswers | (any ? wire::kHoldsImported : 0));
+  wire::Store(state.ledger->slot[state.slot].flags, wire::kNotifiesAnswers | wire::kSteps |
+                                                        (any ? wire::kHoldsImported : 0) |
+                                                        (wire::Load(state.shares) != 0 ? wire::kShares : 0));
+}
+
+void TellShares(BackingState& state) {
+  if (wire::Load(state.shares) != 0) return;
+  wire::Store(state.shares, 1);
+  TellImported(state);
 }
 
 void TellAfterJoining(BackingState& state) {

@@ -72,6 +72,8 @@ int DescriptorOf(BackingState& state, const Piece& piece, driver::abi::CUresult&
 // other processes. They do nothing before the process has joined.
 void TellEvictable(BackingState& state);
 void TellImported(BackingState& state);
+// The program has let others reach memory of its own; the slot tells it from now on.
+void TellShares(BackingState& state);
 // Tells the daemon, after the process has joined, what the slot could not say before.
 void TellAfterJoining(BackingState& state);
 // Returns how many bytes on the device can leave it.

@@ -105,26 +105,6 @@ bool ReceiveBack(EvictionState& state, const Connection& mover, Message& message
   return received;
 }
 
-bool WaitForCaptures(EvictionState& state, const RestLimit& limit) {
-  constexpr int kLookEveryMs = 5;
-  for (;;) {
-    const std::uint32_t captures = wire::Load(state.captures);
-    if (captures == 0) return true;
-    if (limit.IsOver()) return false;
-    wire::WaitOn(state.captures, captures, kLookEveryMs);
-  }
-}
-
-Trouble CloseOutsideCaptures(EvictionState& state, const RestLimit& limit) {
-  for (;;) {
-    // A thread that captures a stream has to pass the gate to end the capture.
-    if (!WaitForCaptures(state, limit)) return Trouble::kCapturing;
-    if (!CloseGate(state, limit)) return Trouble::kBusy;
-    if (wire::Load(state.captures) == 0) return Trouble::kNone;
-    OpenGate(state);
-  }
-}
-
 // Sends the pieces with this mark, `total` bytes, to the mover.
 Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, std::uint64_t total) {
   wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
@@ -299,23 +279,19 @@ std::uint64_t BytesAway(EvictionState& state) {
   return state.away;
 }
 
-Ended Shut(EvictionState& state, const RestLimit& limit) {
-  const Trouble closed = CloseOutsideCaptures(state, limit);
-  if (closed != Trouble::kNone) return {closed, CUDA_SUCCESS};
+Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest) {
   CUresult result = CUDA_SUCCESS;
-  Ended ended{};
-  switch (DrainContexts(state, limit, result)) {
-    case Drained::kYes:
-      return ended;
-    case Drained::kTooLong:
-      ended = {Trouble::kBusy, CUDA_SUCCESS};
+  switch (ComeToRest(state, limit, was_at_rest, result)) {
+    case Rested::kYes:
       break;
-    case Drained::kFailed:
-      ended = Failed(result);
-      break;
+    case Rested::kBusy:
+      return {Trouble::kBusy, CUDA_SUCCESS};
+    case Rested::kCapturing:
+      return {Trouble::kCapturing, CUDA_SUCCESS};
+    case Rested::kFailed:
+      return Failed(result);
   }
-  OpenGate(state);
-  return ended;
+  return {};
 }
 
 Ended HandOut(EvictionState& state, std::uint64_t bytes) {

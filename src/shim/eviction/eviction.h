@@ -24,9 +24,9 @@ struct Ended {
 
 inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
-// Closes the gate and waits for the work of all contexts, within the limit. Where that fails, the gate is
-// open again.
-Ended Shut(EvictionState& state, const RestLimit& limit);
+// Closes the gate and waits for the work of all contexts, within the limit; serves grants of steps meanwhile
+// (gate/rest.h). Where that fails, the gate is open again. `was_at_rest`: the gate is closed already.
+Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest = false);
 
 // Hands out at least `bytes` of the memory that can leave, or all of it, and gives it up. The gate is closed.
 Ended HandOut(EvictionState& state, std::uint64_t bytes);

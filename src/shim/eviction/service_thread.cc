@@ -12,6 +12,7 @@
 #include "shim/eviction/eviction_state.h"
 #include "shim/gate/activity.h"
 #include "shim/gate/drain.h"
+#include "shim/gate/rest.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/threads.h"
 #include "shim/link/join.h"
@@ -59,7 +60,7 @@ class Attending {
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
-        wire::WaitOn(slot_.order, order, Look());
+        if (!Attends()) wire::WaitOn(slot_.order, order, Look());
         continue;
       }
       const Working working(state_.service_thread);
@@ -85,8 +86,60 @@ class Attending {
     TellEvictable(state_);
   }
   RestLimit LimitOfProgram() const {
+    if (expires_ != 0) return {expires_, slot_.order};
     const std::uint32_t patience = wire::Load(state_.ledger->patience_ms);
     return {NowNs() + std::uint64_t{patience != 0 ? patience : wire::kPatienceMs} * 1'000'000, slot_.order};
+  }
+  // Returns when the hold that is ordered ends by itself; CLOCK_MONOTONIC, ns; 0: it does not.
+  std::uint64_t ExpiryOf(wire::OrderKind what) const {
+    constexpr std::uint64_t kMaxMs = 3'600'000;  // a program may overwrite its slot
+    const std::uint64_t patience = what == wire::OrderKind::kHold ? wire::Load(slot_.order_bytes) : 0;
+    return patience != 0 ? NowNs() + (patience < kMaxMs ? patience : kMaxMs) * 1'000'000 : 0;
+  }
+  bool IsWhole() const { return BytesAway(state_) == 0; }
+
+  // There is no order to carry out. Returns true where it has done something else: served or refused a grant
+  // of steps, or ended a hold.
+  bool Attends() {
+    if (HasGrant(state_)) {
+      if (state_.service_thread.shut && away_ == MemoryStage::kHeld && what_ == wire::OrderKind::kHold &&
+          IsWhole())
+        ServeGrant();
+      else
+        RefuseGrant(state_);
+      return true;
+    }
+    if (!IsForNow()) return false;
+    if (NowNs() < expires_) {
+      TellWaits(state_, true);
+      return false;
+    }
+    TellNoRest(state_);
+    EndHold(Ended{Trouble::kBusy});
+    return true;
+  }
+  // Whether a provisional hold holds the process, and all its memory is on the GPU.
+  bool IsForNow() const { return state_.service_thread.shut && expires_ != 0 && IsWhole(); }
+
+  void ServeGrant() {
+    const Working working(state_.service_thread);
+    if (IsEnding(state_)) return RefuseGrant(state_);
+    Tell(MemoryStage::kEvicting);
+    const Ended ended = Shut(state_, LimitOfProgram(), true);
+    if (!ended.ok()) return EndHold(ended);
+    TellWaits(state_, expires_ != 0);
+    Tell(MemoryStage::kHeld);
+    NotifyDaemon();
+  }
+  // The process runs again, though the order stands.
+  void EndHold(const Ended& ended) {
+    TellActivity(state_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
+    state_.service_thread.shut = false;
+    OpenGate(state_);
+    expires_ = 0;
+    Tell(ended);
+    Tell(MemoryStage::kOnGpu);
+    NotifyDaemon();
   }
 
   // Looks at what the program does. Returns how long to sleep then, in ms; below 0: without end.
@@ -94,7 +147,11 @@ class Attending {
     // The daemon wakes this thread when it begins to watch the job. The thread may miss that, so it looks by
     // itself.
     constexpr int kLookForWatchersMs = 30'000;
-    if (state_.service_thread.shut) return -1;
+    // It may miss that it is woken because of a grant too. A hold that is provisional is short, and in it the
+    // daemon waits for who comes to the gate.
+    constexpr int kLookForNowMs = 2, kLookForGrantMs = 1'000;
+    if (state_.service_thread.shut)
+      return IsForNow() ? kLookForNowMs : what_ == wire::OrderKind::kHold ? kLookForGrantMs : -1;
     const Working working(state_.service_thread);
     if (IsEnding(state_)) return -1;
     const int next = LookAtActivity(state_);
@@ -106,6 +163,8 @@ class Attending {
     Tell(Ended{});
     const wire::OrderKind what = wire::OrderKindOf(order);
     bool& shut = state_.service_thread.shut;
+    what_ = what;
+    expires_ = ExpiryOf(what);
     return what == wire::OrderKind::kRun ? Run(shut) : Hold(what, shut);
   }
 
@@ -113,6 +172,7 @@ class Attending {
 
   bool Run(bool& shut) {
     Ended ended{};
+    TellNoRest(state_);
     if (shut) {
       Tell(MemoryStage::kRestoring);
       ended = FetchBack(state_);
@@ -144,8 +204,11 @@ class Attending {
                                 : what == wire::OrderKind::kTake && wanted > away ? wanted - away
                                                                                   : 0;
     if (ended.ok() && bytes != 0) {
+      TellNoRest(state_);
       Tell(MemoryStage::kEvicting);
       ended = HandOut(state_, bytes);
+    } else if (ended.ok() && IsWhole()) {
+      TellWaits(state_, expires_ != 0);
     }
     if (ended.ok()) away_ = what == wire::OrderKind::kLeave ? MemoryStage::kEvicted : MemoryStage::kHeld;
     if (!ended.ok() && shut && !was_shut) {
@@ -161,7 +224,9 @@ class Attending {
 
   EvictionState& state_;
   wire::Slot& slot_;
-  MemoryStage away_ = MemoryStage::kHeld;  // the stage while the gate is closed
+  MemoryStage away_ = MemoryStage::kHeld;         // the stage while the gate is closed
+  wire::OrderKind what_ = wire::OrderKind::kRun;  // the order that was carried out or refused last
+  std::uint64_t expires_ = 0;  // when a provisional hold ends; CLOCK_MONOTONIC, ns; 0: the hold has no end
 };
 
 bool IsEvictable(const EvictionState& state) {

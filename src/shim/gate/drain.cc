@@ -13,80 +13,89 @@ namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 void* Work(void* word) {
-  Drain& drain = *static_cast<Drain*>(word);
+  DrainLane& lane = *static_cast<DrainLane*>(word);
   MeetDriver();
+  wire::Store(lane.met, 1);
+  wire::WakeAll(lane.met);
   for (;;) {
-    const std::uint32_t asked = wire::Load(drain.asked);
-    if (asked == wire::Load(drain.done)) {
-      wire::WaitOn(drain.asked, asked, -1);
+    const std::uint32_t asked = wire::Load(lane.asked);
+    if (asked == wire::Load(lane.done)) {
+      wire::WaitOn(lane.asked, asked, -1);
       continue;
     }
     CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; i < drain.contexts && result == CUDA_SUCCESS; ++i)
-      result = SynchronizeContext(drain.context[i]);
-    wire::Store(drain.result, static_cast<std::uint32_t>(result));
-    wire::Store(drain.done, asked);
-    wire::WakeAll(drain.done);
+    for (unsigned i = 0; i < lane.contexts && result == CUDA_SUCCESS; ++i)
+      result = SynchronizeContext(lane.context[i]);
+    wire::Store(lane.result, static_cast<std::uint32_t>(result));
+    wire::Store(lane.done, asked);
+    RingBell(lane.state->gate);
   }
 }
 
-bool Start(Drain& drain) {
-  if (!drain.started) drain.started = StartThread(Work, &drain);
-  return drain.started;
-}
-
-void Ask(Drain& drain) {
-  wire::Store(drain.asked, drain.asked + 1);
-  wire::WakeAll(drain.asked);
-}
-
-// Waits until the thread has nothing to do; without a limit, for as long as that takes. Returns false when
-// the limit is over.
-bool WaitUntilDone(Drain& drain, const RestLimit* limit) {
-  constexpr int kLookAtOrderMs = 20;
-  for (;;) {
-    const std::uint32_t done = wire::Load(drain.done);
-    if (done == wire::Load(drain.asked)) return true;
-    if (limit == nullptr) {
-      wire::WaitOn(drain.done, done, -1);
-      continue;
-    }
-    if (limit->IsOver()) return false;
-    wire::WaitOn(drain.done, done, kLookAtOrderMs);
-  }
+// The caller holds state.contexts.
+bool Start(GateState& state, int device) {
+  DrainLane& lane = state.drain.lane[device];
+  if (lane.started) return true;
+  lane.state = &state;
+  lane.started = StartThread(Work, &lane);
+  if (lane.started) __atomic_fetch_add(&state.drain.lanes, 1, __ATOMIC_SEQ_CST);
+  return lane.started;
 }
 
 }  // namespace
 
 void StartDrain(GateState& state) {
-  if (!Start(state.drain)) return;  // DrainContexts tries again
-  Ask(state.drain);
-  WaitUntilDone(state.drain, nullptr);
-}
-
-Drained DrainContexts(GateState& state, const RestLimit& limit, CUresult& result) {
-  Drain& drain = state.drain;
-  if (!WaitUntilDone(drain, &limit)) return Drained::kTooLong;
-  if (!Start(drain)) {
-    result = CUDA_ERROR_OPERATING_SYSTEM;
-    return Drained::kFailed;
-  }
-  drain.contexts = 0;
-  bool all = true;
   {
     const Locked lock(state.contexts);
-    state.context.ForEach([&](std::uint64_t context, const Context&) {
-      if (drain.contexts < Drain::kMaxContexts)
-        drain.context[drain.contexts++] = context;
-      else
-        all = false;
-    });
+    state.drain.attended = true;
+    bool all = true;
+    DevicesToDrain(state, all);  // what fails is tried again with the first order
   }
-  if (!all) return Drained::kTooLong;
-  Ask(drain);
-  if (!WaitUntilDone(drain, &limit)) return Drained::kTooLong;
-  result = static_cast<CUresult>(wire::Load(drain.result));
-  return result == CUDA_SUCCESS ? Drained::kYes : Drained::kFailed;
+  for (DrainLane& lane : state.drain.lane) {
+    bool started = false;
+    {
+      const Locked lock(state.contexts);
+      started = lane.started;
+    }
+    while (started && wire::Load(lane.met) == 0) wire::WaitOn(lane.met, 0, -1);
+  }
+}
+
+void DrainDevice(GateState& state, int device) {
+  if (state.drain.attended && device >= 0 && device < kMaxDevices) Start(state, device);
+}
+
+std::uint64_t DevicesToDrain(GateState& state, bool& all) {
+  std::uint64_t devices = 0;
+  state.context.ForEach([&](std::uint64_t, const Context& context) {
+    if (context.device >= 0 && context.device < kMaxDevices) devices |= std::uint64_t{1} << context.device;
+  });
+  for (int device = 0; device < kMaxDevices; ++device)
+    if ((devices >> device & 1) != 0 && !Start(state, device)) all = false;
+  return devices;
+}
+
+bool AskLane(GateState& state, int device) {
+  DrainLane& lane = state.drain.lane[device];
+  lane.contexts = 0;
+  bool all = true;
+  state.context.ForEach([&](std::uint64_t number, const Context& context) {
+    if (context.device != device) return;
+    if (lane.contexts < DrainLane::kMaxContexts)
+      lane.context[lane.contexts++] = number;
+    else
+      all = false;
+  });
+  if (!all) return false;
+  wire::Store(lane.asked, lane.asked + 1);
+  wire::WakeAll(lane.asked);
+  return true;
+}
+
+bool IsLaneDone(const DrainLane& lane, CUresult& result) {
+  if (wire::Load(lane.done) != wire::Load(lane.asked)) return false;
+  result = static_cast<CUresult>(wire::Load(lane.result));
+  return true;
 }
 
 }  // namespace gpuman::shim

@@ -1,36 +1,61 @@
-// Waits for the work of all contexts, within a limit.
+// Waits for the work of the contexts, each device by itself.
 //
-// The driver's own wait has no limit, so a thread that does nothing else calls it. Where that takes too long,
-// the caller gives up and leaves the thread in the driver's wait. The thread can be used again when the work
-// has ended.
+// The driver's own wait has no limit, so threads that do nothing else call it: one *lane* for each device
+// that has a context. The service thread asks a lane and looks later. A lane whose wait takes too long stays
+// in the driver, and can be used again when the work has ended.
+//
+// Only the service thread uses a lane, where nothing else is said.
 #pragma once
 
 #include <cstdint>
 
 #include "driver/abi/cuda.h"
+#include "shim/accounting/arrays.h"
 
 namespace gpuman::shim {
 
 struct GateState;
-class RestLimit;
 
-struct Drain {
+struct DrainLane {
   static constexpr unsigned kMaxContexts = 64;
-  bool started;
+  bool started;               // under `contexts`
+  std::uint32_t met;          // atomic; 1: the thread has called MeetDriver
   std::uint32_t asked, done;  // futex words; the thread works while they differ
   std::uint32_t result;       // CUresult
-  unsigned contexts;
+  GateState* state;           // whose bell the thread rings when it is done
+  unsigned contexts;          // how many there are of those that follow
   std::uint64_t context[kMaxContexts];
+
+  // What the service thread knows of the device.
+  bool fresh;                 // it has asked since an order closed the gate
+  bool asked_in_flight;       // a call was in flight when it asked
+  std::uint32_t calls;        // GateLook::calls when it asked
+  bool works;                 // there may be work that has not ended
+  std::uint64_t works_since;  // CLOCK_MONOTONIC, ns
 };
 
-enum class Drained { kYes, kTooLong, kFailed };
+struct Drain {
+  DrainLane lane[kMaxDevices];
+  std::uint32_t lanes;  // atomic; how many have been started
+  bool attended;        // under `contexts`; the service thread wants lanes
+};
 
-// Starts the thread, and waits until it has called MeetDriver. The service thread calls this before it first
-// closes the gate.
+// Starts the lanes of all devices with contexts, and waits until their threads have called MeetDriver. From
+// now on DrainDevice starts lanes. The service thread calls this before it first closes the gate.
 void StartDrain(GateState& state);
 
-// Waits for the work of all contexts, within the limit. The service thread calls this while the gate is
-// closed. With kFailed, `result` is the driver's error.
-Drained DrainContexts(GateState& state, const RestLimit& limit, driver::abi::CUresult& result);
+// A context has been made on the device. Starts its lane where the service thread wants lanes. Any thread may
+// call this; it holds state.contexts.
+void DrainDevice(GateState& state, int device);
+
+// Returns the devices that have contexts, one bit each, and starts lanes that could not be started before.
+// The caller holds state.contexts. With a lane that cannot be started, `all` becomes false.
+std::uint64_t DevicesToDrain(GateState& state, bool& all);
+
+// Lets the lane wait for all contexts of its device. The caller holds state.contexts. Returns false where
+// there are too many contexts.
+bool AskLane(GateState& state, int device);
+// Returns whether the thread has done what it was asked; then `result` is the driver's answer.
+bool IsLaneDone(const DrainLane& lane, driver::abi::CUresult& result);
 
 }  // namespace gpuman::shim

@@ -13,6 +13,7 @@
 #include "shim/libc/lock.h"
 #include "shim/libc/wiped_memory.h"
 #include "shim/link/watch.h"
+#include "shim/symbols/driver.h"
 #include "shim/symbols/evictable.h"
 
 namespace gpuman::shim {
@@ -27,10 +28,17 @@ struct ThreadSlotChunk {
 
 namespace {
 
-constexpr std::uint64_t kFirstPause = 20'000, kLongestPause = 1'000'000;
-
 std::uint32_t Load(const std::uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
 void Store(std::uint32_t& word, std::uint32_t value) { __atomic_store_n(&word, value, __ATOMIC_SEQ_CST); }
+
+void Wake(std::uint32_t& word, int threads) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
+}
+// With no `time` it waits without end.
+void Wait(std::uint32_t& word, std::uint32_t value, const timespec* time) {
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, time, nullptr, 0);
+}
+constexpr int kAll = 0x7fffffff;
 
 bool Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
@@ -68,7 +76,9 @@ void Leave(void* word) {
   thread_slot = nullptr;
   const Locked lock(state_at_thread_end->gate.registry);
   auto* const own = static_cast<ThreadSlot*>(word);
-  Store(own->in_flight, own->in_flight & ~kDepthMask);
+  Store(own->in_flight, own->in_flight & ~kInCallMask);
+  Store(own->waits, 0);
+  Store(own->permit, 0);
   own->open = 0;
   own->used = 0;
 }
@@ -88,37 +98,116 @@ ThreadSlot* Register(GateState& state) {
   ThreadSlot* const own = has_key ? FindFree(gate) : nullptr;
   if (own == nullptr || ::pthread_setspecific(at_thread_end, own) != 0) return nullptr;
   own->used = 1;
-  Store(own->in_flight, (own->in_flight & ~kDepthMask) + 1);
+  Store(own->waits, 0);
+  Store(own->permit, 0);
+  Store(own->in_flight, (own->in_flight & ~kInCallMask) + 1);
   own->open = gate.expedited && gate.closed == 0 ? 1 : 0;
   thread_slot = own;
   return own;
 }
 
-void WaitWhileClosed(GateState& state) {
-  const AtGate waiting(state);
-  while (Load(state.gate.closed) != 0)
-    ::syscall(SYS_futex, &state.gate.closed, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
+// Returns 1 + the device of the calling thread's context; 0: it has none, or nobody wants to know.
+std::uint32_t DeviceOfCaller(const GateState& state) {
+  if (Load(state.gate.phase) == static_cast<std::uint32_t>(RestPhase::kNone) || Load(state.drain.lanes) < 2)
+    return 0;
+  auto* const ask = GPUMAN_REAL(cuCtxGetDevice);
+  driver::abi::CUdevice device = 0;
+  const bool known = ask != nullptr && ask(&device) == driver::abi::CUDA_SUCCESS && device >= 0;
+  return known ? static_cast<std::uint32_t>(device) + 1 : 0;
 }
 
-// Marks the thread as in one call, once the gate is open. `own`: its thread slot, which may say that the
-// thread is in a call already; null: it has none.
-void Pass(GateState& state, ThreadSlot* own) {
-  const std::uint32_t outside = own != nullptr ? own->in_flight & ~kDepthMask : 0;
-  for (;;) {
-    if (own != nullptr) Store(own->in_flight, outside + 1);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (Load(state.gate.closed) == 0) return;
-    if (own != nullptr) Store(own->in_flight, outside);
-    WaitWhileClosed(state);
+std::uint32_t NextArrival(Gate& gate) {
+  const std::uint32_t number = __atomic_add_fetch(&gate.arrivals, 1, __ATOMIC_SEQ_CST);
+  return number != 0 ? number : NextArrival(gate);
+}
+
+void TellArrival(GateState& state) {
+  RingBell(state.gate);
+  if (Load(state.gate.phase) == static_cast<std::uint32_t>(RestPhase::kHeld) && IsJoined(state))
+    ledger::wire::WakeAll(state.ledger->slot[state.slot].order);
+}
+
+// The calling thread waits at the gate while an object lives. `own`: its thread slot; null: it has none.
+class Waiting {
+ public:
+  Waiting(GateState& state, ThreadSlot* own, Passage passage)
+      : at_gate_(state), gate_(state.gate), own_(own) {
+    if (own_ == nullptr) return;
+    Store(own_->passage, static_cast<std::uint32_t>(passage));
+    Store(own_->device, DeviceOfCaller(state));
+    Store(own_->waits, NextArrival(gate_));
+    TellArrival(state);
   }
+  ~Waiting() {
+    if (own_ != nullptr) Store(own_->waits, 0);
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  // Returns when the gate is open or the thread has a permit, and perhaps for no reason.
+  void Sleep() {
+    if (own_ != nullptr)
+      Wait(own_->permit, 0, nullptr);
+    else
+      Wait(gate_.closed, 1, nullptr);
+  }
+
+ private:
+  const AtGate at_gate_;
+  Gate& gate_;
+  ThreadSlot* const own_;
+};
+
+// Returns true where the thread is in a call now: the gate is open, or the thread had a permit.
+bool Enters(Gate& gate, ThreadSlot* own, std::uint32_t outside, Passage passage) {
+  if (own != nullptr) Store(own->in_flight, InFlightWord(outside, passage));
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (Load(gate.closed) == 0) return true;
+  if (own == nullptr) return false;
+  // The service thread sees the call in flight before it sees that the permit is taken.
+  if (__atomic_exchange_n(&own->permit, 0, __ATOMIC_SEQ_CST) == 1) return true;
+  Store(own->in_flight, outside);
+  return false;
 }
 
-bool AnyInFlight(Gate& gate) {
-  bool any = false;
-  const Locked lock(gate.registry);
-  ForEachPassenger(gate,
-                   [&](const ThreadSlot& one) { any = any || (Load(one.in_flight) & kDepthMask) != 0; });
-  return any || gate.unsafe;
+// Marks the thread as in one call, once it may pass. `own`: its thread slot, which may say that the thread is
+// in a call already; null: it has none.
+void Pass(GateState& state, ThreadSlot* own, Passage passage) {
+  const std::uint32_t outside = own != nullptr ? own->in_flight & ~kInCallMask : 0;
+  if (Enters(state.gate, own, outside, passage)) return;
+  Waiting waiting(state, own, passage);
+  while (!Enters(state.gate, own, outside, passage)) waiting.Sleep();
+}
+
+// The caller holds `registry`.
+void Shut(Gate& gate) {
+  gate.for_captures = false;
+  Store(gate.closed, 1);
+  ForEachPassenger(gate, [](ThreadSlot& one) {
+    Store(one.open, 0);
+    Store(one.permit, 0);
+  });
+}
+
+// From now on LookAtGate sees each call that passed before.
+void SeeEachCall(Gate& gate) {
+  if (gate.expedited && !Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) gate.unsafe = true;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void Open(Gate& gate, bool for_captures) {
+  {
+    const Locked lock(gate.registry);
+    gate.for_captures = for_captures;
+    Store(gate.closed, 0);
+    ForEachPassenger(gate, [&](ThreadSlot& one) {
+      Store(one.open, gate.expedited ? 1 : 0);
+      if (Load(one.waits) == 0) return;
+      Store(one.permit, 1);
+      Wake(one.permit, 1);
+    });
+  }
+  Wake(gate.closed, kAll);
 }
 
 }  // namespace
@@ -127,7 +216,7 @@ bool RestLimit::IsWithdrawn() const {
   return ledger::wire::OrderKindOf(Load(order_)) == ledger::wire::OrderKind::kRun;
 }
 
-ThreadSlot* EnterSlowPath(FindState* find) {
+ThreadSlot* EnterSlowPath(FindState* find, Passage passage) {
   if (!MayBeEvicted()) return nullptr;
   const int before = errno;
   GateState* const state = find();
@@ -137,7 +226,7 @@ ThreadSlot* EnterSlowPath(FindState* find) {
     return own;  // a call within a call
   if (own == nullptr || own->used == 0) own = Register(*state);
   if (own == nullptr) state->gate.unsafe = true;
-  Pass(*state, own);
+  Pass(*state, own, passage);
   errno = before;
   return own;
 }
@@ -148,11 +237,11 @@ bool MayExitGate() {
 }
 
 GateExit::GateExit(GateState& state) : state_(state) {
-  if (ThreadSlot* const own = thread_slot) Store(own->in_flight, own->in_flight & ~kDepthMask);
+  if (ThreadSlot* const own = thread_slot) Store(own->in_flight, own->in_flight & ~kInCallMask);
 }
 
 GateExit::~GateExit() {
-  if (thread_slot != nullptr) Pass(state_, thread_slot);
+  if (thread_slot != nullptr) Pass(state_, thread_slot, Passage::kCall);
 }
 
 std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
@@ -169,35 +258,92 @@ std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
   return calls;
 }
 
-bool CloseGate(GateState& state, const RestLimit& limit) {
+void ShutGate(GateState& state) {
   Gate& gate = state.gate;
   {
     const Locked lock(gate.registry);
-    Store(gate.closed, 1);
-    ForEachPassenger(gate, [](ThreadSlot& one) { Store(one.open, 0); });
+    Shut(gate);
   }
-  if (gate.expedited && !Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) gate.unsafe = true;
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  for (std::uint64_t pause = kFirstPause; AnyInFlight(gate);
-       pause = pause < kLongestPause ? 2 * pause : pause) {
-    if (limit.IsOver()) {
-      OpenGate(state);
-      return false;
-    }
-    const timespec time{0, static_cast<long>(pause)};
-    ::nanosleep(&time, nullptr);
+  SeeEachCall(gate);
+}
+
+void OpenGate(GateState& state) { Open(state.gate, false); }
+
+void OpenGateForCaptures(GateState& state) { Open(state.gate, true); }
+
+void ShutAfterCaptures(GateState& state) {
+  Gate& gate = state.gate;
+  {
+    const Locked lock(gate.registry);
+    if (!gate.for_captures) return;
+    Shut(gate);
   }
+  SeeEachCall(gate);
+  RingBell(gate);
+}
+
+GateLook LookAtGate(Gate& gate) {
+  GateLook look;
+  const Locked lock(gate.registry);
+  look.in_flight = gate.unsafe;
+  ForEachPassenger(gate, [&](const ThreadSlot& one) {
+    const std::uint32_t word = Load(one.in_flight);
+    look.in_flight = look.in_flight || (word & kDepthMask) != 0;
+    look.delicate = look.delicate || (word & kDelicate) != 0;
+    look.calls += word / kOneCall;
+    if (Load(one.waits) == 0) return;
+    look.waits = true;
+    const std::uint32_t device = Load(one.device);
+    if (device == 0 || device > 64)
+      look.elsewhere = true;
+    else
+      look.devices |= std::uint64_t{1} << (device - 1);
+  });
+  return look;
+}
+
+ThreadSlot* LongestWaiting(Gate& gate, int device) {
+  ThreadSlot* longest = nullptr;
+  std::uint32_t longest_for = 0;
+  const Locked lock(gate.registry);
+  const std::uint32_t now = Load(gate.arrivals);
+  ForEachPassenger(gate, [&](ThreadSlot& one) {
+    const std::uint32_t waits = Load(one.waits), its = Load(one.device);
+    const bool right = device < 0 || its == 0 || its == static_cast<std::uint32_t>(device) + 1;
+    // The numbers of arrivals may begin anew.
+    if (waits == 0 || !right || (longest != nullptr && now - waits <= longest_for)) return;
+    longest = &one;
+    longest_for = now - waits;
+  });
+  return longest;
+}
+
+void GivePermit(ThreadSlot& thread) {
+  Store(thread.waits, 0);
+  Store(thread.permit, 1);
+  Wake(thread.permit, 1);
+}
+
+bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits) {
+  if (__atomic_exchange_n(&thread.permit, 0, __ATOMIC_SEQ_CST) == 0) return false;
+  Store(thread.waits, waits);
   return true;
 }
 
-void OpenGate(GateState& state) {
-  Gate& gate = state.gate;
-  {
-    const Locked lock(gate.registry);
-    Store(gate.closed, 0);
-    ForEachPassenger(gate, [&](ThreadSlot& one) { Store(one.open, gate.expedited ? 1 : 0); });
-  }
-  ::syscall(SYS_futex, &gate.closed, FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
+Permitted WhatBecameOf(const ThreadSlot& thread) {
+  if (Load(thread.used) == 0) return Permitted::kReturned;  // the thread has ended
+  if (Load(thread.permit) != 0) return Permitted::kNotTaken;
+  return (Load(thread.in_flight) & kDepthMask) != 0 ? Permitted::kInFlight : Permitted::kReturned;
+}
+
+void RingBell(Gate& gate) {
+  __atomic_fetch_add(&gate.bell, 1, __ATOMIC_SEQ_CST);
+  Wake(gate.bell, 1);
+}
+
+void AwaitBell(Gate& gate, std::uint32_t heard, std::uint64_t nanoseconds) {
+  const timespec time{0, static_cast<long>(nanoseconds)};
+  Wait(gate.bell, heard, &time);
 }
 
 }  // namespace gpuman::shim

@@ -2,10 +2,12 @@
 // leaves the GPU, is evicted, or comes back.
 //
 // A thread in a call says so in its thread slot and then looks whether the gate is open, with plain loads and
-// stores. The service thread closes the gate: it says so in every thread slot, makes every processor see it
-// (membarrier), and waits until no call is in flight. So the open gate costs two stores and a load on a cache
-// line that no other thread touches. It needs no lock and no system call, and allocates only at a thread's
-// first call.
+// stores. The service thread closes the gate: it says so in every thread slot, and makes every processor see
+// it (membarrier). From then on it sees every call in flight. So the open gate costs two stores and a load on
+// a cache line that no other thread touches. It needs no lock and no system call, and allocates only at a
+// thread's first call.
+//
+// A thread that waits at the closed gate may get a permit: then its call passes, and the gate stays closed.
 //
 // All of it lies in memory that a fork wipes: a child's gate is open and knows no thread.
 #pragma once
@@ -20,26 +22,59 @@ namespace gpuman::shim {
 
 struct GateState;
 
+// What a call does that passes. The shim waits for a context in a thread of its own (drain.h), and that may
+// neither meet a capture that begins nor a context that ends. So such calls are told apart.
+enum class Passage : std::uint32_t {
+  kCall,
+  kCapture,     // it begins a capture
+  kEndsContext  // it may end a context
+};
+
 // The words of one thread.
 struct alignas(64) ThreadSlot {
-  // The low byte: how many calls the thread is in, one within another. The bits above: how many calls it has
-  // made. One store writes both.
+  // The lowest 7 bits: how many calls the thread is in, one within another. Then kDelicate: one of them is
+  // not Passage::kCall. The bits above: how many calls the thread has made. One store writes all.
   std::uint32_t in_flight;
   std::uint32_t open;  // 1: the thread may pass without looking further
   std::uint32_t used;  // 0: no thread has the slot, or a fork has wiped it
   std::uint32_t seen;  // calls that CallsSince has counted
+  // Where the thread waits at the gate:
+  std::uint32_t waits;    // its number in the order of arrival; 0: it does not wait, or has a permit
+  std::uint32_t device;   // 1 + the device of its current context; 0: not known
+  std::uint32_t passage;  // Passage
+  std::uint32_t permit;   // a futex word; 1: the thread may pass, or look again
 };
 
-inline constexpr std::uint32_t kDepthMask = 0xff, kOneCall = 0x100;
+inline constexpr std::uint32_t kDepthMask = 0x7f, kDelicate = 0x80, kInCallMask = 0xff, kOneCall = 0x100;
+constexpr std::uint32_t InFlightWord(std::uint32_t before, Passage passage) {
+  return passage == Passage::kCall ? before + 1 : (before + 1) | kDelicate;
+}
+
+// The word before the call that it shows was entered. Of a call within a call, kDelicate stays until the
+// outer one ends.
+constexpr std::uint32_t WordBefore(std::uint32_t word) {
+  return (word & kDepthMask) > 1 ? word - 1 : word & ~kInCallMask;
+}
 
 struct ThreadSlotChunk;
+
+// Where a thread that arrives at the closed gate finds the service thread.
+enum class RestPhase : std::uint32_t {
+  kNone,    // nobody asks who waits
+  kComing,  // the service thread brings the process to rest (rest.h), and sleeps on `bell`
+  kHeld     // the process is held for now; the service thread sleeps on its order
+};
 
 struct Gate {
   pthread_mutex_t registry;  // held to add a thread, and to close or open the gate
   std::uint32_t closed;      // a futex word
   bool probed, expedited;    // whether the shim has asked for the membarrier, and whether the kernel has it
   bool unsafe;               // a thread passed without a thread slot: the gate never closes again
+  bool for_captures;         // under `registry`; the gate is open until no stream is captured
   ThreadSlotChunk* chunks;
+  std::uint32_t bell;      // a futex word; grows when a thread arrives at the closed gate, or a lane is done
+  std::uint32_t arrivals;  // atomic; the last number of an arrival
+  std::uint32_t phase;     // atomic; RestPhase
 };
 
 extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -49,17 +84,17 @@ extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec")
 using FindState = GateState*();
 
 // Does the work of GateGuard where the thread may not simply pass. It keeps errno.
-ThreadSlot* EnterSlowPath(FindState* find);
+ThreadSlot* EnterSlowPath(FindState* find, Passage passage);
 
 // An object lives as long as a call into the driver. A call within a call passes, whether the gate is open or
 // not.
 class GateGuard {
  public:
-  explicit GateGuard(FindState* find) {
+  explicit GateGuard(FindState* find, Passage passage = Passage::kCall) {
     ThreadSlot* const own = thread_slot;
     if (__builtin_expect(own != nullptr, 1)) {
       const std::uint32_t before = own->in_flight;
-      __atomic_store_n(&own->in_flight, before + 1, __ATOMIC_RELAXED);
+      __atomic_store_n(&own->in_flight, InFlightWord(before, passage), __ATOMIC_RELAXED);
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
       if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
         thread_slot_ = own;
@@ -67,8 +102,8 @@ class GateGuard {
         return;
       }
     }
-    thread_slot_ = EnterSlowPath(find);
-    before_ = thread_slot_ != nullptr ? thread_slot_->in_flight - 1 : 0;
+    thread_slot_ = EnterSlowPath(find, passage);
+    before_ = thread_slot_ != nullptr ? WordBefore(thread_slot_->in_flight) : 0;
   }
   ~GateGuard() {
     if (__builtin_expect(thread_slot_ != nullptr, 1))
@@ -115,9 +150,40 @@ class RestLimit {
   const std::uint32_t& order_;
 };
 
-// Closes the gate and waits until no call is in flight, within the limit. Returns false where a call did not
-// end; then the gate is open again.
-bool CloseGate(GateState& state, const RestLimit& limit);
+// Closes the gate for calls that come from now on. GateLook shows those that are in flight. Permits that no
+// thread has taken are void. The service thread calls this and the functions below.
+void ShutGate(GateState& state);
 void OpenGate(GateState& state);
+// Opens the gate until no stream is captured: the thread that ends the last capture calls ShutAfterCaptures,
+// so that no call passes behind its back before the service thread runs again.
+void OpenGateForCaptures(GateState& state);
+void ShutAfterCaptures(GateState& state);
+
+// What the thread slots say, while the gate is closed.
+struct GateLook {
+  bool in_flight = false;     // a call has not returned
+  bool delicate = false;      // and one of them is not Passage::kCall
+  std::uint32_t calls = 0;    // the sum of all calls that have returned; only differences mean anything
+  bool waits = false;         // a thread waits at the gate
+  bool elsewhere = false;     // a thread waits whose device is not known
+  std::uint64_t devices = 0;  // the devices for which threads wait, one bit each
+};
+GateLook LookAtGate(Gate& gate);
+
+// Returns the thread that waits longest at the gate for the device, or whose device is not known; null: there
+// is none. Below 0: for any device.
+ThreadSlot* LongestWaiting(Gate& gate, int device);
+// Lets the call of a thread that waits pass. The thread takes the permit when it runs next.
+void GivePermit(ThreadSlot& thread);
+// Returns whether the thread had not taken its permit yet. Then it waits on, as the one that arrived at
+// `waits`.
+bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
+enum class Permitted { kNotTaken, kInFlight, kReturned };
+Permitted WhatBecameOf(const ThreadSlot& thread);
+
+// Wakes the service thread where it sleeps in AwaitBell.
+void RingBell(Gate& gate);
+// Sleeps until the bell is no longer at the value `heard`, for at most `nanoseconds` (below a second).
+void AwaitBell(Gate& gate, std::uint32_t heard, std::uint64_t nanoseconds);
 
 }  // namespace gpuman::shim

@@ -8,6 +8,7 @@
 #include "shim/accounting/accounting_state.h"
 #include "shim/gate/drain.h"
 #include "shim/gate/gate.h"
+#include "shim/gate/rest.h"
 
 namespace gpuman::shim {
 
@@ -17,6 +18,7 @@ struct GateState : AccountingState {
   // Held where a capture begins, and where a call would spoil a capture; locked after `contexts`.
   pthread_mutex_t capturing;
   Drain drain;
+  RestWords rest;
 };
 
 }  // namespace gpuman::shim

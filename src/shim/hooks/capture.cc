@@ -37,6 +37,7 @@ CUresult EndIn(CUstream queried, End end) {
   while (captures != 0 && !__atomic_compare_exchange_n(&state->captures, &captures, captures - 1, false,
                                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
   }
+  if (captures == 1) ShutAfterCaptures(*state);
   return result;
 }
 

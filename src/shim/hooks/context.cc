@@ -1,12 +1,13 @@
 // Contexts: what a context costs by itself, and all memory that ends with it.
 //
 // The driver does not tell the cost in advance; the daemon knows it from other processes (context_bytes in
-// the ledger). Where the daemon does not know it yet, the context counts nothing here: it is uncounted memory,
-// and the program goes on when the daemon has seen it.
+// the ledger). Where the daemon does not know it yet, the context counts nothing here: it is uncounted
+// memory, and the program goes on when the daemon has seen it.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/refusal.h"
 #include "shim/backing/backing.h"
 #include "shim/backing/paging.h"
+#include "shim/gate/drain.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"
 #include "shim/libc/lock.h"
@@ -40,6 +41,7 @@ void Enter(ProcessState& state, std::uint64_t context, int device, std::uint64_t
   Gone(state, context);  // an earlier context of the same number
   if (Context* const entry = state.context.Insert(context)) *entry = {device, bytes};
   StartServiceThread(state);
+  DrainDevice(state, device);
   ReachFrom(state, device);
 }
 

@@ -46,6 +46,16 @@ GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
 GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
 
+// Which calls begin a capture or may end a context.
+consteval Passage PassageOf(std::string_view symbol) {
+  if (symbol.starts_with("cuStreamBeginCapture")) return Passage::kCapture;
+  for (const std::string_view ends :
+       {"cuCtxDestroy", "cuCtxDetach", "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxReset"}) {
+    if (symbol.starts_with(ends)) return Passage::kEndsContext;
+  }
+  return Passage::kCall;
+}
+
 constexpr unsigned kNone = kEntries;
 
 consteval unsigned Index(std::string_view symbol) {
@@ -71,7 +81,7 @@ struct Body<entry, CUresult(Arguments...)> {
   }
   [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
     if constexpr (HookOf<entry>::gated) {
-      const GateGuard passage(FindOwnState);
+      const GateGuard passage(FindOwnState, PassageOf(kSymbols[entry]));
       return Inner(arguments...);
     } else {
       return Inner(arguments...);

@@ -15,13 +15,19 @@ CUresult BindBy(Real* real, CUmemGenericAllocationHandle handle, Bind bind) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const HookScope scope;
   const CUresult result = bind(real, scope ? HeldBy(*scope, handle).handle : handle);
-  if (scope && result == CUDA_SUCCESS) StaysHeld(*scope, handle);
+  if (scope && result == CUDA_SUCCESS) {
+    StaysHeld(*scope, handle);
+    TellShares(*scope);
+  }
   return result;
 }
 
 CUresult BoundAt(CUresult result, CUdeviceptr address, std::size_t size) {
   const HookScope scope;
-  if (scope && result == CUDA_SUCCESS) StaysAt(*scope, address, size);
+  if (scope && result == CUDA_SUCCESS) {
+    StaysAt(*scope, address, size);
+    TellShares(*scope);
+  }
   return result;
 }
 
@@ -63,7 +69,10 @@ CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAlloca
   } else {
     result = real(shareable_handle, held.handle, handle_type, flags);
   }
-  if (result == CUDA_SUCCESS) StaysHeld(*scope, handle);
+  if (result == CUDA_SUCCESS) {
+    StaysHeld(*scope, handle);
+    TellShares(*scope);
+  }
   return result;
 }
 
@@ -73,7 +82,10 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t si
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(handle, dptr, size, handle_type, flags);
   const HookScope scope;
-  if (scope && result == CUDA_SUCCESS) StaysAt(*scope, dptr, size);
+  if (scope && result == CUDA_SUCCESS) {
+    StaysAt(*scope, dptr, size);
+    TellShares(*scope);
+  }
   return result;
 }
 

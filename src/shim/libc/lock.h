@@ -17,4 +17,20 @@ class Locked {
   pthread_mutex_t& mutex_;
 };
 
+// The same, where the mutex is free; it does not wait.
+class TryLocked {
+ public:
+  explicit TryLocked(pthread_mutex_t& mutex) : mutex_(mutex), held_(::pthread_mutex_trylock(&mutex_) == 0) {}
+  ~TryLocked() {
+    if (held_) ::pthread_mutex_unlock(&mutex_);
+  }
+  TryLocked(const TryLocked&) = delete;
+  TryLocked& operator=(const TryLocked&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  pthread_mutex_t& mutex_;
+  const bool held_;
+};
+
 }  // namespace gpuman::shim

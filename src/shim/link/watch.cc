@@ -30,7 +30,7 @@ void Tell(LinkState& state, Change change) {
     if (wire::Load(slot.activity) != static_cast<std::uint32_t>(now)) {
       wire::Store(slot.activity_since, now == watch.own ? watch.own_since : NowNs());
       wire::Store(slot.activity, static_cast<std::uint32_t>(now));
-      notifies = wire::Load(state.ledger->watched_ms) != 0;
+      notifies = wire::Load(state.ledger->watched_ms) != 0 && !watch.quiet;
     }
     notifies = notifies || wants_more;
   }
@@ -62,6 +62,16 @@ ForRoom::~ForRoom() {
 bool AnyAtGate(LinkState& state) {
   const Locked lock(state.watch.mutex);
   return state.watch.at_gate != 0;
+}
+
+bool AnyForRoom(LinkState& state) {
+  const Locked lock(state.watch.mutex);
+  return state.watch.for_room != 0;
+}
+
+void NotifyOfGate(LinkState& state, bool notifies) {
+  const Locked lock(state.watch.mutex);
+  state.watch.quiet = !notifies;
 }
 
 bool AnyWaits(LinkState& state) {

@@ -22,6 +22,8 @@ struct Watch {
   std::uint64_t last_call;  // when a call was last seen; CLOCK_MONOTONIC, ns; only the service thread uses it
   std::uint32_t at_gate, for_room;
   std::uint64_t wants;
+  bool
+      quiet;  // no notification when threads come to the gate or leave it; the service thread sends one later
 };
 
 // A thread waits at the gate while the object lives.
@@ -50,8 +52,11 @@ class ForRoom {
 };
 
 bool AnyAtGate(LinkState& state);
+bool AnyForRoom(LinkState& state);
 // Returns whether a thread waits at the gate or for room.
 bool AnyWaits(LinkState& state);
+// While the process comes to rest, threads pass the gate one by one. The daemon is not notified of each.
+void NotifyOfGate(LinkState& state, bool notifies);
 
 // The service thread tells what the program does, and since when (CLOCK_MONOTONIC, ns).
 void TellActivity(LinkState& state, ledger::wire::Activity own, std::uint64_t since);

@@ -1,4 +1,4 @@
-#include "daemon/suspension/stopped.h"
+#include "daemon/shims/stopped.h"
 
 namespace gpuman::daemon {
 

@@ -1,0 +1,27 @@
+// What the shims of a job's processes have answered to the order to hold. Pure.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "ledger/ledgers.h"
+
+namespace gpuman::daemon {
+
+struct HoldAnswers {
+  bool all_held = true;
+  bool again = false;  // a shim only took too long: the order is given again
+  std::string why{};   // why not all processes will be held, a part of a sentence; empty: they may be
+};
+
+// `began`: when the order was given; the attempt ends at `deadline`. A process without a context has nothing
+// to hold. A process that is stopped behind its gate stays there, so it is held; one that was stopped before
+// would never answer.
+HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
+                            const std::function<bool(const base::ProcessId&)>& is_stopped,
+                            base::MonoTime began, base::MonoTime deadline, base::MonoTime now);
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,84 @@
+#include "daemon/shims/hold_answers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+using ledger::wire::MemoryStage;
+using ledger::wire::Trouble;
+using std::chrono::seconds;
+
+class HoldAnswersTest : public testing::Test {
+ protected:
+  ledger::SlotStatus& Process(pid_t pid, MemoryStage stage, bool answered) {
+    ledger::SlotStatus slot;
+    slot.process = {pid, 1};
+    slot.stage = stage;
+    slot.answered = answered;
+    slots_.push_back(slot);
+    return slots_.back();
+  }
+  HoldAnswers After(std::chrono::milliseconds time) {
+    return ReadHoldAnswers(
+        slots_, [this](const base::ProcessId& process) { return process.pid == stopped_; }, began_,
+        began_ + seconds(10), began_ + time);
+  }
+  std::vector<ledger::SlotStatus> slots_;
+  pid_t stopped_ = 0;
+  base::MonoTime began_{std::chrono::hours(1)};
+};
+
+TEST_F(HoldAnswersTest, AllAreHeldWhenEachThatHasAContextSaysSo) {
+  Process(11, MemoryStage::kHeld, true);
+  Process(12, MemoryStage::kNone, false);
+  Process(13, MemoryStage::kFailed, true);
+  EXPECT_TRUE(After(seconds(0)).all_held);
+  Process(14, MemoryStage::kHeld, false);
+  EXPECT_FALSE(After(seconds(0)).all_held) << "its answer is to an earlier order";
+  EXPECT_EQ(After(seconds(0)).why, "");
+}
+
+TEST_F(HoldAnswersTest, OneThatTookTooLongIsAskedAgainUntilTheEnd) {
+  Process(11, MemoryStage::kOnGpu, true).trouble = Trouble::kBusy;
+  EXPECT_TRUE(After(seconds(9)).again);
+  EXPECT_EQ(After(seconds(9)).why, "");
+  EXPECT_FALSE(After(seconds(10)).again);
+  EXPECT_EQ(After(seconds(10)).why, "process 11: its GPU work did not come to an end in time");
+}
+
+TEST_F(HoldAnswersTest, OneThatMakesStepsAfterItWasHeldIsAtItAgain) {
+  Process(11, MemoryStage::kEvicting, true);
+  EXPECT_FALSE(After(seconds(1)).all_held);
+  EXPECT_EQ(After(seconds(1)).why, "");
+}
+
+TEST_F(HoldAnswersTest, AnotherTroubleEndsTheAttempt) {
+  Process(11, MemoryStage::kHeld, true);
+  Process(12, MemoryStage::kOnGpu, true).trouble = Trouble::kDriver;
+  EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 12: the driver failed"));
+}
+
+TEST_F(HoldAnswersTest, OneThatIsAtItHasTheWholeTimeAndOneThatDoesNotTakeItUpFiveSeconds) {
+  auto& one = Process(11, MemoryStage::kEvicting, false);
+  EXPECT_EQ(After(std::chrono::milliseconds(9'999)).why, "");
+  EXPECT_EQ(After(seconds(10)).why, "process 11: its calls or its GPU work did not come to an end in time");
+  one.stage = MemoryStage::kOnGpu;
+  EXPECT_EQ(ReadHoldAnswers(slots_, [](const auto&) { return false; }, began_, began_ + seconds(1),
+                            began_ + seconds(4))
+                .why,
+            "");
+  EXPECT_EQ(After(seconds(10)).why, "process 11: libgpuman.so in it does not answer");
+}
+
+TEST_F(HoldAnswersTest, OneThatIsStoppedEndsTheAttemptUnlessItIsHeld) {
+  stopped_ = 11;
+  auto& one = Process(11, MemoryStage::kHeld, false);
+  EXPECT_TRUE(After(seconds(0)).all_held);
+  one.stage = MemoryStage::kOnGpu;
+  EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 11: it is stopped"));
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

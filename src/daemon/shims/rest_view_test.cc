@@ -1,0 +1,128 @@
+#include "daemon/shims/rest_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+using ledger::wire::MemoryStage;
+using ledger::wire::StepEnd;
+using testing::IsEmpty;
+
+class RestViewTest : public testing::Test {
+ protected:
+  ledger::SlotStatus& Process(pid_t pid, ledger::RestWords rest, MemoryStage stage = MemoryStage::kEvicting) {
+    ledger::SlotStatus slot;
+    slot.process = {pid, 1};
+    slot.stage = stage;
+    slot.answered = stage == MemoryStage::kHeld;
+    slot.steps = true;
+    slot.rest = rest;
+    slots_.push_back(slot);
+    return slots_.back();
+  }
+  share::CutView View() { return CutViewOf(slots_, grants_); }
+  std::string WhyNot() {
+    return WhyNotAtRest(slots_, [](unsigned gpu) { return "GPU " + std::to_string(gpu); });
+  }
+
+  std::vector<ledger::SlotStatus> slots_;
+  OpenGrants grants_;
+};
+
+TEST_F(RestViewTest, EachGpuOnWhichAProcessWorksOrForWhichItWaitsIsAUnit) {
+  Process(11, {.shut = true, .works = 1});
+  Process(12, {.shut = true, .waits = 2});
+  const auto view = View();
+  ASSERT_EQ(view.units.size(), 2u);
+  EXPECT_EQ(view.units[0].id, (share::UnitId{{11, 1}, 0}));
+  EXPECT_TRUE(view.units[0].works && !view.units[0].waits && view.units[0].steppable);
+  EXPECT_EQ(view.units[1].id, (share::UnitId{{12, 1}, 1}));
+  EXPECT_TRUE(!view.units[1].works && view.units[1].waits && view.units[1].steppable);
+  EXPECT_TRUE(view.all_shut);
+}
+
+TEST_F(RestViewTest, ACallThatHasNotReturnedMayBeForEveryGpuOfItsProcess) {
+  Process(11, {.shut = true, .in_flight = true, .waits = 3});
+  for (const auto& unit : View().units) EXPECT_TRUE(unit.works);
+  slots_.clear();
+  Process(12, {.in_flight = true});
+  EXPECT_EQ(View().units.at(0).id.gpu, ledger::wire::StepGrant::kAnyGpu);
+  EXPECT_TRUE(View().units.at(0).works);
+  EXPECT_FALSE(View().all_shut);
+}
+
+TEST_F(RestViewTest, AProcessWithMemoryAwayIsNotStepped) {
+  Process(11, {.shut = true, .waits = 1}).evicted = {4096};
+  EXPECT_FALSE(View().units.at(0).steppable);
+}
+
+TEST_F(RestViewTest, AtAnOpenGateACallMayComeAtAnyTime) {
+  Process(11, {.waits = 1});
+  EXPECT_TRUE(View().units.at(0).works);
+  EXPECT_FALSE(View().all_shut);
+}
+
+TEST_F(RestViewTest, AUnitStaysWhileItsGrantIsOpen) {
+  Process(11, {.shut = true}, MemoryStage::kHeld);
+  grants_[{11, 1}] = {{{11, 1}, 1}, 3};
+  ASSERT_EQ(View().units.size(), 1u);
+  EXPECT_EQ(View().units[0].id.gpu, 1u);
+  EXPECT_FALSE(View().units[0].works);
+}
+
+TEST_F(RestViewTest, AHeldProcessAndOneWithoutAContextAreNoUnits) {
+  Process(11, {.shut = true}, MemoryStage::kHeld);
+  Process(12, {}, MemoryStage::kNone);
+  const auto view = View();
+  EXPECT_THAT(view.units, IsEmpty());
+  EXPECT_TRUE(view.all_shut);
+}
+
+TEST_F(RestViewTest, AnOlderShimWorksUntilItIsHeld) {
+  Process(11, {}).steps = false;
+  EXPECT_TRUE(View().units.at(0).works);
+  EXPECT_FALSE(View().units.at(0).steppable);
+  EXPECT_FALSE(View().all_shut);
+  slots_[0].stage = MemoryStage::kHeld;
+  slots_[0].answered = true;
+  EXPECT_THAT(View().units, IsEmpty());
+  EXPECT_TRUE(View().all_shut);
+}
+
+TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
+  const share::UnitId unit{{11, 1}, 0};
+  grants_[unit.process] = {unit, 7};
+  auto& one = Process(11, {.shut = true, .waits = 1});
+  one.stepped = {6, StepEnd::kUsedUp, 5};  // of an earlier grant
+  EXPECT_THAT(View().ended, IsEmpty());
+  one.stepped = {7, StepEnd::kNotYet, 5};
+  EXPECT_THAT(View().ended, IsEmpty());
+  one.stepped = {7, StepEnd::kAtWork, 5};
+  const auto ended = View().ended;
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].unit, unit);
+  EXPECT_EQ(ended[0].why, share::StepEnded::Why::kWorked);
+  EXPECT_EQ(ended[0].calls, 5u);
+  EXPECT_THAT(View().ended, IsEmpty());
+  grants_[unit.process] = {unit, 8};
+  slots_.clear();
+  (void)View();
+  EXPECT_THAT(grants_, IsEmpty());
+}
+
+TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
+  Process(11, {.works = 3});
+  Process(12, {.capturing = true});
+  Process(13, {.shut = true}, MemoryStage::kHeld);
+  Process(14, {.for_room = true});
+  Process(15, {.in_flight = true});
+  Process(16, {.shut = true, .works = 1});
+  EXPECT_EQ(WhyNot(),
+            "process 11 works on GPU 0 and GPU 1; process 12 records a CUDA graph; process 14 waits for room; "
+            "process 15 is in a call; and 1 more");
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

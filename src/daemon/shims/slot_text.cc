@@ -1,0 +1,32 @@
+#include "daemon/shims/slot_text.h"
+
+#include <fmt/format.h>
+
+namespace gpuman::daemon {
+
+std::string TextOf(const ledger::SlotStatus& slot) {
+  using ledger::wire::Trouble;
+  switch (slot.trouble) {
+    case Trouble::kNone:
+      return {};
+    case Trouble::kBudget:
+      return "its data is more than its job may keep in the host's memory";
+    case Trouble::kHostMemory:
+      return "the machine has too little memory available for its data";
+    case Trouble::kBusy:
+      return "its GPU work did not come to an end in time";
+    case Trouble::kCapturing:
+      return "it was recording a CUDA graph all the time";
+    case Trouble::kNoRoom:
+      return "its GPU has no room for it to come back";
+    case Trouble::kDriver:
+      return fmt::format("the driver failed with CUDA error {}", slot.driver_error);
+    case Trouble::kNoMover:
+      return "the process that copies its memory was not there, or ended";
+    case Trouble::kDescriptors:
+      return "its process may not keep as many descriptors as its memory needs";
+  }
+  return "unknown trouble";
+}
+
+}  // namespace gpuman::daemon

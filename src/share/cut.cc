@@ -1,0 +1,351 @@
+#include "share/cut.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace gpuman::share {
+namespace {
+
+// The most calls of a grant; with the longest stride, and else.
+constexpr unsigned kMostCalls = 512, kCalls = 64, kLongestStride = 3;
+// After so many rounds without success, units that never met those that work are stepped too.
+constexpr unsigned kLinkedRounds = 24;
+// A link of CutMemory grows by this each time it is seen and is halved with each attempt: what was seen once
+// is forgotten after three attempts.
+constexpr unsigned kLink = 4;
+// Neither the wait before the first step nor the patience with a unit that works is longer than this part of
+// the whole time.
+constexpr int kLongestWait = 8, kLongestPatience = 16;
+constexpr unsigned kNamed = 4;  // units that a message names
+
+unsigned Strongest(const std::map<UnitId, unsigned>& links) {
+  unsigned strongest = 0;
+  for (const auto& [unit, weight] : links) strongest = std::max(strongest, weight);
+  return strongest;
+}
+
+std::string Named(const UnitId& unit) {
+  return fmt::format("process {} (GPU {})", unit.process.pid, unit.gpu);
+}
+
+}  // namespace
+
+Cut::Cut(CutSettings settings, CutMemory memory, base::MonoTime began, base::MonoTime deadline)
+    : settings_(settings),
+      memory_(std::move(memory)),
+      began_(began),
+      deadline_(deadline),
+      changed_(began),
+      shut_changed_(began),
+      patience_(settings.settle) {
+  for (auto& [unit, by] : memory_.freed_by) {
+    for (auto& [other, weight] : by) weight /= 2;
+    std::erase_if(by, [](const auto& link) { return link.second == 0; });
+  }
+  std::erase_if(memory_.freed_by, [](const auto& links) { return links.second.empty(); });
+}
+
+CutMemory Cut::Take() && { return std::move(memory_); }
+
+CutDecision Cut::Decide(const CutView& view, base::MonoTime now) {
+  Note(view, now);
+  if (over_) {
+    const bool holds = all_shut_ && !AnyWorks() && view.broken.empty();
+    if (over_->kind == CutDecision::Kind::kRested && !holds)
+      return Fail(!view.broken.empty() ? view.broken : "it did not stay at rest", now);
+    return *over_;
+  }
+  if (!view.broken.empty()) return Fail(view.broken, now);
+  if (all_shut_ && !AnyWorks() && open_.empty()) return Rest(now);
+  if (now >= deadline_) return Fail(WhyNot(), now);
+  if (IsStepping()) return WaitUntil(deadline_);
+  const bool behind = Candidates().empty();
+  if (const base::MonoTime due = behind ? BehindAt() : StepAt(); now < due) return WaitUntil(due);
+  EndRound();
+  if (behind) return StepBehind(now);
+  return now < StepAt() ? WaitUntil(StepAt()) : Step(now);  // EndRound may have learned patience
+}
+
+// --- what is seen
+
+void Cut::Note(const CutView& view, base::MonoTime now) {
+  NoteEnds(view, now);
+  if (std::exchange(all_shut_, view.all_shut) != view.all_shut) changed_ = shut_changed_ = now;
+  std::set<UnitId> present;
+  for (const UnitView& seen : view.units) {
+    present.insert(seen.id);
+    NoteUnit(seen, now);
+  }
+  for (auto unit = units_.begin(); unit != units_.end();) {
+    if (present.count(unit->first) > 0) {
+      ++unit;
+      continue;
+    }
+    changed_ = now;
+    unit = units_.erase(unit);
+  }
+  std::erase_if(open_, [&](const auto& grant) { return present.count(grant.second.unit) == 0; });
+}
+
+void Cut::NoteEnds(const CutView& view, base::MonoTime now) {
+  for (const StepEnded& ended : view.ended) {
+    const auto grant = open_.find(ended.unit.process);
+    if (grant == open_.end() || grant->second.unit != ended.unit) continue;
+    open_.erase(grant);
+    changed_ = now;
+    figures_.steps += ended.calls;
+    const auto unit = units_.find(ended.unit);
+    if (unit == units_.end()) continue;
+    unit->second.calls += ended.calls;
+    unit->second.run += ended.calls;
+  }
+}
+
+void Cut::NoteUnit(const UnitView& seen, base::MonoTime now) {
+  const auto [place, is_new] = units_.try_emplace(seen.id);
+  Unit& unit = place->second;
+  if (is_new || unit.works != seen.works || unit.waits != seen.waits) changed_ = now;
+  if (seen.works && !unit.works) unit.works_since = now;
+  if (unit.works && !seen.works && worked_.count(seen.id) > 0) rested_.insert(seen.id);
+  unit.works = seen.works;
+  unit.waits = seen.waits;
+  unit.steppable = seen.steppable;
+}
+
+// Learns from the last round, once.
+void Cut::EndRound() {
+  const bool overshot = std::any_of(stepped_.begin(), stepped_.end(), [&](const UnitId& id) {
+    const auto unit = units_.find(id);
+    return unit != units_.end() && unit->second.works;
+  });
+  if (!rested_.empty() && overshot && !behind_) {
+    ++figures_.leaps;
+    patience_ =
+        std::min<Span>(2 * patience_, std::max<Span>((deadline_ - began_) / kLongestPatience, patience_));
+  }
+  if (stepped_.size() == 1 && !rested_.empty()) Link();
+  stepped_.clear();
+  rested_.clear();
+}
+
+// One was stepped, and others came to rest: they had met.
+void Cut::Link() {
+  const UnitId& stepped = *stepped_.begin();
+  for (const UnitId& one : rested_) {
+    if (one == stepped) continue;
+    memory_.freed_by[one][stepped] += kLink;
+    memory_.freed_by[stepped][one] += kLink;
+  }
+}
+
+bool Cut::AnyWorks() const {
+  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit.second.works; });
+}
+
+bool Cut::AllWork() const {
+  return std::all_of(units_.begin(), units_.end(), [](const auto& unit) { return unit.second.works; });
+}
+
+bool Cut::IsStepping() const {
+  return std::any_of(open_.begin(), open_.end(), [&](const auto& grant) {
+    const auto unit = units_.find(grant.second.unit);
+    return unit != units_.end() && !unit->second.works;
+  });
+}
+
+std::vector<UnitId> Cut::Candidates() const {
+  std::vector<UnitId> candidates;
+  for (const auto& [id, unit] : units_)
+    if (!unit.works && unit.waits && unit.steppable) candidates.push_back(id);
+  return candidates;
+}
+
+std::optional<UnitId> Cut::LongestWorking() const {
+  std::optional<UnitId> longest;
+  for (const auto& [id, unit] : units_)
+    if (unit.works && (!longest || unit.works_since < units_.at(*longest).works_since)) longest = id;
+  return longest;
+}
+
+// --- what is decided
+
+CutDecision Cut::Rest(base::MonoTime now) {
+  EndRound();
+  if (figures_.rounds == 0) LearnUsual();
+  figures_.took = now - began_;
+  over_ = CutDecision{CutDecision::Kind::kRested, {}, {}, {}};
+  return *over_;
+}
+
+CutDecision Cut::Fail(std::string why, base::MonoTime now) {
+  figures_.took = now - began_;
+  over_ = CutDecision{CutDecision::Kind::kFailed, {}, {}, std::move(why)};
+  return *over_;
+}
+
+CutDecision Cut::WaitUntil(base::MonoTime time) const {
+  return {CutDecision::Kind::kWait, {}, std::min(time, deadline_), {}};
+}
+
+void Cut::LearnUsual() {
+  const Span drained = changed_ - began_;
+  memory_.usual = memory_.usual == Span{} ? drained : (memory_.usual + drained) / 2;
+}
+
+// The view has to stay the same for a while, and a unit that works has to do so for a while. A gate that is
+// open is waited for first: a stream is captured. Before the first step, queues that need none are left to
+// drain.
+base::MonoTime Cut::StepAt() const {
+  base::MonoTime due = changed_ + settings_.settle;
+  if (!all_shut_) due = std::max(due, shut_changed_ + settings_.host_patience);
+  if (const auto longest = LongestWorking()) due = std::max(due, units_.at(*longest).works_since + patience_);
+  if (figures_.rounds > 0) return due;
+  return std::max(due, began_ + std::min<Span>(memory_.usual * 5 / 4, (deadline_ - began_) / kLongestWait));
+}
+
+// When a call may be made behind work. A unit that is alone waits for no other, so its work is probably long,
+// and would be longer with each call.
+base::MonoTime Cut::BehindAt() const {
+  Span patience = AllWork() ? settings_.behind_patience : settings_.host_patience;
+  const unsigned uses = AllWork() ? behind_uses_ : host_uses_;
+  for (unsigned i = 0; i < uses && patience < deadline_ - began_; ++i)
+    patience = patience * (AllWork() ? 3 : 4) / 2;
+  if (units_.size() == 1) patience = std::max<Span>(patience, (deadline_ - began_) / 2);
+  const bool any = std::any_of(units_.begin(), units_.end(),
+                               [](const auto& unit) { return unit.second.waits && unit.second.steppable; });
+  return any ? changed_ + patience : deadline_;
+}
+
+CutDecision Cut::Step(base::MonoTime now) {
+  const std::vector<UnitId> candidates = Choose();
+  if (figures_.leaps >= settings_.one_by_one)
+    return Order({{LeastStepped(candidates), 1, 0, true, false}}, now);
+  if (figures_.leaps >= settings_.together)
+    return Order({{LeastStepped(candidates), kCalls, 0, true, false}}, now);
+  std::map<base::ProcessId, std::vector<UnitId>> by_process;
+  for (const UnitId& unit : candidates) by_process[unit.process].push_back(unit);
+  std::vector<StepOrder> steps;
+  for (const auto& [process, units] : by_process) {
+    const UnitId unit = LeastStepped(units);
+    steps.push_back(
+        {unit, StrideOf(unit) == kLongestStride ? kMostCalls : kCalls, StrideOf(unit), false, false});
+  }
+  return Order(std::move(steps), now);
+}
+
+// Of those that could be stepped, the ones that the working units most probably wait for. Links may be wrong:
+// if stepping by them does not help the longest working unit, every second round takes all.
+std::vector<UnitId> Cut::Choose() {
+  std::vector<UnitId> all = Candidates(), linked = Linked(all);
+  if (linked.empty()) return all;
+  if (const auto longest = LongestWorking(); longest != target_) {
+    target_ = longest;
+    linked_rounds_ = 0;
+  }
+  return ++linked_rounds_ <= kLinkedRounds || linked_rounds_ % 2 == 0 ? linked : all;
+}
+
+// Nobody rests and waits, so any that waits may be the one whose call is needed. Where all work, each process
+// may make a call. Where the host of some unit computes, the others most probably wait for it, and go ahead
+// of it with each call: one may make a call, each in its turn.
+CutDecision Cut::StepBehind(base::MonoTime now) {
+  std::map<base::ProcessId, UnitId> chosen;
+  const auto fewer = [&](const UnitId& a, const UnitId& b) {
+    return units_.at(a).behind < units_.at(b).behind;
+  };
+  for (const auto& [id, unit] : units_) {
+    if (!unit.waits || !unit.steppable) continue;
+    const auto [place, is_first] = chosen.try_emplace(AllWork() ? id.process : base::ProcessId{}, id);
+    if (!is_first && fewer(id, place->second)) place->second = id;
+  }
+  ++(AllWork() ? behind_uses_ : host_uses_);
+  std::vector<StepOrder> steps;
+  for (const auto& [process, unit] : chosen) {
+    ++units_.at(unit).behind;
+    steps.push_back({unit, 1, 0, false, true});
+  }
+  CutDecision decision = Order(std::move(steps), now);
+  behind_ = true;
+  return decision;
+}
+
+CutDecision Cut::Order(std::vector<StepOrder> steps, base::MonoTime now) {
+  if (figures_.rounds++ == 0) LearnUsual();
+  behind_ = false;
+  worked_.clear();
+  for (auto& [id, unit] : units_) {
+    if (!unit.works) continue;
+    worked_.insert(id);
+    unit.run = 0;
+  }
+  for (const StepOrder& step : steps) {
+    stepped_.insert(step.unit);
+    open_[step.unit.process] = step;
+  }
+  changed_ = now;
+  return {CutDecision::Kind::kStep, std::move(steps), deadline_, {}};
+}
+
+// A unit that has made many calls without having to wait is far behind, and may overshoot by an eighth of
+// that.
+unsigned Cut::StrideOf(const UnitId& unit) const {
+  return std::min(static_cast<unsigned>(std::bit_width(units_.at(unit).run / 16)), kLongestStride);
+}
+
+UnitId Cut::LeastStepped(const std::vector<UnitId>& candidates) const {
+  return *std::min_element(candidates.begin(), candidates.end(), [&](const UnitId& a, const UnitId& b) {
+    return std::pair(units_.at(a).calls, a) < std::pair(units_.at(b).calls, b);
+  });
+}
+
+// The first candidates on the way from the longest working unit (while all are stepped at once: from any)
+// along `freed_by`, through units that work.
+std::vector<UnitId> Cut::Linked(const std::vector<UnitId>& candidates) const {
+  std::vector<UnitId> found, level;
+  if (figures_.leaps < settings_.together) {
+    for (const auto& [id, unit] : units_)
+      if (unit.works) level.push_back(id);
+  } else if (const auto longest = LongestWorking()) {
+    level.push_back(*longest);
+  }
+  std::set<UnitId> seen(level.begin(), level.end());
+  while (!level.empty() && found.empty()) {
+    std::vector<UnitId> next;
+    for (const UnitId& unit : level) {
+      const auto links = memory_.freed_by.find(unit);
+      if (links == memory_.freed_by.end()) continue;
+      const unsigned strongest = Strongest(links->second);
+      for (const auto& [other, weight] : links->second) {
+        if (weight * 2 < strongest || !seen.insert(other).second) continue;
+        if (std::binary_search(candidates.begin(), candidates.end(), other)) found.push_back(other);
+        if (const auto through = units_.find(other); through != units_.end() && through->second.works)
+          next.push_back(other);
+      }
+    }
+    level = std::move(next);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// Which units keep it from resting.
+std::string Cut::WhyNot() const {
+  std::vector<std::string> reasons;
+  for (const auto& [id, unit] : units_)
+    if (unit.works) reasons.push_back(fmt::format("process {} works on GPU {}", id.process.pid, id.gpu));
+  for (const auto& [id, unit] : units_) {
+    if (unit.works) continue;
+    if (!unit.waits) reasons.push_back(Named(id) + " did not come to its gate");
+    if (unit.waits && !unit.steppable) reasons.push_back(Named(id) + " cannot be let through its gate");
+  }
+  if (reasons.empty() && !all_shut_) return "a gate did not close";
+  std::string why;
+  for (std::size_t i = 0; i < reasons.size() && i < kNamed; ++i) why += (i > 0 ? "; " : "") + reasons[i];
+  if (reasons.size() > kNamed) why += fmt::format("; and {} more", reasons.size() - kNamed);
+  return why;
+}
+
+}  // namespace gpuman::share

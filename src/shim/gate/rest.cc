@@ -1,0 +1,220 @@
+#include "shim/gate/rest.h"
+
+#include "ledger/wire/orders.h"
+#include "ledger/wire/rest.h"
+#include "shim/accounting/meter.h"
+#include "shim/gate/resting.h"
+#include "shim/libc/clock.h"
+#include "shim/libc/lock.h"
+#include "shim/link/join.h"
+#include "shim/link/watch.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
+
+// A GPU that rests before this had nothing to do that others could wait for.
+constexpr std::uint64_t kShortWork = kMillisecond;
+
+// Writes the words that differ from what the slot told before. What works is written first: a reader that
+// finds that a call has returned finds the work of that call as well.
+void Publish(GateState& state, std::uint32_t rest, std::uint32_t bits) {
+  RestWords& told = state.rest;
+  if (told.rest == rest && told.state == bits) return;
+  told.rest = rest;
+  told.state = bits;
+  ++told.changes;
+  wire::Store(SlotOf(state).rest, rest);
+  wire::Store(SlotOf(state).rest_state, std::uint32_t{told.changes} << 16 | bits);
+}
+
+// Devices as GPUs of the ledger. `all` becomes false where the ledger lacks one.
+std::uint16_t GpusOf(GateState& state, std::uint64_t devices, bool& all) {
+  std::uint32_t gpus = 0;
+  for (int device = 0; device < kMaxDevices; ++device) {
+    if ((devices >> device & 1) == 0) continue;
+    const int gpu = LedgerGpuOf(state, device);
+    if (gpu >= 0 && gpu < static_cast<int>(wire::kMaxGpus))
+      gpus |= 1u << gpu;
+    else
+      all = false;
+  }
+  return static_cast<std::uint16_t>(gpus);
+}
+
+// The devices for which threads wait. With one lane, nobody has asked the threads for their device.
+std::uint64_t DevicesWaitedFor(const GateState& state, const GateLook& look, bool& elsewhere) {
+  elsewhere = look.elsewhere;
+  if (!look.waits || wire::Load(state.drain.lanes) != 1) return look.devices;
+  elsewhere = false;
+  for (int device = 0; device < kMaxDevices; ++device)
+    if (state.drain.lane[device].started) return std::uint64_t{1} << device;
+  return look.devices;
+}
+
+void SetPhase(GateState& state, RestPhase phase) {
+  wire::Store(state.gate.phase, static_cast<std::uint32_t>(phase));
+}
+
+}  // namespace
+
+Resting::Resting(GateState& state, const RestLimit& limit) : state_(state), limit_(limit) {
+  NotifyOfGate(state_, false);
+  SetPhase(state_, RestPhase::kComing);
+}
+
+Resting::~Resting() {
+  NotifyOfGate(state_, true);
+  SetPhase(state_, RestPhase::kNone);
+}
+
+void Resting::Look() {
+  heard_ = wire::Load(state_.gate.bell);
+  look_ = LookAtGate(state_.gate);
+  {
+    // Its holder may be in the driver: in a call that is in flight.
+    const TryLocked lock(state_.contexts);
+    if (lock)
+      LookAtLanes();
+    else
+      look_.in_flight = true;
+  }
+  Tell();
+}
+
+void Resting::LookAtLanes() {
+  bool all = true;
+  const std::uint64_t devices = DevicesToDrain(state_, all);
+  if (!all) failed_ = CUDA_ERROR_OPERATING_SYSTEM;
+  works_ &= devices;
+  for (int device = 0; device < kMaxDevices; ++device)
+    if ((devices >> device & 1) != 0 && state_.drain.lane[device].started) LookAtLane(device);
+}
+
+// A wait for a context tells nothing of work that a call in flight submits later. While the only device of
+// the process has a call in flight, the device may work in any case, and the shim keeps out of the call's
+// way.
+bool Resting::MayAsk() const {
+  const bool alone = wire::Load(state_.drain.lanes) < 2;
+  return shut_ && !look_.delicate && wire::Load(state_.captures) == 0 && !(alone && look_.in_flight);
+}
+
+void Resting::LookAtLane(int device) {
+  DrainLane& lane = state_.drain.lane[device];
+  CUresult result = CUDA_SUCCESS;
+  const bool done = IsLaneDone(lane, result);
+  const bool fresh = lane.fresh && lane.calls == look_.calls && (!lane.asked_in_flight || look_.in_flight);
+  if (done && lane.fresh && result != CUDA_SUCCESS) failed_ = result;
+  const bool works = !done || !fresh;
+  if (done && !fresh && MayAsk()) {
+    lane.fresh = AskLane(state_, device);
+    lane.calls = look_.calls;
+    lane.asked_in_flight = look_.in_flight;
+  }
+  const std::uint64_t bit = std::uint64_t{1} << device;
+  works_ = works ? works_ | bit : works_ & ~bit;
+  if (works == lane.works) return;
+  lane.works = works;
+  if (works) {
+    lane.works_since = NowNs();
+  } else if (NowNs() - lane.works_since >= kShortWork) {
+    __atomic_fetch_add(&state_.ledger->rests, 1, __ATOMIC_SEQ_CST);
+    ++state_.rest.own;
+  }
+}
+
+void Resting::Tell() {
+  bool known = true, elsewhere = false;
+  const std::uint64_t waited_for = DevicesWaitedFor(state_, look_, elsewhere);
+  const std::uint16_t waits = GpusOf(state_, waited_for, known);
+  elsewhere = elsewhere || !known;
+  known = true;
+  const std::uint16_t works = GpusOf(state_, works_, known);
+  const bool in_flight = look_.in_flight || !known;
+  const bool captures = wire::Load(state_.captures) != 0;
+  Publish(state_, wire::PackRest(works, waits),
+          (shut_ ? wire::kRestShut : 0) | (in_flight ? wire::kRestInFlight : 0) |
+              (captures ? wire::kRestCapturing : 0) | (elsewhere ? wire::kRestAnywhere : 0) |
+              (AnyForRoom(state_) ? wire::kRestForRoom : 0));
+}
+
+// Calls in flight belong to no device: of a process with several, only the call of `passed` counts.
+bool Resting::Rests(int device, const ThreadSlot* passed) const {
+  if (device == kAnyDevice || wire::Load(state_.drain.lanes) < 2) return works_ == 0 && !look_.in_flight;
+  return (works_ >> device & 1) == 0 && (passed == nullptr || WhatBecameOf(*passed) == Permitted::kReturned);
+}
+
+bool Resting::CloseOutsideCaptures() {
+  for (;;) {
+    const std::uint32_t heard = wire::Load(state_.gate.bell);
+    if (wire::Load(state_.captures) == 0) {
+      ShutGate(state_);
+      shut_ = true;
+      // A call in flight may begin a capture yet. Look finds it.
+      return true;
+    }
+    // Again where the gate was shut after one capture, and another has begun.
+    OpenGateForCaptures(state_);
+    shut_ = false;
+    look_ = LookAtGate(state_.gate);
+    Tell();
+    if (limit_.IsOver()) return false;
+    AwaitBell(state_.gate, heard, kLookEvery);
+  }
+}
+
+Rested Resting::GiveUp(Rested why) {
+  shut_ = false;
+  Tell();
+  OpenGate(state_);
+  return why;
+}
+
+Rested Resting::Run(bool was_at_rest, CUresult& result) {
+  if (!was_at_rest)
+    for (DrainLane& lane : state_.drain.lane) lane.fresh = false;
+  if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
+  for (;;) {
+    Look();
+    if (failed_ != CUDA_SUCCESS) {
+      result = failed_;
+      return GiveUp(Rested::kFailed);
+    }
+    if (!shut_ || wire::Load(state_.captures) != 0) {
+      if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
+      continue;
+    }
+    if (HasGrant(state_)) {
+      ServeGrant(*this);
+      Look();
+      if (!Rests(kAnyDevice)) NotifyDaemon();  // else the caller does
+      continue;
+    }
+    if (Rests(kAnyDevice)) return Rested::kYes;
+    if (limit_.IsOver()) return GiveUp(Rested::kBusy);
+    Await(kLookEvery);
+  }
+}
+
+Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, CUresult& result) {
+  return Resting(state, limit).Run(was_at_rest, result);
+}
+
+void TellWaits(GateState& state, bool for_now) {
+  SetPhase(state, for_now ? RestPhase::kHeld : RestPhase::kNone);
+  bool known = true, elsewhere = false;
+  const std::uint64_t devices = DevicesWaitedFor(state, LookAtGate(state.gate), elsewhere);
+  const std::uint16_t waits = GpusOf(state, devices, known);
+  Publish(state, wire::PackRest(0, waits),
+          wire::kRestShut | (elsewhere || !known ? wire::kRestAnywhere : 0) |
+              (AnyForRoom(state) ? wire::kRestForRoom : 0));
+}
+
+void TellNoRest(GateState& state) {
+  SetPhase(state, RestPhase::kNone);
+  Publish(state, 0, 0);
+}
+
+}  // namespace gpuman::shim

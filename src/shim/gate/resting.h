@@ -1,0 +1,61 @@
+// How the process comes to rest under one order (rest.h). Only rest.cc and steps.cc use this.
+#pragma once
+
+#include <cstdint>
+
+#include "ledger/wire/layout.h"
+#include "shim/gate/gate_state.h"
+#include "shim/gate/rest.h"
+
+namespace gpuman::shim {
+
+inline constexpr int kAnyDevice = -1;
+inline constexpr std::uint64_t kMicrosecond = 1'000, kMillisecond = 1'000'000;
+inline constexpr std::uint64_t kLookEvery = kMillisecond;  // nanoseconds, as all times here
+
+inline ledger::wire::Slot& SlotOf(const GateState& state) { return state.ledger->slot[state.slot]; }
+
+class Resting {
+ public:
+  Resting(GateState& state, const RestLimit& limit);
+  ~Resting();
+  Resting(const Resting&) = delete;
+  Resting& operator=(const Resting&) = delete;
+
+  // ComeToRest.
+  Rested Run(bool was_at_rest, driver::abi::CUresult& result);
+
+  // Looks at calls and lanes, asks lanes what they do not know, and tells it all in the slot.
+  void Look();
+  // As the last look saw it: whether the device is at rest; with kAnyDevice: the process. `passed`: the
+  // thread whose call was let pass last; null: none.
+  bool Rests(int device, const ThreadSlot* passed = nullptr) const;
+  // Sleeps until something may have changed since the last look, for at most `nanoseconds`.
+  void Await(std::uint64_t nanoseconds) { AwaitBell(state_.gate, heard_, nanoseconds); }
+  // Closes the gate when no stream is captured. Returns false where the limit is over before; then the gate
+  // is open.
+  bool CloseOutsideCaptures();
+  // Whether nothing more is to be done: the limit is over, or the driver has failed.
+  bool IsOver() const { return failed_ != driver::abi::CUDA_SUCCESS || limit_.IsOver(); }
+  GateState& state() const { return state_; }
+
+ private:
+  void LookAtLanes();
+  void LookAtLane(int device);
+  bool MayAsk() const;
+  void Tell();
+  Rested GiveUp(Rested why);
+
+  GateState& state_;
+  const RestLimit& limit_;
+  GateLook look_{};
+  std::uint32_t heard_ = 0;  // the bell, before the last look
+  std::uint64_t works_ = 0;  // the devices that work, or may work; one bit each
+  driver::abi::CUresult failed_ = driver::abi::CUDA_SUCCESS;
+  bool shut_ = false;
+};
+
+// Serves the grant that the slot has (HasGrant), until it ends.
+void ServeGrant(Resting& resting);
+
+}  // namespace gpuman::shim

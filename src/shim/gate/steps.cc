@@ -1,0 +1,180 @@
+// Lets the calls pass that the daemon grants to a process that stands at its closed gate.
+#include <time.h>
+
+#include "ledger/wire/orders.h"
+#include "ledger/wire/rest.h"
+#include "shim/accounting/meter.h"
+#include "shim/gate/resting.h"
+#include "shim/libc/clock.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using wire::StepEnd;
+using wire::StepGrant;
+
+constexpr std::uint64_t kLookAtCall = 50 * kMicrosecond;
+// A call that takes longer has blocked, and a GPU that takes longer after a call is at work.
+constexpr std::uint64_t kAtOnce = kMillisecond;
+constexpr std::uint64_t kComesToGate = 5 * kMillisecond;  // how long a grant waits for a thread
+constexpr std::uint64_t kCareful = 100 * kMicrosecond;
+
+void Sleep(std::uint64_t nanoseconds) {
+  const timespec time{0, static_cast<long>(nanoseconds)};
+  ::nanosleep(&time, nullptr);
+}
+
+// Serves one grant.
+class Steps {
+ public:
+  Steps(Resting& resting, std::uint32_t step)
+      : resting_(resting),
+        state_(resting.state()),
+        grant_(wire::GrantOf(step)),
+        number_(wire::StepNumberOf(step)),
+        device_(DeviceOf(grant_.gpu)) {}
+
+  void Serve();
+
+ private:
+  StepEnd Step();
+  bool RestsAtOnce(int device);
+  StepEnd AwaitRest(int device);
+  ThreadSlot* AwaitThread();
+  bool LetPass(ThreadSlot& thread);
+  bool IsVoid() const;
+  void Tell(StepEnd ended);
+  std::uint32_t RestsOfOthers() const { return wire::Load(state_.ledger->rests) - state_.rest.own; }
+  int DeviceOf(unsigned gpu) const;
+
+  Resting& resting_;
+  GateState& state_;
+  const StepGrant grant_;
+  const std::uint32_t number_;
+  const int device_;
+  unsigned calls_ = 0;                  // that have passed
+  const ThreadSlot* passed_ = nullptr;  // the thread that passed last
+};
+
+// Returns whether the grant that it serves has ended by itself: the daemon has withdrawn it, or nothing holds
+// the process any more.
+bool Steps::IsVoid() const {
+  const std::uint32_t step = wire::Load(SlotOf(state_).step);
+  return wire::StepNumberOf(step) != number_ || wire::GrantOf(step).calls == 0 || resting_.IsOver();
+}
+
+// Returns the device that is this GPU of the ledger; kMaxDevices: there is none.
+int Steps::DeviceOf(unsigned gpu) const {
+  if (gpu >= wire::kMaxGpus) return kAnyDevice;
+  for (int device = 0; device < kMaxDevices; ++device)
+    if (state_.drain.lane[device].started && LedgerGpuOf(state_, device) == static_cast<int>(gpu))
+      return device;
+  return kMaxDevices;
+}
+
+void Steps::Serve() {
+  state_.rest.grant = number_;
+  Tell(StepEnd::kNotYet);
+  const StepEnd ended = grant_.calls == 0        ? StepEnd::kWithdrawn
+                        : device_ == kMaxDevices ? StepEnd::kNobodyWaited
+                                                 : Step();
+  resting_.Look();  // what the calls have submitted is told before the end of the grant
+  Tell(ended);
+}
+
+void Steps::Tell(StepEnd ended) {
+  wire::Store(SlotOf(state_).stepped, wire::PackStepped({number_, ended, calls_}));
+}
+
+StepEnd Steps::Step() {
+  const std::uint32_t rests = RestsOfOthers();
+  const unsigned stride = 1u << grant_.stride;
+  for (;;) {
+    if (IsVoid()) return StepEnd::kWithdrawn;
+    const bool looks = !grant_.behind && (calls_ % stride == 0 || calls_ == grant_.calls);
+    if (looks && !RestsAtOnce(device_)) return AwaitRest(device_);
+    if (calls_ == grant_.calls) return StepEnd::kUsedUp;
+    if (grant_.careful && calls_ != 0) Sleep(kCareful);
+    if (RestsOfOthers() != rests) return StepEnd::kOthersChanged;
+    ThreadSlot* const thread = AwaitThread();
+    if (thread == nullptr) return IsVoid() ? StepEnd::kWithdrawn : StepEnd::kNobodyWaited;
+    const bool plain = wire::Load(thread->passage) == static_cast<std::uint32_t>(Passage::kCall);
+    if (!plain && !RestsAtOnce(kAnyDevice)) return AwaitRest(kAnyDevice);
+    if (!LetPass(*thread)) return StepEnd::kWithdrawn;
+    ++calls_;
+    // A capture that has begun is one call, until it ends.
+    if (wire::Load(state_.captures) != 0 && !resting_.CloseOutsideCaptures()) return StepEnd::kWithdrawn;
+  }
+}
+
+bool Steps::RestsAtOnce(int device) {
+  for (const std::uint64_t end = NowNs() + kAtOnce;;) {
+    resting_.Look();
+    if (resting_.Rests(device, passed_)) return true;
+    if (NowNs() >= end) return false;
+    resting_.Await(kLookAtCall);
+  }
+}
+
+// A call has not come to rest at once. The grant lets no more pass, and ends when the device rests.
+StepEnd Steps::AwaitRest(int device) {
+  Tell(StepEnd::kNotYet);
+  for (;;) {
+    resting_.Look();
+    if (resting_.Rests(device, passed_)) return StepEnd::kAtWork;
+    if (IsVoid()) return StepEnd::kWithdrawn;
+    resting_.Await(kLookEvery);
+  }
+}
+
+// Returns the thread that waits longest for the device; null: none comes.
+ThreadSlot* Steps::AwaitThread() {
+  const bool alone = wire::Load(state_.drain.lanes) < 2;
+  for (const std::uint64_t end = NowNs() + kComesToGate;;) {
+    const std::uint32_t heard = wire::Load(state_.gate.bell);
+    if (ThreadSlot* const thread = LongestWaiting(state_.gate, alone ? kAnyDevice : device_)) return thread;
+    if (NowNs() >= end || IsVoid()) return nullptr;
+    resting_.Look();
+    AwaitBell(state_.gate, heard, kLookEvery);
+  }
+}
+
+// Lets the thread's call pass, and waits until the call has returned or has blocked. Returns false where the
+// grant ends before the thread goes on.
+bool Steps::LetPass(ThreadSlot& thread) {
+  const std::uint32_t waits = wire::Load(thread.waits);
+  passed_ = &thread;
+  GivePermit(thread);
+  for (std::uint64_t taken = 0;;) {
+    const std::uint32_t heard = wire::Load(state_.gate.bell);
+    const Permitted now = WhatBecameOf(thread);
+    if (now == Permitted::kReturned) return true;
+    if (now == Permitted::kNotTaken) {
+      if (IsVoid() && TakePermitBack(thread, waits)) return false;
+    } else if (taken == 0) {
+      taken = NowNs();
+    } else if (NowNs() - taken >= kAtOnce) {
+      return true;
+    }
+    AwaitBell(state_.gate, heard, kLookAtCall);
+  }
+}
+
+}  // namespace
+
+void ServeGrant(Resting& resting) { Steps(resting, wire::Load(SlotOf(resting.state()).step)).Serve(); }
+
+bool HasGrant(const GateState& state) {
+  const std::uint32_t number = wire::StepNumberOf(wire::Load(SlotOf(state).step));
+  return number != 0 && number != state.rest.grant;
+}
+
+void RefuseGrant(GateState& state) {
+  const std::uint32_t step = wire::Load(SlotOf(state).step);
+  state.rest.grant = wire::StepNumberOf(step);
+  const StepEnd ended = wire::GrantOf(step).calls == 0 ? StepEnd::kWithdrawn : StepEnd::kRefused;
+  wire::Store(SlotOf(state).stepped, wire::PackStepped({state.rest.grant, ended, 0}));
+}
+
+}  // namespace gpuman::shim

@@ -1,0 +1,283 @@
+// Jobs of which something stays on their GPUs: contexts, and memory that processes share with each other.
+#include "suspend/state_machine_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Not;
+
+// Two processes on two GPUs. Of 10 GiB each, 9 can leave; the rest are a context and memory that they share.
+class Sharing : public testing::Test {
+ protected:
+  Sharing() {
+    s_.gpus = {{"a", "NVIDIA H200", 0}, {"b", "NVIDIA H200", 1}, {"c", "NVIDIA A100", 2}};
+    s_.Process(11, GiB(10), GiB(9)).shares = true;
+    s_.Process(12, GiB(11), GiB(9), "b").holds_imported = true;
+    s_.Look();
+    s_.Can(true);
+  }
+  void Suspend() {
+    EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "evict 11", "evict 12"));
+    EXPECT_THAT(s_.Evicted(11), IsEmpty());
+    EXPECT_THAT(s_.Evicted(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  }
+  void RestartDaemon() {
+    const std::string stored = SerializeRecord(s_.machine.record());
+    s_.machine = SuspensionStateMachine::Rebuild({}, ParseRecord(stored).value());
+  }
+  static const BytesByGpu kLeft;
+  Story s_;
+};
+
+const BytesByGpu Sharing::kLeft{{"a", GiB(1)}, {"b", GiB(2)}};
+
+TEST_F(Sharing, LeaveByTheirShimsAloneAndTheRestIsToldForEachGpu) {
+  Suspend();
+  EXPECT_EQ(s_.machine.record().left, kLeft);
+  EXPECT_EQ(s_.Detail(),
+            "18GiB are in host memory; 1GiB stay on GPU 0 and 2GiB on GPU 1: contexts, and memory that "
+            "processes share (NCCL, CUDA IPC)");
+  EXPECT_EQ(s_.machine.InHost(), GiB(18));
+  EXPECT_THAT(s_.Look(), IsEmpty()) << "they are no newcomers";
+  EXPECT_EQ(s_.machine.Deadline(), std::nullopt);
+}
+
+TEST_F(Sharing, ComeBackWithoutTheDriverAndNeedNoRoomForWhatStayed) {
+  Suspend();
+  s_.Resume();
+  EXPECT_EQ(s_.machine.Needs(s_.now), (BytesByGpu{{"a", GiB(9)}, {"b", GiB(9)}}));
+  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
+              ElementsAre("= resuming resuming", "return 11", "return 12"));
+  EXPECT_THAT(s_.Returned(12), IsEmpty());
+  EXPECT_THAT(s_.Returned(11), ElementsAre("= running", "! job_resumed"));
+  EXPECT_TRUE(s_.machine.record().left.empty());
+}
+
+TEST_F(Sharing, NoneRunsBeforeTheMemoryOfAllIsBack) {
+  s_.by_hand = true;
+  s_.Suspend();
+  s_.Evicted(11);
+  s_.Evicted(12);
+  s_.MoverAnswered(11, Verb::kSecure);
+  s_.MoverAnswered(12, Verb::kSecure);
+  s_.Resume();
+  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
+              ElementsAre("= resuming resuming", "load 11", "load 12 b"));
+  EXPECT_THAT(s_.MoverAnswered(11, Verb::kLoad), IsEmpty());
+  EXPECT_THAT(s_.MoverAnswered(12, Verb::kLoad), ElementsAre("return 11", "return 12"));
+}
+
+TEST_F(Sharing, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
+  s_.by_hand = true;
+  s_.Suspend();
+  s_.Evicted(11);
+  s_.Evicted(12);
+  s_.MoverAnswered(11, Verb::kSecure);
+  s_.MoverAnswered(12, Verb::kSecure);
+  s_.Resume();
+  s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
+  s_.MoverAnswered(11, Verb::kLoad);
+  EXPECT_THAT(s_.MoverAnswered(12, Verb::kLoad, Outcome::kNoRoom),
+              ElementsAre("= retreating resume_failed", "! resume_failed", "secure 11", "secure 12"));
+  s_.MoverAnswered(11, Verb::kSecure);
+  EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), ElementsAre("= suspended resources"));
+}
+
+TEST_F(Sharing, NoProcessWithAShimIsCheckpointedBesideThemAndOneWithoutIs) {
+  s_.Process(13, MiB(500), MiB(10));  // its shim could leave this to the driver
+  s_.Process(14, MiB(700));
+  s_.Look();
+  s_.Suspend();
+  EXPECT_THAT(s_.Evicted(11), ElementsAre("evict 13"));
+  s_.Evicted(12);
+  EXPECT_THAT(s_.Evicted(13), ElementsAre("checkpoint 14"));
+  EXPECT_THAT(s_.Checkpointed(14), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  EXPECT_EQ(s_.machine.record().left, (BytesByGpu{{"a", GiB(1) + MiB(490)}, {"b", GiB(2)}}));
+  s_.Resume();
+  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(99)}, {"b", GiB(99)}}, true}), Contains("restore 14"));
+  EXPECT_THAT(s_.Restored(14), ElementsAre("return 11", "return 12", "return 13"));
+}
+
+TEST_F(Sharing, OneThatHasNothingToGiveAwayWaitsBehindItsGateAsWell) {
+  s_.Process(13, MiB(500), MiB(0)).holds_imported = true;
+  s_.Look();
+  EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "evict 11", "evict 12", "evict 13"));
+  s_.Evicted(13);
+  s_.Evicted(12);
+  EXPECT_THAT(s_.Evicted(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  s_.Resume();
+  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}), Contains("return 13"));
+}
+
+TEST_F(Sharing, OneThatCannotBeEvictedHasAllRunOn) {
+  s_.Suspend();
+  s_.Evicted(12);
+  EXPECT_THAT(s_.Shim(11, ShimStage::kFailed, "no host memory"),
+              ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
+  s_.Shim(11, ShimStage::kOnGpu);
+  EXPECT_THAT(s_.Returned(12), ElementsAre("= running suspend_failed"));
+  EXPECT_TRUE(s_.machine.record().left.empty());
+}
+
+TEST_F(Sharing, OneThatDoesNotAnswerIsNotLeftToTheDriver) {
+  s_.Suspend();
+  s_.Evicted(12);
+  const Words turned = s_.Wait();
+  EXPECT_THAT(turned, Contains("! suspend_failed"));
+  EXPECT_THAT(turned, Not(Contains("checkpoint 11")));
+}
+
+TEST_F(Sharing, AJobOfWhichNothingCanLeaveIsNotSuspended) {
+  Story s;
+  s.Process(11, GiB(3), MiB(0)).shares = true;
+  s.Process(12, GiB(1), MiB(0)).holds_imported = true;
+  s.Look();
+  s.Can(true);
+  s.Suspend();
+  s.Evicted(11);
+  EXPECT_THAT(s.Evicted(12), ElementsAre("= undoing suspend_unsupported", "! suspend_unsupported",
+                                         "return 11", "return 12"));
+  EXPECT_THAT(s.Detail(), HasSubstr("share memory"));
+}
+
+TEST_F(Sharing, AJobThatComesBackCanBeSuspendedAgain) {
+  for (int i = 0; i < 2; ++i) {
+    Suspend();
+    s_.Resume();
+    s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
+    s_.Returned(11);
+    s_.Returned(12);
+    s_.Look();
+  }
+}
+
+TEST_F(Sharing, OneThatEndsMeanwhileLeavesNothing) {
+  Suspend();
+  s_.Dies(12);
+  EXPECT_EQ(s_.machine.record().left, (BytesByGpu{{"a", GiB(1)}}));
+}
+
+// --- A move would need the driver's checkpoint.
+
+TEST_F(Sharing, AMoveIsRefusedWithTheReason) {
+  const auto is_refused = [this](const base::Result<>& can) {
+    ASSERT_FALSE(can);
+    EXPECT_EQ(can.error().code, base::ErrorCode::kUnsatisfiable);
+    EXPECT_THAT(can.error().message,
+                HasSubstr("share memory (NCCL, CUDA IPC): it can be suspended, not moved"));
+  };
+  is_refused(s_.machine.CanMove("b"));
+  Suspend();
+  is_refused(s_.machine.CanResume("b"));
+  EXPECT_TRUE(s_.machine.CanResume(std::nullopt));
+}
+
+TEST(SharingOnOneGpu, AMoveThatFindsItOutOnTheWayIsUndone) {
+  Story s;
+  s.Process(11, GiB(10), GiB(9)).holds_imported = true;  // memory that came back looks the same
+  s.Process(12, GiB(10), GiB(9));
+  s.Look();
+  s.Can(true);
+  EXPECT_THAT(s.Move("b"), Contains("evict 11"));
+  s.Evicted(12);
+  EXPECT_THAT(s.Evicted(11), ElementsAre("= undoing move_failed", "! move_failed", "return 11", "return 12"));
+  EXPECT_THAT(s.Detail(), HasSubstr("share memory"));
+}
+
+TEST(SharingOnOneGpu, MemoryThatCameBackDoesNotHinderAMove) {
+  Story s;
+  s.Process(11, GiB(10), GiB(9)).holds_imported = true;
+  s.Look();
+  s.Can(true);
+  EXPECT_THAT(s.Move("b"), Contains("evict 11"));
+  s.At(11).holds_imported = false;
+  EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 11"));
+}
+
+// --- A daemon that is killed.
+
+TEST_F(Sharing, ANewDaemonTellsTheSameAndBringsThemBack) {
+  Suspend();
+  RestartDaemon();
+  EXPECT_EQ(s_.machine.record().left, kLeft);
+  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
+  EXPECT_THAT(s_.Restored(12), IsEmpty());
+  EXPECT_EQ(s_.machine.phase(), SuspensionPhase::kSuspended);
+  EXPECT_EQ(s_.machine.record().left, kLeft);
+  s_.Resume();
+  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
+              ElementsAre("= resuming resuming", "return 11", "return 12"));
+}
+
+TEST_F(Sharing, ANewDaemonGoesOnWithTheWayOut) {
+  s_.Suspend();
+  s_.Evicted(12);
+  s_.At(11).stage = ShimStage::kEvicting;
+  RestartDaemon();
+  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  s_.Restored(11);
+  s_.Restored(12);
+  EXPECT_THAT(s_.Can(true), IsEmpty());
+  EXPECT_THAT(s_.Evicted(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  EXPECT_EQ(s_.machine.record().left, kLeft);
+}
+
+// --- The figures of what stays.
+
+TEST_F(Sharing, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveAway) {
+  s_.Suspend();
+  s_.Evicted(12);
+  s_.now += base::Millis(100);
+  s_.At(11).gpus["a"] = {GiB(10), {}, GiB(9), {}, s_.now - base::Millis(1)};
+  EXPECT_THAT(s_.Shim(11, ShimStage::kEvicted), IsEmpty());
+  EXPECT_TRUE(s_.machine.AwaitsFigures());
+  EXPECT_THAT(s_.Wait(), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  EXPECT_EQ(s_.machine.record().left, kLeft);
+  EXPECT_FALSE(s_.machine.AwaitsFigures());
+}
+
+TEST_F(Sharing, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
+  s_.Suspend();
+  s_.Evicted(12);
+  s_.now += base::Millis(100);
+  s_.At(11).gpus["a"] = {GiB(10), {}, GiB(9), {}, s_.now + base::Millis(1)};
+  EXPECT_THAT(s_.Shim(11, ShimStage::kEvicted), IsEmpty());
+  EXPECT_TRUE(s_.machine.AwaitsFigures());
+  s_.Wait();
+  EXPECT_EQ(s_.machine.record().left, kLeft);
+}
+
+TEST_F(Sharing, NewFiguresEndTheWait) {
+  s_.Suspend();
+  s_.Evicted(12);
+  s_.now += base::Millis(100);
+  s_.At(11).gpus["a"] = {GiB(10), {}, GiB(9), {}, s_.now - base::Millis(1)};
+  s_.Shim(11, ShimStage::kEvicted);
+  s_.now += base::Millis(20);
+  s_.At(11).gpus["a"] = {MiB(1100), {}, GiB(9), {}, s_.now};
+  EXPECT_THAT(s_.Look(), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  EXPECT_EQ(s_.machine.record().left.at("a"), MiB(1100));
+}
+
+TEST_F(Sharing, TheEventsHaveWhatStaysAltogetherAndForEachGpu) {
+  s_.Suspend();
+  s_.by_hand = true;
+  s_.Evicted(11);
+  s_.Evicted(12);
+  s_.MoverAnswered(11, Verb::kSecure);
+  const auto data_of = [&](const event::MoverAnswered& answer) {
+    const Actions actions = s_.machine.On(answer, s_.now);
+    const auto* told = actions.empty() ? nullptr : std::get_if<action::Emit>(&actions.back());
+    return told ? told->data : std::map<std::string, std::int64_t>{};
+  };
+  const auto data = data_of({Story::IdOf(12), Verb::kSecure, {.outcome = Outcome::kDone}});
+  ASSERT_TRUE(data.contains("left"));
+  EXPECT_EQ(data.at("left"), static_cast<std::int64_t>(GiB(3).count));
+  EXPECT_EQ(data.at("left.a"), static_cast<std::int64_t>(GiB(1).count));
+  EXPECT_EQ(data.at("left.b"), static_cast<std::int64_t>(GiB(2).count));
+}
+
+}  // namespace
+}  // namespace gpuman::suspend
