@@ -79,7 +79,8 @@ constexpr std::array kHints{
     Hint{"gpuman device profile", "off|reset|remove", "gpuman device profile clear"},
     Hint{"gpuman gpu", "ls|status|info", "gpuman gpu list; gpuman info shows who has which"},
     Hint{"gpuman gpu", "disable|off|exclude|stop",
-         "gpuman gpu restrict GPU keeps the queue off it; gpuman gpu drain GPU does, and gpuman run warns of it"},
+         "gpuman gpu restrict GPU keeps the queue off it; gpuman gpu drain GPU does, and gpuman run warns of "
+         "it"},
     Hint{"gpuman gpu", "enable|on|include", "gpuman gpu allow GPU, gpuman gpu undrain GPU"},
     Hint{"gpuman gpu", "reset",
          "gpuman does not reset GPUs: sudo nvidia-smi --gpu-reset -i GPU, with nothing running on it"},

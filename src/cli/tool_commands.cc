@@ -24,8 +24,8 @@ base::Result<int> TellComplaints(Session& session, const base::Finished& checked
   if (checked.output.empty())
     return base::Fail(base::ErrorCode::kCorrupt, fmt::format("gpumand exited with {}", checked.status));
   for (std::size_t at = 0; at < checked.output.size();) {
-    const auto end = session.json ? checked.output.size()
-                                  : std::min(checked.output.find('\n', at), checked.output.size());
+    const auto end =
+        session.json ? checked.output.size() : std::min(checked.output.find('\n', at), checked.output.size());
     session.PrintError({base::ErrorCode::kCorrupt, checked.output.substr(at, end - at), {}});
     at = end + 1;
   }

@@ -165,8 +165,8 @@ std::string Notes(const api::StatusView& status, const TerminalStyle& style, bas
     const std::string name = NamesJob(*job.reason_detail, job.id)
                                  ? std::string()
                                  : fmt::format("job {} {}: ", IdsOf(group), Printable(TagOf(group)));
-    text += Paint(style, StateColor(job.state), name) +
-            Printable(queue::WithLocalTimes(*job.reason_detail)) + "\n";
+    text += Paint(style, StateColor(job.state), name) + Printable(queue::WithLocalTimes(*job.reason_detail)) +
+            "\n";
   }
   return text;
 }

@@ -145,8 +145,8 @@ TEST(QueueDependents, ThatCanNeverStartGoWithWhatIsCancelled) {
   waits(15, {.mode = DependencyMode::kAny, .list = {{kAfterOk, {1}}, {kAfterOk, {3}}}});
   waits(16, kept);
   waits(17, {.list = {{kAfterOk, {16}}}});
-  const std::vector<Affected> all{{{10}, {1}, true},   {{12}, {1}, false}, {{14}, {1}, true},
-                                  {{15}, {1}, false},  {{13}, {2}, false}, {{11}, {10}, true},
+  const std::vector<Affected> all{{{10}, {1}, true},  {{12}, {1}, false}, {{14}, {1}, true},
+                                  {{15}, {1}, false}, {{13}, {2}, false}, {{11}, {10}, true},
                                   {{16}, {11}, false}};
   EXPECT_EQ(dependents.AffectedBy({{1}, {2}}, progress, 100), all);
   EXPECT_EQ(dependents.AffectedBy({{1}, {2}}, progress, 3).size(), 3U);

@@ -21,9 +21,9 @@ TEST(SuspendRecord, ReadsTheSameAsWritten) {
 }
 
 TEST(SuspendRecord, ReadsWhatWasWrittenBeforeItSaidWhatIsLeft) {
-  const auto record = ParseRecord(
-      R"({"phase":"suspended","wants_gpu":false,"reason":"held_by_user","detail":"",)"
-      R"("held":[{"pid":12,"start_time":34,"gpus":{"GPU-a":3}}]})");
+  const auto record =
+      ParseRecord(R"({"phase":"suspended","wants_gpu":false,"reason":"held_by_user","detail":"",)"
+                  R"("held":[{"pid":12,"start_time":34,"gpus":{"GPU-a":3}}]})");
   ASSERT_TRUE(record) << record.error().message;
   EXPECT_TRUE(record->left.empty());
   EXPECT_EQ(record->held.at({12, 34}).at("GPU-a"), base::Bytes{3});

@@ -440,8 +440,8 @@ class SuspensionStateMachine {
   base::MonoTime not_before_{};  // no way back begins earlier
   base::MonoTime began_{};       // when this way began
   std::optional<base::MonoTime> told_of_room_;
-  std::optional<base::MonoTime> left_due_;  // until when it waits for figures (AwaitFigures)
-  bool left_changed_ = false;               // a process of the suspended job ended, or was taken off
+  std::optional<base::MonoTime> left_due_;     // until when it waits for figures (AwaitFigures)
+  bool left_changed_ = false;                  // a process of the suspended job ended, or was taken off
   std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by the kind of step
   Actions out_;                                // of the event being handled
 };

@@ -276,10 +276,9 @@ TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
   EXPECT_THAT(s.Can(false), ElementsAre("evict 12")) << "now every bit counts";
   EXPECT_THAT(s.Evicted(11), IsEmpty());
   EXPECT_THAT(s.Evicted(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
-  EXPECT_EQ(
-      s.Detail(),
-      "9.3GiB are in host memory; 1.2GiB stay on GPU a: this driver cannot checkpoint processes, so "
-      "their contexts stay");
+  EXPECT_EQ(s.Detail(),
+            "9.3GiB are in host memory; 1.2GiB stay on GPU a: this driver cannot checkpoint processes, so "
+            "their contexts stay");
   EXPECT_THAT(s.Look(), IsEmpty()) << "the contexts are no newcomers";
   EXPECT_THAT(s.Resume(), ElementsAre("= suspended resources"));
   EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", MiB(9530)}})) << "what stayed needs no room";

@@ -98,16 +98,16 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
 // The jobs that are cancelled as they waited for the cancelled ones, one on each line; of many their number.
 std::string CancelledToo(const std::vector<api::CancelledDependent>& dependents) {
   constexpr std::ptrdiff_t kMaxLines = 20;
-  const auto count = std::count_if(dependents.begin(), dependents.end(),
-                                   [](const auto& job) { return job.cancelled; });
+  const auto count =
+      std::count_if(dependents.begin(), dependents.end(), [](const auto& job) { return job.cancelled; });
   if (count > kMaxLines)
     return fmt::format("{}{} jobs that waited for them are cancelled too.\n",
                        dependents.size() == api::kMaxCancelledDependents ? "At least " : "", count);
   std::string text;
   for (const auto& job : dependents)
     if (job.cancelled)
-      text += fmt::format("Job {} ({}) waited for job {} and is cancelled too.\n", job.id,
-                          Printable(job.tag), job.depends_on);
+      text += fmt::format("Job {} ({}) waited for job {} and is cancelled too.\n", job.id, Printable(job.tag),
+                          job.depends_on);
   return text;
 }
 

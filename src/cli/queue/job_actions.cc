@@ -226,10 +226,9 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
   };
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
-    GPUMAN_ASSIGN(const auto answer,
-                  Changed(api::AskPatiently(daemon, api::routes::kRedoJob, {{ref}},
-                                            {UpdateOf(s, job), s.cascade}),
-                          flavour));
+    GPUMAN_ASSIGN(const auto answer, Changed(api::AskPatiently(daemon, api::routes::kRedoJob, {{ref}},
+                                                               {UpdateOf(s, job), s.cascade}),
+                                             flavour));
     for (const auto& note : answer.notes) session.Note(note);
     if (session.json)
       session.PrintJson(api::ToJson(answer)["jobs"].size() == 1 ? api::ToJson(answer)["jobs"][0]
@@ -289,15 +288,14 @@ Command ReleaseCommand(const std::string& program) {
 
 Command UpdateCommand(Flavour flavour, const std::string& program) {
   const auto s = std::make_shared<UpdateSettings>();  // shared by the options and the action
-  return {"update",
-          "Change waiting jobs",
-          program + (flavour == Flavour::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
-                                                : " update train --gpus 2 --time 4h --priority 200"),
-          SeveralJobs(),
-          UpdateOptions(*s, flavour, ForWhat::kUpdate, SystemClock().Wall()),
-          [s, flavour](Session& session, const auto& line) {
-            return Update(session, flavour, *s, line.words);
-          }};
+  return {
+      "update",
+      "Change waiting jobs",
+      program + (flavour == Flavour::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
+                                            : " update train --gpus 2 --time 4h --priority 200"),
+      SeveralJobs(),
+      UpdateOptions(*s, flavour, ForWhat::kUpdate, SystemClock().Wall()),
+      [s, flavour](Session& session, const auto& line) { return Update(session, flavour, *s, line.words); }};
 }
 
 Command RedoCommand(Flavour flavour, const std::string& program) {

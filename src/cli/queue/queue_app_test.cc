@@ -142,9 +142,8 @@ TEST(Submit, NamesTheJobsOfADryRunByTheirLines) {
   const auto file = (dir.path() / "jobs").string();
   ASSERT_TRUE(base::ReplaceFile(file, "--name a -- true\n\ntrue\n--array 0-1 --depends @ -- true\n"));
   const TestServer server({TestServer::Answer(
-      200,
-      R"({"jobs":[{"id":0,"tag":"a","state":"starting"},{"id":0,"tag":"","state":"starting"},)"
-      R"({"id":0,"tag":"","state":"queued","reason_detail":"waits for jobs[1] to finish"}]})")});
+      200, R"({"jobs":[{"id":0,"tag":"a","state":"starting"},{"id":0,"tag":"","state":"starting"},)"
+           R"({"id":0,"tag":"","state":"queued","reason_detail":"waits for jobs[1] to finish"}]})")});
   EXPECT_EQ(Gpuman(server, {"submit", "--dry-run", "--jobs", file}).out,
             "job 'a' would start at once\nthe job of " + file +
                 ":3 would start at once\nthe array of 2 tasks of " + file +

@@ -72,8 +72,8 @@ class DispatcherHost {
 struct QueueState {
   queue::Choice choice = queue::Choice::kSequential;
   bool paused = false;
-  std::optional<std::set<std::string>> allowed{};  // UUIDs; nullopt: every GPU
-  std::set<std::string> drained{};                 // UUIDs: no new job starts there
+  std::optional<std::set<std::string>> allowed{};   // UUIDs; nullopt: every GPU
+  std::set<std::string> drained{};                  // UUIDs: no new job starts there
   std::map<std::string, std::string> drained_by{};  // by UUID, the user; absent: not known
   std::vector<IgnoreRule> ignored{};
 };

@@ -36,8 +36,8 @@ class QueueModule final : public Module, private DispatcherHost {
   api::QueueInfo Info();
   // Whether the GPU is drained or unhealthy, so that the queue starts nothing there.
   bool IsUnfit(const gpu::Gpu& gpu) const;
-  // What whoever puts a job on these GPUs beside the queue should know of them. `gpus`: UUIDs; empty: all that
-  // a program gets if it names none.
+  // What whoever puts a job on these GPUs beside the queue should know of them. `gpus`: UUIDs; empty: all
+  // that a program gets if it names none.
   std::vector<std::string> NotesOn(const std::vector<std::string>& gpus, GpuChoice choice) const;
   spec::JobState StateOf(const jobs::Job& job) const;
   // A job with what the queue says of it. Costs a view of the queue (Dispatcher::IsViewCheap).

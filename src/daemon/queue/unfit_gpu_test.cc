@@ -11,9 +11,10 @@ TEST(UnfitGpu, IsToldWithWhatIsWrongAndWhyTheJobUsesIt) {
   EXPECT_EQ(NoteOn({"0:1", {}, "Xid 79"}, GpuChoice::kNoneNamed),
             "GPU 0:1 is unhealthy (Xid 79); the job may use it all the same, as it names no GPU: --gpu names "
             "those that it may use");
-  EXPECT_EQ(NoteOn({"2", "", "Xid 79"}, GpuChoice::kOnlyOneWithMps),
-            "GPU 2 is drained and unhealthy (Xid 79); the job uses it all the same, as MPS runs on no other GPU "
-            "that is fit");
+  EXPECT_EQ(
+      NoteOn({"2", "", "Xid 79"}, GpuChoice::kOnlyOneWithMps),
+      "GPU 2 is drained and unhealthy (Xid 79); the job uses it all the same, as MPS runs on no other GPU "
+      "that is fit");
 }
 
 }  // namespace

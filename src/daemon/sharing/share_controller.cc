@@ -37,8 +37,8 @@ bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
 
 }  // namespace
 
-ShareController::ShareController(Core& core, ShimChannel& shims, JobRest& rest,
-                                 SuspendController& suspension, share::SchedulerSettings settings)
+ShareController::ShareController(Core& core, ShimChannel& shims, JobRest& rest, SuspendController& suspension,
+                                 share::SchedulerSettings settings)
     : core_(core),
       clock_(core.clock()),
       shims_(shims),
@@ -201,9 +201,7 @@ void ShareController::Perform(const share::Action& action) {
   std::visit(
       base::Overloaded{
           [&](const share::action::Open& order) { with(order.tenant, [&](Entry& e) { Open(e); }); },
-          [&](const share::action::Close& order) {
-            with(order.tenant, [&](Entry& e) { Close(e, order); });
-          },
+          [&](const share::action::Close& order) { with(order.tenant, [&](Entry& e) { Close(e, order); }); },
           [&](const share::action::Evict& order) { with(order.tenant, [&](Entry& e) { Evict(e, order); }); },
           [&](const share::action::Bring& order) {
             with(order.tenant, [&](Entry& e) { Bring(e, order.order); });

@@ -77,8 +77,8 @@ void ShareController::OnRest(Entry& entry, const JobRest::Result& result) {
     return result.rested ? JoinClosed(entry) : GiveUpTaking(entry, result);
   if (!entry.close) return;
   if (!result.rested)
-    return Feed(share::event::GateNotClosed{id, *std::exchange(entry.close, std::nullopt), result.why,
-                                            result.late});
+    return Feed(
+        share::event::GateNotClosed{id, *std::exchange(entry.close, std::nullopt), result.why, result.late});
   entry.stale = true;
   // Memory that the job took of its promises is counted before the promises are void.
   CheckDemand(entry, shims_.SlotStatusesOf(id));

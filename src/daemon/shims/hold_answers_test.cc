@@ -65,8 +65,8 @@ TEST_F(HoldAnswersTest, OneThatIsAtItHasTheWholeTimeAndOneThatDoesNotTakeItUpFiv
   EXPECT_EQ(After(std::chrono::milliseconds(9'999)).why, "");
   EXPECT_EQ(After(seconds(10)).why, "process 11: its calls or its GPU work did not come to an end in time");
   one.stage = MemoryStage::kOnGpu;
-  EXPECT_EQ(ReadHoldAnswers(slots_, [](const auto&) { return false; }, began_, began_ + seconds(1),
-                            began_ + seconds(4))
+  EXPECT_EQ(ReadHoldAnswers(
+                slots_, [](const auto&) { return false; }, began_, began_ + seconds(1), began_ + seconds(4))
                 .why,
             "");
   EXPECT_EQ(After(seconds(10)).why, "process 11: libgpuman.so in it does not answer");

@@ -16,8 +16,8 @@ namespace {
 using ledger::wire::MemoryStage;
 using ledger::wire::OrderKind;
 
-constexpr base::Millis kFirstLook{3};  // after the order
-constexpr base::Millis kLook{2};       // while processes may wait for each other
+constexpr base::Millis kFirstLook{3};   // after the order
+constexpr base::Millis kLook{2};        // while processes may wait for each other
 constexpr base::Millis kHoldsOn{1000};  // a hold that is not made to last ends so long after the attempt
 
 bool AnswersSilently(const ledger::SlotStatus& one) {
@@ -25,9 +25,8 @@ bool AnswersSilently(const ledger::SlotStatus& one) {
 }
 
 bool AreSeveral(const std::vector<ledger::SlotStatus>& slots) {
-  return std::count_if(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
-           return one.stage != MemoryStage::kNone;
-         }) > 1;
+  return std::count_if(slots.begin(), slots.end(),
+                       [](const ledger::SlotStatus& one) { return one.stage != MemoryStage::kNone; }) > 1;
 }
 
 base::Millis InMillis(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
@@ -49,10 +48,12 @@ JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done
   std::erase_if(memory_, [this](const auto& each) { return !shims_.Has(each.first); });
   const auto now = clock_.Mono(), deadline = now + limit;
   share::Cut cut(share::CutSettings{}, memory_[job], now, deadline);
-  Attempt& attempt = attempts_
-                         .emplace(job, Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook),
-                                               std::move(cut), {}})
-                         .first->second;
+  Attempt& attempt =
+      attempts_
+          .emplace(
+              job,
+              Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook), std::move(cut), {}})
+          .first->second;
   attempt.several = AreSeveral(shims_.SlotStatusesOf(job));
   attempt.poll.Ordered(now);
   if (const auto told = shims_.OrderAll(job, Hold(attempt)); !told)

@@ -119,9 +119,10 @@ TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
   Process(14, {.for_room = true});
   Process(15, {.in_flight = true});
   Process(16, {.shut = true, .works = 1});
-  EXPECT_EQ(WhyNot(),
-            "process 11 works on GPU 0 and GPU 1; process 12 records a CUDA graph; process 14 waits for room; "
-            "process 15 is in a call; and 1 more");
+  EXPECT_EQ(
+      WhyNot(),
+      "process 11 works on GPU 0 and GPU 1; process 12 records a CUDA graph; process 14 waits for room; "
+      "process 15 is in a call; and 1 more");
 }
 
 }  // namespace
