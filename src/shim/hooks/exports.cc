@@ -47,7 +47,7 @@ GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
 
 // Which calls begin a capture or may end a context.
-consteval Passage PassageOf(std::string_view symbol) {
+constexpr Passage PassageOf(std::string_view symbol) {
   if (symbol.starts_with("cuStreamBeginCapture")) return Passage::kCapture;
   for (const std::string_view ends :
        {"cuCtxDestroy", "cuCtxDetach", "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxReset"}) {
@@ -55,6 +55,9 @@ consteval Passage PassageOf(std::string_view symbol) {
   }
   return Passage::kCall;
 }
+
+template <unsigned entry>
+inline constexpr Passage kPassageOf = PassageOf(kSymbols[entry]);
 
 constexpr unsigned kNone = kEntries;
 
@@ -81,7 +84,7 @@ struct Body<entry, CUresult(Arguments...)> {
   }
   [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
     if constexpr (HookOf<entry>::gated) {
-      const GateGuard passage(FindOwnState, PassageOf(kSymbols[entry]));
+      const GateGuard passage(FindOwnState, kPassageOf<entry>);
       return Inner(arguments...);
     } else {
       return Inner(arguments...);
