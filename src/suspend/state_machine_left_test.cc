@@ -161,7 +161,7 @@ TEST_F(Sharing, OneThatEndsMeanwhileLeavesNothing) {
 // --- A move would need the driver's checkpoint.
 
 TEST_F(Sharing, AMoveIsRefusedWithTheReason) {
-  const auto is_refused = [this](const base::Result<>& can) {
+  const auto is_refused = [](const base::Result<>& can) {
     ASSERT_FALSE(can);
     EXPECT_EQ(can.error().code, base::ErrorCode::kUnsatisfiable);
     EXPECT_THAT(can.error().message,
