@@ -208,7 +208,8 @@ std::uint64_t ContextBytes(AccountingState& state, int ordinal) {
   return RoundUp(wire::Load(state.ledger->gpu[device->gpu].context_bytes), wire::kUnit);
 }
 
-// The daemon takes the median of its last figures, and may have read some while the context was only half made.
+// The daemon takes the median of its last figures, and may have read some while the context was only half
+// made.
 void AwaitUncounted(AccountingState& state, int ordinal) {
   constexpr unsigned kSamples = 3;
   constexpr std::uint64_t kPatience = 1'000'000'000;

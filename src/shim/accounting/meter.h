@@ -63,8 +63,8 @@ std::uint64_t CountedOn(AccountingState& state, int device);
 // Returns the bytes that one context costs on the device; 0 where the ledger does not know them.
 std::uint64_t ContextBytes(AccountingState& state, int device);
 // A context was just made on the device. Where the ledger does not know what it costs, waits until the daemon
-// has read the driver's figures since, so that the context counts in the uncounted memory: at most one second,
-// and not at all where the job has no limit there.
+// has read the driver's figures since, so that the context counts in the uncounted memory: at most one
+// second, and not at all where the job has no limit there.
 void AwaitUncounted(AccountingState& state, int device);
 
 }  // namespace gpuman::shim
