@@ -78,8 +78,8 @@ struct StepEnded {
 // The caller reads `ended` before it reads `works` and `waits`: then what a grant submitted is seen with its
 // end.
 struct CutView {
-  // By id. A unit whose grant has not ended stays in it while its process lives: the grant of a unit that is
-  // not in the view is over.
+  // In any order. A unit whose grant has not ended stays in it while its process lives: the grant of a unit
+  // that is not in the view is over.
   std::vector<UnitView> units;
   bool all_shut = false;  // the gate of every process that has a context is closed
   // Why no cut can be: a process is stopped or silent, its driver failed, its gate opened again, it waits for

@@ -112,10 +112,7 @@ void JobRest::Check(base::JobId job) {
 
 // Lets single calls through where processes wait for each other.
 void JobRest::Bring(base::JobId job, Attempt& attempt, const std::vector<ledger::SlotStatus>& slots) {
-  auto view = CutViewOf(slots, attempt.grants);
-  view.ended.insert(view.ended.end(), attempt.not_granted.begin(), attempt.not_granted.end());
-  attempt.not_granted.clear();
-  const auto decision = attempt.cut.Decide(view, clock_.Mono());
+  const auto decision = attempt.cut.Decide(CutViewOf(slots, attempt.grants), clock_.Mono());
   const bool rested = decision.kind == share::CutDecision::Kind::kRested;  // the shims say so in a moment
   attempt.look_at = rested ? base::MonoTime::max() : decision.look_at;
   if (decision.kind == share::CutDecision::Kind::kFailed)
@@ -123,18 +120,11 @@ void JobRest::Bring(base::JobId job, Attempt& attempt, const std::vector<ledger:
   for (const auto& order : decision.steps) Grant(job, attempt, order);
 }
 
+// Without a number the process has just ended, and its grant with it.
 void JobRest::Grant(base::JobId job, Attempt& attempt, const share::StepOrder& order) {
-  const auto open = attempt.grants.find(order.unit.process);
-  if (order.calls != 0 && open != attempt.grants.end() && open->second.unit != order.unit) {
-    attempt.not_granted.push_back({order.unit, share::StepEnded::Why::kRefused, 0});
-    return;
-  }
   const auto number = shims_.Step(job, order.unit.process,
                                   {order.unit.gpu, order.calls, order.stride, order.careful, order.behind});
-  if (!number)  // the process has just ended
-    attempt.not_granted.push_back({order.unit, share::StepEnded::Why::kRefused, 0});
-  else if (order.calls != 0)
-    attempt.grants[order.unit.process] = OpenGrant{order.unit, *number};
+  if (number) attempt.grants[order.unit.process] = OpenGrant{order.unit, *number};
 }
 
 std::string JobRest::WhyNot(base::JobId job, const std::vector<ledger::SlotStatus>& slots) const {

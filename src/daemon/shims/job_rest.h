@@ -74,7 +74,6 @@ class JobRest {
     AnswerPoll poll;
     share::Cut cut;
     OpenGrants grants;
-    std::vector<share::StepEnded> not_granted{};  // the process had an open grant for another of its GPUs
     base::MonoTime look_at = base::MonoTime::max();
     std::unique_ptr<boost::asio::steady_timer> timer{};
     bool several = false;     // processes: they may wait for each other
