@@ -22,6 +22,14 @@ class Sharing : public testing::Test {
     EXPECT_THAT(s_.Evicted(11), IsEmpty());
     EXPECT_THAT(s_.Evicted(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
   }
+  // Process 12 has left. 100 ms later the last list of processes on GPU a is of `time`, and has process 11
+  // with all of its memory.
+  void SuspendWithListOf(base::MonoTime time) {
+    s_.Suspend();
+    s_.Evicted(12);
+    s_.now += base::Millis(100);
+    s_.At(11).gpus["a"] = {GiB(10), {}, GiB(9), {}, time};
+  }
   void RestartDaemon() {
     const std::string stored = SerializeRecord(s_.machine.record());
     s_.machine = SuspensionStateMachine::Rebuild({}, ParseRecord(stored).value());
@@ -227,10 +235,7 @@ TEST_F(Sharing, ANewDaemonGoesOnWithTheWayOut) {
 // --- The figures of what stays.
 
 TEST_F(Sharing, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveAway) {
-  s_.Suspend();
-  s_.Evicted(12);
-  s_.now += base::Millis(100);
-  s_.At(11).gpus["a"] = {GiB(10), {}, GiB(9), {}, s_.now - base::Millis(1)};
+  SuspendWithListOf(s_.now + base::Millis(99));
   EXPECT_THAT(s_.Shim(11, ShimStage::kEvicted), IsEmpty());
   EXPECT_TRUE(s_.machine.AwaitsFigures());
   EXPECT_THAT(s_.Wait(), ElementsAre("= suspended held_by_user", "! job_suspended"));
@@ -239,10 +244,7 @@ TEST_F(Sharing, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveA
 }
 
 TEST_F(Sharing, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
-  s_.Suspend();
-  s_.Evicted(12);
-  s_.now += base::Millis(100);
-  s_.At(11).gpus["a"] = {GiB(10), {}, GiB(9), {}, s_.now + base::Millis(1)};
+  SuspendWithListOf(s_.now + base::Millis(101));
   EXPECT_THAT(s_.Shim(11, ShimStage::kEvicted), IsEmpty());
   EXPECT_TRUE(s_.machine.AwaitsFigures());
   s_.Wait();
@@ -250,10 +252,7 @@ TEST_F(Sharing, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
 }
 
 TEST_F(Sharing, NewFiguresEndTheWait) {
-  s_.Suspend();
-  s_.Evicted(12);
-  s_.now += base::Millis(100);
-  s_.At(11).gpus["a"] = {GiB(10), {}, GiB(9), {}, s_.now - base::Millis(1)};
+  SuspendWithListOf(s_.now + base::Millis(99));
   s_.Shim(11, ShimStage::kEvicted);
   s_.now += base::Millis(20);
   s_.At(11).gpus["a"] = {MiB(1100), {}, GiB(9), {}, s_.now};

@@ -42,6 +42,23 @@ class SuspendCase(DaemonTest):
         until("the GPUs are empty for the next", lambda: not any(
             gpu["processes"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"]))
 
+    def while_daemons_die(self, tag, seed, longest, ask, *more):
+        """Six times: asks the daemon, and kills it within `longest` seconds. The next daemon brings the job to an end of that
+        each time, with a usual reason or one of `more`."""
+        chance = random.Random(seed)
+        ends = (None, "held_by_user", "suspend_failed", "resume_failed", *more)
+        for number in range(6):
+            def asks(number=number):
+                with contextlib.suppress(OSError, ConnectionError):
+                    ask(number)
+            asked = threading.Thread(target=asks)
+            asked.start()
+            asked.join(chance.uniform(0, longest))
+            self.m.stop_daemon(signal.SIGKILL)
+            asked.join()
+            self.m.start_daemon()
+            until("it has come to rest", lambda: self.job(tag)["reason"] in ends, lambda: self.job(tag))
+
     def suspend(self, ref):
         return self.request("POST", f"/v1/jobs/{ref}/suspend")
 
@@ -205,19 +222,7 @@ class SuspendTest(SuspendCase):
 
     def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
         self.busy("kept")
-        chance = random.Random(5)
-        for number in range(6):
-            def ask(out=number % 2 == 0):
-                with contextlib.suppress(OSError, ConnectionError):
-                    (self.suspend if out else self.resume)("kept")
-            asked = threading.Thread(target=ask)
-            asked.start()
-            asked.join(chance.uniform(0, 0.3))
-            self.m.stop_daemon(signal.SIGKILL)
-            asked.join()
-            self.m.start_daemon()
-            until("it has come to rest",
-                  lambda: self.job("kept")["reason"] in (None, "held_by_user", "suspend_failed", "resume_failed"))
+        self.while_daemons_die("kept", 5, 0.3, lambda number: (self.suspend, self.resume)[number % 2]("kept"))
         until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.finishes_with_its_data("kept")
 
@@ -344,19 +349,7 @@ class StraightTest(SuspendCase):
 
     def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
         self.busy("kept")
-        chance = random.Random(3)
-        for number in range(6):
-            def ask(gpu=(number + 1) % 2):
-                with contextlib.suppress(OSError, ConnectionError):
-                    self.move("kept", gpu)
-            asked = threading.Thread(target=ask)
-            asked.start()
-            asked.join(chance.uniform(0, 0.3))
-            self.m.stop_daemon(signal.SIGKILL)
-            asked.join()
-            self.m.start_daemon()
-            until("it has come to rest", lambda: self.job("kept")["reason"] in (
-                None, "held_by_user", "suspend_failed", "resume_failed", "move_failed"))
+        self.while_daemons_die("kept", 3, 0.3, lambda number: self.move("kept", (number + 1) % 2), "move_failed")
         until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.finishes_with_its_data("kept")
 
@@ -453,19 +446,8 @@ class LeftTest(SuspendCase):
 
     def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
         self.pair("kept")
-        chance = random.Random(5)
-        for number in range(6):
-            def ask(what=("suspend", "resume")[number % 2]):
-                with contextlib.suppress(OSError, ConnectionError):
-                    self.request("POST", f"/v1/jobs/kept/{what}")
-            asked = threading.Thread(target=ask)
-            asked.start()
-            asked.join(chance.uniform(0, 0.2))
-            self.m.stop_daemon(signal.SIGKILL)
-            asked.join()
-            self.m.start_daemon()
-            until("it has come to rest", lambda: self.job("kept")["reason"] in (
-                None, "held_by_user", "suspend_failed", "resume_failed"), lambda: self.job("kept"))
+        orders = ("suspend", "resume")
+        self.while_daemons_die("kept", 5, 0.2, lambda number: self.request("POST", f"/v1/jobs/kept/{orders[number % 2]}"))
         until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.goes_on("kept")
         self.ends_with_its_data("kept")
