@@ -92,11 +92,11 @@ struct RestWords {
 };
 
 // What the process tells of the last grant of steps that it has seen.
-struct StepEcho {
+struct StepReport {
   unsigned number = 0;  // as Ledgers::Step returned it; 0: the process has seen no grant
   wire::StepEnd ended = wire::StepEnd::kNotYet;
   unsigned calls = 0;  // that have passed
-  friend bool operator==(const StepEcho&, const StepEcho&) = default;
+  friend bool operator==(const StepReport&, const StepReport&) = default;
 };
 
 // Where a process's memory is. All members except `process` and `ordered` come from the process itself.
@@ -123,7 +123,7 @@ struct SlotStatus {
   bool steps = false;                // the shim tells `rest`, and takes grants of steps and a patience
   bool shares = false;               // the process exports memory by descriptor, dma-buf or multicast
   RestWords rest;
-  StepEcho stepped;
+  StepReport stepped;
 };
 
 // What the daemon gives to a process that joins. A process that holds `owner`, or a mapping made through

@@ -326,7 +326,7 @@ TEST(Ledgers, ReadHowAProcessComesToRest) {
   const SlotStatus older = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_FALSE(older.steps || older.shares);
   EXPECT_EQ(older.rest, RestWords{});
-  EXPECT_EQ(older.stepped, StepEcho{});
+  EXPECT_EQ(older.stepped, StepReport{});
   slot.flags = wire::kSteps | wire::kShares;
   slot.rest = wire::PackRest(0x2, 0x5);  // there is no third GPU
   slot.rest_state = 7u << 16 | wire::kRestShut | wire::kRestForRoom;
@@ -334,7 +334,7 @@ TEST(Ledgers, ReadHowAProcessComesToRest) {
   const SlotStatus one = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_TRUE(one.steps && one.shares);
   EXPECT_EQ(one.rest, (RestWords{.shut = true, .for_room = true, .works = 2, .waits = 1, .changes = 7}));
-  EXPECT_EQ(one.stepped, (StepEcho{9, wire::StepEnd::kAtWork, 12}));
+  EXPECT_EQ(one.stepped, (StepReport{9, wire::StepEnd::kAtWork, 12}));
   slot.rest_state = wire::kRestInFlight | wire::kRestCapturing | wire::kRestAnywhere;
   EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).rest,
             (RestWords{.in_flight = true, .capturing = true, .anywhere = true, .works = 2, .waits = 1}));

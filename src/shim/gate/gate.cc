@@ -130,10 +130,9 @@ void TellArrival(GateState& state) {
 // The calling thread waits at the gate while an object lives. `own`: its thread slot; null: it has none.
 class Waiting {
  public:
-  Waiting(GateState& state, ThreadSlot* own, Passage passage)
-      : at_gate_(state), gate_(state.gate), own_(own) {
+  Waiting(GateState& state, ThreadSlot* own, CallKind kind) : at_gate_(state), gate_(state.gate), own_(own) {
     if (own_ == nullptr) return;
-    Store(own_->passage, static_cast<std::uint32_t>(passage));
+    Store(own_->kind, static_cast<std::uint32_t>(kind));
     Store(own_->device, DeviceOfCaller(state));
     Store(own_->waits, NextArrival(gate_));
     TellArrival(state);
@@ -159,8 +158,8 @@ class Waiting {
 };
 
 // Returns true where the thread is in a call now: the gate is open, or the thread had a permit.
-bool Enters(Gate& gate, ThreadSlot* own, std::uint32_t outside, Passage passage) {
-  if (own != nullptr) Store(own->in_flight, InFlightWord(outside, passage));
+bool Enters(Gate& gate, ThreadSlot* own, std::uint32_t outside, CallKind kind) {
+  if (own != nullptr) Store(own->in_flight, InFlightWord(outside, kind));
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   if (Load(gate.closed) == 0) return true;
   if (own == nullptr) return false;
@@ -172,11 +171,11 @@ bool Enters(Gate& gate, ThreadSlot* own, std::uint32_t outside, Passage passage)
 
 // Marks the thread as in one call, once it may pass. `own`: its thread slot, which may say that the thread is
 // in a call already; null: it has none.
-void Pass(GateState& state, ThreadSlot* own, Passage passage) {
+void Pass(GateState& state, ThreadSlot* own, CallKind kind) {
   const std::uint32_t outside = own != nullptr ? own->in_flight & ~kInCallMask : 0;
-  if (Enters(state.gate, own, outside, passage)) return;
-  Waiting waiting(state, own, passage);
-  while (!Enters(state.gate, own, outside, passage)) waiting.Sleep();
+  if (Enters(state.gate, own, outside, kind)) return;
+  Waiting waiting(state, own, kind);
+  while (!Enters(state.gate, own, outside, kind)) waiting.Sleep();
 }
 
 // The caller holds `registry`.
@@ -216,7 +215,7 @@ bool RestLimit::IsWithdrawn() const {
   return ledger::wire::OrderKindOf(Load(order_)) == ledger::wire::OrderKind::kRun;
 }
 
-ThreadSlot* EnterSlowPath(FindState* find, Passage passage) {
+ThreadSlot* EnterSlowPath(FindState* find, CallKind kind) {
   if (!MayBeEvicted()) return nullptr;
   const int before = errno;
   GateState* const state = find();
@@ -226,7 +225,7 @@ ThreadSlot* EnterSlowPath(FindState* find, Passage passage) {
     return own;  // a call within a call
   if (own == nullptr || own->used == 0) own = Register(*state);
   if (own == nullptr) state->gate.unsafe = true;
-  Pass(*state, own, passage);
+  Pass(*state, own, kind);
   errno = before;
   return own;
 }
@@ -241,7 +240,7 @@ GateExit::GateExit(GateState& state) : state_(state) {
 }
 
 GateExit::~GateExit() {
-  if (thread_slot != nullptr) Pass(state_, thread_slot, Passage::kCall);
+  if (thread_slot != nullptr) Pass(state_, thread_slot, CallKind::kPlain);
 }
 
 std::uint64_t CallsSince(Gate& gate, bool& in_flight) {

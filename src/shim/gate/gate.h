@@ -24,8 +24,8 @@ struct GateState;
 
 // What a call does that passes. The shim waits for a context in a thread of its own (drain.h), and that may
 // neither meet a capture that begins nor a context that ends. So such calls are told apart.
-enum class Passage : std::uint32_t {
-  kCall,
+enum class CallKind : std::uint32_t {
+  kPlain,
   kCapture,     // it begins a capture
   kEndsContext  // it may end a context
 };
@@ -33,21 +33,21 @@ enum class Passage : std::uint32_t {
 // The words of one thread.
 struct alignas(64) ThreadSlot {
   // The lowest 7 bits: how many calls the thread is in, one within another. Then kDelicate: one of them is
-  // not Passage::kCall. The bits above: how many calls the thread has made. One store writes all.
+  // not CallKind::kPlain. The bits above: how many calls the thread has made. One store writes all.
   std::uint32_t in_flight;
   std::uint32_t open;  // 1: the thread may pass without looking further
   std::uint32_t used;  // 0: no thread has the slot, or a fork has wiped it
   std::uint32_t seen;  // calls that CallsSince has counted
   // Where the thread waits at the gate:
-  std::uint32_t waits;    // its number in the order of arrival; 0: it does not wait, or has a permit
-  std::uint32_t device;   // 1 + the device of its current context; 0: not known
-  std::uint32_t passage;  // Passage
-  std::uint32_t permit;   // a futex word; 1: the thread may pass, or look again
+  std::uint32_t waits;   // its number in the order of arrival; 0: it does not wait, or has a permit
+  std::uint32_t device;  // 1 + the device of its current context; 0: not known
+  std::uint32_t kind;    // CallKind
+  std::uint32_t permit;  // a futex word; 1: the thread may pass, or look again
 };
 
 inline constexpr std::uint32_t kDepthMask = 0x7f, kDelicate = 0x80, kInCallMask = 0xff, kOneCall = 0x100;
-constexpr std::uint32_t InFlightWord(std::uint32_t before, Passage passage) {
-  return passage == Passage::kCall ? before + 1 : (before + 1) | kDelicate;
+constexpr std::uint32_t InFlightWord(std::uint32_t before, CallKind kind) {
+  return kind == CallKind::kPlain ? before + 1 : (before + 1) | kDelicate;
 }
 
 // The word before the call that it shows was entered. Of a call within a call, kDelicate stays until the
@@ -84,17 +84,17 @@ extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec")
 using FindState = GateState*();
 
 // Does the work of GateGuard where the thread may not simply pass. It keeps errno.
-ThreadSlot* EnterSlowPath(FindState* find, Passage passage);
+ThreadSlot* EnterSlowPath(FindState* find, CallKind kind);
 
 // An object lives as long as a call into the driver. A call within a call passes, whether the gate is open or
 // not.
 class GateGuard {
  public:
-  explicit GateGuard(FindState* find, Passage passage = Passage::kCall) {
+  explicit GateGuard(FindState* find, CallKind kind = CallKind::kPlain) {
     ThreadSlot* const own = thread_slot;
     if (__builtin_expect(own != nullptr, 1)) {
       const std::uint32_t before = own->in_flight;
-      __atomic_store_n(&own->in_flight, InFlightWord(before, passage), __ATOMIC_RELAXED);
+      __atomic_store_n(&own->in_flight, InFlightWord(before, kind), __ATOMIC_RELAXED);
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
       if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
         thread_slot_ = own;
@@ -102,7 +102,7 @@ class GateGuard {
         return;
       }
     }
-    thread_slot_ = EnterSlowPath(find, passage);
+    thread_slot_ = EnterSlowPath(find, kind);
     before_ = thread_slot_ != nullptr ? WordBefore(thread_slot_->in_flight) : 0;
   }
   ~GateGuard() {
@@ -162,7 +162,7 @@ void ShutAfterCaptures(GateState& state);
 // What the thread slots say, while the gate is closed.
 struct GateLook {
   bool in_flight = false;     // a call has not returned
-  bool delicate = false;      // and one of them is not Passage::kCall
+  bool delicate = false;      // and one of them is not CallKind::kPlain
   std::uint32_t calls = 0;    // the sum of all calls that have returned; only differences mean anything
   bool waits = false;         // a thread waits at the gate
   bool elsewhere = false;     // a thread waits whose device is not known

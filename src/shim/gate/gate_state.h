@@ -18,7 +18,7 @@ struct GateState : AccountingState {
   // Held where a capture begins, and where a call would spoil a capture; locked after `contexts`.
   pthread_mutex_t capturing;
   Drain drain;
-  RestWords rest;
+  PublishedRest rest;
 };
 
 }  // namespace gpuman::shim

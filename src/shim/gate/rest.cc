@@ -21,7 +21,7 @@ constexpr std::uint64_t kShortWork = kMillisecond;
 // Writes the words that differ from what the slot told before. What works is written first: a reader that
 // finds that a call has returned finds the work of that call as well.
 void Publish(GateState& state, std::uint32_t rest, std::uint32_t bits) {
-  RestWords& told = state.rest;
+  PublishedRest& told = state.rest;
   if (told.rest == rest && told.state == bits) return;
   told.rest = rest;
   told.state = bits;

@@ -14,8 +14,8 @@ namespace gpuman::shim {
 struct GateState;
 class RestLimit;
 
-// What the service thread has told in the slot.
-struct RestWords {
+// The words in the slot, as the service thread has published them last.
+struct PublishedRest {
   std::uint32_t rest, state;  // Slot::rest, and the lower half of Slot::rest_state
   std::uint16_t changes;
   std::uint32_t grant;  // the number of the last grant that it has seen

@@ -99,7 +99,7 @@ StepEnd Steps::Step() {
     if (RestsOfOthers() != rests) return StepEnd::kOthersChanged;
     ThreadSlot* const thread = AwaitThread();
     if (thread == nullptr) return IsVoid() ? StepEnd::kWithdrawn : StepEnd::kNobodyWaited;
-    const bool plain = wire::Load(thread->passage) == static_cast<std::uint32_t>(Passage::kCall);
+    const bool plain = wire::Load(thread->kind) == static_cast<std::uint32_t>(CallKind::kPlain);
     if (!plain && !RestsAtOnce(kAnyDevice)) return AwaitRest(kAnyDevice);
     if (!LetPass(*thread)) return StepEnd::kWithdrawn;
     ++calls_;

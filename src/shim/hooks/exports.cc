@@ -47,17 +47,17 @@ GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
 
 // Which calls begin a capture or may end a context.
-constexpr Passage PassageOf(std::string_view symbol) {
-  if (symbol.starts_with("cuStreamBeginCapture")) return Passage::kCapture;
+constexpr CallKind KindOf(std::string_view symbol) {
+  if (symbol.starts_with("cuStreamBeginCapture")) return CallKind::kCapture;
   for (const std::string_view ends :
        {"cuCtxDestroy", "cuCtxDetach", "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxReset"}) {
-    if (symbol.starts_with(ends)) return Passage::kEndsContext;
+    if (symbol.starts_with(ends)) return CallKind::kEndsContext;
   }
-  return Passage::kCall;
+  return CallKind::kPlain;
 }
 
 template <unsigned entry>
-inline constexpr Passage kPassageOf = PassageOf(kSymbols[entry]);
+inline constexpr CallKind kKindOf = KindOf(kSymbols[entry]);
 
 constexpr unsigned kNone = kEntries;
 
@@ -84,7 +84,7 @@ struct Body<entry, CUresult(Arguments...)> {
   }
   [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
     if constexpr (HookOf<entry>::gated) {
-      const GateGuard passage(FindOwnState, kPassageOf<entry>);
+      const GateGuard guard(FindOwnState, kKindOf<entry>);
       return Inner(arguments...);
     } else {
       return Inner(arguments...);
