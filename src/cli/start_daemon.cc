@@ -14,6 +14,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include "api/http.h"
 #include "base/fd.h"
@@ -72,6 +74,17 @@ std::string LastLine(const LogFile& log, off_t from) {
   return text.substr(text.rfind('\n') + 1);
 }
 
+// The environment of this process for the daemon, which runs in "/": relative paths in it become absolute ones.
+std::vector<std::string> EnvironmentOfDaemon() {
+  std::vector<std::string> words;
+  for (char** word = environ; *word != nullptr; ++word) words.emplace_back(*word);
+  for (const std::string_view name : {"GPUMAN_CONFIG=", "GPUMAN_STATE_DIR="})
+    for (std::string& word : words)
+      if (word.starts_with(name) && word.size() > name.size())
+        word = std::string(name) + std::filesystem::absolute(word.substr(name.size())).string();
+  return words;
+}
+
 base::Result<pid_t> Spawn(const std::filesystem::path& program, const LogFile& log) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -94,8 +107,13 @@ base::Result<pid_t> Spawn(const std::filesystem::path& program, const LogFile& l
   std::string name = program.string();
   std::string option = "--user";
   std::array<char*, 3> argv{name.data(), option.data(), nullptr};
+  auto words = EnvironmentOfDaemon();
+  std::vector<char*> variables;
+  for (std::string& word : words) variables.push_back(word.data());
+  variables.push_back(nullptr);
   pid_t pid = -1;
-  const int error = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  const int error =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), variables.data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return base::FailSystem(error, fmt::format("starting {}", program.string()));

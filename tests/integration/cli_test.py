@@ -84,6 +84,18 @@ class Machine:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
+class RelativePathsTest(unittest.TestCase):
+    def test_the_daemon_that_is_started_reads_the_paths_from_where_the_user_is(self):
+        m = Machine()
+        self.addCleanup(m.close)
+        (m.home / "mine.toml").write_text('[log]\nlevel = "debug"\n')
+        m.env.update(GPUMAN_CONFIG="mine.toml", GPUMAN_STATE_DIR="own/state")
+        done = m.run("status")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("started gpumand --user", done.stderr)
+        self.assertIn("serves", (m.home / "own/state/gpumand.log").read_text())
+
+
 class CliTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
