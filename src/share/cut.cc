@@ -1,7 +1,5 @@
 #include "share/cut.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -13,13 +11,12 @@ namespace {
 constexpr unsigned kMostCalls = 512, kCalls = 64, kLongestStride = 3;
 // After so many rounds without success, units that never met those that work are stepped too.
 constexpr unsigned kLinkedRounds = 24;
-// A link of CutMemory grows by this each time it is seen and is halved with each attempt: what was seen once
+// A link of CutHistory grows by this each time it is seen and is halved with each attempt: what was seen once
 // is forgotten after three attempts.
 constexpr unsigned kLink = 4;
 // Neither the wait before the first step nor the patience with a unit that works is longer than this part of
 // the whole time.
 constexpr int kLongestWait = 8, kLongestPatience = 16;
-constexpr unsigned kNamed = 4;  // units that a message names
 
 unsigned Strongest(const std::map<UnitId, unsigned>& links) {
   unsigned strongest = 0;
@@ -27,40 +24,34 @@ unsigned Strongest(const std::map<UnitId, unsigned>& links) {
   return strongest;
 }
 
-std::string Named(const UnitId& unit) {
-  return fmt::format("process {} (GPU {})", unit.process.pid, unit.gpu);
-}
-
 }  // namespace
 
-Cut::Cut(CutSettings settings, CutMemory memory, base::MonoTime began, base::MonoTime deadline)
+Cut::Cut(CutSettings settings, CutHistory history, base::MonoTime began, base::MonoTime deadline)
     : settings_(settings),
-      memory_(std::move(memory)),
+      history_(std::move(history)),
       began_(began),
       deadline_(deadline),
       changed_(began),
       shut_changed_(began),
       patience_(settings.settle) {
-  for (auto& [unit, by] : memory_.freed_by) {
+  for (auto& [unit, by] : history_.freed_by) {
     for (auto& [other, weight] : by) weight /= 2;
     std::erase_if(by, [](const auto& link) { return link.second == 0; });
   }
-  std::erase_if(memory_.freed_by, [](const auto& links) { return links.second.empty(); });
+  std::erase_if(history_.freed_by, [](const auto& links) { return links.second.empty(); });
 }
 
-CutMemory Cut::Take() && { return std::move(memory_); }
+CutHistory Cut::Take() && { return std::move(history_); }
 
 CutDecision Cut::Decide(const CutView& view, base::MonoTime now) {
   Note(view, now);
   if (over_) {
-    const bool holds = all_shut_ && !AnyWorks() && view.broken.empty();
-    if (over_->kind == CutDecision::Kind::kRested && !holds)
-      return Fail(!view.broken.empty() ? view.broken : "it did not stay at rest", now);
-    return *over_;
+    const bool holds = all_shut_ && !AnyWorks() && !view.broken;
+    return over_->kind == CutDecision::Kind::kRested && !holds ? Fail(now) : *over_;
   }
-  if (!view.broken.empty()) return Fail(view.broken, now);
+  if (view.broken) return Fail(now);
   if (all_shut_ && !AnyWorks() && open_.empty()) return Rest(now);
-  if (now >= deadline_) return Fail(WhyNot(), now);
+  if (now >= deadline_) return Fail(now);
   if (IsStepping()) return WaitUntil(deadline_);
   const bool behind = Candidates().empty();
   if (const base::MonoTime due = behind ? BehindAt() : StepAt(); now < due) return WaitUntil(due);
@@ -136,8 +127,8 @@ void Cut::Link() {
   const UnitId& stepped = *stepped_.begin();
   for (const UnitId& one : rested_) {
     if (one == stepped) continue;
-    memory_.freed_by[one][stepped] += kLink;
-    memory_.freed_by[stepped][one] += kLink;
+    history_.freed_by[one][stepped] += kLink;
+    history_.freed_by[stepped][one] += kLink;
   }
 }
 
@@ -176,23 +167,23 @@ CutDecision Cut::Rest(base::MonoTime now) {
   EndRound();
   if (figures_.rounds == 0) LearnUsual();
   figures_.took = now - began_;
-  over_ = CutDecision{CutDecision::Kind::kRested, {}, {}, {}};
+  over_ = CutDecision{CutDecision::Kind::kRested, {}, {}};
   return *over_;
 }
 
-CutDecision Cut::Fail(std::string why, base::MonoTime now) {
+CutDecision Cut::Fail(base::MonoTime now) {
   figures_.took = now - began_;
-  over_ = CutDecision{CutDecision::Kind::kFailed, {}, {}, std::move(why)};
+  over_ = CutDecision{CutDecision::Kind::kFailed, {}, {}};
   return *over_;
 }
 
 CutDecision Cut::WaitUntil(base::MonoTime time) const {
-  return {CutDecision::Kind::kWait, {}, std::min(time, deadline_), {}};
+  return {CutDecision::Kind::kWait, {}, std::min(time, deadline_)};
 }
 
 void Cut::LearnUsual() {
   const Span drained = changed_ - began_;
-  memory_.usual = memory_.usual == Span{} ? drained : (memory_.usual + drained) / 2;
+  history_.usual = history_.usual == Span{} ? drained : (history_.usual + drained) / 2;
 }
 
 // The view has to stay the same for a while, and a unit that works has to do so for a while. A gate that is
@@ -203,17 +194,17 @@ base::MonoTime Cut::StepAt() const {
   if (!all_shut_) due = std::max(due, shut_changed_ + settings_.host_patience);
   if (const auto longest = LongestWorking()) due = std::max(due, units_.at(*longest).works_since + patience_);
   if (figures_.rounds > 0) return due;
-  return std::max(due, began_ + std::min<Span>(memory_.usual * 5 / 4, (deadline_ - began_) / kLongestWait));
+  return std::max(due, began_ + std::min<Span>(history_.usual * 5 / 4, (deadline_ - began_) / kLongestWait));
 }
 
-// When a call may be made behind work. A unit that is alone waits for no other, so its work is probably long,
-// and would be longer with each call.
+// When a call may be made behind work. A unit that is alone waits for no other: its work is long, and would be
+// longer with each call.
 base::MonoTime Cut::BehindAt() const {
+  if (units_.size() == 1) return deadline_;
   Span patience = AllWork() ? settings_.behind_patience : settings_.host_patience;
   const unsigned uses = AllWork() ? behind_uses_ : host_uses_;
   for (unsigned i = 0; i < uses && patience < deadline_ - began_; ++i)
     patience = patience * (AllWork() ? 3 : 4) / 2;
-  if (units_.size() == 1) patience = std::max<Span>(patience, (deadline_ - began_) / 2);
   const bool any = std::any_of(units_.begin(), units_.end(),
                                [](const auto& unit) { return unit.second.waits && unit.second.steppable; });
   return any ? changed_ + patience : deadline_;
@@ -286,7 +277,7 @@ CutDecision Cut::Order(std::vector<StepOrder> steps, base::MonoTime now) {
     open_[step.unit.process] = step;
   }
   changed_ = now;
-  return {CutDecision::Kind::kStep, std::move(steps), deadline_, {}};
+  return {CutDecision::Kind::kStep, std::move(steps), deadline_};
 }
 
 // A unit that has made many calls without having to wait is far behind, and may overshoot by an eighth of
@@ -315,8 +306,8 @@ std::vector<UnitId> Cut::Linked(const std::vector<UnitId>& candidates) const {
   while (!level.empty() && found.empty()) {
     std::vector<UnitId> next;
     for (const UnitId& unit : level) {
-      const auto links = memory_.freed_by.find(unit);
-      if (links == memory_.freed_by.end()) continue;
+      const auto links = history_.freed_by.find(unit);
+      if (links == history_.freed_by.end()) continue;
       const unsigned strongest = Strongest(links->second);
       for (const auto& [other, weight] : links->second) {
         if (weight * 2 < strongest || !seen.insert(other).second) continue;
@@ -329,23 +320,6 @@ std::vector<UnitId> Cut::Linked(const std::vector<UnitId>& candidates) const {
   }
   std::sort(found.begin(), found.end());
   return found;
-}
-
-// Which units keep it from resting.
-std::string Cut::WhyNot() const {
-  std::vector<std::string> reasons;
-  for (const auto& [id, unit] : units_)
-    if (unit.works) reasons.push_back(fmt::format("process {} works on GPU {}", id.process.pid, id.gpu));
-  for (const auto& [id, unit] : units_) {
-    if (unit.works) continue;
-    if (!unit.waits) reasons.push_back(Named(id) + " did not come to its gate");
-    if (unit.waits && !unit.steppable) reasons.push_back(Named(id) + " cannot be let through its gate");
-  }
-  if (reasons.empty() && !all_shut_) return "a gate did not close";
-  std::string why;
-  for (std::size_t i = 0; i < reasons.size() && i < kNamed; ++i) why += (i > 0 ? "; " : "") + reasons[i];
-  if (reasons.size() > kNamed) why += fmt::format("; and {} more", reasons.size() - kNamed);
-  return why;
 }
 
 }  // namespace gpuman::share

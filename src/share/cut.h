@@ -34,7 +34,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -53,38 +52,28 @@ struct UnitId {
 // Each field as the process published it last.
 struct UnitView {
   UnitId id;
-  // Work that has not ended, or is not known to have ended; or a call of the process that has not ended and
-  // may be for this GPU; or the gate is open.
+  // Work that has not ended, or is not known to have ended; or the gate is open. A call of the process that has
+  // not returned counts for the units that work, or for all where none does.
   bool works = false;
   bool waits = false;      // a thread waits at the closed gate with a call for it
   bool steppable = false;  // its shim knows grants, its gate is closed, none of its memory is away
 };
 
-// The end of a grant. A process has one grant at a time; the end of one that was replaced is not told.
+// The end of a grant, for whatever reason. A process has one grant at a time; the end of one that was
+// replaced is not told.
 struct StepEnded {
-  enum class Why {
-    kUsedUp,        // all calls were made, and (with a stride) the GPU rests
-    kWorked,        // a call did not come to rest at once
-    kNobodyWaited,  // no further call came to the gate
-    kOthersRested,  // a unit that had worked came to rest meanwhile
-    kWithdrawn,
-    kRefused,
-  };
   UnitId unit;
-  Why why = Why::kUsedUp;
   unsigned calls = 0;  // that were made
 };
 
 // The caller reads `ended` before it reads `works` and `waits`: then what a grant submitted is seen with its
 // end.
 struct CutView {
-  // In any order. A unit whose grant has not ended stays in it while its process lives: the grant of a unit
-  // that is not in the view is over.
+  // In any order: each process that has a context, with each GPU that it has used in this attempt, at rest or
+  // not. The grant of a unit that is not in the view is over.
   std::vector<UnitView> units;
   bool all_shut = false;  // the gate of every process that has a context is closed
-  // Why no cut can be: a process is stopped or silent, its driver failed, its gate opened again, it waits for
-  // room. Empty: nothing is known against it.
-  std::string broken{};
+  bool broken = false;    // no cut can be: a process is stopped or silent, its driver failed, its gate opened
   std::vector<StepEnded> ended{};  // since the last Decide
 };
 
@@ -99,7 +88,7 @@ struct CutSettings {
 };
 
 // What is learned and outlives an attempt.
-struct CutMemory {
+struct CutHistory {
   // How strongly two units are linked: a step of one of them alone brought the other to rest. In both
   // directions.
   std::map<UnitId, std::map<UnitId, unsigned>> freed_by{};
@@ -124,12 +113,11 @@ struct CutDecision {
     kWait,
     kStep,    // carry out `steps`
     kRested,  // nothing works, all gates are closed and no grant is open: the cut
-    kFailed,  // `why`; open grants have to be withdrawn
+    kFailed,  // it is broken, or the time is over; open grants have to be withdrawn
   };
   Kind kind = Kind::kWait;
   std::vector<StepOrder> steps{};
   base::MonoTime look_at{};  // with kWait and kStep: Decide is due then, and whenever the view changes
-  std::string why{};
 };
 
 // One attempt. Thread-compatible. After kRested and kFailed no step is ordered any more: the decision stays,
@@ -144,12 +132,12 @@ class Cut {
   };
 
   // `began`: when the gates were ordered to close. The attempt fails at `deadline`.
-  Cut(CutSettings settings, CutMemory memory, base::MonoTime began, base::MonoTime deadline);
+  Cut(CutSettings settings, CutHistory history, base::MonoTime began, base::MonoTime deadline);
 
   CutDecision Decide(const CutView& view, base::MonoTime now);
 
   // For the next attempt; also after a failed one.
-  CutMemory Take() &&;
+  CutHistory Take() &&;
   Figures figures() const { return figures_; }
 
  private:
@@ -176,7 +164,7 @@ class Cut {
 
   // --- what is decided
   CutDecision Rest(base::MonoTime now);
-  CutDecision Fail(std::string why, base::MonoTime now);
+  CutDecision Fail(base::MonoTime now);
   CutDecision WaitUntil(base::MonoTime time) const;
   void LearnUsual();
   base::MonoTime StepAt() const;
@@ -188,10 +176,9 @@ class Cut {
   unsigned StrideOf(const UnitId& unit) const;
   UnitId LeastStepped(const std::vector<UnitId>& candidates) const;
   std::vector<UnitId> Linked(const std::vector<UnitId>& candidates) const;
-  std::string WhyNot() const;
 
   CutSettings settings_;
-  CutMemory memory_;
+  CutHistory history_;
   base::MonoTime began_, deadline_;
   Figures figures_{};
   std::map<UnitId, Unit> units_;               // that are in the view

@@ -36,9 +36,9 @@ void Try(const Family& family, std::uint64_t number, Meets meets, Span limit, Se
   Dice dice(number, 99);
   CutWorld world(family(number), number);
   world.RunFor(dice.Time(500us, 30ms));
-  CutMemory memory;
+  CutHistory history;
   for (int attempt = 0; attempt < 2 && !testing::Test::HasFailure(); ++attempt) {
-    const CutWorld::Result result = world.Close({}, std::move(memory), limit);
+    const CutWorld::Result result = world.Close({}, std::move(history), limit);
     ASSERT_EQ(world.problem(), "") << result.said;
     ++seen.cases;
     seen.leaps += result.figures.leaps;
@@ -49,17 +49,16 @@ void Try(const Family& family, std::uint64_t number, Meets meets, Span limit, Se
       seen.steps.push_back(result.figures.steps);
     } else {
       EXPECT_EQ(result.kind, Kind::kFailed);
-      EXPECT_NE(result.why, "");
     }
     if (meets == Meets::kAlways) {
       ASSERT_EQ(result.kind, Kind::kRested)
-          << result.why << "\nleaps " << result.figures.leaps << " steps " << result.figures.steps << '\n'
+          << "leaps " << result.figures.leaps << " steps " << result.figures.steps << '\n'
           << result.said;
       EXPECT_LE(result.figures.steps, result.needed + result.behind + result.beyond)
           << result.figures.leaps << " leaps\n"
           << result.said;
     }
-    memory = result.memory;
+    history = result.history;
     world.Open();
     EXPECT_TRUE(world.GoesOn(100s)) << "the job stands still";
     world.RunFor(dice.Time(500us, 10ms));
@@ -113,8 +112,8 @@ TEST(CutProperty, AKernelOfFiveSecondsIsWaitedFor) {
   EXPECT_EQ(result.kind, Kind::kFailed);
   EXPECT_LE(result.behind, 6u);
   world.Open();
-  result = world.Close({}, std::move(result.memory), 24s);
-  EXPECT_EQ(result.kind, Kind::kRested) << result.why;
+  result = world.Close({}, std::move(result.history), 24s);
+  EXPECT_EQ(result.kind, Kind::kRested);
   EXPECT_EQ(result.behind, 0u) << "each call would have taken five seconds more";
   EXPECT_EQ(world.problem(), "");
 }
@@ -138,12 +137,11 @@ void Check(const CutView& view, const CutDecision& decision, const CutDecision& 
   const bool works =
       std::any_of(view.units.begin(), view.units.end(), [](const auto& unit) { return unit.works; });
   if (decision.kind == Kind::kRested) {
-    EXPECT_TRUE(view.all_shut && !works && view.broken.empty() && open.empty());
+    EXPECT_TRUE(view.all_shut && !works && !view.broken && open.empty());
     EXPECT_NE(last.kind, Kind::kFailed);
   }
   const bool over = decision.kind == Kind::kFailed || decision.kind == Kind::kRested;
-  EXPECT_TRUE(over || (last.kind != Kind::kFailed && !is_due && view.broken.empty()));
-  EXPECT_EQ(decision.why.empty(), decision.kind != Kind::kFailed);
+  EXPECT_TRUE(over || (last.kind != Kind::kFailed && !is_due && !view.broken));
   if (decision.kind == Kind::kStep) {
     EXPECT_FALSE(last.kind == Kind::kRested || last.kind == Kind::kFailed);
     EXPECT_FALSE(decision.steps.empty());
@@ -177,7 +175,7 @@ TEST(CutProperty, WhateverTheViewsSayNoDecisionIsUnsafe) {
       view.ended.clear();
       if (i == 0 || dice.OneIn(3)) {
         view.all_shut = !dice.OneIn(4);
-        view.broken = dice.OneIn(100) ? "broken" : "";
+        view.broken = dice.OneIn(100);
         view.units.clear();
         for (pid_t process = 1; process <= static_cast<pid_t>(processes); ++process) {
           for (unsigned gpu = 0; gpu < 2; ++gpu)
@@ -190,7 +188,7 @@ TEST(CutProperty, WhateverTheViewsSayNoDecisionIsUnsafe) {
                                        [&](const UnitView& unit) { return unit.id == grant->second; });
         const bool ends = !gone && dice.OneIn(2);
         if (ends)
-          view.ended.push_back({grant->second, static_cast<StepEnded::Why>(dice.Below(6)), dice.Below(70)});
+          view.ended.push_back({grant->second, dice.Below(70)});
         grant = gone || ends ? open.erase(grant) : std::next(grant);
       }
       const CutDecision decision = cut.Decide(view, now);

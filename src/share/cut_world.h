@@ -58,7 +58,6 @@ class CutWorld {
  public:
   struct Result {
     CutDecision::Kind kind = CutDecision::Kind::kWait;
-    std::string why{};
     Cut::Figures figures{};
     unsigned behind = 0;  // calls behind work
     // The most calls that are needed, if all units meet at the end of each step: to the end of the step in
@@ -66,7 +65,7 @@ class CutWorld {
     // eight calls).
     std::uint64_t needed = 0;
     std::uint64_t beyond = 0;  // the most calls that the grants' strides let through without a look
-    CutMemory memory{};
+    CutHistory history{};
     std::string said{};  // every decision that is not to wait
   };
 
@@ -74,7 +73,7 @@ class CutWorld {
 
   void RunFor(Span span);
   // Orders the gates to close, lets a Cut decide until it is over, and looks for a while whether that holds.
-  Result Close(const CutSettings& settings, CutMemory memory, Span limit);
+  Result Close(const CutSettings& settings, CutHistory history, Span limit);
   void Open();
   // Runs until each thread has begun another step; false: that took longer than `limit`.
   bool GoesOn(Span limit);
@@ -127,7 +126,6 @@ class CutWorld {
     unsigned thread = 0;  // whose call is made
     std::uint64_t rests = 0;
     std::uint64_t serial = 0;
-    StepEnded::Why why{};
   };
   struct Process {
     bool open = true, ordered = false, says_shut = false, publishes = false, told = true;
@@ -173,7 +171,7 @@ class CutWorld {
   void OnTimer(unsigned process);
   void CallMade(unsigned process);
   void LookAtRest(unsigned process);
-  void EndGrant(unsigned process, StepEnded::Why why);
+  void EndGrant(unsigned process);
   void Notify();
   void LookAt(base::MonoTime time);
   void Look();

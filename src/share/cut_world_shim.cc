@@ -82,7 +82,7 @@ void CutWorld::Publish(unsigned index) {
   }
   if (changed) Notify();
   if (process.grant.state == Grant::State::kLong && !units_[process.grant.unit].says_works)
-    EndGrant(index, StepEnded::Why::kWorked);
+    EndGrant(index);
 }
 
 // The thread that waits longest at the gate for this unit.
@@ -101,7 +101,7 @@ void CutWorld::BeginGrant(unsigned index) {
   Process& process = processes_[index];
   process.grant = process.next_grant;
   process.grant.rests = rests_;
-  if (process.open || !process.ordered) return EndGrant(index, StepEnded::Why::kRefused);
+  if (process.open || !process.ordered) return EndGrant(index);
   Serve(index);
 }
 
@@ -118,7 +118,7 @@ void CutWorld::Serve(unsigned index) {
     return Timer(index, kNobody);
   }
   if (threads_[*waiter].op().kind == Op::Kind::kBeginCapture && grant.order.behind)
-    return EndGrant(index, StepEnded::Why::kNobodyWaited);
+    return EndGrant(index);
   grant.thread = *waiter;
   threads_[*waiter].state = Thread::State::kPermitted;
   At(now_ + Between(5, 80), What::kPermit, *waiter);
@@ -130,7 +130,7 @@ void CutWorld::OnTimer(unsigned index) {
   Grant& grant = processes_[index].grant;
   switch (grant.state) {
     case Grant::State::kWaiter:
-      return EndGrant(index, StepEnded::Why::kNobodyWaited);
+      return EndGrant(index);
     case Grant::State::kCall:
       // It blocks in the driver, or has not come so far.
       return threads_[grant.thread].state == Thread::State::kBlocked ? CallMade(index)
@@ -138,7 +138,7 @@ void CutWorld::OnTimer(unsigned index) {
     case Grant::State::kLook:
       return LookAtRest(index);
     case Grant::State::kPause:
-      return grant.rests != rests_ ? EndGrant(index, StepEnded::Why::kOthersRested) : Serve(index);
+      return grant.rests != rests_ ? EndGrant(index) : Serve(index);
     default:
       return;
   }
@@ -153,7 +153,7 @@ void CutWorld::CallMade(unsigned index) {
     return;
   }
   ++grant.calls;
-  if (grant.order.behind) return EndGrant(index, StepEnded::Why::kUsedUp);
+  if (grant.order.behind) return EndGrant(index);
   if (grant.calls % (1u << grant.order.stride) != 0 && grant.calls < grant.order.calls) {
     grant.state = Grant::State::kNone;
     return Serve(index);
@@ -168,8 +168,8 @@ void CutWorld::LookAtRest(unsigned index) {
     grant.state = Grant::State::kLong;
     return Publish(index);
   }
-  if (grant.calls >= grant.order.calls) return EndGrant(index, StepEnded::Why::kUsedUp);
-  if (grant.rests != rests_) return EndGrant(index, StepEnded::Why::kOthersRested);
+  if (grant.calls >= grant.order.calls) return EndGrant(index);
+  if (grant.rests != rests_) return EndGrant(index);
   if (!grant.order.careful) {
     grant.state = Grant::State::kNone;
     return Serve(index);
@@ -178,10 +178,9 @@ void CutWorld::LookAtRest(unsigned index) {
   Timer(index, kPause);
 }
 
-void CutWorld::EndGrant(unsigned index, StepEnded::Why why) {
+void CutWorld::EndGrant(unsigned index) {
   Process& process = processes_[index];
   process.grant.state = Grant::State::kEnded;
-  process.grant.why = why;
   Publish(index);
   process.told = false;
   Notify();
@@ -189,10 +188,10 @@ void CutWorld::EndGrant(unsigned index, StepEnded::Why why) {
 
 // --- the daemon
 
-CutWorld::Result CutWorld::Close(const CutSettings& settings, CutMemory memory, Span limit) {
+CutWorld::Result CutWorld::Close(const CutSettings& settings, CutHistory history, Span limit) {
   closed_ = true;
   const base::MonoTime deadline = now_ + limit;
-  cut_.emplace(settings, std::move(memory), now_, deadline);
+  cut_.emplace(settings, std::move(history), now_, deadline);
   last_ = {};
   result_ = {};
   for (Unit& unit : units_) unit.says_works = true, unit.says_waits = false;
@@ -212,12 +211,11 @@ CutWorld::Result CutWorld::Close(const CutSettings& settings, CutMemory memory, 
     Look();
   }
   result_.kind = last_.kind;
-  result_.why = last_.why;
   result_.figures = cut_->figures();
   std::uint64_t furthest = 0;
   for (const Thread& thread : before_) furthest = std::max(furthest, thread.steps);
   result_.needed = CallsBefore(furthest + 1 + 8 * result_.figures.leaps);
-  result_.memory = std::move(*cut_).Take();
+  result_.history = std::move(*cut_).Take();
   return result_;
 }
 
@@ -238,7 +236,7 @@ CutView CutWorld::ViewNow() {
     Process& process = processes_[i];
     view.all_shut &= process.says_shut;
     if (!std::exchange(process.told, true))
-      view.ended.push_back({IdOf(process.grant.unit), process.grant.why, process.grant.calls});
+      view.ended.push_back({IdOf(process.grant.unit), process.grant.calls});
   }
   for (unsigned i = 0; i < units_.size(); ++i)
     view.units.push_back(
@@ -277,7 +275,7 @@ void CutWorld::CarryOut(const CutDecision& decision) {
     result_.behind += step.behind;
     result_.beyond += (1u << step.stride) - 1;
     process.told = true;
-    process.next_grant = {Grant::State::kNone, step.unit.gpu, step, 0, 0, 0, ++numbers_, {}};
+    process.next_grant = {Grant::State::kNone, step.unit.gpu, step, 0, 0, 0, ++numbers_};
     At(now_ + Between(20, 500), What::kGrant, units_[step.unit.gpu].process, 0, process.next_grant.serial);
   }
   result_.said += said.str() + '\n';

@@ -134,6 +134,8 @@ void ShareController::GiveUpTaking(Entry& entry, const JobRest::Result& result) 
                      });
   const auto why = (result.late ? "its work did not come to rest in time: " : "") + result.why;
   if (whole) return JoinOpen(entry, entry.silence.empty() ? why : entry.silence);
+  // A process that joins later is held until the job's turn, like those whose memory is away.
+  (void)OrderAll(entry.job.id, {OrderKind::kHold});
   for (const auto& one : slots)
     if (one.evicted.count == 0) (void)Order(entry.job.id, one.process, {OrderKind::kRun});
   JoinClosed(entry);

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "daemon/shims/slot_state.h"
 #include "daemon/shims/slot_text.h"
 
 namespace gpuman::daemon {
@@ -14,36 +13,36 @@ using ledger::wire::Trouble;
 
 constexpr base::Millis kTakesUp{5'000};  // for a shim to take up an order
 
-// Why the process is not held and will not be; empty: it may be yet. `again` as in HoldAnswers.
-std::string WhyNot(const ledger::SlotStatus& one, bool stopped, base::MonoTime began, base::MonoTime deadline,
-                   base::MonoTime now, bool& again) {
+bool TookTooLong(const ledger::SlotStatus& one) {
+  return one.answered && (one.trouble == Trouble::kBusy || one.trouble == Trouble::kCapturing);
+}
+
+// Why the process will not be held; empty: it may be yet.
+std::string WhyNot(const ledger::SlotStatus& one, bool stopped, bool is_late) {
   if (stopped) return "it is stopped (by a signal or a debugger)";
   // A process that was held already is at work again while it makes steps.
-  if (one.answered && (one.stage != MemoryStage::kEvicting || one.trouble != Trouble::kNone)) {
-    const bool slow = one.trouble == Trouble::kBusy || one.trouble == Trouble::kCapturing;
-    again = slow && now < deadline;
-    if (again) return {};
+  if (one.answered && (one.stage != MemoryStage::kEvicting || one.trouble != Trouble::kNone))
     return one.trouble == Trouble::kNone ? "it runs on" : TextOf(one);
-  }
-  if (one.stage == MemoryStage::kEvicting)
-    return now < deadline ? "" : "its calls or its GPU work did not come to an end in time";
-  return now < std::max(deadline, began + kTakesUp) ? "" : "libgpuman.so in it does not answer";
+  const bool silent = one.stage != MemoryStage::kEvicting && one.stage != MemoryStage::kHeld && is_late;
+  return silent ? "libgpuman.so in it does not answer" : "";
 }
 
 }  // namespace
 
 HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
                             const std::function<bool(const base::ProcessId&)>& is_stopped,
-                            base::MonoTime began, base::MonoTime deadline, base::MonoTime now) {
+                            base::MonoTime began, base::MonoTime now) {
   HoldAnswers answers;
   for (const auto& one : slots) {
-    if (one.stage == MemoryStage::kNone || one.stage == MemoryStage::kFailed) continue;
+    if (!HasContext(one) || IsHeld(one)) continue;
     const bool stopped = is_stopped(one.process);
-    if (one.stage == MemoryStage::kHeld && (stopped || one.answered)) continue;
+    if (one.stage == MemoryStage::kHeld && stopped) continue;
     answers.all_held = false;
-    bool again = false;
-    const std::string why = WhyNot(one, stopped, began, deadline, now, again);
-    answers.again = answers.again || again;
+    if (!stopped && TookTooLong(one)) {
+      answers.again.push_back(one.process);
+      continue;
+    }
+    const std::string why = WhyNot(one, stopped, now >= began + kTakesUp);
     if (answers.why.empty() && !why.empty())
       answers.why = fmt::format("process {}: {}", one.process.pid, why);
   }

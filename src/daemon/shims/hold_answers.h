@@ -13,15 +13,17 @@ namespace gpuman::daemon {
 
 struct HoldAnswers {
   bool all_held = true;
-  bool again = false;  // a shim only took too long: the order is given again
-  std::string why{};   // why not all processes will be held, a part of a sentence; empty: they may be
+  std::vector<base::ProcessId> again{};  // whose shims only took too long: they are asked again
+  // Why not all processes will be held, where that is certain before the attempt is over; empty: they may be.
+  // It goes on where a sentence has said "the job did not come to rest: ".
+  std::string why{};
 };
 
-// `began`: when the order was given; the attempt ends at `deadline`. A process without a context has nothing
-// to hold. A process that is stopped behind its gate stays there, so it is held; one that was stopped before
-// would never answer.
+// `began`: when the order was given. A process without a context has nothing to hold. A process that is stopped
+// behind its gate stays there, so it is held; one that was stopped before would never answer. `is_stopped` is
+// asked only for processes that are not held.
 HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
                             const std::function<bool(const base::ProcessId&)>& is_stopped,
-                            base::MonoTime began, base::MonoTime deadline, base::MonoTime now);
+                            base::MonoTime began, base::MonoTime now);
 
 }  // namespace gpuman::daemon

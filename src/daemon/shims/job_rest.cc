@@ -7,27 +7,20 @@
 #include <chrono>
 #include <utility>
 
-#include "daemon/shims/hold_answers.h"
+#include "daemon/shims/slot_state.h"
 #include "daemon/shims/stopped.h"
 
 namespace gpuman::daemon {
 namespace {
 
-using ledger::wire::MemoryStage;
 using ledger::wire::OrderKind;
 
 constexpr base::Millis kFirstLook{3};   // after the order
-constexpr base::Millis kLook{2};        // while processes may wait for each other
+constexpr base::Millis kLook{2};        // while units may wait for each other
 constexpr base::Millis kHoldsOn{1000};  // a hold that is not made to last ends so long after the attempt
-
-bool AnswersSilently(const ledger::SlotStatus& one) {
-  return !one.answered && !one.notifies && one.stage != MemoryStage::kNone;
-}
-
-bool AreSeveral(const std::vector<ledger::SlotStatus>& slots) {
-  return std::count_if(slots.begin(), slots.end(),
-                       [](const ledger::SlotStatus& one) { return one.stage != MemoryStage::kNone; }) > 1;
-}
+constexpr base::Millis kConfirms{50};   // for the answers to a hold that lasts, of processes at rest
+constexpr base::Millis kAgainAfter{20};  // between two orders to processes that took too long
+constexpr base::Millis kLookForStopped{50};
 
 base::Millis InMillis(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
 
@@ -45,25 +38,19 @@ JobRest::~JobRest() { *self_ = nullptr; }
 
 JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done) {
   attempts_.erase(job);
-  std::erase_if(memory_, [this](const auto& each) { return !shims_.Has(each.first); });
+  std::erase_if(history_, [this](const auto& each) { return !shims_.Has(each.first); });
   const auto now = clock_.Mono(), deadline = now + limit;
-  share::Cut cut(share::CutSettings{}, memory_[job], now, deadline);
+  share::Cut cut(share::CutSettings{}, history_[job], now, deadline);
   Attempt& attempt =
       attempts_
-          .emplace(
-              job,
-              Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook), std::move(cut), {}})
+          .emplace(job,
+                   Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook), std::move(cut)})
           .first->second;
-  attempt.several = AreSeveral(shims_.SlotStatusesOf(job));
-  attempt.poll.Ordered(now);
-  if (const auto told = shims_.OrderAll(job, Hold(attempt)); !told)
-    End(job, attempt, {.why = told.error().message});
-  else
-    SetTimer(job, attempt);
+  attempt.several = CutViewOf(shims_.SlotStatusesOf(job), attempt.progress).units.size() > 1;
+  OrderHold(job, attempt);
+  if (!attempt.ended) SetTimer(job, attempt);
   return attempt.id;
 }
-
-void JobRest::Cancel(base::JobId job) { attempts_.erase(job); }
 
 void JobRest::Cancel(base::JobId job, AttemptId attempt) {
   const auto found = attempts_.find(job);
@@ -72,12 +59,19 @@ void JobRest::Cancel(base::JobId job, AttemptId attempt) {
 
 void JobRest::OnNotify(base::JobId job) { Check(job); }
 
-// One process cannot be held in part, so its hold lasts from the begin.
+// A single unit cannot be held in part, so its hold lasts from the begin.
 ledger::Command JobRest::Hold(const Attempt& attempt) const {
   ledger::Command command{OrderKind::kHold};
-  if (attempt.several && !attempt.confirming)
+  if (attempt.several && !attempt.confirmed)
     command.patience = InMillis(attempt.deadline - attempt.began) + kHoldsOn;
   return command;
+}
+
+// The order ends all grants.
+void JobRest::OrderHold(base::JobId job, Attempt& attempt) {
+  attempt.poll.Ordered(clock_.Mono());
+  if (const auto told = shims_.OrderAll(job, Hold(attempt)); !told)
+    End(job, attempt, {.why = told.error().message});
 }
 
 void JobRest::Check(base::JobId job) {
@@ -86,67 +80,89 @@ void JobRest::Check(base::JobId job) {
   Attempt& attempt = it->second;
   const auto now = clock_.Mono();
   const auto slots = shims_.SlotStatusesOf(job);
-  // A process that has come since may wait for the first.
-  attempt.several = attempt.several || AreSeveral(slots);
+  const bool look = now >= attempt.stopped_at;
+  if (look) attempt.stopped_at = now + kLookForStopped;
   const auto answers = ReadHoldAnswers(
-      slots, [](const base::ProcessId& process) { return IsStopped(process).has_value(); }, attempt.began,
-      attempt.deadline, now);
-  if (answers.all_held) {
-    if (!attempt.several || attempt.confirming) return End(job, attempt, {.rested = true});
-    attempt.confirming = true;
-    attempt.poll.Ordered(now);
-    (void)shims_.OrderAll(job, Hold(attempt));
-  } else if (!answers.why.empty()) {
-    const bool late = now >= attempt.deadline;
-    return End(job, attempt, {.late = late, .why = late ? WhyNot(job, slots) : answers.why});
-  } else if (answers.again) {
-    (void)shims_.OrderAll(job, Hold(attempt));
-  } else if (attempt.several && !attempt.confirming) {
-    Bring(job, attempt, slots);
-    if (attempt.ended) return;
+      slots, [look](const base::ProcessId& process) { return look && IsStopped(process).has_value(); },
+      attempt.began, now);
+  if (attempt.confirmed)
+    Confirm(job, attempt, slots, answers);
+  else
+    Decide(job, attempt, slots, answers);
+  if (attempt.ended) return;
+  if (!answers.again.empty() && now >= attempt.again_at) {
+    attempt.again_at = now + kAgainAfter;
+    for (const auto& process : answers.again) (void)shims_.Order(job, process, Hold(attempt));
   }
   if (now >= attempt.poll.due())
-    attempt.poll.Looked(now, answers.again || std::any_of(slots.begin(), slots.end(), AnswersSilently));
+    attempt.poll.Looked(now, !answers.again.empty() || std::any_of(slots.begin(), slots.end(), AnswersSilently));
   SetTimer(job, attempt);
 }
 
-// Lets single calls through where processes wait for each other.
-void JobRest::Bring(base::JobId job, Attempt& attempt, const std::vector<ledger::SlotStatus>& slots) {
-  const auto decision = attempt.cut.Decide(CutViewOf(slots, attempt.grants), clock_.Mono());
-  const bool rested = decision.kind == share::CutDecision::Kind::kRested;  // the shims say so in a moment
-  attempt.look_at = rested ? base::MonoTime::max() : decision.look_at;
+// Finds the cut: lets single calls through where units wait for each other.
+void JobRest::Decide(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers) {
+  auto view = CutViewOf(slots, attempt.progress);
+  view.broken = !answers.why.empty();
+  const auto now = clock_.Mono();
+  const auto decision = attempt.cut.Decide(view, now);
   if (decision.kind == share::CutDecision::Kind::kFailed)
-    return End(job, attempt, {.late = true, .why = WhyNot(job, slots)});
-  for (const auto& order : decision.steps) Grant(job, attempt, order);
+    return view.broken ? End(job, attempt, {.why = answers.why}) : EndLate(job, attempt, slots);
+  if (decision.kind == share::CutDecision::Kind::kRested) {
+    attempt.confirmed = now;
+    attempt.look_at = base::MonoTime::max();
+    if (attempt.several) return OrderHold(job, attempt);
+    return Confirm(job, attempt, slots, answers);
+  }
+  attempt.look_at = decision.look_at;
+  // Another may have come since.
+  if (const bool several = view.units.size() > 1; several && !std::exchange(attempt.several, true))
+    OrderHold(job, attempt);
+  for (const auto& order : decision.steps) GiveSteps(job, attempt, order);
+}
+
+// The job rests when each process says that it is held by an order that lasts. One that has come meanwhile, or
+// works again, is brought to rest anew.
+void JobRest::Confirm(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers) {
+  const auto now = clock_.Mono();
+  if (answers.all_held) return End(job, attempt, {.rested = true});
+  if (!answers.why.empty()) return End(job, attempt, {.why = answers.why});
+  if (now >= attempt.deadline) return EndLate(job, attempt, slots);
+  if (now < *attempt.confirmed + kConfirms) return;
+  attempt.confirmed.reset();
+  attempt.steps += attempt.cut.figures().steps;
+  attempt.progress.grants.clear();
+  attempt.cut = share::Cut(share::CutSettings{}, std::move(attempt.cut).Take(), now, attempt.deadline);
+  attempt.look_at = now;
+  if (attempt.several) OrderHold(job, attempt);
 }
 
 // Without a number the process has just ended, and its grant with it.
-void JobRest::Grant(base::JobId job, Attempt& attempt, const share::StepOrder& order) {
+void JobRest::GiveSteps(base::JobId job, Attempt& attempt, const share::StepOrder& order) {
   const auto number = shims_.Step(job, order.unit.process,
                                   {order.unit.gpu, order.calls, order.stride, order.careful, order.behind});
-  if (number) attempt.grants[order.unit.process] = OpenGrant{order.unit, *number};
+  if (number) attempt.progress.grants[order.unit.process] = {order.unit, *number};
 }
 
-std::string JobRest::WhyNot(base::JobId job, const std::vector<ledger::SlotStatus>& slots) const {
+void JobRest::EndLate(base::JobId job, Attempt& attempt, const Slots& slots) {
   const auto gpus = shims_.GpusOf(job);
-  return WhyNotAtRest(slots, [&](unsigned gpu) -> std::string {
-    return gpu < gpus.size() && !gpus[gpu].empty() ? name_of_gpu_(gpus[gpu]) : "a GPU";
-  });
+  End(job, attempt, {.late = true, .why = WhyNotAtRest(slots, [&](unsigned gpu) -> std::string {
+                       return gpu < gpus.size() && !gpus[gpu].empty() ? name_of_gpu_(gpus[gpu]) : "a GPU";
+                     })});
 }
 
 void JobRest::End(base::JobId job, Attempt& attempt, Result result) {
   attempt.ended = true;
   attempt.timer.reset();
   const auto figures = attempt.cut.figures();
-  result.steps = figures.steps;
+  result.steps = attempt.steps + figures.steps;
   result.took = InMillis(clock_.Mono() - attempt.began);
   spdlog::debug("job {} {} after {} ms: {} calls let through in {} rounds, {} leaps", job.value,
-                result.rested ? "rests" : "does not rest", result.took.count(), figures.steps, figures.rounds,
+                result.rested ? "rests" : "does not rest", result.took.count(), result.steps, figures.rounds,
                 figures.leaps);
   if (attempt.several)
-    memory_[job] = std::move(attempt.cut).Take();
+    history_[job] = std::move(attempt.cut).Take();
   else
-    memory_.erase(job);
+    history_.erase(job);
   boost::asio::post(loop_, [self = self_, job, id = attempt.id, result = std::move(result)] {
     if (!*self) return;
     const auto it = (*self)->attempts_.find(job);

@@ -6,8 +6,9 @@
 // come to rest by that alone: share::Cut then says which of them makes a few calls more. Processes that join
 // during an attempt are held as well.
 //
-// In a job of several processes the hold ends by itself some time after the attempt, and is made to last when
-// all are at rest: a daemon that dies in between leaves no process behind its gate.
+// In a job of several units (a unit is a process on one of its GPUs) the hold ends by itself some time after the
+// attempt, and is made to last when all are at rest: a daemon that dies in between leaves no process behind its
+// gate.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -18,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "daemon/shims/answer_poll.h"
+#include "daemon/shims/hold_answers.h"
 #include "daemon/shims/rest_view.h"
 #include "daemon/shims/shim_channel.h"
 #include "share/cut.h"
@@ -53,39 +56,43 @@ class JobRest {
   JobRest(const JobRest&) = delete;
   JobRest& operator=(const JobRest&) = delete;
 
-  // Begins an attempt that ends after `limit`, or a few seconds later if a shim does not take up its order.
-  // An earlier attempt of the job is void: its `done` is not called any more. `done` is called once, later,
+  // Begins an attempt that ends after `limit` at the latest. An earlier attempt of the job is void: its `done` is not called any more. `done` is called once, later,
   // from the loop. Rested: all are held until the caller orders something else. Not rested: what the shims do
   // is not known, and the caller orders all of them to run.
   AttemptId Begin(base::JobId job, base::Millis limit, Done done);
-  // Ends the attempt, if there is one, without an answer. The caller orders what follows.
-  void Cancel(base::JobId job);
-  // As above, unless another attempt has begun since.
+  // Ends the attempt without an answer, unless it is over or another has begun since. The caller orders what
+  // follows.
   void Cancel(base::JobId job, AttemptId attempt);
 
   // Call when a process of the job has sent a notification.
   void OnNotify(base::JobId job);
 
  private:
+  using Slots = std::vector<ledger::SlotStatus>;
   struct Attempt {
     AttemptId id = 0;
     base::MonoTime began, deadline;
     Done done;
     AnswerPoll poll;
     share::Cut cut;
-    OpenGrants grants;
-    base::MonoTime look_at = base::MonoTime::max();
+    RestProgress progress{};
+    unsigned steps = 0;  // of earlier cuts, which did not hold
+    base::MonoTime look_at = base::MonoTime::max();  // when the cut wants to decide again
+    base::MonoTime stopped_at{}, again_at{};  // when to look again for stopped processes; to repeat the order
     std::unique_ptr<boost::asio::steady_timer> timer{};
-    bool several = false;     // processes: they may wait for each other
-    bool confirming = false;  // all were at rest; the hold is made to last
-    bool ended = false;       // the answer is on its way
+    bool several = false;  // units: they may wait for each other
+    // All were at rest, and the hold is made to last: since when.
+    std::optional<base::MonoTime> confirmed{};
+    bool ended = false;  // the answer is on its way
   };
 
-  ledger::Command Hold(const Attempt& attempt) const;
   void Check(base::JobId job);
-  void Bring(base::JobId job, Attempt& attempt, const std::vector<ledger::SlotStatus>& slots);
-  void Grant(base::JobId job, Attempt& attempt, const share::StepOrder& order);
-  std::string WhyNot(base::JobId job, const std::vector<ledger::SlotStatus>& slots) const;
+  void Decide(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
+  void Confirm(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
+  void GiveSteps(base::JobId job, Attempt& attempt, const share::StepOrder& order);
+  ledger::Command Hold(const Attempt& attempt) const;
+  void OrderHold(base::JobId job, Attempt& attempt);
+  void EndLate(base::JobId job, Attempt& attempt, const Slots& slots);
   void End(base::JobId job, Attempt& attempt, Result result);
   void SetTimer(base::JobId job, Attempt& attempt);
 
@@ -94,7 +101,7 @@ class JobRest {
   ShimChannel& shims_;
   NameOfGpu name_of_gpu_;
   std::map<base::JobId, Attempt> attempts_;
-  std::map<base::JobId, share::CutMemory> memory_;  // of jobs of several processes
+  std::map<base::JobId, share::CutHistory> history_;  // of jobs of several units
   AttemptId last_ = 0;
   // Callbacks that outlive this object find nullptr.
   std::shared_ptr<JobRest*> self_;

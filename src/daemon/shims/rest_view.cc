@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "daemon/shims/slot_state.h"
+
 namespace gpuman::daemon {
 namespace {
 
@@ -14,68 +16,42 @@ using ledger::wire::StepGrant;
 
 constexpr unsigned kMaxNamed = 4;
 
-bool HasContext(const ledger::SlotStatus& one) {
-  return one.stage != MemoryStage::kNone && one.stage != MemoryStage::kFailed;
-}
-
-bool IsHeld(const ledger::SlotStatus& one) { return one.stage == MemoryStage::kHeld && one.answered; }
-
 bool Has(std::uint16_t bits, unsigned gpu) { return (bits >> gpu & 1) != 0; }
 
-share::StepEnded::Why WhyOf(StepEnd end) {
-  using Why = share::StepEnded::Why;
-  switch (end) {
-    case StepEnd::kUsedUp:
-      return Why::kUsedUp;
-    case StepEnd::kAtWork:
-      return Why::kWorked;
-    case StepEnd::kNobodyWaited:
-      return Why::kNobodyWaited;
-    case StepEnd::kOthersChanged:
-      return Why::kOthersRested;
-    case StepEnd::kWithdrawn:
-      return Why::kWithdrawn;
-    case StepEnd::kNotYet:
-    case StepEnd::kRefused:
-      break;
-  }
-  return Why::kRefused;
-}
-
-// The units of a process whose shim tells how it comes to rest. A call that has not returned may be for any
-// GPU, and at an open gate one may come at any time. `granted`: the unit with the process's open grant.
-void AddUnits(const ledger::SlotStatus& one, const std::optional<share::UnitId>& granted,
+// The units of a process whose shim tells how it comes to rest. At an open gate a call may come at any time. A
+// call that has not returned counts for the GPUs that work, or for all where none does. `granted`: the GPU of the
+// process's open grant.
+void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<unsigned> granted,
               std::vector<share::UnitView>& units) {
-  const bool held = IsHeld(one);
-  const bool calls = !held && (one.rest.in_flight || !one.rest.shut);
+  const bool open = !IsHeld(one) && !one.rest.shut;
+  const bool calls = !IsHeld(one) && one.rest.in_flight && one.rest.works == 0;
   const bool steppable = one.rest.shut && one.evicted.count == 0;
   const auto add = [&](unsigned gpu, bool works, bool waits) {
-    units.push_back({{one.process, gpu}, works || calls, waits || one.rest.anywhere, steppable});
+    units.push_back({{one.process, gpu}, works || calls || open, waits || one.rest.anywhere, steppable});
   };
-  bool any = false;
-  for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu) {
-    const bool works = Has(one.rest.works, gpu), waits = Has(one.rest.waits, gpu);
-    if (!works && !waits && !(granted && granted->gpu == gpu)) continue;
-    add(gpu, works, waits);
-    any = true;
-  }
-  if (!any && (!held || granted)) add(StepGrant::kAnyGpu, false, false);
+  for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu)
+    if (Has(used, gpu)) add(gpu, Has(one.rest.works, gpu), Has(one.rest.waits, gpu));
+  if (used == 0 || granted == StepGrant::kAnyGpu) add(StepGrant::kAnyGpu, one.rest.works != 0, false);
 }
 
-void AddEnds(const std::vector<ledger::SlotStatus>& slots, OpenGrants& grants, share::CutView& view) {
+// What the slots say of grants and GPUs goes into `progress`; a process that has ended leaves it.
+void Note(const std::vector<ledger::SlotStatus>& slots, RestProgress& progress, share::CutView& view) {
   for (const auto& one : slots) {
-    const auto open = grants.find(one.process);
-    if (open == grants.end() || one.stepped.number != open->second.number ||
+    auto& used = progress.used[one.process];
+    used = static_cast<std::uint16_t>(used | one.rest.works | one.rest.waits);
+    const auto open = progress.grants.find(one.process);
+    if (open == progress.grants.end() || one.stepped.number != open->second.number ||
         one.stepped.ended == StepEnd::kNotYet)
       continue;
-    view.ended.push_back({open->second.unit, WhyOf(one.stepped.ended), one.stepped.calls});
-    grants.erase(open);
+    view.ended.push_back({open->second.unit, one.stepped.calls});
+    progress.grants.erase(open);
   }
-  // A process that has ended has no grant any more.
-  std::erase_if(grants, [&](const auto& grant) {
+  const auto has_ended = [&](const auto& each) {
     return std::none_of(slots.begin(), slots.end(),
-                        [&](const ledger::SlotStatus& one) { return one.process == grant.first; });
-  });
+                        [&](const ledger::SlotStatus& one) { return one.process == each.first; });
+  };
+  std::erase_if(progress.grants, has_ended);
+  std::erase_if(progress.used, has_ended);
 }
 
 std::string WorkOf(const ledger::SlotStatus& one, const std::function<std::string(unsigned)>& name_of) {
@@ -86,39 +62,48 @@ std::string WorkOf(const ledger::SlotStatus& one, const std::function<std::strin
   if (one.rest.capturing) return "records a CUDA graph";
   if (one.rest.for_room) return "waits for room";
   if (one.rest.in_flight) return "is in a call";
+  if (!one.answered && one.stage != MemoryStage::kEvicting && one.stage != MemoryStage::kHeld)
+    return "has not taken up the order";
   return "has calls or GPU work that did not come to an end";
+}
+
+// Others may wait for a call that it does not make: its host computes, or waits for something else.
+bool MakesNoCall(const ledger::SlotStatus& one) {
+  return IsHeld(one) && one.steps && one.rest.waits == 0 && !one.rest.anywhere;
 }
 
 }  // namespace
 
-share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, OpenGrants& grants) {
+share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgress& progress) {
   share::CutView view;
   view.all_shut = true;
-  AddEnds(slots, grants, view);
+  Note(slots, progress, view);
   for (const auto& one : slots) {
     if (!HasContext(one)) continue;
     view.all_shut = view.all_shut && (IsHeld(one) || one.rest.shut);
-    const auto grant = grants.find(one.process);
+    const auto grant = progress.grants.find(one.process);
+    std::optional<unsigned> granted;
+    if (grant != progress.grants.end()) granted = grant->second.unit.gpu;
     if (one.steps)
-      AddUnits(one, grant == grants.end() ? std::nullopt : std::optional(grant->second.unit), view.units);
-    else if (!IsHeld(one))
-      view.units.push_back({{one.process, StepGrant::kAnyGpu}, true, false, false});
+      AddUnits(one, progress.used.at(one.process), granted, view.units);
+    else
+      view.units.push_back({{one.process, StepGrant::kAnyGpu}, !IsHeld(one), false, false});
   }
   return view;
 }
 
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
                          const std::function<std::string(unsigned)>& name_of) {
-  std::vector<std::string> named;
-  unsigned more = 0;
-  for (const auto& one : slots) {
-    if (!HasContext(one) || IsHeld(one)) continue;
-    if (named.size() == kMaxNamed)
-      ++more;
-    else
-      named.push_back(fmt::format("process {} {}", one.process.pid, WorkOf(one, name_of)));
-  }
-  std::string text = fmt::format("{}", fmt::join(named, "; "));
+  std::vector<std::string> reasons;
+  for (const auto& one : slots)
+    if (HasContext(one) && !IsHeld(one))
+      reasons.push_back(fmt::format("process {} {}", one.process.pid, WorkOf(one, name_of)));
+  for (const auto& one : slots)
+    if (HasContext(one) && MakesNoCall(one))
+      reasons.push_back(fmt::format("process {} makes no call", one.process.pid));
+  const auto more = reasons.size() > kMaxNamed ? reasons.size() - kMaxNamed : 0;
+  reasons.resize(reasons.size() - more);
+  std::string text = fmt::format("{}", fmt::join(reasons, "; "));
   if (more != 0) text += fmt::format("; and {} more", more);
   return text;
 }

@@ -1,6 +1,7 @@
 // How far the processes of a job are on their way to rest, from the words in their slots. Pure.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -11,19 +12,25 @@
 
 namespace gpuman::daemon {
 
-// The grants of steps that have no known end yet, by process: a process has one at a time.
-struct OpenGrant {
-  share::UnitId unit;
-  unsigned number = 0;  // as Ledgers::Step returned it
+// What an attempt to bring a job to rest knows of its processes beside their slots.
+struct RestProgress {
+  struct OpenGrant {
+    share::UnitId unit;
+    unsigned number = 0;  // as Ledgers::Step returned it
+  };
+  // The grants of steps that have no known end yet: a process has one at a time.
+  std::map<base::ProcessId, OpenGrant> grants;
+  // The GPUs of each process on which it worked or for which it waited: a bit each, by index in the ledger.
+  std::map<base::ProcessId, std::uint16_t> used;
 };
-using OpenGrants = std::map<base::ProcessId, OpenGrant>;
 
-// The gate of a process whose shim does not tell how it comes to rest is one unit, which works until it is
-// held. Grants that have ended leave `grants` and are in the view's `ended`.
-share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, OpenGrants& grants);
+// A process with a context is one unit for each GPU that it has used in this attempt, or one unit for any GPU.
+// The gate of a process whose shim does not tell how it comes to rest is one unit, which works until it is held.
+// Adds to `progress` what is seen; grants that have ended leave it and are in the view's `ended`.
+share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgress& progress);
 
-// Why the attempt ends without rest: "process 812 works on GPU 1; process 811 waits for room". Names at most
-// four processes. `name_of` gives a GPU's name for people by its index in the ledger.
+// Why the job is not at rest: "process 812 works on GPU 1; process 811 makes no call". Names at most four
+// processes. `name_of` gives a GPU's name for people by its index in the ledger.
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
                          const std::function<std::string(unsigned)>& name_of);
 

@@ -22,13 +22,13 @@ class RestViewTest : public testing::Test {
     slots_.push_back(slot);
     return slots_.back();
   }
-  share::CutView View() { return CutViewOf(slots_, grants_); }
+  share::CutView View() { return CutViewOf(slots_, progress_); }
   std::string WhyNot() {
     return WhyNotAtRest(slots_, [](unsigned gpu) { return "GPU " + std::to_string(gpu); });
   }
 
   std::vector<ledger::SlotStatus> slots_;
-  OpenGrants grants_;
+  RestProgress progress_;
 };
 
 TEST_F(RestViewTest, EachGpuOnWhichAProcessWorksOrForWhichItWaitsIsAUnit) {
@@ -43,9 +43,13 @@ TEST_F(RestViewTest, EachGpuOnWhichAProcessWorksOrForWhichItWaitsIsAUnit) {
   EXPECT_TRUE(view.all_shut);
 }
 
-TEST_F(RestViewTest, ACallThatHasNotReturnedMayBeForEveryGpuOfItsProcess) {
+TEST_F(RestViewTest, ACallThatHasNotReturnedCountsForWhatWorksOrElseForEveryGpuOfItsProcess) {
   Process(11, {.shut = true, .in_flight = true, .waits = 3});
   for (const auto& unit : View().units) EXPECT_TRUE(unit.works);
+  slots_[0].rest.works = 1;
+  const auto view = View();
+  EXPECT_TRUE(view.units.at(0).works);
+  EXPECT_FALSE(view.units.at(1).works) << "so a thread that waits for this GPU may make a call";
   slots_.clear();
   Process(12, {.in_flight = true});
   EXPECT_EQ(View().units.at(0).id.gpu, ledger::wire::StepGrant::kAnyGpu);
@@ -64,19 +68,34 @@ TEST_F(RestViewTest, AtAnOpenGateACallMayComeAtAnyTime) {
   EXPECT_FALSE(View().all_shut);
 }
 
-TEST_F(RestViewTest, AUnitStaysWhileItsGrantIsOpen) {
-  Process(11, {.shut = true}, MemoryStage::kHeld);
-  grants_[{11, 1}] = {{{11, 1}, 1}, 3};
-  ASSERT_EQ(View().units.size(), 1u);
-  EXPECT_EQ(View().units[0].id.gpu, 1u);
-  EXPECT_FALSE(View().units[0].works);
+TEST_F(RestViewTest, AUnitForAnyGpuStaysWhileItsGrantIsOpen) {
+  Process(11, {.shut = true, .waits = 1}, MemoryStage::kHeld);
+  progress_.grants[{11, 1}] = {{{11, 1}, ledger::wire::StepGrant::kAnyGpu}, 3};
+  const auto view = View();
+  ASSERT_EQ(view.units.size(), 2u);
+  EXPECT_EQ(view.units[1].id.gpu, ledger::wire::StepGrant::kAnyGpu);
+  EXPECT_FALSE(view.units[1].works);
 }
 
-TEST_F(RestViewTest, AHeldProcessAndOneWithoutAContextAreNoUnits) {
+TEST_F(RestViewTest, AUnitThatRestsAndWaitsForNothingStays) {
+  auto& one = Process(11, {.shut = true, .works = 2});
+  EXPECT_TRUE(View().units.at(0).works);
+  one.stage = MemoryStage::kHeld;
+  one.answered = true;
+  one.rest.works = 0;
+  const auto view = View();
+  ASSERT_EQ(view.units.size(), 1u);
+  EXPECT_EQ(view.units[0].id.gpu, 1u);
+  EXPECT_TRUE(!view.units[0].works && !view.units[0].waits);
+}
+
+TEST_F(RestViewTest, AHeldProcessThatHasDoneNothingIsOneUnitAndOneWithoutAContextIsNone) {
   Process(11, {.shut = true}, MemoryStage::kHeld);
   Process(12, {}, MemoryStage::kNone);
   const auto view = View();
-  EXPECT_THAT(view.units, IsEmpty());
+  ASSERT_EQ(view.units.size(), 1u);
+  EXPECT_EQ(view.units[0].id, (share::UnitId{{11, 1}, ledger::wire::StepGrant::kAnyGpu}));
+  EXPECT_FALSE(view.units[0].works);
   EXPECT_TRUE(view.all_shut);
 }
 
@@ -87,13 +106,13 @@ TEST_F(RestViewTest, AnOlderShimWorksUntilItIsHeld) {
   EXPECT_FALSE(View().all_shut);
   slots_[0].stage = MemoryStage::kHeld;
   slots_[0].answered = true;
-  EXPECT_THAT(View().units, IsEmpty());
+  EXPECT_FALSE(View().units.at(0).works);
   EXPECT_TRUE(View().all_shut);
 }
 
 TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
   const share::UnitId unit{{11, 1}, 0};
-  grants_[unit.process] = {unit, 7};
+  progress_.grants[unit.process] = {unit, 7};
   auto& one = Process(11, {.shut = true, .waits = 1});
   one.stepped = {6, StepEnd::kUsedUp, 5};  // of an earlier grant
   EXPECT_THAT(View().ended, IsEmpty());
@@ -103,13 +122,12 @@ TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
   const auto ended = View().ended;
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].unit, unit);
-  EXPECT_EQ(ended[0].why, share::StepEnded::Why::kWorked);
   EXPECT_EQ(ended[0].calls, 5u);
   EXPECT_THAT(View().ended, IsEmpty());
-  grants_[unit.process] = {unit, 8};
+  progress_.grants[unit.process] = {unit, 8};
   slots_.clear();
   (void)View();
-  EXPECT_THAT(grants_, IsEmpty());
+  EXPECT_THAT(progress_.grants, IsEmpty());
 }
 
 TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
@@ -122,7 +140,15 @@ TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
   EXPECT_EQ(
       WhyNot(),
       "process 11 works on GPU 0 and GPU 1; process 12 records a CUDA graph; process 14 waits for room; "
-      "process 15 is in a call; and 1 more");
+      "process 15 is in a call; and 2 more");
+}
+
+TEST_F(RestViewTest, WhoMakesNoCallIsNamedBesideThoseThatMayWaitForIt) {
+  Process(11, {.shut = true, .works = 1});
+  Process(12, {.shut = true}, MemoryStage::kHeld);
+  Process(13, {.shut = true, .waits = 1}, MemoryStage::kHeld);
+  Process(14, {}, MemoryStage::kOnGpu);
+  EXPECT_EQ(WhyNot(), "process 11 works on GPU 0; process 14 has not taken up the order; process 12 makes no call");
 }
 
 }  // namespace

@@ -29,6 +29,7 @@
 #include "base/result.h"
 #include "daemon/core/signal.h"
 #include "daemon/shims/answer_poll.h"
+#include "daemon/shims/job_rest.h"
 #include "daemon/suspension/readings.h"
 #include "ledger/ledgers.h"
 #include "suspend/checkpointer.h"
@@ -109,6 +110,7 @@ class SuspendController {
     std::vector<Waiter> waiters{};
     std::unique_ptr<boost::asio::steady_timer> timer{};
     AnswerPoll poll{kAnswerPoll};
+    JobRest::AttemptId rest = 0;  // the last attempt to bring the job to rest
     bool on_the_way = false;
     bool looks = false;   // new figures of the GPUs were asked for, because the state machine waits for them
     bool silent = false;  // a process has an order, and its shim will send no notification of its answer

@@ -21,7 +21,7 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
     std::visit(base::Overloaded{
                    [&](const suspend::action::Rest& order) { Rest(job, order.limit); },
                    [&](const CancelRest&) {
-                     if (auto* const rest = shims_.rest()) rest->Cancel(job);
+                     if (auto* const rest = shims_.rest()) rest->Cancel(job, entries_.at(job).rest);
                    },
                    [&](const OrderEvict& order) { Order(job, order.process, OrderKind::kLeave); },
                    [&](const OrderReturn& order) {
@@ -68,7 +68,7 @@ void SuspendController::Rest(base::JobId job, base::Millis limit) {
       (*self)->Feed(job, suspend::event::NotRested{result.why});
   };
   if (auto* const rest = shims_.rest()) {
-    (void)rest->Begin(job, limit, answer);
+    entries_.at(job).rest = rest->Begin(job, limit, answer);
     return;
   }
   boost::asio::post(core_.loop(), [answer] { answer({.why = "there is no way to its shims"}); });

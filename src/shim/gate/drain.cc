@@ -35,11 +35,12 @@ void* Work(void* word) {
 // The caller holds state.contexts.
 bool Start(GateState& state, int device) {
   DrainLane& lane = state.drain.lane[device];
-  if (lane.started) return true;
+  if (IsStarted(lane)) return true;
   lane.state = &state;
-  lane.started = StartThread(Work, &lane);
-  if (lane.started) __atomic_fetch_add(&state.drain.lanes, 1, __ATOMIC_SEQ_CST);
-  return lane.started;
+  if (!StartThread(Work, &lane)) return false;
+  wire::Store(lane.started, 1);
+  __atomic_fetch_add(&state.drain.lanes, 1, __ATOMIC_SEQ_CST);
+  return true;
 }
 
 }  // namespace
@@ -51,15 +52,11 @@ void StartDrain(GateState& state) {
     bool all = true;
     DevicesToDrain(state, all);  // what fails is tried again with the first order
   }
-  for (DrainLane& lane : state.drain.lane) {
-    bool started = false;
-    {
-      const Locked lock(state.contexts);
-      started = lane.started;
-    }
-    while (started && wire::Load(lane.met) == 0) wire::WaitOn(lane.met, 0, -1);
-  }
+  for (DrainLane& lane : state.drain.lane)
+    while (IsStarted(lane) && wire::Load(lane.met) == 0) wire::WaitOn(lane.met, 0, -1);
 }
+
+bool IsStarted(const DrainLane& lane) { return wire::Load(lane.started) != 0; }
 
 void DrainDevice(GateState& state, int device) {
   if (state.drain.attended && device >= 0 && device < kMaxDevices) Start(state, device);

@@ -18,7 +18,7 @@ struct GateState;
 
 struct DrainLane {
   static constexpr unsigned kMaxContexts = 64;
-  bool started;               // under `contexts`
+  std::uint32_t started;      // atomic; 1: its thread is there. Set under `contexts`
   std::uint32_t met;          // atomic; 1: the thread has called MeetDriver
   std::uint32_t asked, done;  // futex words; the thread works while they differ
   std::uint32_t result;       // CUresult
@@ -52,6 +52,8 @@ void DrainDevice(GateState& state, int device);
 // The caller holds state.contexts. With a lane that cannot be started, `all` becomes false.
 std::uint64_t DevicesToDrain(GateState& state, bool& all);
 
+// Any thread may call this.
+bool IsStarted(const DrainLane& lane);
 // Lets the lane wait for all contexts of its device. The caller holds state.contexts. Returns false where
 // there are too many contexts.
 bool AskLane(GateState& state, int device);

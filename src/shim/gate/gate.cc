@@ -52,6 +52,15 @@ void ForEachPassenger(Gate& gate, Function function) {
   }
 }
 
+// The calls of all threads, of those that have ended too: else a thread that ends could hide calls of others.
+// The caller holds `registry`.
+std::uint32_t CallsOf(const Gate& gate) {
+  std::uint32_t calls = 0;
+  for (const ThreadSlotChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next)
+    for (const ThreadSlot& one : chunk->thread_slot) calls += Load(one.in_flight) / kOneCall;
+  return calls;
+}
+
 // Returns a free thread slot; null: there is no memory. The caller holds `registry`.
 ThreadSlot* FindFree(Gate& gate) {
   for (ThreadSlotChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
@@ -285,11 +294,11 @@ GateLook LookAtGate(Gate& gate) {
   GateLook look;
   const Locked lock(gate.registry);
   look.in_flight = gate.unsafe;
+  look.calls = CallsOf(gate);
   ForEachPassenger(gate, [&](const ThreadSlot& one) {
     const std::uint32_t word = Load(one.in_flight);
     look.in_flight = look.in_flight || (word & kDepthMask) != 0;
     look.delicate = look.delicate || (word & kDelicate) != 0;
-    look.calls += word / kOneCall;
     if (Load(one.waits) == 0) return;
     look.waits = true;
     const std::uint32_t device = Load(one.device);

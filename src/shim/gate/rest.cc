@@ -50,7 +50,7 @@ std::uint64_t DevicesWaitedFor(const GateState& state, const GateLook& look, boo
   if (!look.waits || wire::Load(state.drain.lanes) != 1) return look.devices;
   elsewhere = false;
   for (int device = 0; device < kMaxDevices; ++device)
-    if (state.drain.lane[device].started) return std::uint64_t{1} << device;
+    if (IsStarted(state.drain.lane[device])) return std::uint64_t{1} << device;
   return look.devices;
 }
 
@@ -90,7 +90,7 @@ void Resting::LookAtLanes() {
   if (!all) failed_ = CUDA_ERROR_OPERATING_SYSTEM;
   works_ &= devices;
   for (int device = 0; device < kMaxDevices; ++device)
-    if ((devices >> device & 1) != 0 && state_.drain.lane[device].started) LookAtLane(device);
+    if ((devices >> device & 1) != 0 && IsStarted(state_.drain.lane[device])) LookAtLane(device);
 }
 
 // A wait for a context tells nothing of work that a call in flight submits later. While the only device of

@@ -68,7 +68,7 @@ bool Steps::IsVoid() const {
 int Steps::DeviceOf(unsigned gpu) const {
   if (gpu >= wire::kMaxGpus) return kAnyDevice;
   for (int device = 0; device < kMaxDevices; ++device)
-    if (state_.drain.lane[device].started && LedgerGpuOf(state_, device) == static_cast<int>(gpu))
+    if (IsStarted(state_.drain.lane[device]) && LedgerGpuOf(state_, device) == static_cast<int>(gpu))
       return device;
   return kMaxDevices;
 }

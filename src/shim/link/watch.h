@@ -22,8 +22,8 @@ struct Watch {
   std::uint64_t last_call;  // when a call was last seen; CLOCK_MONOTONIC, ns; only the service thread uses it
   std::uint32_t at_gate, for_room;
   std::uint64_t wants;
-  bool
-      quiet;  // no notification when threads come to the gate or leave it; the service thread sends one later
+  // No notification when threads come to the gate or leave it; the service thread sends one later.
+  bool quiet;
 };
 
 // A thread waits at the gate while the object lives.
