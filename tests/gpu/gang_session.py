@@ -258,14 +258,17 @@ def main():
     parser.add_argument("--phases", type=int, default=3)
     parser.add_argument("--capacity", type=int, default=16 << 30, help="bytes that sharing jobs may use of a GPU, for phases")
     parser.add_argument("--context", type=int, default=3 << 30, help="bytes of a rank beside its ballast, for phases")
-    parser.add_argument("--quantum", type=int, nargs=2, default=(200, 1000), help="milliseconds of a turn, least and most")
+    parser.add_argument("--quantum", type=int, nargs=2, default=(200, 1000),
+                        help="milliseconds of a turn, least and most; 0 0: as gpuman has them")
     parser.add_argument("--sim", action="store_true")
     parser.add_argument("--json")
     parser.add_argument("--log", help="a directory for the logs of daemon and jobs")
     options = parser.parse_args()
     unit = {"M": MIB, "G": 1 << 30}[options.size.removesuffix("iB")[-1]]
     options.bytes = int(options.size.removesuffix("iB")[:-1]) * unit
-    config = '[log]\nlevel = "debug"\n[share]\nquantum_min = "{}ms"\nquantum_max = "{}ms"\n'.format(*options.quantum)
+    config = '[log]\nlevel = "debug"\n'
+    if any(options.quantum):
+        config += '[share]\nquantum_min = "{}ms"\nquantum_max = "{}ms"\n'.format(*options.quantum)
     with Machine(profile="h200", gpus=2, memory="8GiB" if options.sim else None, real=not options.sim, config=config) as machine:
         session = Session(machine, options)
         try:
