@@ -11,7 +11,10 @@ import os
 import pathlib
 import resource
 import signal
+import socket
+import struct
 import sys
+import threading
 import unittest
 
 from evict_test import EVICTED, ON_GPU
@@ -21,6 +24,54 @@ from shim_test import CONTEXT, HERE, MIB, ON_DEVICE
 INVALID_VALUE, INVALID_CONTEXT = 1, 201
 NOBODY = 65534
 SIZES = [4 * MIB, 1000, 300 * MIB + 512, 70_000]  # two share a slab, one has several of the driver's handles
+
+
+class HangsUp(threading.Thread):
+    """Stands between importers and the exporter of a handle. It hangs up in the first conversation after so many pieces,
+    or in each, and passes on what is said in the others."""
+
+    def __init__(self, handle, pieces, always=False):
+        super().__init__(daemon=True)
+        name = os.urandom(16).hex()
+        self.exporter, self.handle = handle[16:48], handle[:16] + name + handle[48:]
+        self.pieces, self.always, self.conversations = pieces, always, 0
+        self.listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listening.bind("\0gpuman-ipc-" + name)
+        self.listening.listen()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.join()
+        self.listening.close()
+
+    def run(self):
+        while True:
+            try:
+                importer, _ = self.listening.accept()
+            except OSError:
+                return
+            self.conversations += 1
+            with importer:
+                if self.conversations > 1 and not self.always:
+                    self.pass_on(importer, None)
+                elif self.pieces:
+                    self.pass_on(importer, self.pieces)
+
+    def pass_on(self, importer, pieces):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as exporter:
+            exporter.connect("\0gpuman-ipc-" + self.exporter)
+            exporter.send(importer.recv(64))
+            message, descriptors, _, _ = socket.recv_fds(exporter, 64, 32)
+            magic, verb, number, count, last = struct.unpack("=IIQII", message)
+            if pieces:
+                count, last = pieces, 0
+            socket.send_fds(importer, [struct.pack("=IIQII", magic, verb, number, count, last)], descriptors[:count])
+            for descriptor in descriptors:
+                os.close(descriptor)
 
 
 class IpcCase(LeaseCase):
@@ -213,6 +264,23 @@ class AHandle(IpcCase):
         self.assertEqual(self.ask(importer, "destroy"), 0)
         self.assertEqual(self.ask(late, "destroy"), 0)
         self.assertLessEqual(self.device_used() - at_start, 8 * MIB)
+
+    def test_is_opened_though_the_exporter_hangs_up_on_who_is_slow(self):
+        """As where a loaded machine does not let the importer ask within a second."""
+        self.evictable()
+        exporter, importer = self.start_probe("exports", 300 * MIB), self.start_probe("imports")  # two pieces
+        for pieces in 0, 1:
+            with HangsUp(self.shared(exporter)[0], pieces) as relay:
+                self.assertEqual(self.ask(importer, "open", relay.handle, 300 * MIB), 0)
+            self.assertEqual(relay.conversations, 2)
+            self.assert_all(self.ask(importer, "holds", 1))
+            self.assertEqual(self.ask(importer, "close"), [0])
+
+    def test_of_who_always_hangs_up_opens_nothing(self):
+        self.evictable()
+        exporter, importer = self.start_probe("exports", 4 * MIB), self.start_probe("imports")
+        with HangsUp(self.shared(exporter)[0], 0, always=True) as relay:
+            self.assertEqual(self.ask(importer, "open", relay.handle, 4 * MIB), INVALID_VALUE)
 
     def test_that_nobody_made_is_refused(self):
         self.evictable()

@@ -85,7 +85,7 @@ tidy() {
   mapfile -t headers < <(ninja -C build/lint -t targets all | sed -nE 's/^([^/].*\.h): CUSTOM_COMMAND$/\1/p')
   [ ${#headers[@]} = 0 ] || quiet headers-lint cmake --build build/lint --target "${headers[@]}" || return 1
   printf '%s\n' "${sources[@]}" |
-    xargs -P "${JOBS:-$(nproc)}" -n 4 clang-tidy-14 -p build/lint --quiet --warnings-as-errors='*' 2>/dev/null || rc=$?
+    python3 -B tools/tidy_all.py --database build/lint --jobs "${JOBS:-$(nproc)}" || rc=$?
   say "clang-tidy took $((SECONDS - started)) s"
   return $rc
 }

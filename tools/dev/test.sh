@@ -7,9 +7,7 @@
 . tools/dev/sanitizers.sh
 
 PASSED=0 FAILED=0 SKIPPED=0
-export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:abort_on_error=0
-export UBSAN_OPTIONS=print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/tools/tsan.supp
+sanitizer_options
 
 # pass PRESET CTEST-ARGUMENTS…: runs ctest and adds its counts to the total. Tests wait for a good part of their time, so
 # there are two at once for each processor.

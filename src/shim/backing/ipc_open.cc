@@ -23,6 +23,8 @@ namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 46;
+// How often, and for how long, an exporter that hangs up is asked again.
+constexpr int kAttempts = 10, kPatienceMs = 10'000;
 
 // Returns the device with this UUID; below 0: the process sees no such device.
 int DeviceWith(const std::uint8_t (&uuid)[16]) {
@@ -66,16 +68,17 @@ CUresult MapForeign(const Piece& piece, int descriptor) {
   return result;
 }
 
-// Fetches all pieces from the exporter, and maps them. `mapped`: how many pieces are mapped.
-CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mapped) {
-  IpcTalk talk(handle.exporter);
-  CUresult result = talk.Ask(handle.number) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+// Maps the pieces that the exporter sends in one conversation, but for the first `mapped`, which are mapped
+// already.
+CUresult FetchIn(IpcTalk& talk, std::uint64_t number, const Region& region, unsigned& mapped) {
+  CUresult result = talk.Ask(number) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  unsigned seen = 0;
   for (bool last = false; result == CUDA_SUCCESS && !last;) {
     int descriptors[wire::kMaxParts];
     unsigned count = 0;
     if (!talk.Next(descriptors, count, last)) return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < count; ++i) {
-      const bool expected = result == CUDA_SUCCESS && mapped < PiecesOf(region);
+    for (unsigned i = 0; i < count; ++i, ++seen) {
+      const bool expected = result == CUDA_SUCCESS && seen == mapped && mapped < PiecesOf(region);
       if (!expected) {
         ::close(descriptors[i]);
         continue;
@@ -86,6 +89,18 @@ CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mappe
   }
   if (result == CUDA_SUCCESS && mapped < PiecesOf(region)) result = CUDA_ERROR_INVALID_VALUE;
   return result;
+}
+
+// Fetches all pieces from the exporter, and maps them. `mapped`: how many pieces are mapped. On a loaded
+// machine this process may be too slow for the exporter, which hangs up then; it is asked again.
+CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mapped) {
+  const std::int64_t end = wire::EndAfter(kPatienceMs);
+  for (int attempt = 1;; ++attempt) {
+    IpcTalk talk(handle.exporter);
+    const CUresult result = FetchIn(talk, handle.number, region, mapped);
+    const bool over = attempt == kAttempts || wire::MonotonicMs() >= end;
+    if (result == CUDA_SUCCESS || !talk.HungUp() || over) return result;
+  }
 }
 
 // The caller holds ipc.mutex.

@@ -212,13 +212,18 @@ bool IpcTalk::Offer(std::uint64_t number, const int* descriptors, unsigned count
 
 bool IpcTalk::Withdraw(std::uint64_t number) { return Say(kWithdraw, number, nullptr, 0, true) && Done(); }
 
-bool IpcTalk::Ask(std::uint64_t number) { return Say(kFetch, number, nullptr, 0, true); }
+bool IpcTalk::Ask(std::uint64_t number) {
+  const bool said = Say(kFetch, number, nullptr, 0, true);
+  hung_up_ = !said && socket_ >= 0;
+  return said;
+}
 
 bool IpcTalk::Next(int* descriptors, unsigned& count, bool& last) {
   Message message{};
   count = 0;
   const ssize_t got = wire::ReceiveWith(socket_, &message, sizeof message, descriptors, count, kPatienceMs);
   last = message.last != 0;
+  hung_up_ = got <= 0;
   if (got == sizeof message && message.magic == kMagic && message.verb == 1 && message.count == count)
     return true;
   for (unsigned i = 0; i < count; ++i) ::close(descriptors[i]);

@@ -45,11 +45,16 @@ class IpcTalk {
   bool Ask(std::uint64_t number);
   bool Next(int* descriptors, unsigned& count, bool& last);
 
+  // After Ask or Next has failed: whether the server, which was reached, ended the conversation without an
+  // answer. It does that with a client that is slow, which may ask again in another conversation.
+  bool HungUp() const { return hung_up_; }
+
  private:
   bool Say(std::uint32_t verb, std::uint64_t number, const int* descriptors, unsigned count, bool last);
   bool Done();
 
   int socket_;
+  bool hung_up_ = false;
 };
 
 }  // namespace gpuman::shim
