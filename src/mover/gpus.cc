@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
+#include "base/numa.h"
+#include "mover/host_node.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
@@ -60,6 +63,18 @@ Result<std::uint64_t> Gpus::MemoryOf(int gpu) const {
   for (const auto& device : devices)
     if (device.handle == gpu) return device.memory.count;
   return Fail(ErrorCode::kNotFound, fmt::format("there is no device {}", gpu));
+}
+
+std::optional<int> Gpus::HostNode(int gpu) const {
+  int value = -1;
+  const auto told = driver_.Invoke(GPUMAN_CALL("cuDeviceGetAttribute", cuDeviceGetAttribute), &value,
+                                   abi::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, gpu);
+  const std::optional<int> by_driver = told ? std::optional(value) : std::nullopt;
+  if (by_driver && value >= 0) return by_driver;
+  std::array<char, 32> bus{};
+  const auto named = driver_.Invoke(GPUMAN_CALL("cuDeviceGetPCIBusId", cuDeviceGetPCIBusId), bus.data(),
+                                    static_cast<int>(bus.size()), gpu);
+  return HostNodeOf(by_driver, named ? base::NodeOfPciDevice(bus.data()) : std::nullopt);
 }
 
 Result<> Gpus::Use(int gpu) {

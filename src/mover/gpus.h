@@ -6,6 +6,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +64,8 @@ class Gpus {
   base::Result<int> Find(const std::string& uuid) const;
   base::Result<std::string> UuidOf(int gpu) const;
   base::Result<std::uint64_t> MemoryOf(int gpu) const;  // bytes, of all programs
+  // The node of host memory that is near the GPU; nullopt: it does not matter, or nobody knows.
+  std::optional<int> HostNode(int gpu) const;
   // Makes the GPU's context current to this thread.
   base::Result<> Use(int gpu);
 

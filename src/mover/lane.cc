@@ -161,7 +161,7 @@ Result<> Lane::MayHave(int gpu, std::uint64_t bytes) const {
 }
 
 // Makes host memory for an offer.
-Result<> Lane::Prepare(Offer& offer, const wire::Parts& parts, Progress& progress,
+Result<> Lane::Prepare(int gpu, const wire::Parts& parts, Progress& progress, Offer& offer,
                        std::optional<Cutter>& cutter) {
   offer.more = parts.more != 0;
   if (offer.more && !batches_.empty()) {
@@ -169,7 +169,7 @@ Result<> Lane::Prepare(Offer& offer, const wire::Parts& parts, Progress& progres
     if (const Answer before = SecureAll(progress); before.outcome != Outcome::kDone)
       return Fail(ErrorCode::kInternal, before.message);
   }
-  GPUMAN_ASSIGN(auto segments, means_.pool.Take(SegmentSizes(parts.total)));
+  GPUMAN_ASSIGN(auto segments, means_.pool.Take(gpu, SegmentSizes(parts.total)));
   std::vector<std::uint64_t> sizes;
   for (const Segment& segment : segments) sizes.push_back(segment.bytes());
   cutter.emplace(std::move(sizes));
@@ -184,7 +184,7 @@ Result<> Lane::Receive(int connection, Opening opening, std::optional<int> targe
   std::optional<Cutter> cutter;
   std::vector<Piece> pieces;
   GPUMAN_TRY(MayHave(opening.first.gpu(), opening.message.parts.total));
-  GPUMAN_TRY(Prepare(offer, opening.message.parts, progress, cutter));
+  GPUMAN_TRY(Prepare(opening.first.gpu(), opening.message.parts, progress, offer, cutter));
   for (PartsMessage message = std::move(opening.message);;) {
     const wire::Parts& parts = message.parts;
     for (unsigned i = 0; i < parts.count; ++i) {

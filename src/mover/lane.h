@@ -155,7 +155,7 @@ class Lane {
   bool GoesStraight(Batch& batch, std::optional<int> target);
   void Discard(Batch& batch);
   base::Result<> MayHave(int gpu, std::uint64_t bytes) const;
-  base::Result<> Prepare(Offer& offer, const ledger::wire::Parts& parts, Progress& progress,
+  base::Result<> Prepare(int gpu, const ledger::wire::Parts& parts, Progress& progress, Offer& offer,
                          std::optional<Cutter>& cutter);
   base::Result<> Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
                          Offer& offer);

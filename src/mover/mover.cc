@@ -142,7 +142,7 @@ class Mover {
   void Begin(Request request, std::vector<base::Fd> files) {
     switch (request.verb) {
       case Verb::kPrepare:
-        pool_.Want(request.bytes.count, request.gpu);
+        pool_.Want(WantedOf(request));
         Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
         return;
       case Verb::kHold:
@@ -175,6 +175,19 @@ class Mover {
         changed_.notify_all();
       }
     }
+  }
+
+  // A daemon that knows of one lane only names one GPU.
+  Pool::Wanted WantedOf(const Request& request) const {
+    Pool::Wanted wanted;
+    for (const auto& [uuid, processes] : request.each) {
+      const auto gpu = gpus_.Find(uuid);
+      if (!gpu) continue;
+      for (const base::Bytes bytes : processes) wanted[*gpu].push_back(bytes.count);
+    }
+    if (request.each.empty() && request.bytes.count != 0)
+      wanted[gpus_.Find(request.gpu).value_or(0)] = {request.bytes.count};
+    return wanted;
   }
 
   // Runs `function` in a thread of its own. mutex_ is held.

@@ -103,10 +103,11 @@ void Checkpointer::Send(std::uint64_t id) {
   movers_.at(user).link->Send(pending.request);
 }
 
-void Checkpointer::Prepare(const MoverUser& user, const std::string& gpu, base::Bytes bytes) {
+void Checkpointer::Prepare(const MoverUser& user, HostDemand each) {
   Demand& demand = demands_[user];
+  const base::Bytes bytes = SumOf(each);
   const bool last = demand.wanted.count > 0 && bytes.count == 0;
-  demand.gpu = gpu;
+  demand.each = std::move(each);
   demand.wanted = bytes;
   if (bytes.count == 0 && !movers_.contains(user)) return;
   if (last) StopWhenIdle(user);
@@ -124,7 +125,11 @@ void Checkpointer::SendDemand(const MoverUser& user) {
   Demand& demand = demands_[user];
   Mover& mover = movers_.at(user);
   mover.has_moved = mover.has_moved || demand.wanted.count > 0;
-  mover.link->Send({.id = kNobodyWaits, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
+  mover.link->Send({.id = kNobodyWaits,
+                    .verb = Verb::kPrepare,
+                    .gpu = demand.each.empty() ? std::string() : demand.each.begin()->first,
+                    .bytes = demand.wanted,
+                    .each = demand.each});
 }
 
 void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::vector<base::Fd> files) {

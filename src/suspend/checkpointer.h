@@ -80,9 +80,9 @@ class Checkpointer {
   // `lane` is empty, if that request has a `room`. Does nothing where the mover has ended meanwhile: the
   // answer to the request is kLost then.
   void Grant(const MoverUser& user, base::ProcessId process, const std::string& lane, base::Bytes bytes);
-  // Asks the user's mover to prepare host memory for `bytes` that may come, from this GPU or another. While
-  // `bytes` is above 0, the mover is started ahead of need and stays.
-  void Prepare(const MoverUser& user, const std::string& gpu, base::Bytes bytes);
+  // Asks the user's mover to prepare host memory for memory that may come. While there is any, the mover is
+  // started ahead of need and stays.
+  void Prepare(const MoverUser& user, HostDemand demand);
 
   // The user's mover has a context on the GPU and nothing to copy for now: the mover ends if it has nothing
   // to do, and the next request starts another.
@@ -201,7 +201,7 @@ class Checkpointer {
   std::map<std::uint64_t, Transfer> transfers_;  // by the request's id
   std::map<LaneId, Held> held_;
   struct Demand {
-    std::string gpu;
+    HostDemand each{};
     base::Bytes wanted{}, ready{};
   };
   std::map<MoverUser, Demand> demands_;

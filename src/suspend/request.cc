@@ -53,6 +53,7 @@ void Fields(V& v, T& x) {
   v.Required("do", x.verb);
   v.Changed("gpu", x.gpu);
   if (HasBytes(x.verb)) v.Required("bytes", x.bytes);
+  if (x.verb == Verb::kPrepare) v.Changed("each", x.each);
   v.Changed("whole", x.whole);
   v.Option("room", x.room);
   v.Changed("first", x.first);
@@ -82,6 +83,13 @@ void Fields(V& v, T& x) {
   v.Changed("gpu", x.gpu);
   v.Check(x.gpu.size() <= kMaxUuid, "gpu", "it is no UUID");
   v.Changed("message", x.message);
+}
+
+base::Bytes SumOf(const HostDemand& demand) {
+  base::Bytes sum;
+  for (const auto& [gpu, processes] : demand)
+    for (const base::Bytes bytes : processes) sum += bytes;
+  return sum;
 }
 
 bool IsLast(Outcome outcome) {

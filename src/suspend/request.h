@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,7 +46,7 @@ enum class Verb {
   kGive,    // with the process's connection: gives the memory of all lanes to the process, `gpu` as in
             // kLoad; loads the rest meanwhile
   kForget,  // has no answer: the process has all the memory that it handed out, or does not want it
-  kPrepare,  // makes host memory for `bytes` ready in the background
+  kPrepare,  // makes host memory for `bytes` ready in the background, near the GPUs of `each`
   kGrant,    // has no answer: gives `bytes` more room to the process's kLoad or kGive
 };
 
@@ -74,6 +75,10 @@ struct GpuMove {
   friend bool operator==(const GpuMove&, const GpuMove&) = default;
 };
 
+// Memory that may come to the host: of each GPU, by its UUID, the bytes of each process.
+using HostDemand = std::map<std::string, std::vector<base::Bytes>>;
+base::Bytes SumOf(const HostDemand& demand);
+
 struct Request {
   std::uint64_t id = 0;
   Verb verb = Verb::kCan;
@@ -82,7 +87,8 @@ struct Request {
   std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine; empty: the process keeps its GPUs
   std::string gpu{};    // the UUID; empty: the GPU that the memory came from (kLoad), any GPU (kPrepare)
   std::string lane{};   // kSecure, kLoad, kHold, kForget, kGrant: the UUID of the GPU; empty: all lanes
-  base::Bytes bytes{};  // kPrepare, kGrant
+  base::Bytes bytes{};  // kPrepare: the sum of `each`; kGrant
+  HostDemand each{};    // kPrepare; empty: `bytes` of the GPU `gpu`
   bool whole = false;   // kTake
   // kLoad, kGive: bytes that the mover may take on the GPU before the daemon grants more, for all lanes in
   // sum where no lane is named; none: no bound.

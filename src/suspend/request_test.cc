@@ -20,6 +20,13 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
   EXPECT_EQ(ParseRequest(Serialize(hold)).value(), hold);
   const Request load{.id = 12, .verb = Verb::kLoad, .process = {1, 2}, .lane = "GPU-a"};
   EXPECT_EQ(ParseRequest(Serialize(load)).value(), load);
+  const Request prepare{.id = 13,
+                        .verb = Verb::kPrepare,
+                        .gpu = "GPU-a",
+                        .bytes = {6},
+                        .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}}};
+  EXPECT_EQ(ParseRequest(Serialize(prepare)).value(), prepare);
+  EXPECT_EQ(SumOf(prepare.each), base::Bytes{6});
   const Answer moving{
       .id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
   EXPECT_EQ(ParseAnswer(Serialize(moving)).value(), moving);

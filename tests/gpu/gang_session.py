@@ -112,6 +112,7 @@ class Session:
     def suspend(self):
         tag = self.start()
         self.until("it makes steps", lambda: self.steps(tag) > 2)
+        time.sleep(self.o.ready)  # the mover makes host memory ready, some GiB a second
         times = {"suspend": [], "resume": []}
         left = None
         for _ in range(self.o.cycles):
@@ -128,7 +129,8 @@ class Session:
             self.until("it goes on", lambda: self.steps(tag) > before)
         for order, all_times in times.items():
             self.row(f"{order} of {self.o.ranks} ranks, {self.o.size} each",
-                     f"median {statistics.median(all_times):.3f} s, worst {max(all_times):.3f} s", f"{len(all_times)} times")
+                     f"median {statistics.median(all_times):.3f} s, worst {max(all_times):.3f} s",
+                     f"{len(all_times)} times, the first {all_times[0]:.3f} s")
         told = self.events("job_suspended")
         self.row("  the last suspension", f"{told and told[-1]['data']}", f"{left}")
         self.finish(tag)
@@ -155,6 +157,7 @@ def main():
     parser.add_argument("--size", default="1GiB", help="of each rank")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--cycles", type=int, default=5)
+    parser.add_argument("--ready", type=float, default=10, help="seconds from the first steps to the first suspension")
     parser.add_argument("--only", action="append", choices=("turns", "suspend", "alone"))
     parser.add_argument("--sim", action="store_true")
     parser.add_argument("--json")

@@ -1,4 +1,6 @@
 // One process's memory of two GPUs, which leaves over a connection for each and comes back over one.
+#include <algorithm>
+
 #include "moving_fixture.h"
 
 namespace gpuman::suspend {
@@ -6,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kEach = 10;  // pieces on each GPU
+constexpr std::uint64_t kEach = 8;  // pieces on each GPU
 
 class LanesTest : public MovingTest {
  protected:
@@ -175,6 +177,21 @@ TEST_F(LanesTest, WhoCannotTakeItGetsBothInMemoryOfItsOwn) {
   EXPECT_EQ(answer.bytes, base::Bytes{2 * kEach * kPiece}) << answer.message;
   ExpectWhole(kEach);
   ExpectWhole(kOther, kOther + kEach);
+}
+
+TEST_F(LanesTest, HostMemoryIsReadyForEachGpuAndTheMoverHasItsContexts) {
+  const HostDemand demand{{Uuid(0), {base::MiB(64)}}, {Uuid(1), {base::MiB(64), base::MiB(64)}}};
+  ASSERT_TRUE(Until([&] {
+    Get().Prepare(user, demand);
+    return Get().Prepared(user) == base::MiB(192);
+  }));
+  for (const unsigned gpu : {0u, 1u}) {
+    const auto processes = nvml->ComputeProcesses(Device(gpu)).value();
+    EXPECT_TRUE(std::ranges::any_of(processes, [&](const auto& process) {
+      return process.pid == Get().MoverPid(user);
+    })) << "GPU " << gpu;
+  }
+  Get().Prepare(user, {});
 }
 
 TEST_F(LanesTest, TheNextMoverFindsBothInTheProcess) {
