@@ -74,6 +74,9 @@ CUresult DeviceAttribute(const Device& device, CUdevice_attribute attribute, int
     case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
       value = static_cast<int>(info.pci_device);
       break;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+      value = static_cast<int>(info.numa_node);
+      break;
     case CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID:
       value = static_cast<int>(info.pci_device_id);
       break;

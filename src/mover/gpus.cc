@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
+
+#include "base/numa.h"
+#include "mover/host_node.h"
+#include "suspend/request.h"
 
 namespace gpuman::mover {
 
@@ -39,18 +44,10 @@ void Memory::Drop() {
   mapped_ = false;
 }
 
-namespace {
-
-// The UUID without its prefix: CUDA gives only the sixteen bytes; other programs write "MIG-" before those of
-// an instance.
-std::string_view Bytes(std::string_view uuid) { return uuid.substr(uuid.find('-') + 1); }
-
-}  // namespace
-
 Result<int> Gpus::Find(const std::string& uuid) const {
   GPUMAN_ASSIGN(const auto devices, driver_.Devices());
   for (const auto& device : devices)
-    if (uuid.empty() || Bytes(device.uuid) == Bytes(uuid)) return device.handle;
+    if (uuid.empty() || suspend::LaneOf(device.uuid) == suspend::LaneOf(uuid)) return device.handle;
   return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", uuid));
 }
 
@@ -61,11 +58,23 @@ Result<std::string> Gpus::UuidOf(int gpu) const {
   return Fail(ErrorCode::kNotFound, fmt::format("there is no device {}", gpu));
 }
 
-Result<std::uint64_t> Gpus::TotalMemory() const {
+Result<std::uint64_t> Gpus::MemoryOf(int gpu) const {
   GPUMAN_ASSIGN(const auto devices, driver_.Devices());
-  std::uint64_t sum = 0;
-  for (const auto& device : devices) sum += device.memory.count;
-  return sum;
+  for (const auto& device : devices)
+    if (device.handle == gpu) return device.memory.count;
+  return Fail(ErrorCode::kNotFound, fmt::format("there is no device {}", gpu));
+}
+
+std::optional<int> Gpus::HostNode(int gpu) const {
+  int value = -1;
+  const auto told = driver_.Invoke(GPUMAN_CALL("cuDeviceGetAttribute", cuDeviceGetAttribute), &value,
+                                   abi::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, gpu);
+  const std::optional<int> by_driver = told ? std::optional(value) : std::nullopt;
+  if (by_driver && value >= 0) return by_driver;
+  std::array<char, 32> bus{};
+  const auto named = driver_.Invoke(GPUMAN_CALL("cuDeviceGetPCIBusId", cuDeviceGetPCIBusId), bus.data(),
+                                    static_cast<int>(bus.size()), gpu);
+  return HostNodeOf(by_driver, named ? base::NodeOfPciDevice(bus.data()) : std::nullopt);
 }
 
 Result<> Gpus::Use(int gpu) {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,7 +63,9 @@ class Gpus {
   // Finds a GPU by UUID; empty: the first. kNotFound: there is no such GPU.
   base::Result<int> Find(const std::string& uuid) const;
   base::Result<std::string> UuidOf(int gpu) const;
-  base::Result<std::uint64_t> TotalMemory() const;  // of all GPUs
+  base::Result<std::uint64_t> MemoryOf(int gpu) const;  // bytes, of all programs
+  // The node of host memory that is near the GPU; nullopt: it does not matter, or nobody knows.
+  std::optional<int> HostNode(int gpu) const;
   // Makes the GPU's context current to this thread.
   base::Result<> Use(int gpu);
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/numa.h"
 #include "base/units.h"
 #include "mover/host_memory.h"
 #include "mover/layout.h"
@@ -38,6 +39,7 @@ Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
 Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(file_, other.file_);
   std::swap(bytes_, other.bytes_);
+  std::swap(node_, other.node_);
   std::swap(at_, other.at_);
   std::swap(registered_, other.registered_);
   return *this;
@@ -56,12 +58,13 @@ Result<> Segment::MapIt() {
   return {};
 }
 
-Result<Segment> Segment::Make(std::uint64_t bytes, const Gpus& gpus) {
+Result<Segment> Segment::Make(std::uint64_t bytes, std::optional<int> node, const Gpus& gpus) {
   if (!HostHas(bytes))
     return Fail(ErrorCode::kExhausted, fmt::format("the machine has too little memory available for {} more",
                                                    base::FormatBytes(base::Bytes{bytes})));
   Segment segment;
   segment.bytes_ = bytes;
+  segment.node_ = node;
   segment.file_ = base::Fd(::memfd_create(kSegmentFile, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!segment.file_.ok()) return FailSystem(errno, "making host memory");
   if (::ftruncate(segment.file_.get(), static_cast<off_t>(bytes)) != 0 ||
@@ -69,6 +72,8 @@ Result<Segment> Segment::Make(std::uint64_t bytes, const Gpus& gpus) {
     return FailSystem(errno, "sizing host memory");
   GPUMAN_TRY(segment.MapIt());
   ::madvise(segment.at_, bytes, MADV_HUGEPAGE);
+  // Memory that the kernel does not put there serves as well, only slower.
+  if (node) (void)base::PreferNode(segment.at_, bytes, *node);
   GPUMAN_TRY(Touch(segment.at_, bytes));
   if (gpus.Register(segment.at_, bytes)) segment.registered_ = &gpus;
   return segment;
@@ -105,44 +110,81 @@ Pool::~Pool() {
   thread_.join();
 }
 
-Result<std::vector<Segment>> Pool::Take(const std::vector<std::uint64_t>& sizes) {
+// First from the node, then from any other: memory that is ready there is better than none. mutex_ is held.
+std::optional<Segment> Pool::TakeFree(NodeId node, std::uint64_t bytes) {
+  const auto take = [&](Node& from) -> std::optional<Segment> {
+    const auto found = std::ranges::find_if(from.free, [&](const Segment& one) { return one.bytes() == bytes; });
+    if (found == from.free.end()) return std::nullopt;
+    std::optional<Segment> segment(std::move(*found));
+    from.free.erase(found);
+    ++from.taken[bytes];
+    return segment;
+  };
+  if (auto segment = take(nodes_[node])) return segment;
+  for (auto& [other, from] : nodes_)
+    if (auto segment = take(from)) return segment;
+  return std::nullopt;
+}
+
+// Waits for a segment that the thread is making, and that this Take has claimed; nullopt: it came to nothing.
+std::optional<Segment> Pool::AwaitMade(NodeId node, std::uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  std::optional<Segment> segment;
+  made_.wait(lock, [&] { return (segment = TakeFree(node, bytes)) || !making_ || ending_; });
+  return segment;
+}
+
+void Pool::Undo(NodeId node, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  auto& count = nodes_[node].taken[bytes];
+  if (count > 0) --count;
+}
+
+Result<std::vector<Segment>> Pool::Take(int gpu, const std::vector<std::uint64_t>& sizes) {
+  const NodeId node = gpus_.HostNode(gpu);
   std::vector<std::optional<Segment>> places(sizes.size());
-  std::vector<std::size_t> missing;
+  std::vector<std::size_t> missing, coming;
   {
     const std::lock_guard lock(mutex_);
+    gpu_ = gpu;
+    Stock& making = nodes_[node].making;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const auto ready = std::find_if(free_.begin(), free_.end(),
-                                      [&](const Segment& one) { return one.bytes() == sizes[i]; });
-      taken_ += sizes[i];
-      if (ready == free_.end()) {
-        missing.push_back(i);
+      if ((places[i] = TakeFree(node, sizes[i]))) continue;
+      if (auto& count = making[sizes[i]]; count > 0) {
+        --count;
+        coming.push_back(i);
         continue;
       }
-      places[i] = std::move(*ready);
-      free_.erase(ready);
+      missing.push_back(i);
+      ++nodes_[node].taken[sizes[i]];
     }
     refused_ = false;
   }
   std::mutex errors;
   std::optional<base::Error> error;
-  InParallel(missing.size(), [&](std::size_t i) {
-    (void)gpus_.Use(gpus_.Find(gpu_).value_or(0));
-    auto made = Segment::Make(sizes[missing[i]], gpus_);
+  const auto make = [&](std::size_t i) {
+    (void)gpus_.Use(gpu);
+    auto made = Segment::Make(sizes[i], node, gpus_);
+    if (!made) Undo(node, sizes[i]);
     const std::lock_guard lock(errors);
     if (made)
-      places[missing[i]] = std::move(*made);
+      places[i] = std::move(*made);
     else
       error = made.error();
-  });
+  };
+  InParallel(missing.size(), [&](std::size_t i) { make(missing[i]); });
+  for (const std::size_t i : coming) {
+    if ((places[i] = AwaitMade(node, sizes[i]))) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      ++nodes_[node].taken[sizes[i]];
+    }
+    make(i);
+  }
   std::vector<Segment> segments;
   for (auto& place : places)
     if (place) segments.push_back(std::move(*place));
   if (!error) return segments;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const std::size_t i : missing)
-      if (!places[i]) taken_ -= sizes[i];
-  }
   Give(std::move(segments));
   return Fail(*error);
 }
@@ -151,19 +193,30 @@ void Pool::Give(std::vector<Segment> segments) {
   {
     const std::lock_guard lock(mutex_);
     for (auto& segment : segments) {
-      taken_ -= std::min(taken_, segment.bytes());
-      free_.push_back(std::move(segment));
+      Node& node = nodes_[segment.node()];
+      auto& taken = node.taken[segment.bytes()];
+      if (taken > 0) --taken;  // one that an earlier mover made does not count
+      node.free.push_back(std::move(segment));
     }
   }
   changed_.notify_all();
 }
 
-void Pool::Want(std::uint64_t bytes, const std::string& gpu) {
+void Pool::Want(Wanted wanted) {
   {
     const std::lock_guard lock(mutex_);
-    if (wanted_ == bytes && gpu_ == gpu) return;
-    wanted_ = bytes;
-    gpu_ = gpu;
+    if (wanted_ == wanted) return;
+    wanted_ = std::move(wanted);
+    for (auto& [id, node] : nodes_) {
+      node.wanted.clear();
+      node.gpus.clear();
+    }
+    for (const auto& [gpu, processes] : wanted_) {
+      Node& node = nodes_[gpus_.HostNode(gpu)];
+      node.wanted = SumOf(node.wanted, StockFor(processes));
+      node.gpus.push_back(gpu);
+      gpu_ = gpu;
+    }
     refused_ = false;
   }
   changed_.notify_all();
@@ -172,41 +225,86 @@ void Pool::Want(std::uint64_t bytes, const std::string& gpu) {
 std::uint64_t Pool::free_bytes() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
-  for (const Segment& segment : free_) sum += segment.bytes();
+  for (const auto& [id, node] : nodes_)
+    for (const Segment& segment : node.free) sum += segment.bytes();
   return sum;
 }
 
+namespace {
+
+Stock StockOf(const std::vector<Segment>& segments) {
+  Stock stock;
+  for (const Segment& segment : segments) ++stock[segment.bytes()];
+  return stock;
+}
+
+}  // namespace
+
+// What to make next: a few segments for each GPU, because what is wanted may change. mutex_ is held.
+std::vector<Pool::Job> Pool::NextJobs() const {
+  constexpr std::size_t kOfEach = 4;
+  std::vector<Job> jobs;
+  if (refused_) return jobs;
+  for (const auto& [id, node] : nodes_) {
+    const auto sizes = Missing(SumOf(StockOf(node.free), node.taken), node.wanted);
+    for (std::size_t i = 0; i < std::min(sizes.size(), kOfEach * node.gpus.size()); ++i)
+      jobs.push_back({id, node.gpus[i % node.gpus.size()], sizes[i]});
+  }
+  return jobs;
+}
+
+std::optional<Segment> Pool::NextSurplus() {
+  for (auto& [id, node] : nodes_) {
+    const auto size = Surplus(StockOf(node.free), node.taken, node.wanted);
+    if (!size) continue;
+    const auto last = std::find_if(node.free.rbegin(), node.free.rend(),
+                                   [&](const Segment& one) { return one.bytes() == *size; });
+    std::optional<Segment> surplus(std::move(*last));
+    node.free.erase(std::next(last).base());
+    return surplus;
+  }
+  return std::nullopt;
+}
+
+// A Take may claim segments while they are made.
+void Pool::MakeAll(const std::vector<Job>& jobs) {
+  InParallel(jobs.size(), [&](std::size_t i) {
+    const auto& [id, gpu, bytes] = jobs[i];
+    (void)gpus_.Use(gpu);
+    auto made = Segment::Make(bytes, id, gpus_);
+    const std::lock_guard lock(mutex_);
+    if (made)
+      nodes_[id].free.push_back(std::move(*made));
+    else
+      refused_ = true;
+    made_.notify_all();
+  });
+}
+
 void Pool::Prepare() {
-  constexpr std::uint64_t kSlack = 2 * kSegment;
   std::unique_lock lock(mutex_);
   while (!ending_) {
-    std::uint64_t there = taken_;
-    for (const Segment& segment : free_) there += segment.bytes();
-    if (there < wanted_ && !refused_) {
-      const auto sizes = SegmentSizes(wanted_ - there);
-      const std::string gpu = gpu_;
+    if (const auto jobs = NextJobs(); !jobs.empty()) {
+      making_ = true;
+      for (const Job& job : jobs) ++nodes_[job.node].making[job.bytes];
+      const Wanted wanted = wanted_;
       lock.unlock();
-      InParallel(std::min<std::size_t>(sizes.size(), 4), [&](std::size_t i) {
-        (void)gpus_.Use(gpus_.Find(gpu).value_or(0));
-        auto made = Segment::Make(sizes[i], gpus_);
-        const std::lock_guard guard(mutex_);
-        if (made)
-          free_.push_back(std::move(*made));
-        else
-          refused_ = true;
-      });
+      // A context that comes later would have to learn of all memory that is registered by then.
+      for (const auto& [gpu, processes] : wanted) (void)gpus_.Use(gpu);
+      MakeAll(jobs);
       lock.lock();
-    } else if (!free_.empty() && there > wanted_ + kSlack) {
-      std::optional<Segment> last(std::move(free_.back()));
-      free_.pop_back();
-      const std::string gpu = gpu_;
+      making_ = false;
+      for (auto& [id, node] : nodes_) node.making.clear();
+      made_.notify_all();
+    } else if (auto surplus = NextSurplus()) {
+      const int gpu = gpu_;
       lock.unlock();
-      (void)gpus_.Use(gpus_.Find(gpu).value_or(0));
-      last.reset();  // freeing the segment takes some time
+      (void)gpus_.Use(gpu);
+      surplus.reset();  // freeing the segment takes some time
+      lock.lock();
     } else {
       changed_.wait(lock);
     }
-    if (!lock.owns_lock()) lock.lock();
   }
 }
 

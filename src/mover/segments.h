@@ -8,13 +8,16 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
 #include "mover/gpus.h"
+#include "mover/segment_plan.h"
 
 namespace gpuman::mover {
 
@@ -24,8 +27,9 @@ inline constexpr char kLayoutFile[] = "gpuman-layout";
 // Move-only.
 class Segment {
  public:
-  // kExhausted: the machine has too little memory available, with the numbers.
-  static base::Result<Segment> Make(std::uint64_t bytes, const Gpus& gpus);
+  // `node`: where its memory should be, as far as the kernel can; nullopt: anywhere. kExhausted: the machine
+  // has too little memory available, with the numbers.
+  static base::Result<Segment> Make(std::uint64_t bytes, std::optional<int> node, const Gpus& gpus);
   // Opens a segment that an earlier mover made; it is not registered.
   static base::Result<Segment> Open(base::Fd file, std::uint64_t bytes);
   Segment(Segment&& other) noexcept;
@@ -35,6 +39,7 @@ class Segment {
   int file() const { return file_.get(); }
   std::uint64_t inode() const;
   std::uint64_t bytes() const { return bytes_; }
+  std::optional<int> node() const { return node_; }
   std::uint8_t* at() const { return at_; }
 
  private:
@@ -42,6 +47,7 @@ class Segment {
   base::Result<> MapIt();
   base::Fd file_;
   std::uint64_t bytes_ = 0;
+  std::optional<int> node_;
   std::uint8_t* at_ = nullptr;
   const Gpus* registered_ = nullptr;
 };
@@ -54,25 +60,45 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Takes segments of these sizes; makes those that are not ready. kExhausted: there is not enough host
-  // memory.
-  base::Result<std::vector<Segment>> Take(const std::vector<std::uint64_t>& sizes);
+  // Takes segments of these sizes for copies of a GPU, near that GPU where there are some; makes those that
+  // are not ready. kExhausted: there is not enough host memory.
+  base::Result<std::vector<Segment>> Take(int gpu, const std::vector<std::uint64_t>& sizes);
   void Give(std::vector<Segment> segments);
-  // Brings the sum of all segments, taken or not, to so many bytes in the background, as far as the machine's
-  // memory allows; frees segments if the sum is much larger.
-  void Want(std::uint64_t bytes, const std::string& gpu);
+  // Makes segments for so many bytes of each process on each GPU ready in the background, as far as the
+  // machine's memory allows; segments that are taken already count. Frees segments if the sum is much larger.
+  // The GPUs get contexts.
+  using Wanted = std::map<int, std::vector<std::uint64_t>>;
+  void Want(Wanted wanted);
   std::uint64_t free_bytes() const;
 
  private:
+  using NodeId = std::optional<int>;
+  struct Node {
+    Stock taken, wanted;
+    std::vector<Segment> free;
+    Stock making{};  // by the thread, and nobody waits for them
+    std::vector<int> gpus{};  // that are near and for which memory is wanted
+  };
+  struct Job {
+    NodeId node;
+    int gpu = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::optional<Segment> TakeFree(NodeId node, std::uint64_t bytes);
+  std::optional<Segment> AwaitMade(NodeId node, std::uint64_t bytes);
+  void Undo(NodeId node, std::uint64_t bytes);
+  std::vector<Job> NextJobs() const;
+  std::optional<Segment> NextSurplus();
+  void MakeAll(const std::vector<Job>& jobs);
   void Prepare();
 
   Gpus& gpus_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Segment> free_;
-  std::uint64_t taken_ = 0, wanted_ = 0;
-  std::string gpu_;
-  bool ending_ = false, refused_ = false;
+  std::condition_variable changed_, made_;
+  std::map<NodeId, Node> nodes_;
+  Wanted wanted_;
+  int gpu_ = 0;  // one that has a context, or gets one
+  bool ending_ = false, refused_ = false, making_ = false;
   std::thread thread_;
 };
 

@@ -103,10 +103,11 @@ void Checkpointer::Send(std::uint64_t id) {
   movers_.at(user).link->Send(pending.request);
 }
 
-void Checkpointer::Prepare(const MoverUser& user, const std::string& gpu, base::Bytes bytes) {
+void Checkpointer::Prepare(const MoverUser& user, HostDemand each) {
   Demand& demand = demands_[user];
+  const base::Bytes bytes = SumOf(each);
   const bool last = demand.wanted.count > 0 && bytes.count == 0;
-  demand.gpu = gpu;
+  demand.each = std::move(each);
   demand.wanted = bytes;
   if (bytes.count == 0 && !movers_.contains(user)) return;
   if (last) StopWhenIdle(user);
@@ -124,7 +125,11 @@ void Checkpointer::SendDemand(const MoverUser& user) {
   Demand& demand = demands_[user];
   Mover& mover = movers_.at(user);
   mover.has_moved = mover.has_moved || demand.wanted.count > 0;
-  mover.link->Send({.id = kNobodyWaits, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
+  mover.link->Send({.id = kNobodyWaits,
+                    .verb = Verb::kPrepare,
+                    .gpu = demand.each.empty() ? std::string() : demand.each.begin()->first,
+                    .bytes = demand.wanted,
+                    .each = demand.each});
 }
 
 void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::vector<base::Fd> files) {
@@ -189,27 +194,34 @@ void Checkpointer::FailRequests(const MoverUser& user, const Answer& answer) {
   for (const auto id : ids) FinishRequest(id, answer);
 }
 
+std::vector<Checkpointer::LaneId> Checkpointer::HeldOf(const base::ProcessId& process) const {
+  std::vector<LaneId> lanes;
+  for (auto it = held_.lower_bound({process, {}}); it != held_.end() && it->first.first == process; ++it)
+    lanes.push_back(it->first);
+  return lanes;
+}
+
 // Closing the last descriptor gives the memory back, which takes the driver some time.
-void Checkpointer::LetGo(std::map<base::ProcessId, Held>::iterator held) {
-  asio::post(workers_, [files = std::move(held->second.files)]() mutable { files.clear(); });
-  held_.erase(held);
+void Checkpointer::LetGo(const LaneId& lane) {
+  auto held = held_.extract(lane);
+  if (held) asio::post(workers_, [files = std::move(held.mapped().files)]() mutable { files.clear(); });
 }
 
 void Checkpointer::ForgetDead() {
-  for (auto it = held_.begin(); it != held_.end();) {
-    const auto held = it++;
-    if (!base::IsAlive(held->first)) LetGo(held);
-  }
+  std::vector<LaneId> dead;
+  for (const auto& [lane, held] : held_)
+    if (!base::IsAlive(lane.first)) dead.push_back(lane);
+  for (const auto& lane : dead) LetGo(lane);
 }
 
 void Checkpointer::Forget(const MoverUser& user, const base::ProcessId& process) {
-  const auto held = held_.find(process);
+  const auto lanes = HeldOf(process);
   for (const auto& [id, transfer] : transfers_) {
     if (transfer.request.process != process) continue;
-    if (held != held_.end()) held->second.over = true;
+    for (const auto& lane : lanes) held_.at(lane).over = true;
     return;
   }
-  if (held != held_.end()) LetGo(held);
+  for (const auto& lane : lanes) LetGo(lane);
   if (const auto mover = movers_.find(user); mover != movers_.end() && mover->second.ready)
     mover->second.link->Send({.id = kNobodyWaits, .verb = Verb::kForget, .process = process});
 }

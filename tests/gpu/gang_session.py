@@ -169,6 +169,7 @@ class Session:
         rates = self.bus() if self.o.bus else None
         tag = self.start()
         self.until("it makes steps", lambda: self.steps(tag) > 2)
+        time.sleep(self.o.ready)  # the mover makes host memory ready, some GiB a second
         times = {"suspend": [], "resume": []}
         left = None
         for _ in range(self.o.cycles):
@@ -251,6 +252,7 @@ def main():
     parser.add_argument("--size", default="1GiB", help="of each rank")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--cycles", type=int, default=5)
+    parser.add_argument("--ready", type=float, default=10, help="seconds from the first steps to the first suspension")
     parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--away", type=float, default=0, help="seconds between suspend and resume")
     parser.add_argument("--bus", action="store_true", help="measure the buses as well (needs PyTorch)")

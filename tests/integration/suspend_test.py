@@ -392,6 +392,13 @@ class LeftTest(SuspendCase):
     def uuids(self, gpus):
         return {self.request("GET", f"/v1/gpus/{gpu}").json()["uuid"] for gpu in gpus}
 
+    def test_host_memory_is_made_ready_for_the_memory_of_each_gpu(self):
+        self.size = 48 * MIB
+        self.pair("ready", ("0", "1"))
+        for gpu in (0, 1):
+            until(f"the mover has its context on GPU {gpu}", lambda gpu=gpu: set(self.movers()) & set(self.processes_on(gpu)))
+        self.ends_with_its_data("ready")
+
     def test_they_leave_and_come_back_with_their_data_and_what_stays_is_told_for_each_gpu(self):
         for gpus in (("0",), ("0", "1")):
             with self.subTest(gpus=gpus):

@@ -58,6 +58,18 @@ std::optional<suspend::MoverUser> SuspensionReadings::OwnerOf(base::JobId id) co
   return owner;
 }
 
+namespace {
+
+// The GPU whose memory the process could evict: the shim says it where the process sees several.
+std::string HomeOf(const ledger::SlotStatus& slot, const std::vector<std::string>& gpus) {
+  if (!slot.home.empty()) return slot.home;
+  const auto most = std::ranges::max_element(slot.held, {}, &ledger::GpuUsage::used);
+  if (most != slot.held.end()) return most->uuid;
+  return gpus.empty() ? std::string() : gpus.front();
+}
+
+}  // namespace
+
 std::vector<Movable> SuspensionReadings::MovableMemory() const {
   std::vector<Movable> movable;
   const auto* const channel = shims_.channel();
@@ -71,12 +83,23 @@ std::vector<Movable> SuspensionReadings::MovableMemory() const {
   for (const auto* const known : jobs) {
     const auto& job = *known;
     if (job.state != spec::JobState::kRunning || !channel->Has(job.id)) continue;
-    base::Bytes bytes;
-    for (const auto& slot : channel->SlotStatusesOf(job.id)) bytes += slot.evictable + slot.evicted;
-    if (shared && job.spec->share) bytes = std::max(bytes, kFirst);
     const auto owner = OwnerOf(job.id);
-    if (!owner || bytes <= suspend::SuspensionSettings{}.worth_evicting) continue;
-    movable.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
+    if (!owner) continue;
+    base::Bytes sum;
+    std::vector<Movable> of_job;
+    for (const auto& slot : channel->SlotStatusesOf(job.id)) {
+      const base::Bytes bytes = slot.evictable + slot.evicted;
+      if (bytes.count == 0) continue;
+      sum += bytes;
+      of_job.push_back({job.id, *owner, HomeOf(slot, job.gpus), bytes});
+    }
+    if (shared && job.spec->share && sum < kFirst) {
+      of_job.push_back(
+          {job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), kFirst - sum});
+      sum = kFirst;
+    }
+    if (sum <= suspend::SuspensionSettings{}.worth_evicting) continue;
+    movable.insert(movable.end(), of_job.begin(), of_job.end());
   }
   return movable;
 }

@@ -21,7 +21,7 @@ namespace gpuman::daemon {
 class Core;
 class ShimsModule;
 
-// Memory of a job on one GPU that shims could evict, or have evicted.
+// Memory of one process of a job, on one GPU, that its shim could evict or has evicted.
 struct Movable {
   base::JobId job;
   suspend::MoverUser user;

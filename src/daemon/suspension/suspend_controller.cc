@@ -12,6 +12,7 @@ namespace {
 using suspend::SuspensionPhase;
 
 constexpr base::Millis kPrepareEvery{50};
+constexpr std::size_t kMostNamed = 64;  // processes of a user on one GPU whose memory a mover is told of singly
 
 bool IsAtRest(SuspensionPhase phase) {
   return phase == SuspensionPhase::kRunning || phase == SuspensionPhase::kSuspended ||
@@ -216,23 +217,26 @@ void SuspendController::LookForFigures(base::JobId job) {
 }
 
 void SuspendController::Prepare() {
-  std::map<suspend::MoverUser, Movable> wanted;
+  std::map<suspend::MoverUser, suspend::HostDemand> wanted;
   std::set<suspend::MoverUser> unwanted;
   for (const auto& one : readings_.MovableMemory()) {
     if (IsPushedOff(one.job)) {
       unwanted.insert(one.user);
       continue;
     }
-    auto& sum = wanted.try_emplace(one.user, Movable{one.job, one.user, one.gpu, {}}).first->second;
-    sum.bytes += one.bytes;
+    auto& processes = wanted[one.user][one.gpu];
+    if (processes.size() < kMostNamed)
+      processes.push_back(one.bytes);
+    else
+      processes.back() += one.bytes;
   }
   for (const auto& user : prepared_)
-    if (!wanted.contains(user)) checkpointer_.Prepare(user, {}, {});
+    if (!wanted.contains(user)) checkpointer_.Prepare(user, {});
   for (const auto& user : unwanted)
     if (!wanted.contains(user)) checkpointer_.Retire(user);
   prepared_.clear();
-  for (const auto& [user, sum] : wanted) {
-    checkpointer_.Prepare(user, sum.gpu, sum.bytes);
+  for (auto& [user, demand] : wanted) {
+    checkpointer_.Prepare(user, std::move(demand));
     prepared_.insert(user);
   }
 }

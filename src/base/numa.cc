@@ -1,0 +1,62 @@
+#include "base/numa.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <string>
+
+#include "base/file.h"
+
+namespace gpuman::base {
+namespace {
+
+// As in linux/mempolicy.h, which not all machines have.
+constexpr int kPreferred = 1;            // MPOL_PREFERRED
+constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
+
+constexpr std::size_t kMaxNodes = 1024;
+constexpr std::size_t kBits = 8 * sizeof(unsigned long);
+using Nodes = std::array<unsigned long, kMaxNodes / kBits>;
+
+}  // namespace
+
+Result<> PreferNode(void* at, std::uint64_t bytes, int node) {
+  if (node < 0 || static_cast<std::size_t>(node) >= kMaxNodes)
+    return Fail(ErrorCode::kInvalidArgument, "there is no such node");
+  Nodes nodes{};
+  const auto bit = static_cast<std::size_t>(node);
+  nodes[bit / kBits] = 1ul << (bit % kBits);
+  // The kernel counts one bit less than it is told.
+  if (::syscall(SYS_mbind, at, bytes, kPreferred, nodes.data(), kMaxNodes + 1, 0) != 0)
+    return FailSystem(errno, "choosing a node for memory");
+  return {};
+}
+
+std::optional<int> PreferredNode(const void* at) {
+  Nodes nodes{};
+  int policy = 0;
+  if (::syscall(SYS_get_mempolicy, &policy, nodes.data(), kMaxNodes + 1, at, kOfAddress) != 0 ||
+      policy != kPreferred)
+    return std::nullopt;
+  for (std::size_t bit = 0; bit < kMaxNodes; ++bit)
+    if ((nodes[bit / kBits] >> (bit % kBits) & 1) != 0) return static_cast<int>(bit);
+  return std::nullopt;
+}
+
+std::optional<int> NodeOfPciDevice(std::string_view bus_id, const std::filesystem::path& devices) {
+  std::string name(bus_id);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name.empty() || name.find('/') != std::string::npos) return std::nullopt;
+  const auto text = ReadFile(devices / name / "numa_node");
+  int node = -1;
+  if (!text || std::from_chars(text->data(), text->data() + text->size(), node).ec != std::errc{} || node < 0)
+    return std::nullopt;
+  return node;
+}
+
+}  // namespace gpuman::base
