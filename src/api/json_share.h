@@ -22,6 +22,7 @@ void Fields(V& v, T& x) {
   v("gpu_capacity", x.gpu_capacity);
   v("on_no_yield", x.on_no_yield);
   v("yield_limit", x.yield_limit);
+  v("step", x.step);
   v("retry", x.retry);
   v("on_no_answer", x.on_no_answer);
   v("answer_limit", x.answer_limit);
@@ -42,6 +43,7 @@ void Fields(V& v, T& x) {
   v.Clearable("capacity", x.capacity, x.clear_capacity);
   v.Option("on_no_yield", x.on_no_yield);
   v.Option("yield_limit", x.yield_limit);
+  v.Option("step", x.step);
   v.Option("retry", x.retry);
   v.Option("on_no_answer", x.on_no_answer);
   v.Option("answer_limit", x.answer_limit);

@@ -25,6 +25,7 @@ struct ShareSettings {
   std::map<std::string, std::string> gpu_capacity;  // by UUID
   std::string on_no_yield;                          // wait, suspend, end
   base::Millis yield_limit{}, retry{};
+  bool step = true;          // processes that wait for each other make single calls, so that all come to rest
   std::string on_no_answer;  // between users: wait, suspend, end
   base::Millis answer_limit{};
 };
@@ -45,6 +46,7 @@ struct ShareUpdate {
   bool clear_capacity = false;  // capacity becomes what is free
   std::optional<std::string> on_no_yield;
   std::optional<base::Millis> yield_limit, retry;
+  std::optional<bool> step;
   std::optional<std::string> on_no_answer;
   std::optional<base::Millis> answer_limit;
 };

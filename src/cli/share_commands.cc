@@ -66,6 +66,10 @@ Command SetShareCommand() {
         take::Text(o->on_no_yield)},
        {"--yield-limit", kTimeValue, "Time that a job has to stop its work at the end of its turn",
         take::Duration(o->yield_limit)},
+       {"--step", "on|off",
+        "on: processes of a job that wait for each other make single calls until all are at rest; off: such "
+        "a job keeps its place",
+        take::OnOff(o->step)},
        {"--on-no-answer", "wait|suspend|end",
         "What to do with a job whose processes are stopped while another user's job waits for its place",
         take::Text(o->on_no_answer)},

@@ -93,6 +93,7 @@ std::string RenderShareSettings(const api::ShareSettings& s) {
   line("managed turns", s.managed_turns ? "on" : "off");
   line("pause", s.pause ? "on" : "off");
   line("on no yield", fmt::format("{} after {}", s.on_no_yield, base::FormatDuration(s.yield_limit)));
+  line("step", s.step ? "on" : "off");
   line("on no answer",
        fmt::format("{} after {}, between users", s.on_no_answer, base::FormatDuration(s.answer_limit)));
   return text;

@@ -160,6 +160,30 @@ class TakingTurns(TurnsCase):
         self.ends_right([plain])
 
 
+class NotStepped(TurnsCase):
+    """The administrator has switched the steps off."""
+    more = TurnsCase.more.replace("[suspend]", "step = false\n[suspend]", 1)
+
+    def test_two_whose_processes_need_each_other_do_not_yield_before_steps_are_switched_on(self):
+        one = self.meeting("one", share=True)
+        self.goes_on("one")
+        other = self.meeting("other", share=True)
+        self.told("share_not_yielded", one)
+        self.waits_for(other, one)
+        view = self.job(one)
+        self.assertEqual((view["state"], view["reason"]), ("running", "share_not_yielded"))
+        self.assertRegex(view["reason_detail"], "share.step is off")
+        self.suspension_fails_and_it_goes_on("one", one)
+        self.assertRegex(self.job(one)["reason_detail"], "share.step is off")
+        self.assertFalse(self.share()["settings"]["step"])
+        self.assertRegex(self.m.run("share", "set", "--step", "on").stdout, r"step +on\n")
+        until("they take turns", lambda: min(gpu["hand_overs"] for gpu in self.share()["gpus"]) >= 4)
+        for tag in ("one", "other"):
+            self.ends_with_its_data(tag)
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("the file has been read again", lambda: not self.share()["settings"]["step"])
+
+
 class TogetherCase(ManyCase, Meets):
     """As TurnsCase, with the time that a job has to come to rest by default."""
     gpus, more = 2, '[log]\nlevel = "debug"\n'

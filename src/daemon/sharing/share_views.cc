@@ -63,6 +63,7 @@ api::ShareSettings ViewOf(const share::SchedulerSettings& settings) {
   for (const auto& [gpu, size] : settings.capacity_of) view.gpu_capacity[gpu] = SizeText(size);
   view.on_no_yield = ToString(settings.on_no_yield);
   view.yield_limit = settings.yield_limit;
+  view.step = settings.step;
   view.on_no_answer = ToString(settings.on_no_answer);
   view.answer_limit = settings.answer_limit;
   view.retry = settings.retry;
@@ -129,6 +130,7 @@ base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings
   settings.compute_quantum = update.compute_quantum.value_or(settings.compute_quantum);
   if (update.capacity || update.clear_capacity) settings.capacity = update.capacity;
   settings.yield_limit = update.yield_limit.value_or(settings.yield_limit);
+  settings.step = update.step.value_or(settings.step);
   settings.retry = update.retry.value_or(settings.retry);
   GPUMAN_TRY(share::Validate(settings));
   return settings;

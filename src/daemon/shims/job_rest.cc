@@ -112,6 +112,10 @@ void JobRest::Check(base::JobId job) {
 
 // Lets single calls through where processes wait for each other.
 void JobRest::Bring(base::JobId job, Attempt& attempt, const std::vector<ledger::SlotStatus>& slots) {
+  if (!steps_) {
+    attempt.look_at = base::MonoTime::max();
+    return;
+  }
   const auto decision = attempt.cut.Decide(CutViewOf(slots, attempt.grants), clock_.Mono());
   const bool rested = decision.kind == share::CutDecision::Kind::kRested;  // the shims say so in a moment
   attempt.look_at = rested ? base::MonoTime::max() : decision.look_at;
@@ -129,9 +133,12 @@ void JobRest::Grant(base::JobId job, Attempt& attempt, const share::StepOrder& o
 
 std::string JobRest::WhyNot(base::JobId job, const std::vector<ledger::SlotStatus>& slots) const {
   const auto gpus = shims_.GpusOf(job);
-  return WhyNotAtRest(slots, [&](unsigned gpu) -> std::string {
+  auto why = WhyNotAtRest(slots, [&](unsigned gpu) -> std::string {
     return gpu < gpus.size() && !gpus[gpu].empty() ? name_of_gpu_(gpus[gpu]) : "a GPU";
   });
+  if (!why.empty() && !steps_ && AreSeveral(slots))
+    why += "; share.step is off, so its processes may wait for each other";
+  return why;
 }
 
 void JobRest::End(base::JobId job, Attempt& attempt, Result result) {

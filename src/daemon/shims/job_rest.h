@@ -63,6 +63,10 @@ class JobRest {
   // As above, unless another attempt has begun since.
   void Cancel(base::JobId job, AttemptId attempt);
 
+  // Whether processes that wait for each other make single calls, so that all come to rest (share.step). The
+  // change holds at once; a grant that a process has already is used up.
+  void SetSteps(bool steps) { steps_ = steps; }
+
   // Call when a process of the job has sent a notification.
   void OnNotify(base::JobId job);
 
@@ -96,6 +100,7 @@ class JobRest {
   std::map<base::JobId, Attempt> attempts_;
   std::map<base::JobId, share::CutMemory> memory_;  // of jobs of several processes
   AttemptId last_ = 0;
+  bool steps_ = true;
   // Callbacks that outlive this object find nullptr.
   std::shared_ptr<JobRest*> self_;
 };
