@@ -58,6 +58,14 @@ void Fields(V& v, T& x) {
   v("wanted", x.wanted);
 }
 
+template <typename V, base::json::Of<ShareResting> T>
+void Fields(V& v, T& x) {
+  v.Required("units", x.units);
+  v("at_rest", x.at_rest);
+  v("steps", x.steps);
+  v("milliseconds", x.milliseconds);
+}
+
 template <typename V, base::json::Of<ShareJob> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
@@ -68,6 +76,7 @@ void Fields(V& v, T& x) {
   v("suspended", x.suspended);
   v("waits_for", x.waits_for);
   v("detail", x.detail);
+  v("resting", x.resting);
   v("waiting", x.waiting);
   v("had_turn", x.had_turn);
   v("weight", x.weight);

@@ -56,6 +56,13 @@ struct ShareMemory {
   base::Bytes resident, away, pinned, managed, wanted;
 };
 
+// The job is being brought to rest. A unit is a process on one of its GPUs.
+struct ShareResting {
+  unsigned units = 0, at_rest = 0;
+  unsigned steps = 0;             // calls that were let through for it
+  std::int64_t milliseconds = 0;  // so far
+};
+
 struct ShareJob {
   std::int64_t id = 0;
   std::string tag;
@@ -64,7 +71,8 @@ struct ShareJob {
   std::string activity;  // unknown, busy, idle, waiting
   bool suspended = false;
   std::optional<std::string> waits_for;  // turn, room, return, yield, retry, too_large
-  std::optional<std::string> detail;     // which job does not yield, and why
+  std::optional<std::string> detail;     // which job does not yield, or come to rest, and why
+  std::optional<ShareResting> resting;
   base::Millis waiting{}, had_turn{};
   double weight = 1;
   int priority = 0;

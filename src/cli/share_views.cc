@@ -30,6 +30,8 @@ std::string GpuText(const api::ShareGpu& gpu) {
 }
 
 std::string WhatItDoes(const api::ShareJob& job) {
+  if (job.resting && job.resting->units > 1)
+    return fmt::format("closing ({} of {} at rest)", job.resting->at_rest, job.resting->units);
   if (job.suspended) return "suspended";
   if (job.waits_for)
     return *job.waits_for == "too_large"

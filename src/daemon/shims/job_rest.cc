@@ -31,6 +31,14 @@ bool AreSeveral(const std::vector<ledger::SlotStatus>& slots) {
 
 base::Millis InMillis(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
 
+void Count(JobRest::Totals& totals, const JobRest::Result& result, share::Span took) {
+  totals.steps += result.steps;
+  if (result.rested)
+    totals.rested.Observe(std::chrono::duration<double>(took).count());
+  else
+    ++(result.late ? totals.late : totals.failed);
+}
+
 }  // namespace
 
 JobRest::JobRest(boost::asio::io_context& loop, const base::Clock& clock, ShimChannel& shims,
@@ -44,7 +52,7 @@ JobRest::JobRest(boost::asio::io_context& loop, const base::Clock& clock, ShimCh
 JobRest::~JobRest() { *self_ = nullptr; }
 
 JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done) {
-  attempts_.erase(job);
+  Cancel(job);
   std::erase_if(memory_, [this](const auto& each) { return !shims_.Has(each.first); });
   const auto now = clock_.Mono(), deadline = now + limit;
   share::Cut cut(share::CutSettings{}, memory_[job], now, deadline);
@@ -63,11 +71,31 @@ JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done
   return attempt.id;
 }
 
-void JobRest::Cancel(base::JobId job) { attempts_.erase(job); }
+void JobRest::Cancel(base::JobId job) {
+  if (const auto found = attempts_.find(job); found != attempts_.end()) Drop(found);
+}
 
 void JobRest::Cancel(base::JobId job, AttemptId attempt) {
   const auto found = attempts_.find(job);
-  if (found != attempts_.end() && found->second.id == attempt) attempts_.erase(found);
+  if (found != attempts_.end() && found->second.id == attempt) Drop(found);
+}
+
+void JobRest::Drop(Attempts::iterator attempt) {
+  if (!attempt->second.ended) {
+    auto& totals = totals_[attempt->second.several ? 1 : 0];
+    ++totals.cancelled;
+    totals.steps += attempt->second.cut.figures().steps;
+  }
+  attempts_.erase(attempt);
+}
+
+std::optional<JobRest::Progress> JobRest::ProgressOf(base::JobId job) const {
+  const auto found = attempts_.find(job);
+  if (found == attempts_.end()) return std::nullopt;
+  const auto& attempt = found->second;
+  const auto slots = shims_.SlotStatusesOf(job);
+  return Progress{CountAtRest(slots), attempt.cut.figures().steps, InMillis(clock_.Mono() - attempt.began),
+                  WhyNot(job, slots)};
 }
 
 void JobRest::OnNotify(base::JobId job) { Check(job); }
@@ -146,7 +174,10 @@ void JobRest::End(base::JobId job, Attempt& attempt, Result result) {
   attempt.timer.reset();
   const auto figures = attempt.cut.figures();
   result.steps = figures.steps;
-  result.took = InMillis(clock_.Mono() - attempt.began);
+  const auto took = clock_.Mono() - attempt.began;
+  result.took = InMillis(took);
+  result.count = CountAtRest(shims_.SlotStatusesOf(job));
+  Count(totals_[attempt.several ? 1 : 0], result, took);
   spdlog::debug("job {} {} after {} ms: {} calls let through in {} rounds, {} leaps", job.value,
                 result.rested ? "rests" : "does not rest", result.took.count(), figures.steps, figures.rounds,
                 figures.leaps);

@@ -12,16 +12,19 @@
 // Lives on the event loop; not thread-safe.
 #pragma once
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/ids.h"
 #include "base/units.h"
 #include "daemon/shims/answer_poll.h"
@@ -41,6 +44,21 @@ class JobRest {
     std::string why{};
     unsigned steps = 0;  // calls that had to be let through to bring all to rest
     base::Millis took{0};
+    RestCount count{};  // at the end of the attempt
+  };
+  // An attempt that is under way.
+  struct Progress {
+    RestCount count{};
+    unsigned steps = 0;
+    base::Millis took{0};
+    std::string why{};  // as in Result, as things are now
+  };
+  // Of all attempts since this object was made.
+  struct Totals {
+    // From the order until the job rested, in seconds.
+    base::Histogram rested{{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}};
+    std::uint64_t late = 0, failed = 0, cancelled = 0;  // attempts that ended otherwise
+    std::uint64_t steps = 0;
   };
   using Done = std::function<void(const Result&)>;
   // The name of a GPU for people ("GPU 0"), by its UUID.
@@ -62,6 +80,10 @@ class JobRest {
   void Cancel(base::JobId job);
   // As above, unless another attempt has begun since.
   void Cancel(base::JobId job, AttemptId attempt);
+
+  std::optional<Progress> ProgressOf(base::JobId job) const;  // nullopt: there is no attempt
+  // Of jobs of several processes, or of one.
+  const Totals& TotalsOf(bool several) const { return totals_[several ? 1 : 0]; }
 
   // Whether processes that wait for each other make single calls, so that all come to rest (share.step). The
   // change holds at once; a grant that a process has already is used up.
@@ -86,6 +108,8 @@ class JobRest {
   };
 
   ledger::Command Hold(const Attempt& attempt) const;
+  using Attempts = std::map<base::JobId, Attempt>;
+  void Drop(Attempts::iterator attempt);
   void Check(base::JobId job);
   void Bring(base::JobId job, Attempt& attempt, const std::vector<ledger::SlotStatus>& slots);
   void Grant(base::JobId job, Attempt& attempt, const share::StepOrder& order);
@@ -97,10 +121,11 @@ class JobRest {
   const base::Clock& clock_;
   ShimChannel& shims_;
   NameOfGpu name_of_gpu_;
-  std::map<base::JobId, Attempt> attempts_;
+  Attempts attempts_;
   std::map<base::JobId, share::CutMemory> memory_;  // of jobs of several processes
   AttemptId last_ = 0;
   bool steps_ = true;
+  std::array<Totals, 2> totals_{};
   // Callbacks that outlive this object find nullptr.
   std::shared_ptr<JobRest*> self_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bitset>
 #include <optional>
 
 namespace gpuman::daemon {
@@ -21,6 +22,8 @@ bool HasContext(const ledger::SlotStatus& one) {
 bool IsHeld(const ledger::SlotStatus& one) { return one.stage == MemoryStage::kHeld && one.answered; }
 
 bool Has(std::uint16_t bits, unsigned gpu) { return (bits >> gpu & 1) != 0; }
+
+unsigned CountOf(std::uint16_t bits) { return static_cast<unsigned>(std::bitset<16>(bits).count()); }
 
 share::StepEnded::Why WhyOf(StepEnd end) {
   using Why = share::StepEnded::Why;
@@ -105,6 +108,20 @@ share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, OpenGrant
       view.units.push_back({{one.process, StepGrant::kAnyGpu}, true, false, false});
   }
   return view;
+}
+
+RestCount CountAtRest(const std::vector<ledger::SlotStatus>& slots) {
+  RestCount count;
+  for (const auto& one : slots) {
+    if (!HasContext(one)) continue;
+    const unsigned working = one.steps && !IsHeld(one) ? CountOf(one.rest.works) : 0;
+    const unsigned in_use = one.steps ? CountOf(one.rest.works | one.rest.waits) : 0;
+    const unsigned units = std::max({1u, in_use, static_cast<unsigned>(one.held.size())});
+    const bool shut = IsHeld(one) || (one.steps && one.rest.shut && !one.rest.in_flight);
+    count.units += units;
+    if (shut) count.at_rest += units - working;
+  }
+  return count;
 }
 
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,

@@ -22,6 +22,16 @@ using OpenGrants = std::map<base::ProcessId, OpenGrant>;
 // held. Grants that have ended leave `grants` and are in the view's `ended`.
 share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, OpenGrants& grants);
 
+// How many GPUs the processes use, each process with each of its GPUs counted as one, and on how many of them
+// nothing works any more.
+struct RestCount {
+  unsigned units = 0, at_rest = 0;
+  friend bool operator==(const RestCount&, const RestCount&) = default;
+};
+
+// A process with an open gate or a call that has not returned rests on none of its GPUs.
+RestCount CountAtRest(const std::vector<ledger::SlotStatus>& slots);
+
 // Why the attempt ends without rest: "process 812 works on GPU 1; process 811 waits for room". Names at most
 // four processes. `name_of` gives a GPU's name for people by its index in the ledger.
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
