@@ -88,7 +88,7 @@ Command ShareCommand() {
           {},
           nullptr,
           {{"status",
-            "Show for each GPU which jobs run, which wait for what, and what is being moved",
+            "Show for each GPU which jobs run, wait for what, or come to rest, and what is being moved",
             "gpuman share status",
             {},
             {},
