@@ -134,6 +134,20 @@ TEST_F(SimulatedNvml, TellsHowDevicesAreConnected) {
   EXPECT_FALSE(nvml_->HaveNvLink(at(0), at(1)).value());
 }
 
+TEST_F(SimulatedNvml, TellsWhichDevicesReachEachOther) {
+  for (const auto& [profile, expected] : {std::pair{"h200", abi::NVML_P2P_STATUS_OK},
+                                          std::pair{"rtx4050", abi::NVML_P2P_STATUS_NOT_SUPPORTED}}) {
+    Boot({.profile = profile, .gpus = 2});
+    for (const auto access : {abi::NVML_P2P_CAPS_INDEX_READ, abi::NVML_P2P_CAPS_INDEX_WRITE}) {
+      auto status = abi::NVML_P2P_STATUS_UNKNOWN;
+      EXPECT_EQ(calls().nvmlDeviceGetP2PStatus(nvml_->DeviceAt(0).value(), nvml_->DeviceAt(1).value(), access,
+                                               &status),
+                abi::NVML_SUCCESS);
+      EXPECT_EQ(status, expected) << profile;
+    }
+  }
+}
+
 TEST_F(SimulatedNvml, TellsWhoHadTheDeviceWorking) {
   Boot();
   EXPECT_TRUE(nvml_->BusyProcesses(device_, 0).value().empty());

@@ -22,6 +22,7 @@ void Fields(V& v, T& x) {
   v("gpu_capacity", x.gpu_capacity);
   v("on_no_yield", x.on_no_yield);
   v("yield_limit", x.yield_limit);
+  v("step", x.step);
   v("retry", x.retry);
   v("on_no_answer", x.on_no_answer);
   v("answer_limit", x.answer_limit);
@@ -42,6 +43,7 @@ void Fields(V& v, T& x) {
   v.Clearable("capacity", x.capacity, x.clear_capacity);
   v.Option("on_no_yield", x.on_no_yield);
   v.Option("yield_limit", x.yield_limit);
+  v.Option("step", x.step);
   v.Option("retry", x.retry);
   v.Option("on_no_answer", x.on_no_answer);
   v.Option("answer_limit", x.answer_limit);
@@ -56,6 +58,14 @@ void Fields(V& v, T& x) {
   v("wanted", x.wanted);
 }
 
+template <typename V, base::json::Of<ShareResting> T>
+void Fields(V& v, T& x) {
+  v.Required("units", x.units);
+  v("at_rest", x.at_rest);
+  v("steps", x.steps);
+  v("milliseconds", x.milliseconds);
+}
+
 template <typename V, base::json::Of<ShareJob> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
@@ -66,6 +76,7 @@ void Fields(V& v, T& x) {
   v("suspended", x.suspended);
   v("waits_for", x.waits_for);
   v("detail", x.detail);
+  v("resting", x.resting);
   v("waiting", x.waiting);
   v("had_turn", x.had_turn);
   v("weight", x.weight);

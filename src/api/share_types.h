@@ -25,6 +25,7 @@ struct ShareSettings {
   std::map<std::string, std::string> gpu_capacity;  // by UUID
   std::string on_no_yield;                          // wait, suspend, end
   base::Millis yield_limit{}, retry{};
+  bool step = true;          // processes that wait for each other make single calls, so that all come to rest
   std::string on_no_answer;  // between users: wait, suspend, end
   base::Millis answer_limit{};
 };
@@ -45,6 +46,7 @@ struct ShareUpdate {
   bool clear_capacity = false;  // capacity becomes what is free
   std::optional<std::string> on_no_yield;
   std::optional<base::Millis> yield_limit, retry;
+  std::optional<bool> step;
   std::optional<std::string> on_no_answer;
   std::optional<base::Millis> answer_limit;
 };
@@ -52,6 +54,13 @@ struct ShareUpdate {
 // On one GPU, in bytes.
 struct ShareMemory {
   base::Bytes resident, away, pinned, managed, wanted;
+};
+
+// The job is being brought to rest. A unit is a process on one of its GPUs.
+struct ShareResting {
+  unsigned units = 0, at_rest = 0;
+  unsigned steps = 0;             // calls that were let through for it
+  std::int64_t milliseconds = 0;  // so far
 };
 
 struct ShareJob {
@@ -62,7 +71,8 @@ struct ShareJob {
   std::string activity;  // unknown, busy, idle, waiting
   bool suspended = false;
   std::optional<std::string> waits_for;  // turn, room, return, yield, retry, too_large
-  std::optional<std::string> detail;     // which job does not yield, and why
+  std::optional<std::string> detail;     // which job does not yield, or come to rest, and why
+  std::optional<ShareResting> resting;
   base::Millis waiting{}, had_turn{};
   double weight = 1;
   int priority = 0;

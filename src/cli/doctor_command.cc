@@ -43,6 +43,7 @@ void AskDriver(doctor::Facts& facts) {
     auto found = answer.get();
     facts.driver = std::move(found.driver);
     facts.gpus = std::move(found.gpus);
+    facts.apart = std::move(found.apart);
     return;
   }
   facts.driver.problem = fmt::format("a driver call has not returned for {} s", kDriverPatience.count());

@@ -30,6 +30,8 @@ std::string GpuText(const api::ShareGpu& gpu) {
 }
 
 std::string WhatItDoes(const api::ShareJob& job) {
+  if (job.resting && job.resting->units > 1)
+    return fmt::format("closing ({} of {} at rest)", job.resting->at_rest, job.resting->units);
   if (job.suspended) return "suspended";
   if (job.waits_for)
     return *job.waits_for == "too_large"
@@ -93,6 +95,7 @@ std::string RenderShareSettings(const api::ShareSettings& s) {
   line("managed turns", s.managed_turns ? "on" : "off");
   line("pause", s.pause ? "on" : "off");
   line("on no yield", fmt::format("{} after {}", s.on_no_yield, base::FormatDuration(s.yield_limit)));
+  line("step", s.step ? "on" : "off");
   line("on no answer",
        fmt::format("{} after {}, between users", s.on_no_answer, base::FormatDuration(s.answer_limit)));
   return text;

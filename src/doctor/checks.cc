@@ -22,6 +22,7 @@ constexpr std::array kChecks{
     Check{"power_limit", &CheckPower},
     Check{"settings", &CheckSettings},
     Check{"pcie_link", &CheckLink},
+    Check{"peer_access", &CheckPeerAccess},
     Check{"mig", &CheckMig},
     Check{"mps", &CheckMps},
     Check{"idle_processes", &CheckIdle},

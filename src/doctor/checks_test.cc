@@ -34,6 +34,7 @@ Facts Well() {
   gpu.utilization = 0;
   gpu.mig = gpu.mig_pending = false;
   facts.gpus = {gpu};
+  facts.apart.emplace();
   facts.daemon = {"",
                   "1.0",
                   "1.0",
@@ -223,6 +224,18 @@ TEST(Doctor, APowerLimitBelowTheDefaultIsANote) {
   EXPECT_FINDS(facts, "power_limit", kNote, "400 W, by default it is 700 W");
   facts.gpus[0].power_limit = 700'000;
   EXPECT_FINDS(facts, "power_limit", kFine, "by default");
+}
+
+TEST(Doctor, GpusThatDoNotReachEachOtherAreNamedWithWhatThatMeans) {
+  auto facts = Well();
+  facts.gpus.push_back(facts.gpus[0]);
+  EXPECT_FINDS(facts, "peer_access", kFine, "all GPUs reach each other");
+  facts.apart = {{0, 1}};
+  EXPECT_FINDS(facts, "peer_access", kNote, "0 and 1; the memory of a process that sees two such GPUs");
+  facts.apart = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
+  EXPECT_FINDS(facts, "peer_access", kNote, "1 and 2, and 2 more pairs");
+  facts.apart.reset();
+  EXPECT_FINDS(facts, "peer_access", kUnknown, "n/a");
 }
 
 TEST(Doctor, ALinkNarrowerThanItCouldBeIsAWarningAndASlowOneOnlyUnderLoad) {

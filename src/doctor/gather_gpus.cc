@@ -85,6 +85,38 @@ GpuFacts GpuAt(const driver::Nvml& nvml, unsigned index) {
   return gpu;
 }
 
+std::optional<bool> Reaches(const driver::NvmlCalls& calls, abi::nvmlDevice_t device,
+                            abi::nvmlDevice_t other) {
+  for (const auto access : {abi::NVML_P2P_CAPS_INDEX_READ, abi::NVML_P2P_CAPS_INDEX_WRITE}) {
+    auto status = abi::NVML_P2P_STATUS_UNKNOWN;
+    if (!calls.nvmlDeviceGetP2PStatus ||
+        calls.nvmlDeviceGetP2PStatus(device, other, access, &status) != abi::NVML_SUCCESS ||
+        status == abi::NVML_P2P_STATUS_UNKNOWN)
+      return std::nullopt;
+    if (status != abi::NVML_P2P_STATUS_OK) return false;
+  }
+  return true;
+}
+
+// nullopt: the driver does not tell it of some pair.
+std::optional<std::vector<Apart>> ApartOf(const driver::Nvml& nvml, const std::vector<GpuFacts>& gpus) {
+  std::vector<Apart> apart;
+  for (const auto& gpu : gpus) {
+    for (const auto& other : gpus) {
+      const bool asked = gpu.index < other.index && gpu.problem.empty() && other.problem.empty() &&
+                         !gpu.mig.value_or(false) && !other.mig.value_or(false);
+      if (!asked) continue;
+      const auto device = nvml.DeviceAt(gpu.index), second = nvml.DeviceAt(other.index);
+      if (!device || !second) return std::nullopt;
+      const auto there = Reaches(nvml.calls(), *device, *second);
+      const auto back = Reaches(nvml.calls(), *second, *device);
+      if (!there || !back) return std::nullopt;
+      if (!*there || !*back) apart.push_back({gpu.index, other.index});
+    }
+  }
+  return apart;
+}
+
 }  // namespace
 
 std::optional<std::string> KernelVersionIn(const std::string& text) {
@@ -119,6 +151,7 @@ void GatherDriver(Facts& facts, const std::filesystem::path& root) {
   if (const auto number = (*nvml)->CudaVersion()) facts.driver.nvml_cuda = *number;
   const auto count = (*nvml)->DeviceCount();
   for (unsigned index = 0; count && index < *count; ++index) facts.gpus.push_back(GpuAt(**nvml, index));
+  facts.apart = ApartOf(**nvml, facts.gpus);
 }
 
 }  // namespace gpuman::doctor

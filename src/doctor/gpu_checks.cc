@@ -229,6 +229,27 @@ Findings CheckLink(const Facts& facts) {
   });
 }
 
+Findings CheckPeerAccess(const Facts& facts) {
+  constexpr std::size_t kNamed = 4;
+  if (!facts.apart) return OneFinding(kUnknown, "n/a: the driver does not say which GPUs reach each other");
+  if (facts.apart->empty())
+    return OneFinding(kFine, facts.gpus.size() < 2 ? "there is no other GPU to reach"
+                                                   : "all GPUs reach each other's memory");
+  std::vector<std::string> pairs;
+  for (const auto& pair : *facts.apart) {
+    if (pairs.size() == kNamed) break;
+    pairs.push_back(fmt::format("{} and {}", pair.gpu, pair.other));
+  }
+  const auto more = facts.apart->size() - pairs.size();
+  return OneFinding(
+      kNote,
+      fmt::format("GPUs that do not reach each other's memory (peer access): {}{}; the memory of a process "
+                  "that sees two such GPUs stays there while its job waits for its turn, and only the "
+                  "driver's checkpoint can suspend the job",
+                  fmt::join(pairs, ", "), more == 0 ? "" : fmt::format(", and {} more pairs", more)),
+      "let each process of a job of --share see only its own GPU (CUDA_VISIBLE_DEVICES); docs/sharing.md");
+}
+
 namespace {
 
 // Adds a finding about one GPU.

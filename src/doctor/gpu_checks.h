@@ -17,6 +17,7 @@ Findings CheckClocks(const Facts& facts);
 Findings CheckPower(const Facts& facts);
 Findings CheckSettings(const Facts& facts);
 Findings CheckLink(const Facts& facts);
+Findings CheckPeerAccess(const Facts& facts);
 Findings CheckMig(const Facts& facts);
 Findings CheckMps(const Facts& facts);
 Findings CheckIdle(const Facts& facts);

@@ -39,6 +39,18 @@ void AddShared(const Shared& shared, Exposition& out) {
   out.Add(Metric::kShareMovingSeconds, labels, shared.moving_seconds);
 }
 
+void AddRests(const std::vector<Rest>& rests, Exposition& out) {
+  std::uint64_t steps = 0;
+  for (const auto& rest : rests) {
+    const Labels labels("processes", rest.processes);
+    out.Add(Metric::kRestSeconds, labels, rest.seconds);
+    for (const auto& [result, count] : rest.attempts)
+      out.Add(Metric::kRestAttempts, labels.With("result", result), count);
+    steps += rest.steps;
+  }
+  if (!rests.empty()) out.Add(Metric::kRestSteps, {}, steps);
+}
+
 void AddDaemon(const Snapshot& snapshot, Exposition& out) {
   const auto& self = snapshot.self;
   out.Add(Metric::kBuildInfo, Labels("version", snapshot.version), 1);
@@ -63,6 +75,9 @@ std::string Render(const Snapshot& snapshot, bool with_dcgm) {
   AddJobs(snapshot, out);
   AddQueue(snapshot.queue, out);
   for (const auto& shared : snapshot.shared) AddShared(shared, out);
+  AddRests(snapshot.rests, out);
+  for (const auto& left : snapshot.left)
+    out.Add(Metric::kLeft, metrics::LabelsOf(left.gpu, left.uuid), left.bytes.count);
   AddEventCounters(snapshot.counters, out);
   AddDaemon(snapshot, out);
   return out.Text();

@@ -74,6 +74,10 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   shared.moved_out = base::GiB(2);
   shared.hand_overs = base::Histogram({1});
   snapshot.shared.push_back(shared);
+  Rest rest{"several", base::Histogram({0.1, 1}), {{"rested", 1}, {"late", 2}}, 40};
+  rest.seconds.Observe(0.05);
+  snapshot.rests = {{"one", base::Histogram({0.1, 1}), {{"rested", 3}}, 2}, rest};
+  snapshot.left = {{"0", kUuid, base::MiB(524)}};
   snapshot.queue.waiting = {{"resources", 4}, {"held_by_user", 2}};
   snapshot.queue.oldest_seconds = 60;
   snapshot.counters.OnXid(kUuid, 74);
@@ -221,6 +225,16 @@ TEST(Metrics, OfJobsAreLabelledAndAddedUpByUserAndProject) {
   EXPECT_THAT(text, HasSubstr("gpuman_user_memory_used_bytes{user=\"ann\"} 2147483648\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_project_memory_limit_bytes{project=\"vision\"} 4294967296\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_jobs{state=\"running\"} 2\n"));
+}
+
+TEST(Metrics, OfComingToRestAreToldByTheNumberOfProcessesAndTheResult) {
+  const auto sample = FullSample();
+  const auto text = Render(FullSnapshot(sample), false);
+  EXPECT_THAT(text, HasSubstr("gpuman_rest_seconds_bucket{processes=\"several\",le=\"0.1\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_rest_seconds_count{processes=\"one\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_rest_attempts_total{processes=\"several\",result=\"late\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_rest_steps_total 42\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_left_bytes{gpu=\"0\",uuid=\"GPU-0\"} 549453824\n"));
 }
 
 TEST(Metrics, OfTheQueueTellHeldFromQueued) {

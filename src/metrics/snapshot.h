@@ -63,6 +63,20 @@ struct Shared {
   double moving_ratio = 0, moving_seconds = 0;
 };
 
+// Attempts to bring jobs to rest since the daemon began.
+struct Rest {
+  std::string processes{};                          // of these jobs: "one", "several"
+  base::Histogram seconds{{}};                      // of the attempts that did
+  std::map<std::string, std::uint64_t> attempts{};  // by result
+  std::uint64_t steps = 0;                          // calls that were let through
+};
+
+// What stays on a GPU of jobs that are suspended.
+struct Left {
+  std::string gpu{}, uuid{};
+  base::Bytes bytes{};
+};
+
 struct Queue {
   std::map<std::string, std::size_t> waiting{};  // by reason
   std::optional<double> oldest_seconds{};
@@ -74,6 +88,8 @@ struct Snapshot {
   std::vector<Device> devices{};
   std::vector<Job> jobs{};
   std::vector<Shared> shared{};
+  std::vector<Rest> rests{};
+  std::vector<Left> left{};
   Queue queue{};
   std::size_t notifications_pending = 0, notifications_failed = 0;
   EventCounters counters{};

@@ -52,7 +52,7 @@ CutDecision Cut::Decide(const CutView& view, base::MonoTime now) {
   if (view.broken) return Fail(now);
   if (all_shut_ && !AnyWorks() && open_.empty()) return Rest(now);
   if (now >= deadline_) return Fail(now);
-  if (IsStepping()) return WaitUntil(deadline_);
+  if (IsStepping() || !settings_.step) return WaitUntil(deadline_);
   const bool behind = Candidates().empty();
   if (const base::MonoTime due = behind ? BehindAt() : StepAt(); now < due) return WaitUntil(due);
   EndRound();

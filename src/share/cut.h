@@ -78,6 +78,7 @@ struct CutView {
 };
 
 struct CutSettings {
+  bool step = true;  // false: no calls are allowed; the job rests by itself, or not
   // Nothing is decided before the view has stayed the same for so long.
   Span settle = std::chrono::milliseconds(3);
   // How long all units that could be allowed calls may work before one of them may make a call behind that

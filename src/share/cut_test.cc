@@ -318,6 +318,14 @@ TEST_F(CutTest, AUnitThatIsAloneIsLeftInPeace) {
   EXPECT_EQ(Decide("1g").kind, Kind::kRested);
 }
 
+TEST_F(CutTest, WithoutStepsItWaitsUntilAllRestOrTheTimeIsOver) {
+  cut_ = Cut({.step = false}, {}, now_, now_ + 100s);
+  EXPECT_EQ(After(99s, "1w 2g").kind, Kind::kWait);
+  EXPECT_EQ(Decide("1g 2g").kind, Kind::kRested);
+  cut_ = Cut({.step = false}, {}, now_, now_ + 100s);
+  EXPECT_EQ(After(100s, "1w 2g").kind, Kind::kFailed);
+}
+
 TEST_F(CutTest, CallsBehindWorkAreNoLeaps) {
   After(250ms, "1wg 2wg");
   Decide("1g 2wg", {{Unit("1"), 1}, {Unit("2"), 1}});

@@ -199,7 +199,7 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
 void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime now) {
   Tenant* tenant = Find(not_closed.tenant);
   if (tenant && tenant->gate == Gate::kClosing && tenant->gate_order == not_closed.order)
-    Refuse(*tenant, not_closed.why, not_closed.late, now);
+    Refuse(*tenant, not_closed.why, not_closed.late, now, not_closed.figures);
 }
 
 void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {

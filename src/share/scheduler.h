@@ -126,7 +126,8 @@ class Scheduler {
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
 
   // --- scheduler_yield.cc: tenants that do not yield
-  void Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now);
+  using Figures = std::map<std::string, std::int64_t>;
+  void Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now, Figures figures = {});
   void KeepsRoom(Tenant& tenant, base::MonoTime now);
   void TellSilence(Tenant& tenant);
   void EscalateAll();

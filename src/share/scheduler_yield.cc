@@ -36,8 +36,9 @@ void Scheduler::KeepsRoom(Tenant& tenant, base::MonoTime now) {
   tenant.member = true;
 }
 
-// `late`: the tenant took too long; `why` may be empty then.
-void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now) {
+// `late`: the tenant took too long; `why` may be empty then. `figures` go into the report.
+void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now,
+                       Figures figures) {
   const Span limit = CloseLimit(tenant);
   KeepsRoom(tenant, now);
   if (tenant.gate != Gate::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
@@ -55,9 +56,10 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::
                                        base::FormatDuration(MillisOf(limit)), why.empty() ? "" : ": ", why);
   if (!told) {
     tenant.told_refused = now;
+    figures.emplace("milliseconds", MillisOf(limit).count());
+    figures["asked_again_milliseconds"] = MillisOf(*tenant.keeps_until - now).count();
     Report(tenant.id, "share_not_yielded", tenant.refused + "; it runs on and keeps its place",
-           {{"milliseconds", MillisOf(limit).count()},
-            {"asked_again_milliseconds", MillisOf(*tenant.keeps_until - now).count()}});
+           std::move(figures));
   }
   Escalate(tenant, tenant.refused);
 }

@@ -100,6 +100,16 @@ TEST_F(DoesNotYield, OneThatSaysThatItCannotIsLetGoOfAtOnce) {
   EXPECT_THAT(One<action::Report>().message, HasSubstr("CUDA graph"));
 }
 
+TEST_F(DoesNotYield, TheReportHasTheFiguresOfTheAttempt) {
+  Ask();
+  Tell(event::GateNotClosed{
+      kA, One<action::Close>().order, "process 7 works", true, {{"milliseconds", 4980}, {"working", 1}}});
+  const auto data = One<action::Report>().data;
+  EXPECT_EQ(data.at("milliseconds"), 4980);
+  EXPECT_EQ(data.at("working"), 1);
+  EXPECT_GT(data.at("asked_again_milliseconds"), 0);
+}
+
 TEST_F(DoesNotYield, TwoOfThemBothRunWhereBothHaveTheirMemory) {
   Join(kA, GiB(8));
   Join(kB, GiB(8));

@@ -42,6 +42,7 @@ struct SchedulerSettings {
   std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID; takes precedence over `capacity`
   OnNoYield on_no_yield = OnNoYield::kWait;
   base::Millis yield_limit{5000};
+  bool step = true;  // processes that wait for each other make single calls, so that all come to rest
   // Between users: what happens to a holder whose processes are stopped, or do not answer, when a job of
   // another user has waited for `answer_limit` for the holder's room.
   OnNoYield on_no_answer = OnNoYield::kSuspend;

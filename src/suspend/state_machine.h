@@ -126,13 +126,16 @@ struct Observed {
   std::vector<ProcessView> processes;
   std::vector<GpuView> gpus;
 };
-// The answers to Rest. `took` and `steps` (calls that had to pass) go into the event of the job.
+// The answers to Rest. `took`, `steps` (calls that had to pass) and the like go into the event of the job.
 struct Rested {
   base::Millis took{0};
   unsigned steps = 0;
 };
 struct NotRested {
   std::string why;  // goes on where "the job did not come to rest: " ends
+  base::Millis took{0};
+  unsigned steps = 0;
+  unsigned units = 0, working = 0;  // a unit is a process on one of its GPUs
 };
 // The answer to AskCan (process {}), AskState, Checkpoint or Restore.
 struct Answered {
@@ -409,6 +412,7 @@ class SuspensionStateMachine {
   BytesByGpu LeftOf(const Member& member) const;
   BytesByGpu Left() const;
   std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
+  std::map<std::string, std::int64_t> FiguresWithSpent(base::MonoTime now) const;
   std::optional<std::string> OnlyGpu() const;
   base::Result<> HasNoManagedMemory() const;
   void SetState(std::string reason, std::string detail);

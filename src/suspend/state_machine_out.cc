@@ -359,10 +359,11 @@ void SuspensionStateMachine::FailOut(Member& member, const std::string& why, Mon
 void SuspensionStateMachine::TurnBack(std::string reason, std::string why, MonoTime now) {
   turned_reason_ = std::move(reason);
   why_ = std::move(why);
+  auto figures = FiguresWithSpent(now);  // of the way that ends here
   Want(true, std::nullopt);
   Begin(SuspensionPhase::kUndoing, now);
   SetState(turned_reason_.empty() ? "resuming" : turned_reason_, why_);
-  if (!turned_reason_.empty()) Emit(turned_reason_.c_str(), why_, now);
+  if (!turned_reason_.empty()) out_.push_back(action::Emit{turned_reason_, why_, std::move(figures)});
 }
 
 }  // namespace gpuman::suspend

@@ -315,10 +315,14 @@ void SuspensionStateMachine::SetAway(const std::string& reason, const std::strin
   SetState(absence ? absence->reason : reason, absence ? absence->cause + "; " + detail : detail);
 }
 
-void SuspensionStateMachine::Emit(const char* kind, std::string message, MonoTime now) {
+std::map<std::string, std::int64_t> SuspensionStateMachine::FiguresWithSpent(MonoTime now) const {
   auto figures = Figures(now);
   figures.insert(spent_.begin(), spent_.end());
-  out_.push_back(action::Emit{kind, std::move(message), std::move(figures)});
+  return figures;
+}
+
+void SuspensionStateMachine::Emit(const char* kind, std::string message, MonoTime now) {
+  out_.push_back(action::Emit{kind, std::move(message), FiguresWithSpent(now)});
 }
 
 void SuspensionStateMachine::EmitWith(const BytesByGpu& left, const char* kind, std::string message,

@@ -63,9 +63,14 @@ void SuspensionStateMachine::Handle(const event::Rested& rested, MonoTime) {
 void SuspensionStateMachine::Handle(const event::NotRested& failed, MonoTime now) {
   if (!std::exchange(resting_, false)) return;
   Member* const silent = OnlySilentOne();
-  if (!silent || can_ == false || Shares(*silent))
+  Spend("rest", failed.took);
+  spent_["steps"] = failed.steps;
+  if (!silent || can_ == false || Shares(*silent)) {
+    spent_["units"] = failed.units;
+    spent_["working"] = failed.working;
     return TurnBack(record_.target ? "move_failed" : "suspend_failed",
                     fmt::format("the job did not come to rest: {}", failed.why), now);
+  }
   // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim might
   // begin in the middle of the checkpoint. Processes that come later are held from the beginning.
   rested_ = true;

@@ -47,6 +47,23 @@ TEST_F(Together, WhereOneDoesNotComeToRestAllRunOnAndNothingHasMoved) {
   EXPECT_EQ(s_.Detail(), "the job did not come to rest: process 11 works on GPU 0");
 }
 
+TEST_F(Together, TheEventOfAFailureSaysHowMuchDidNotRestAndWhatWasTried) {
+  s_.Suspend();
+  s_.now += base::Millis(1300);
+  const auto actions =
+      s_.machine.On(event::NotRested{"process 11 works on GPU 0", base::Millis(1200), 9, 2, 1}, s_.now);
+  const auto told = std::find_if(actions.begin(), actions.end(), [](const Action& action) {
+    return std::holds_alternative<action::Emit>(action);
+  });
+  ASSERT_NE(told, actions.end());
+  auto data = std::get<action::Emit>(*told).data;
+  EXPECT_EQ(data["milliseconds_rest"], 1200);
+  EXPECT_EQ(data["steps"], 9);
+  EXPECT_EQ(data["units"], 2);
+  EXPECT_EQ(data["working"], 1);
+  EXPECT_EQ(data["milliseconds"], 1300) << "of the way that failed";
+}
+
 TEST_F(Together, AMoveFailsInTheSameWay) {
   s_.Process(13, {}, MiB(0), "b");
   s_.Dies(12);

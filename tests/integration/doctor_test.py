@@ -28,7 +28,7 @@ class DoctorTest(DaemonTest):
 
     def test_a_machine_as_it_should_be(self):
         for check in ("driver", "driver_versions", "gpus", "health", "persistence", "ecc", "throttling", "daemon", "access",
-                      "config", "mps"):
+                      "config", "mps", "peer_access"):
             self.assertEqual([f["severity"] for f in self.findings(check)], ["ok"], self.findings(check))
 
     def test_throttling_is_found_with_its_gpu_and_a_way_out(self):
@@ -82,6 +82,16 @@ class DoctorTest(DaemonTest):
             self.assertIn("guard.grac", found["text"])
         finally:
             path.write_text(before)
+
+
+class GpusApart(DaemonTest):
+    gpus, memory, profile = 2, "4GiB", "rtx4050"  # these GPUs do not reach each other
+
+    def test_gpus_that_do_not_reach_each_other_are_named_with_what_that_means(self):
+        found = [f for f in self.m.run_json("doctor")["findings"] if f["check"] == "peer_access"]
+        self.assertEqual([f["severity"] for f in found], ["note"], found)
+        self.assertRegex(found[0]["text"], "0 and 1; the memory of a process that sees two such GPUs stays there")
+        self.assertIn("CUDA_VISIBLE_DEVICES", found[0]["remedy"])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ meeting_program.py describes the simulated work. pair_program.py has processes t
 """
 
 import pathlib
+import re
 import signal
 import sys
 import unittest
@@ -17,6 +18,7 @@ from queue_test import QueueCase
 from share_many_test import ManyCase
 from share_test import build_dir, learn_what_a_context_takes, until
 from daemon_case import MIB, DaemonTest  # noqa: E402, I100
+import event_data  # noqa: E402, I100
 
 PROGRAM = pathlib.Path(__file__).with_name("meeting_program.py")
 PAIR = pathlib.Path(__file__).with_name("pair_program.py")
@@ -55,6 +57,18 @@ class Meets:
     def all_told(self, kind, job):
         return [event for event in self.events() if event["kind"] == kind and event["job"] == job]
 
+    def has_documented_data(self, event):
+        """Of an event of a suspension: the documents name all its data, UUID in place of a GPU's."""
+        names = {re.sub(r"GPU-[-0-9a-f]+", "UUID", name) for name in event["data"]}
+        self.assertLessEqual(names, event_data.of_suspensions(), event)
+
+    def metric(self, name, **labels):
+        """The sum of the samples with these labels."""
+        text = self.request("GET", "/metrics").body.decode()
+        found = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", text, re.MULTILINE)
+        return sum(float(value) for has, value in found
+                   if all(f'{label}="{wanted}"' in has for label, wanted in labels.items()))
+
     def gates(self, job):
         answer = self.request("GET", "/v1/share").json()
         return {gpu["uuid"]: one["gate"] for gpu in answer["gpus"] for one in gpu["jobs"] if one["id"] == job}
@@ -65,7 +79,22 @@ class Meets:
         self.assertRegex(answer.json()["error"]["message"], "did not come to rest")
         view = self.job(job)
         self.assertEqual((view["state"], view["reason"]), ("running", "suspend_failed"))
+        event = self.all_told("suspend_failed", job)[-1]
+        self.has_documented_data(event)
+        if "milliseconds_rest" in event["data"]:
+            self.assertEqual(event["data"]["units"], 2, event)
+            self.assertGreaterEqual(event["data"]["working"], 1, event)
         self.goes_on(tag)
+
+
+class Documents(unittest.TestCase):
+    def test_the_page_lists_each_kind_of_event_that_is_told_and_no_other(self):
+        told = set()
+        for folder in ("src/share", "src/daemon/sharing"):
+            for source in (event_data.ROOT / folder).glob("*.cc"):
+                if not source.stem.endswith("_test"):
+                    told |= set(re.findall(r'(?:Report|Tell)\([^;]*?"(share_\w+)"', source.read_text()))
+        self.assertEqual(told, event_data.kinds_of_sharing())
 
 
 class TurnsCase(ManyCase, Meets):
@@ -97,7 +126,12 @@ class TakingTurns(TurnsCase):
         self.assertRegex(view["reason_detail"], "did not come to rest within 200ms")
         until("its gate was asked for again", lambda: "closing" in self.gates(one).values())
         self.goes_on("one", 100)
-        self.assertEqual(len(self.all_told("share_not_yielded", one)), 1, "told once")
+        told = self.all_told("share_not_yielded", one)
+        self.assertEqual(len(told), 1, "told once")
+        self.assertEqual(told[0]["data"].keys(), event_data.of_sharing("share_not_yielded"))
+        self.assertEqual(told[0]["data"]["units"], 2)
+        self.assertGreaterEqual(told[0]["data"]["working"], 1)
+        self.assertGreaterEqual(self.metric("gpuman_rest_attempts_total", processes="several", result="late"), 2)
         self.ends_with_its_data("one")
         self.goes_on("other")
         self.ends_with_its_data("other")
@@ -160,6 +194,53 @@ class TakingTurns(TurnsCase):
         self.ends_right([plain])
 
 
+class Resting(TurnsCase):
+    """A job may be a long time on its way to rest."""
+    more = TurnsCase.more.replace("200ms", "8s", 1)
+
+    def test_the_status_says_how_far_it_is_and_which_process_is_not_at_rest(self):
+        one = self.meeting("one", self.NEVER_RESTS, share=True)
+        self.goes_on("one")
+        other = self.meeting("other", self.NEVER_RESTS, share=True)
+        view = until("it is named what is not at rest", lambda: (t := self.tenant(one)) and t["detail"] and t)
+        self.assertEqual((view["gate"], view["resting"]["units"]), ("closing", 2), view)
+        self.assertLess(view["resting"]["at_rest"], 2, view)
+        self.assertGreaterEqual(view["resting"]["milliseconds"], 1000, view)
+        self.assertRegex(view["detail"], r"^is not at rest after \S+: process \d+ ")
+        shown = until("the table says so", lambda: "is not at rest" in (s := self.m.run("share", "status").stdout) and s)
+        self.assertRegex(shown, r"one +closing \([01] of 2 at rest\)")
+        self.assertRegex(shown, r"\none: is not at rest after .*: process \d+ ")
+        self.told("share_not_yielded", one)
+        until("it is over", lambda: (t := self.tenant(one)) and t["gate"] == "open" and not t["resting"])
+        self.goes_on("one")
+        self.request("DELETE", f"/v1/jobs/{other}")
+        self.ends_with_its_data("one")
+
+
+class NotStepped(TurnsCase):
+    """The administrator has switched the steps off."""
+    more = TurnsCase.more.replace("[suspend]", "step = false\n[suspend]", 1)
+
+    def test_two_whose_processes_need_each_other_do_not_yield_before_steps_are_switched_on(self):
+        one = self.meeting("one", share=True)
+        self.goes_on("one")
+        other = self.meeting("other", share=True)
+        self.told("share_not_yielded", one)
+        self.waits_for(other, one)
+        view = self.job(one)
+        self.assertEqual((view["state"], view["reason"]), ("running", "share_not_yielded"))
+        self.assertRegex(view["reason_detail"], "share.step is off")
+        self.suspension_fails_and_it_goes_on("one", one)
+        self.assertRegex(self.job(one)["reason_detail"], "share.step is off")
+        self.assertFalse(self.share()["settings"]["step"])
+        self.assertRegex(self.m.run("share", "set", "--step", "on").stdout, r"step +on\n")
+        until("they take turns", lambda: min(gpu["hand_overs"] for gpu in self.share()["gpus"]) >= 4)
+        for tag in ("one", "other"):
+            self.ends_with_its_data(tag)
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("the file has been read again", lambda: not self.share()["settings"]["step"])
+
+
 class TogetherCase(ManyCase, Meets):
     """As TurnsCase, with the time that a job has to come to rest by default."""
     gpus, more = 2, '[log]\nlevel = "debug"\n'
@@ -177,6 +258,10 @@ class Together(TogetherCase):
             self.ends_with_its_data(tag)
         for job in jobs:
             self.assertEqual(self.all_told("share_not_yielded", job), [])
+        rested = self.metric("gpuman_rest_attempts_total", processes="several", result="rested")
+        self.assertGreaterEqual(rested, 20)
+        self.assertEqual(self.metric("gpuman_rest_seconds_count", processes="several"), rested)
+        self.assertGreater(self.metric("gpuman_rest_steps_total"), 0)
 
     def test_one_takes_turns_with_an_ordinary_job_on_one_of_its_gpus(self):
         meeting = self.meeting("meeting", share=True)
@@ -204,12 +289,19 @@ class SharesMemory(TurnsCase):
             self.assertEqual(answer.status, 200, answer.body)
             view = answer.json()
             self.assertEqual((view["state"], len(view["memory"]["left"])), ("suspended", 2), view)
+            for gpu, left in view["memory"]["left"].items():
+                self.assertEqual(self.metric("gpuman_left_bytes", uuid=gpu), left)
             before = self.steps("pair")
             had = self.turns()[plain]
             until("the other has its turns meanwhile", lambda: self.turns()[plain] > had + 0.1)
             self.assertEqual(self.steps("pair"), before)
             answer = self.request("POST", f"/v1/jobs/{pair}/resume")
             self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+        self.assertEqual(self.metric("gpuman_left_bytes"), 0)
+        for kind in ("job_suspended", "job_resumed"):
+            for event in self.all_told(kind, pair):
+                self.has_documented_data(event)
+                self.assertEqual(len([name for name in event["data"] if name.startswith("left.")]), 2, event)
         self.goes_on("pair")
         self.ends_with_its_data("pair")
         self.ends_right([plain])

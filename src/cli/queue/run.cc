@@ -217,6 +217,7 @@ Command RunCommand() {
           .example =
               "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
               "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 2GiB\n"
+              "  gpuman run --share --tag a --gpu 0,1 -- torchrun --standalone --nproc-per-node 2 a.py\n"
               "  gpuman run --gpus 1 --pty -- bash",
           .arguments = {},
           .options = queue::OptionsOfRun(*s).Make(),

@@ -102,6 +102,7 @@ void ReadShare(TomlReader& in, Config& config) {
   in.Specs("share.gpu_capacity", s.capacity_of);
   ReadWord(in, "share.on_no_yield", s.on_no_yield, share::ParseOnNoYield);
   in.Time("share.yield_limit", s.yield_limit, Millis(100), kDay);
+  in.Flag("share.step", s.step);
   ReadWord(in, "share.on_no_answer", s.on_no_answer, share::ParseOnNoAnswer);
   in.Time("share.answer_limit", s.answer_limit, Millis(100), kDay);
   in.Time("share.retry", s.retry, Millis(100), kDay);

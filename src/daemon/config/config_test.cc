@@ -186,6 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
               "limits.unmanaged.user", "two entries"},
         Wrong{"share.memory = \"disk\"", "share.memory", "auto, vmm, managed"},
         Wrong{"share.managed_turns = 1", "share.managed_turns", "true or false"},
+        Wrong{"share.step = \"off\"", "share.step", "true or false"},
         Wrong{"jobs.stop_grace = \"x\"", "jobs.stop_grace", "not a time"},
         Wrong{"jobs.log_size = \"1K\"", "jobs.log_size", "not between"},
         Wrong{"jobs.log_rotations = -1", "jobs.log_rotations", "not between 0 and 100"},

@@ -14,8 +14,9 @@ base::Result<api::ShareView> ViewOf(SharingModule& sharing) {
   auto& core = sharing.core();
   const ShareController* const controller = sharing.controller();
   if (!controller) return base::Fail(kNoShim);
-  const auto tag_of = [&](base::JobId id) { return core.TagOf(id).value_or(""); };
-  return ShareViewOf(controller->View(), controller->settings(), core.inventory(), tag_of);
+  const ShareViewSources sources{[&](base::JobId id) { return core.TagOf(id).value_or(""); },
+                                 [&](base::JobId id) { return controller->ProgressOf(id); }};
+  return ShareViewOf(controller->View(), controller->settings(), core.inventory(), sources);
 }
 
 base::Result<api::ShareView> Set(SharingModule& sharing, const Call<api::ShareUpdate, api::ShareView>& call) {

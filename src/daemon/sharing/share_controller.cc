@@ -50,7 +50,9 @@ ShareController::ShareController(Core& core, ShimChannel& shims, JobRest& rest, 
       poll_(core.loop()),
       answer_poll_(kLedgerPoll),
       began_(core.clock().Mono()),
-      self_(std::make_shared<ShareController*>(this)) {}
+      self_(std::make_shared<ShareController*>(this)) {
+  rest_.SetSteps(scheduler_.settings().step);
+}
 
 ShareController::~ShareController() { *self_ = nullptr; }
 
@@ -165,6 +167,7 @@ void ShareController::TakeBack(Entry& entry) {
 }
 
 void ShareController::SetSettings(share::SchedulerSettings settings) {
+  rest_.SetSteps(settings.step);
   Feed(share::event::SettingsChanged{std::move(settings)});
   capacities_.clear();
   SetCapacities();

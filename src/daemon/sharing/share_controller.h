@@ -77,6 +77,8 @@ class ShareController {
   std::optional<share::Scheduler::Obstacle> ObstacleOf(base::JobId job) const {
     return scheduler_.ObstacleOf(job);
   }
+  // How far a job is that is being brought to rest, for its turn or by the suspend controller.
+  std::optional<JobRest::Progress> ProgressOf(base::JobId job) const { return rest_.ProgressOf(job); }
   // Whether the job takes part and the suspend controller has it.
   bool IsLent(base::JobId job) const {
     const auto entry = entries_.find(job);

@@ -22,6 +22,13 @@ constexpr base::Millis kOpenAgain{1000};
 // The attempt ends so long before the scheduler gives it up, so that the scheduler is told why it failed.
 constexpr base::Millis kBeforeDeadline{20};
 
+std::map<std::string, std::int64_t> FiguresOf(const JobRest::Result& result) {
+  return {{"milliseconds", result.took.count()},
+          {"steps", result.steps},
+          {"units", result.count.units},
+          {"working", result.count.units - result.count.at_rest}};
+}
+
 bool Answers(const ledger::SlotStatus& one) {
   return one.stage != MemoryStage::kNone && one.stage != MemoryStage::kFailed;
 }
@@ -77,8 +84,8 @@ void ShareController::OnRest(Entry& entry, const JobRest::Result& result) {
     return result.rested ? JoinClosed(entry) : GiveUpTaking(entry, result);
   if (!entry.close) return;
   if (!result.rested)
-    return Feed(
-        share::event::GateNotClosed{id, *std::exchange(entry.close, std::nullopt), result.why, result.late});
+    return Feed(share::event::GateNotClosed{id, *std::exchange(entry.close, std::nullopt), result.why,
+                                            result.late, FiguresOf(result)});
   entry.stale = true;
   // Memory that the job took of its promises is counted before the promises are void.
   CheckDemand(entry, shims_.SlotStatusesOf(id));

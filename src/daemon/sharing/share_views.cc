@@ -25,10 +25,21 @@ std::string SizeText(const base::SizeSpec& size) {
   return size.IsRelative() ? fmt::format("{}%", size.percent) : base::FormatBytes(size.bytes);
 }
 
-api::ShareJob ViewOf(const share::TenantStatus& tenant, std::string tag) {
+// From then on the view names the processes that are not at rest.
+constexpr base::Millis kNamesAfter{1000};
+
+void ShowProgress(const JobRest::Progress& progress, api::ShareJob& job) {
+  job.resting =
+      api::ShareResting{progress.count.units, progress.count.at_rest, progress.steps, progress.took.count()};
+  if (progress.took >= kNamesAfter && !progress.why.empty())
+    job.detail =
+        fmt::format("is not at rest after {}: {}", base::FormatDuration(progress.took), progress.why);
+}
+
+api::ShareJob ViewOf(const share::TenantStatus& tenant, const ShareViewSources& sources) {
   api::ShareJob job;
   job.id = tenant.tenant.value;
-  job.tag = std::move(tag);
+  job.tag = sources.tag_of(tenant.tenant);
   job.in_run_set = tenant.in_run_set;
   job.gate = WordOf(tenant.gate);
   job.activity = ToString(tenant.activity);
@@ -44,6 +55,7 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, std::string tag) {
   job.priority = tenant.priority;
   job.memory = {tenant.demand.resident, tenant.demand.away, tenant.demand.pinned, tenant.demand.managed,
                 tenant.demand.wants};
+  if (const auto progress = sources.progress_of(tenant.tenant)) ShowProgress(*progress, job);
   return job;
 }
 
@@ -63,6 +75,7 @@ api::ShareSettings ViewOf(const share::SchedulerSettings& settings) {
   for (const auto& [gpu, size] : settings.capacity_of) view.gpu_capacity[gpu] = SizeText(size);
   view.on_no_yield = ToString(settings.on_no_yield);
   view.yield_limit = settings.yield_limit;
+  view.step = settings.step;
   view.on_no_answer = ToString(settings.on_no_answer);
   view.answer_limit = settings.answer_limit;
   view.retry = settings.retry;
@@ -72,8 +85,7 @@ api::ShareSettings ViewOf(const share::SchedulerSettings& settings) {
 }  // namespace
 
 api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::SchedulerSettings& settings,
-                           const gpu::Inventory& inventory,
-                           const std::function<std::string(base::JobId)>& tag_of) {
+                           const gpu::Inventory& inventory, const ShareViewSources& sources) {
   api::ShareView view;
   view.settings = ViewOf(settings);
   for (const auto& known : inventory.gpus) {
@@ -95,7 +107,7 @@ api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Schedul
       gpu.hand_overs = status.hand_overs;
       gpu.moving = MillisOf(status.moving);
       gpu.moving_share = status.moving_share;
-      for (const auto& tenant : status.tenants) gpu.jobs.push_back(ViewOf(tenant, tag_of(tenant.tenant)));
+      for (const auto& tenant : status.tenants) gpu.jobs.push_back(ViewOf(tenant, sources));
       view.gpus.push_back(std::move(gpu));
     }
   }
@@ -129,6 +141,7 @@ base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings
   settings.compute_quantum = update.compute_quantum.value_or(settings.compute_quantum);
   if (update.capacity || update.clear_capacity) settings.capacity = update.capacity;
   settings.yield_limit = update.yield_limit.value_or(settings.yield_limit);
+  settings.step = update.step.value_or(settings.step);
   settings.retry = update.retry.value_or(settings.retry);
   GPUMAN_TRY(share::Validate(settings));
   return settings;

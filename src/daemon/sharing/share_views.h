@@ -2,17 +2,25 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "api/share_types.h"
 #include "base/result.h"
+#include "daemon/shims/job_rest.h"
 #include "gpu/inventory.h"
 #include "share/scheduler.h"
 
 namespace gpuman::daemon {
 
+// What the view needs of a job besides the scheduler's snapshot.
+struct ShareViewSources {
+  std::function<std::string(base::JobId)> tag_of;
+  std::function<std::optional<JobRest::Progress>(base::JobId)> progress_of;
+};
+
 api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::SchedulerSettings& settings,
-                           const gpu::Inventory& inventory,
-                           const std::function<std::string(base::JobId)>& tag_of);
+                           const gpu::Inventory& inventory, const ShareViewSources& sources);
 
 // The text of kInvalidArgument names the wrong setting.
 base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings,

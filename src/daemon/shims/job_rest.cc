@@ -24,6 +24,14 @@ constexpr base::Millis kLookForStopped{50};
 
 base::Millis InMillis(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
 
+void Count(JobRest::Totals& totals, const JobRest::Result& result, share::Span took) {
+  totals.steps += result.steps;
+  if (result.rested)
+    totals.rested.Observe(std::chrono::duration<double>(took).count());
+  else
+    ++(result.late ? totals.late : totals.failed);
+}
+
 }  // namespace
 
 JobRest::JobRest(boost::asio::io_context& loop, const base::Clock& clock, ShimChannel& shims,
@@ -37,14 +45,14 @@ JobRest::JobRest(boost::asio::io_context& loop, const base::Clock& clock, ShimCh
 JobRest::~JobRest() { *self_ = nullptr; }
 
 JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done) {
-  attempts_.erase(job);
+  if (const auto earlier = attempts_.find(job); earlier != attempts_.end()) Drop(earlier);
   std::erase_if(history_, [this](const auto& each) { return !shims_.Has(each.first); });
   const auto now = clock_.Mono(), deadline = now + limit;
-  share::Cut cut(share::CutSettings{}, history_[job], now, deadline);
   Attempt& attempt =
       attempts_
           .emplace(job,
-                   Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook), std::move(cut)})
+                   Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook),
+                           NewCut(history_[job], now, deadline)})
           .first->second;
   attempt.several = CutViewOf(shims_.SlotStatusesOf(job), attempt.progress).units.size() > 1;
   OrderHold(job, attempt);
@@ -54,7 +62,28 @@ JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done
 
 void JobRest::Cancel(base::JobId job, AttemptId attempt) {
   const auto found = attempts_.find(job);
-  if (found != attempts_.end() && found->second.id == attempt) attempts_.erase(found);
+  if (found != attempts_.end() && found->second.id == attempt) Drop(found);
+}
+
+void JobRest::Drop(Attempts::iterator attempt) {
+  if (!attempt->second.ended) {
+    auto& totals = totals_[attempt->second.several ? 1 : 0];
+    ++totals.cancelled;
+    totals.steps += StepsOf(attempt->second);
+  }
+  attempts_.erase(attempt);
+}
+
+std::optional<JobRest::Progress> JobRest::ProgressOf(base::JobId job) const {
+  const auto found = attempts_.find(job);
+  if (found == attempts_.end()) return std::nullopt;
+  const auto slots = shims_.SlotStatusesOf(job);
+  return Progress{CountAtRest(slots), StepsOf(found->second), InMillis(clock_.Mono() - found->second.began),
+                  WhyNot(job, slots)};
+}
+
+share::Cut JobRest::NewCut(share::CutHistory history, base::MonoTime began, base::MonoTime deadline) const {
+  return share::Cut({.step = steps_}, std::move(history), began, deadline);
 }
 
 void JobRest::OnNotify(base::JobId job) { Check(job); }
@@ -131,7 +160,7 @@ void JobRest::Confirm(base::JobId job, Attempt& attempt, const Slots& slots, con
   attempt.confirmed.reset();
   attempt.steps += attempt.cut.figures().steps;
   attempt.progress.grants.clear();
-  attempt.cut = share::Cut(share::CutSettings{}, std::move(attempt.cut).Take(), now, attempt.deadline);
+  attempt.cut = NewCut(std::move(attempt.cut).Take(), now, attempt.deadline);
   attempt.look_at = now;
   if (attempt.several) OrderHold(job, attempt);
 }
@@ -144,18 +173,27 @@ void JobRest::GiveSteps(base::JobId job, Attempt& attempt, const share::StepOrde
 }
 
 void JobRest::EndLate(base::JobId job, Attempt& attempt, const Slots& slots) {
+  auto why = WhyNot(job, slots);
+  if (!steps_ && attempt.several) why += "; share.step is off, so its processes may wait for each other";
+  End(job, attempt, {.late = true, .why = std::move(why)});
+}
+
+std::string JobRest::WhyNot(base::JobId job, const Slots& slots) const {
   const auto gpus = shims_.GpusOf(job);
-  End(job, attempt, {.late = true, .why = WhyNotAtRest(slots, [&](unsigned gpu) -> std::string {
-                       return gpu < gpus.size() && !gpus[gpu].empty() ? name_of_gpu_(gpus[gpu]) : "a GPU";
-                     })});
+  return WhyNotAtRest(slots, [&](unsigned gpu) -> std::string {
+    return gpu < gpus.size() && !gpus[gpu].empty() ? name_of_gpu_(gpus[gpu]) : "a GPU";
+  });
 }
 
 void JobRest::End(base::JobId job, Attempt& attempt, Result result) {
   attempt.ended = true;
   attempt.timer.reset();
   const auto figures = attempt.cut.figures();
-  result.steps = attempt.steps + figures.steps;
-  result.took = InMillis(clock_.Mono() - attempt.began);
+  const auto took = clock_.Mono() - attempt.began;
+  result.steps = StepsOf(attempt);
+  result.took = InMillis(took);
+  result.count = CountAtRest(shims_.SlotStatusesOf(job));
+  Count(totals_[attempt.several ? 1 : 0], result, took);
   spdlog::debug("job {} {} after {} ms: {} calls let through in {} rounds, {} leaps", job.value,
                 result.rested ? "rests" : "does not rest", result.took.count(), result.steps, figures.rounds,
                 figures.leaps);

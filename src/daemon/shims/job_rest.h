@@ -13,6 +13,7 @@
 // Lives on the event loop; not thread-safe.
 #pragma once
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/ids.h"
 #include "base/units.h"
 #include "daemon/shims/answer_poll.h"
@@ -44,6 +46,21 @@ class JobRest {
     std::string why{};
     unsigned steps = 0;  // calls that had to be let through to bring all to rest
     base::Millis took{0};
+    RestCount count{};  // at the end of the attempt
+  };
+  // An attempt that is under way.
+  struct Progress {
+    RestCount count{};
+    unsigned steps = 0;
+    base::Millis took{0};
+    std::string why{};  // as in Result, as things are now
+  };
+  // Of all attempts since this object was made.
+  struct Totals {
+    // From the order until the job rested, in seconds.
+    base::Histogram rested{{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}};
+    std::uint64_t late = 0, failed = 0, cancelled = 0;  // attempts that ended otherwise
+    std::uint64_t steps = 0;
   };
   using Done = std::function<void(const Result&)>;
   // The name of a GPU for people ("GPU 0"), by its UUID.
@@ -63,6 +80,14 @@ class JobRest {
   // Ends the attempt without an answer, unless it is over or another has begun since. The caller orders what
   // follows.
   void Cancel(base::JobId job, AttemptId attempt);
+
+  std::optional<Progress> ProgressOf(base::JobId job) const;  // nullopt: there is no attempt
+  // Of jobs of several units, or of one.
+  const Totals& TotalsOf(bool several) const { return totals_[several ? 1 : 0]; }
+
+  // Whether units that wait for each other make single calls, so that all come to rest (share.step). It holds
+  // for attempts that begin from now on.
+  void SetSteps(bool steps) { steps_ = steps; }
 
   // Call when a process of the job has sent a notification.
   void OnNotify(base::JobId job);
@@ -90,7 +115,13 @@ class JobRest {
   void Decide(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
   void Confirm(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
   void GiveSteps(base::JobId job, Attempt& attempt, const share::StepOrder& order);
+  using Attempts = std::map<base::JobId, Attempt>;
+
+  share::Cut NewCut(share::CutHistory history, base::MonoTime began, base::MonoTime deadline) const;
   ledger::Command Hold(const Attempt& attempt) const;
+  void Drop(Attempts::iterator attempt);
+  unsigned StepsOf(const Attempt& attempt) const { return attempt.steps + attempt.cut.figures().steps; }
+  std::string WhyNot(base::JobId job, const Slots& slots) const;
   void OrderHold(base::JobId job, Attempt& attempt);
   void EndLate(base::JobId job, Attempt& attempt, const Slots& slots);
   void End(base::JobId job, Attempt& attempt, Result result);
@@ -100,9 +131,11 @@ class JobRest {
   const base::Clock& clock_;
   ShimChannel& shims_;
   NameOfGpu name_of_gpu_;
-  std::map<base::JobId, Attempt> attempts_;
+  Attempts attempts_;
   std::map<base::JobId, share::CutHistory> history_;  // of jobs of several units
   AttemptId last_ = 0;
+  bool steps_ = true;
+  std::array<Totals, 2> totals_{};
   // Callbacks that outlive this object find nullptr.
   std::shared_ptr<JobRest*> self_;
 };

@@ -278,6 +278,17 @@ void ShimsModule::Show(const jobs::Job& job, api::JobView& view) const {
 
 void ShimsModule::AddMetrics(metrics::Snapshot& snapshot) {
   for (auto& job : snapshot.jobs) job.host = HostMemoryOf({job.id});
+  if (!rest_) return;
+  for (const bool several : {false, true}) {
+    const auto& totals = rest_->TotalsOf(several);
+    snapshot.rests.push_back({several ? "several" : "one",
+                              totals.rested,
+                              {{"rested", totals.rested.count()},
+                               {"late", totals.late},
+                               {"failed", totals.failed},
+                               {"cancelled", totals.cancelled}},
+                              totals.steps});
+  }
 }
 
 }  // namespace gpuman::daemon

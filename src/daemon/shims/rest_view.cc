@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bitset>
 #include <optional>
 
 #include "daemon/shims/slot_state.h"
@@ -17,6 +18,8 @@ using ledger::wire::StepGrant;
 constexpr unsigned kMaxNamed = 4;
 
 bool Has(std::uint16_t bits, unsigned gpu) { return (bits >> gpu & 1) != 0; }
+
+unsigned CountOf(std::uint16_t bits) { return static_cast<unsigned>(std::bitset<16>(bits).count()); }
 
 // The units of a process whose shim tells how it comes to rest. At an open gate a call may come at any time. A
 // call that has not returned counts for the GPUs that work, or for all where none does. `granted`: the GPU of the
@@ -90,6 +93,20 @@ share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgr
       view.units.push_back({{one.process, StepGrant::kAnyGpu}, !IsHeld(one), false, false});
   }
   return view;
+}
+
+RestCount CountAtRest(const std::vector<ledger::SlotStatus>& slots) {
+  RestCount count;
+  for (const auto& one : slots) {
+    if (!HasContext(one)) continue;
+    const unsigned working = one.steps && !IsHeld(one) ? CountOf(one.rest.works) : 0;
+    const unsigned in_use = one.steps ? CountOf(one.rest.works | one.rest.waits) : 0;
+    const unsigned units = std::max({1u, in_use, static_cast<unsigned>(one.held.size())});
+    const bool shut = IsHeld(one) || (one.steps && one.rest.shut && !one.rest.in_flight);
+    count.units += units;
+    if (shut) count.at_rest += units - working;
+  }
+  return count;
 }
 
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,

@@ -29,6 +29,14 @@ struct RestProgress {
 // Adds to `progress` what is seen; grants that have ended leave it and are in the view's `ended`.
 share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgress& progress);
 
+// How many units (a process on one of its GPUs) a job has, and how many of them are at rest. A process with an
+// open gate or a call that has not returned rests on none of its GPUs.
+struct RestCount {
+  unsigned units = 0, at_rest = 0;
+  friend bool operator==(const RestCount&, const RestCount&) = default;
+};
+RestCount CountAtRest(const std::vector<ledger::SlotStatus>& slots);
+
 // Why the job is not at rest: "process 812 works on GPU 1; process 811 makes no call". Names at most four
 // processes. `name_of` gives a GPU's name for people by its index in the ledger.
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,

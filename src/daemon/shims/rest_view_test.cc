@@ -130,6 +130,17 @@ TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
   EXPECT_THAT(progress_.grants, IsEmpty());
 }
 
+TEST_F(RestViewTest, EachProcessCountsOnceForEachOfItsGpus) {
+  Process(11, {.shut = true, .works = 1, .waits = 2});          // works on one of two
+  Process(12, {.shut = true}).held = {{"a", {1}}, {"b", {1}}};  // has memory on two
+  Process(13, {.shut = true, .works = 1}, MemoryStage::kHeld);  // what it published before it was held
+  Process(14, {.shut = true, .in_flight = true, .waits = 1});
+  Process(15, {.waits = 1});  // its gate is open
+  Process(16, {}, MemoryStage::kNone);
+  Process(17, {.shut = true}).steps = false;
+  EXPECT_EQ(CountAtRest(slots_), (RestCount{8, 4}));
+}
+
 TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
   Process(11, {.works = 3});
   Process(12, {.capturing = true});

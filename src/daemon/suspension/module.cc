@@ -218,6 +218,14 @@ void SuspensionModule::Show(const jobs::Job& job, api::JobView& view) const {
 void SuspensionModule::AddMetrics(metrics::Snapshot& snapshot) {
   for (auto& shown : snapshot.jobs)
     if (const auto* const job = core_.jobs().Find({shown.id})) shown.state = ToString(StateOf(*job));
+  std::map<std::string, base::Bytes> left;
+  for (const auto& shown : snapshot.jobs) {
+    const auto* const record = controller_->RecordOf({shown.id});
+    if (!record || !suspend::IsSuspended(record->phase)) continue;
+    for (const auto& [gpu, bytes] : record->left) left[gpu] += bytes;
+  }
+  for (const auto& gpu : core_.inventory().gpus)
+    if (!gpu.mig) snapshot.left.push_back({gpu::NumberOf(gpu), gpu.uuid, left[gpu.uuid]});
 }
 
 }  // namespace gpuman::daemon

@@ -65,7 +65,8 @@ void SuspendController::Rest(base::JobId job, base::Millis limit) {
     if (result.rested)
       (*self)->Feed(job, suspend::event::Rested{result.took, result.steps});
     else
-      (*self)->Feed(job, suspend::event::NotRested{result.why});
+      (*self)->Feed(job, suspend::event::NotRested{result.why, result.took, result.steps, result.count.units,
+                                                   result.count.units - result.count.at_rest});
   };
   if (auto* const rest = shims_.rest()) {
     entries_.at(job).rest = rest->Begin(job, limit, answer);
