@@ -19,10 +19,14 @@ using ledger::wire::OrderKind;
 constexpr base::Millis kFirstLook{3};   // after the order
 constexpr base::Millis kLook{2};        // while processes may wait for each other
 constexpr base::Millis kHoldsOn{1000};  // a hold that is not made to last ends so long after the attempt
+// Processes may take this part of the limit to take up an order to run.
+constexpr int kOpeningPart = 2;
 
 bool AnswersSilently(const ledger::SlotStatus& one) {
   return !one.answered && !one.notifies && one.stage != MemoryStage::kNone;
 }
+
+bool Stands(const base::ProcessId& process) { return IsStopped(process).has_value(); }
 
 bool AreSeveral(const std::vector<ledger::SlotStatus>& slots) {
   return std::count_if(slots.begin(), slots.end(),
@@ -54,13 +58,23 @@ JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done
               job,
               Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook), std::move(cut), {}})
           .first->second;
-  attempt.several = AreSeveral(shims_.SlotStatusesOf(job));
-  attempt.poll.Ordered(now);
+  const auto slots = shims_.SlotStatusesOf(job);
+  attempt.several = AreSeveral(slots);
+  attempt.opening = AreOpening(slots, Stands);
+  if (attempt.opening)
+    SetTimer(job, attempt);
+  else
+    OrderHold(job, attempt);
+  return attempt.id;
+}
+
+void JobRest::OrderHold(base::JobId job, Attempt& attempt) {
+  attempt.ordered = clock_.Mono();
+  attempt.poll.Ordered(attempt.ordered);
   if (const auto told = shims_.OrderAll(job, Hold(attempt)); !told)
     End(job, attempt, {.why = told.error().message});
   else
     SetTimer(job, attempt);
-  return attempt.id;
 }
 
 void JobRest::Cancel(base::JobId job) { attempts_.erase(job); }
@@ -86,11 +100,14 @@ void JobRest::Check(base::JobId job) {
   Attempt& attempt = it->second;
   const auto now = clock_.Mono();
   const auto slots = shims_.SlotStatusesOf(job);
+  if (attempt.opening) {
+    const auto latest = attempt.began + (attempt.deadline - attempt.began) / kOpeningPart;
+    attempt.opening = now < latest && AreOpening(slots, Stands);
+    return attempt.opening ? SetTimer(job, attempt) : OrderHold(job, attempt);
+  }
   // A process that has come since may wait for the first.
   attempt.several = attempt.several || AreSeveral(slots);
-  const auto answers = ReadHoldAnswers(
-      slots, [](const base::ProcessId& process) { return IsStopped(process).has_value(); }, attempt.began,
-      attempt.deadline, now);
+  const auto answers = ReadHoldAnswers(slots, Stands, attempt.ordered, attempt.deadline, now);
   if (answers.all_held) {
     if (!attempt.several || attempt.confirming) return End(job, attempt, {.rested = true});
     attempt.confirming = true;
@@ -116,7 +133,7 @@ void JobRest::Bring(base::JobId job, Attempt& attempt, const std::vector<ledger:
   const bool rested = decision.kind == share::CutDecision::Kind::kRested;  // the shims say so in a moment
   attempt.look_at = rested ? base::MonoTime::max() : decision.look_at;
   if (decision.kind == share::CutDecision::Kind::kFailed)
-    return End(job, attempt, {.late = true, .why = WhyNot(job, slots)});
+    return End(job, attempt, {.late = clock_.Mono() >= attempt.deadline, .why = WhyNot(job, slots)});
   for (const auto& order : decision.steps) Grant(job, attempt, order);
 }
 
@@ -161,7 +178,7 @@ void JobRest::SetTimer(base::JobId job, Attempt& attempt) {
   const auto now = clock_.Mono();
   if (!attempt.timer) attempt.timer = std::make_unique<boost::asio::steady_timer>(loop_);
   auto due = std::min(attempt.poll.due(), std::max(attempt.look_at, now));
-  if (attempt.several) due = std::min(due, now + kLook);
+  if (attempt.several || attempt.opening) due = std::min(due, now + kLook);
   attempt.timer->expires_at(now < attempt.deadline ? std::min(due, attempt.deadline) : due);
   attempt.timer->async_wait([self = self_, job](boost::system::error_code error) {
     if (!error && *self) (*self)->Check(job);

@@ -1,10 +1,10 @@
 // Brings a job to rest: no call of its processes passes to the driver, and no work of theirs is left on a
 // GPU. The memory stays where it is.
 //
-// One attempt after the other, for each job by itself. An attempt orders all shims of the job to hold and
-// reads their answers when they notify, and at times. Processes that wait for each other on their GPUs do not
-// come to rest by that alone: share::Cut then says which of them makes a few calls more. Processes that join
-// during an attempt are held as well.
+// One attempt after the other, for each job by itself. An attempt orders all shims of the job to hold, when
+// those that were ordered to run have taken that up, and reads their answers when they notify, and at times.
+// Processes that wait for each other on their GPUs do not come to rest by that alone: share::Cut then says
+// which of them makes a few calls more. Processes that join during an attempt are held as well.
 //
 // In a job of several processes the hold ends by itself some time after the attempt, and is made to last when
 // all are at rest: a daemon that dies in between leaves no process behind its gate.
@@ -74,14 +74,17 @@ class JobRest {
     AnswerPoll poll;
     share::Cut cut;
     OpenGrants grants;
+    base::MonoTime ordered = began;  // when the hold was ordered
     base::MonoTime look_at = base::MonoTime::max();
     std::unique_ptr<boost::asio::steady_timer> timer{};
+    bool opening = false;     // processes take up their order to run first
     bool several = false;     // processes: they may wait for each other
     bool confirming = false;  // all were at rest; the hold is made to last
     bool ended = false;       // the answer is on its way
   };
 
   ledger::Command Hold(const Attempt& attempt) const;
+  void OrderHold(base::JobId job, Attempt& attempt);
   void Check(base::JobId job);
   void Bring(base::JobId job, Attempt& attempt, const std::vector<ledger::SlotStatus>& slots);
   void Grant(base::JobId job, Attempt& attempt, const share::StepOrder& order);
