@@ -63,6 +63,10 @@ CutDecision Cut::Decide(const CutView& view, base::MonoTime now) {
   if (now >= deadline_) return Fail(WhyNot(), now);
   if (IsStepping()) return WaitUntil(deadline_);
   const bool behind = Candidates().empty();
+  if (behind && AnyForRoom()) {
+    if (const base::MonoTime due = changed_ + settings_.host_patience; now < due) return WaitUntil(due);
+    return Fail(WhyNot(), now);
+  }
   if (const base::MonoTime due = behind ? BehindAt() : StepAt(); now < due) return WaitUntil(due);
   EndRound();
   if (behind) return StepBehind(now);
@@ -113,6 +117,7 @@ void Cut::NoteUnit(const UnitView& seen, base::MonoTime now) {
   unit.works = seen.works;
   unit.waits = seen.waits;
   unit.steppable = seen.steppable;
+  unit.for_room = seen.for_room;
 }
 
 // Learns from the last round, once.
@@ -143,6 +148,10 @@ void Cut::Link() {
 
 bool Cut::AnyWorks() const {
   return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit.second.works; });
+}
+
+bool Cut::AnyForRoom() const {
+  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit.second.for_room; });
 }
 
 bool Cut::AllWork() const {
@@ -338,6 +347,10 @@ std::string Cut::WhyNot() const {
     if (unit.works) reasons.push_back(fmt::format("process {} works on GPU {}", id.process.pid, id.gpu));
   for (const auto& [id, unit] : units_) {
     if (unit.works) continue;
+    if (unit.for_room) {
+      reasons.push_back(Named(id) + " waits for room");
+      continue;
+    }
     if (!unit.waits) reasons.push_back(Named(id) + " did not come to its gate");
     if (unit.waits && !unit.steppable) reasons.push_back(Named(id) + " cannot be let through its gate");
   }

@@ -304,7 +304,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
   if (!unsuspended.refused.empty())
     Refuse(*tenant, unsuspended.refused, false, now);
   else if (tenant->refusals > 0)
-    KeepsRoom(*tenant, now);
+    KeepsRoom(*tenant, CloseLimit(*tenant), now);
 }
 
 void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {

@@ -127,7 +127,8 @@ class Scheduler {
 
   // --- scheduler_yield.cc: tenants that do not yield
   void Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now);
-  void KeepsRoom(Tenant& tenant, base::MonoTime now);
+  // `asked`: how long it was asked for.
+  void KeepsRoom(Tenant& tenant, Span asked, base::MonoTime now);
   void TellSilence(Tenant& tenant);
   void EscalateAll();
   void Escalate(const Tenant& tenant, const std::string& why);

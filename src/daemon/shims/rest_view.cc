@@ -50,7 +50,8 @@ void AddUnits(const ledger::SlotStatus& one, const std::optional<share::UnitId>&
   const bool calls = !held && (one.rest.in_flight || !one.rest.shut);
   const bool steppable = one.rest.shut && one.evicted.count == 0;
   const auto add = [&](unsigned gpu, bool works, bool waits) {
-    units.push_back({{one.process, gpu}, works || calls, waits || one.rest.anywhere, steppable});
+    units.push_back(
+        {{one.process, gpu}, works || calls, waits || one.rest.anywhere, steppable, one.rest.for_room});
   };
   bool any = false;
   for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu) {
@@ -59,7 +60,7 @@ void AddUnits(const ledger::SlotStatus& one, const std::optional<share::UnitId>&
     add(gpu, works, waits);
     any = true;
   }
-  if (!any && (!held || granted)) add(StepGrant::kAnyGpu, false, false);
+  if (!any && (!held || granted || one.rest.for_room)) add(StepGrant::kAnyGpu, false, false);
 }
 
 void AddEnds(const std::vector<ledger::SlotStatus>& slots, OpenGrants& grants, share::CutView& view) {
@@ -102,7 +103,7 @@ share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, OpenGrant
     if (one.steps)
       AddUnits(one, grant == grants.end() ? std::nullopt : std::optional(grant->second.unit), view.units);
     else if (!IsHeld(one))
-      view.units.push_back({{one.process, StepGrant::kAnyGpu}, true, false, false});
+      view.units.push_back({{one.process, StepGrant::kAnyGpu}, true, false, false, false});
   }
   return view;
 }
@@ -112,7 +113,7 @@ std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
   std::vector<std::string> named;
   unsigned more = 0;
   for (const auto& one : slots) {
-    if (!HasContext(one) || IsHeld(one)) continue;
+    if (!HasContext(one) || (IsHeld(one) && !one.rest.for_room)) continue;
     if (named.size() == kMaxNamed)
       ++more;
     else

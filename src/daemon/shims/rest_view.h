@@ -23,7 +23,8 @@ using OpenGrants = std::map<base::ProcessId, OpenGrant>;
 share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, OpenGrants& grants);
 
 // Why the attempt ends without rest: "process 812 works on GPU 1; process 811 waits for room". Names at most
-// four processes. `name_of` gives a GPU's name for people by its index in the ledger.
+// four processes, and those that wait for room though they are held. `name_of` gives a GPU's name for people
+// by its index in the ledger.
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
                          const std::function<std::string(unsigned)>& name_of);
 
