@@ -1,6 +1,6 @@
-"""The common part of the tests of jobs whose processes need each other (gang_*_test.py): gpuman-load's ranks on simulated
-GPUs that reach each other. Each rank compares each sum with what it must be, in the step in which it is made, and its own
-memory at its end.
+"""The common part of the tests of jobs whose processes need each other (gang_*_test.py): gpuman-load's ranks on
+simulated GPUs that reach each other. Each rank compares each sum with what it must be, in the step in which it is made,
+and its own memory at its end.
 """
 
 import json
@@ -31,20 +31,19 @@ class GangCase(ManyCase):
                           **{"share": True, **more})
 
     def words_of(self, tag, ranks, pattern, peer, work, size, options=()):
-        return self.load(f"{size}MiB", "--ranks", str(ranks), "--pattern", pattern, "--peer", peer, "--work", work, "--verify",
-                         "--json", "--until", str(self.end_of(tag)), *map(str, options))
+        return self.load(f"{size}MiB", "--ranks", str(ranks), "--pattern", pattern, "--peer", peer, "--work", work,
+                         "--verify", "--json", "--until", str(self.end_of(tag)), *map(str, options))
 
     def end_of(self, tag):
         return self.m.dir / f"{tag}.end"
 
-    def said(self, tag, event=None):
-        lines = (json.loads(line) for line in self.log(tag).splitlines() if line.startswith("{") and line.endswith("}"))
-        return [line for line in lines if event is None or line["event"] == event]
+    def said(self, tag, event=None, query=""):
+        lines = [line for line in self.log(tag, query).splitlines() if line.startswith("{") and line.endswith("}")]
+        return [said for said in map(json.loads, lines) if event in (None, said["event"])]
 
     def last_said(self, tag, event):
         """As said, of the end of the log."""
-        lines = (json.loads(line) for line in self.log(tag, "?tail=60").splitlines() if line.startswith("{") and line.endswith("}"))
-        return [line for line in lines if line["event"] == event]
+        return self.said(tag, event, "?tail=60")
 
     def steps(self, tag):
         """The steps that the slowest rank has made, as its log says."""
