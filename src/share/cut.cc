@@ -54,6 +54,10 @@ CutDecision Cut::Decide(const CutView& view, base::MonoTime now) {
   if (now >= deadline_) return Fail(now);
   if (IsStepping() || !settings_.step) return WaitUntil(deadline_);
   const bool behind = Candidates().empty();
+  if (behind && AnyForRoom()) {
+    const base::MonoTime due = changed_ + settings_.host_patience;
+    return now < due ? WaitUntil(due) : Fail(now);
+  }
   if (const base::MonoTime due = behind ? BehindAt() : StepAt(); now < due) return WaitUntil(due);
   EndRound();
   if (behind) return StepBehind(now);
@@ -104,6 +108,7 @@ void Cut::NoteUnit(const UnitView& seen, base::MonoTime now) {
   unit.works = seen.works;
   unit.waits = seen.waits;
   unit.steppable = seen.steppable;
+  unit.for_room = seen.for_room;
 }
 
 // Learns from the last round, once.
@@ -134,6 +139,10 @@ void Cut::Link() {
 
 bool Cut::AnyWorks() const {
   return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit.second.works; });
+}
+
+bool Cut::AnyForRoom() const {
+  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit.second.for_room; });
 }
 
 bool Cut::AllWork() const {

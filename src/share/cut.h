@@ -57,6 +57,9 @@ struct UnitView {
   bool works = false;
   bool waits = false;      // a thread waits at the closed gate with a call for it
   bool steppable = false;  // its shim knows grants, its gate is closed, none of its memory is away
+  // An allocation of the process waits for room. None is made for it before the attempt is over, so it makes
+  // no other call that a unit may wait for.
+  bool for_room = false;
 };
 
 // The end of a grant, for whatever reason. A process has one grant at a time; the end of one that was
@@ -143,7 +146,7 @@ class Cut {
 
  private:
   struct Unit {
-    bool works = false, waits = false, steppable = false;
+    bool works = false, waits = false, steppable = false, for_room = false;
     base::MonoTime works_since{};
     unsigned run = 0;  // calls that it was allowed since it worked last while others were stepped
     unsigned calls = 0, behind = 0;  // that it was allowed in this attempt; and of them behind unended work
@@ -156,6 +159,7 @@ class Cut {
   void EndRound();
   void Link();
   bool AnyWorks() const;
+  bool AnyForRoom() const;
   bool AllWork() const;
   // A grant is open and may still let calls through. One whose unit works lets none through until that work
   // ends.

@@ -22,14 +22,15 @@ UnitId Unit(const std::string& name) {
           point == std::string::npos ? 0 : static_cast<unsigned>(std::stoul(name.substr(point + 1)))};
 }
 
-// Words as "1w 2g 3x 4": unit 1 works, 2 waits at its gate, 3 waits and cannot be stepped, 4 does neither.
+// Words as "1w 2g 3x 4 5r": unit 1 works, 2 waits at its gate, 3 waits and cannot be stepped, 4 does neither,
+// 5 waits for room.
 CutView View(const std::string& words) {
   CutView view;
   view.all_shut = true;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     const auto has = [&word](char what) { return word.find(what) != std::string::npos; };
-    view.units.push_back({Unit(word), has('w'), has('g') || has('x'), !has('x')});
+    view.units.push_back({Unit(word), has('w'), has('g') || has('x'), !has('x'), has('r')});
   }
   return view;
 }
@@ -349,6 +350,16 @@ TEST_F(CutTest, FailsAtOnceIfNoCutCanBe) {
   view.broken = true;
   EXPECT_EQ(cut_.Decide(view, now_).kind, Kind::kFailed);
   EXPECT_EQ(After(1s, "1w 2g").kind, Kind::kFailed) << "and steps nobody any more";
+}
+
+TEST_F(CutTest, FailsSoonWhereTheUnitThatOthersWaitForWaitsForRoom) {
+  EXPECT_EQ(After(49ms, "1w 2r").kind, Kind::kWait);
+  EXPECT_EQ(After(50ms, "1w 2r").kind, Kind::kFailed);
+}
+
+TEST_F(CutTest, StepsWhoStandsAtTheGateThoughAnotherWaitsForRoom) {
+  EXPECT_EQ(Steps(After(60ms, "1w 2r 3g")), "3x64");
+  EXPECT_EQ(Decide("1 2r 3g", {{Unit("3"), 1}}).kind, Kind::kRested);
 }
 
 TEST_F(CutTest, WhatIsBrokenIsNotAtRest) {

@@ -122,6 +122,12 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
   const bool waited = tenant->Waits();
   std::map<std::string, GpuPart> parts;
   if (tenant->bring != 0 || tenant->IsEvicting()) parts = tenant->parts;
+  // Memory that moves is followed by its own events; of the rest nothing is left where the tenant tells none.
+  for (auto& [gpu, part] : parts) {
+    if (is.gpus.count(gpu) > 0) continue;
+    part.demand.pinned = part.demand.managed = part.demand.wants = part.promised = {};
+    part.denied = false;
+  }
   for (const auto& [gpu, told] : is.gpus) {
     const auto old = tenant->parts.find(gpu);
     GpuPart& part = parts[gpu] = old == tenant->parts.end() ? GpuPart{} : old->second;
@@ -304,7 +310,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
   if (!unsuspended.refused.empty())
     Refuse(*tenant, unsuspended.refused, false, now);
   else if (tenant->refusals > 0)
-    KeepsRoom(*tenant, now);
+    KeepsRoom(*tenant, CloseLimit(*tenant), now);
 }
 
 void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {

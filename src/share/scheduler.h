@@ -128,7 +128,8 @@ class Scheduler {
   // --- scheduler_yield.cc: tenants that do not yield
   using Figures = std::map<std::string, std::int64_t>;
   void Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now, Figures figures = {});
-  void KeepsRoom(Tenant& tenant, base::MonoTime now);
+  // `asked`: how long it was asked for.
+  void KeepsRoom(Tenant& tenant, Span asked, base::MonoTime now);
   void TellSilence(Tenant& tenant);
   void EscalateAll();
   void Escalate(const Tenant& tenant, const std::string& why);

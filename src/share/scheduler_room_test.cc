@@ -31,6 +31,39 @@ TEST_F(ShareScheduler, WhatCouldNotBeHadForAMomentIsGrantedAfterAll) {
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
 }
 
+TEST_F(ShareScheduler, WhatCouldNotBeHadForAMomentIsNotDeniedDuringAHandOver) {
+  Join(kA, GiB(8));
+  Tell(event::Joined{kC});
+  Tell(event::DemandIs{kC, {{"gpu", {{}, {}, GiB(4), {}}}}});
+  JoinAway(kB, GiB(8));
+  Has(kA, GiB(8), {}, GiB(5));
+  EXPECT_TRUE(scheduler_.IsDenied(kA));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  EXPECT_EQ(One<action::Close>().tenant, kA);
+  Tell(event::Left{kC});
+  EXPECT_FALSE(scheduler_.IsDenied(kA));
+}
+
+TEST_F(ShareScheduler, WhereADeadTenantsMemoryStillMovesNothingElseOfItIsLeft) {
+  const auto pinned = [&] {
+    const auto view = scheduler_.View(now_);
+    for (const auto& each : view.gpus.at(0).tenants)
+      if (each.tenant == kA) return each.demand.pinned;
+    return GiB(99);
+  };
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  CloseNow(kA);
+  EXPECT_EQ(One<action::Evict>().tenant, kA);
+  Tell(event::DemandIs{kA, {{"gpu", {GiB(10), {}, GiB(4), {}}}}});
+  EXPECT_EQ(pinned(), GiB(4));
+  Tell(event::DemandIs{kA, {}});
+  EXPECT_EQ(pinned(), base::Bytes{});
+}
+
 TEST_F(ShareScheduler, AllocationsOfOneSizeAreGrantedOneAfterTheOther) {
   Join(kA, GiB(8));
   Has(kA, GiB(8), {}, GiB(1));

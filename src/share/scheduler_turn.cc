@@ -40,6 +40,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   State& state = states_[domain.name];
   SetPaged(domain);
   UpdateCompute(domain, state, now);
+  DenyImpossible(domain);
   // There is more than one round if all orders take effect at once.
   for (int round = 0; round < 4; ++round) {
     state.decide_at.reset();
@@ -103,7 +104,6 @@ bool Scheduler::IsPossible(const Domain& domain) const {
 }
 
 void Scheduler::Decide(Domain& domain, State& state, base::MonoTime now) {
-  DenyImpossible(domain);
   Group members;
   for (Tenant* tenant : domain.tenants)
     if (tenant->member && MayRun(*tenant)) members.push_back(tenant);

@@ -10,9 +10,10 @@ namespace gpuman::share {
 namespace {
 
 // Each time the scheduler asks a tenant, the tenant has longer to come to rest, up to kLongestAttempt times
-// yield_limit. In between it runs for a longer time too, so asking costs it a tenth of its time at first and
-// then less and less.
+// yield_limit. In between it runs for a longer time too, ten times as long as it was asked for at first, so
+// asking costs it a tenth of its time and then less and less.
 constexpr unsigned kLongestAttempt = 4;
+constexpr Span kShortestAttempt = std::chrono::milliseconds(10);
 constexpr int kRunsBetween = 10, kRunsLonger = 4;
 constexpr Span kLongestBetween = std::chrono::minutes(30);
 // The scheduler does not report the same tenant more often than this, since a tenant may yield only
@@ -28,8 +29,8 @@ Span Scheduler::CloseLimit(const Tenant& tenant) const {
 }
 
 // The tenant's gate is open, and stays open for a while.
-void Scheduler::KeepsRoom(Tenant& tenant, base::MonoTime now) {
-  Span pause = kRunsBetween * CloseLimit(tenant);
+void Scheduler::KeepsRoom(Tenant& tenant, Span asked, base::MonoTime now) {
+  Span pause = kRunsBetween * asked;
   const Span longest = std::max(pause, kLongestBetween);
   for (unsigned i = 0; i < tenant.refusals && pause < longest; ++i) pause *= kRunsLonger;
   tenant.keeps_until = now + std::min(pause, longest);
@@ -40,7 +41,10 @@ void Scheduler::KeepsRoom(Tenant& tenant, base::MonoTime now) {
 void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now,
                        Figures figures) {
   const Span limit = CloseLimit(tenant);
-  KeepsRoom(tenant, now);
+  // One that refuses at once has lost little time by it, and may yield soon: it waits for room, for example.
+  const bool at_once = !late && tenant.gate == Gate::kClosing;
+  const Span asked = limit - (tenant.close_deadline - now);
+  KeepsRoom(tenant, at_once ? std::clamp(asked, kShortestAttempt, limit) : limit, now);
   if (tenant.gate != Gate::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
   tenant.gate = Gate::kOpen;
   tenant.gate_order = 0;

@@ -110,6 +110,18 @@ TEST_F(DoesNotYield, TheReportHasTheFiguresOfTheAttempt) {
   EXPECT_GT(data.at("asked_again_milliseconds"), 0);
 }
 
+TEST_F(DoesNotYield, OneThatRefusesAtOnceIsAskedAgainSoon) {
+  Ask();
+  const auto close = One<action::Close>();
+  Pass(60ms);
+  Tell(event::GateNotClosed{kA, close.order, "process 11 waits for room"});
+  EXPECT_THAT(One<action::Report>().message, HasSubstr("waits for room"));
+  StopB();
+  const auto refused = now_;
+  while (Said<action::Close>().empty()) Tick();
+  EXPECT_EQ(now_ - refused, 600ms);
+}
+
 TEST_F(DoesNotYield, TwoOfThemBothRunWhereBothHaveTheirMemory) {
   Join(kA, GiB(8));
   Join(kB, GiB(8));

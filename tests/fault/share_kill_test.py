@@ -110,26 +110,29 @@ class Shared:
     def kill_one(self):
         time.sleep(self.random.uniform(0, 0.15))
         what = self.random.choice(["mover", "mover", "mover", "daemon", "job", "job"])
+        if what != "job":
+            return self.kill_one_of_gpuman(what)
+        number = self.random.choice(sorted(self.live))
+        self.killed.add(number)
+        gpu = self.live.pop(number)
+        self.counts[what] += kill(self.job(number)["pid"])
+        self.start(gpu)
+
+    def kill_one_of_gpuman(self, what):
         if what == "mover":
             movers = self.movers()
             self.pids.update(movers)
             self.counts[what] += sum(map(kill, movers))
             self.unsafe = True
-        elif what == "daemon":
-            if self.unsafe:
-                self.everybody_gets_turns()
-            self.pids.update(self.movers())
-            kill(self.m.daemon.pid)
-            self.m.daemon.wait()
-            time.sleep(self.random.uniform(0, 0.15))
-            self.m.start_daemon()
-            self.counts[what] += 1
-        else:
-            number = self.random.choice(sorted(self.live))
-            self.killed.add(number)
-            gpu = self.live.pop(number)
-            self.counts[what] += kill(self.job(number)["pid"])
-            self.start(gpu)
+            return
+        if self.unsafe:
+            self.everybody_gets_turns()
+        self.pids.update(self.movers())
+        kill(self.m.daemon.pid)
+        self.m.daemon.wait()
+        time.sleep(self.random.uniform(0, 0.15))
+        self.m.start_daemon()
+        self.counts[what] += 1
 
     def look(self):
         """Checks what must hold at any moment."""

@@ -30,9 +30,9 @@ while True:
 """
 
 
-class Stopped(HostileTest):
+class SharingCase(HostileTest):
     """Room for two contexts of 104 MiB, and for the memory of one job."""
-    gpus, memory = 1, "4GiB"
+    memory = "4GiB"
     config = """
 [sampling]
 rest = "20ms"
@@ -58,18 +58,12 @@ patience = "1s"
             path.chmod(0o777 if path.is_dir() else 0o666)
         learn_what_a_context_takes(cls.m)
 
-    def setUp(self):
-        self.attackers = self.sharing(ATTACKER, "attackers")
-        self.neighbours = self.sharing(NEIGHBOUR, "neighbours")
-        until("both take part", lambda: all(self.tenant(job) for job in (self.attackers, self.neighbours)))
-        self.goes_on("neighbours")
-        self.goes_on("attackers")
-
-    def sharing(self, user, tag):
+    def sharing(self, user, tag, gpu="0"):
         directory = self.scratch(user)
         shutil.copy(PROGRAM, directory)  # the checkout may lie below a home that is closed to the user
         self.stops = {**getattr(self, "stops", {}), tag: directory / "stop"}
-        return self.start_as(user, tag, f"exec {PYTHON} {directory / PROGRAM.name} {directory / 'stop'} --rest 0.005", gpus=["0"], share=True)
+        return self.start_as(user, tag, f"exec {PYTHON} {directory / PROGRAM.name} {directory / 'stop'} --rest 0.005",
+                             gpus=[gpu], share=True)
 
     def share(self, **settings):
         return self.request("PUT", "/v1/share", settings).json()
@@ -81,15 +75,36 @@ patience = "1s"
         had = (self.tenant(self.job(tag)["id"]) or {"had_turn": 0})["had_turn"]
         until(f"{tag} has had a longer turn", lambda: (one := self.tenant(self.job(tag)["id"])) and one["had_turn"] >= had + more)
 
+    def runs(self, tag):
+        """If no other job wants the GPU, turns are not counted: the gate is open, and `ends_right` checks the work."""
+        until(f"{tag} runs", lambda: (one := self.tenant(self.job(tag)["id"])) and one["gate"] == "open")
+
+    @staticmethod
+    def signal(pid, number):
+        """Sends the signal as the job's user may; a turn is too short to start another process for it."""
+        os.kill(pid, number)
+
+    def ends_right(self, tag):
+        self.stops[tag].touch()
+        ended = self.wait(tag)
+        self.assertEqual(ended["state"], "finished", ended)
+        said = [json.loads(line) for line in self.log(tag).splitlines() if line.startswith("{")]
+        self.assertEqual([one["wrong"] for one in said if "wrong" in one], [0])
+
+
+class Stopped(SharingCase):
+    def setUp(self):
+        self.attackers = self.sharing(ATTACKER, "attackers")
+        self.neighbours = self.sharing(NEIGHBOUR, "neighbours")
+        until("both take part", lambda: all(self.tenant(job) for job in (self.attackers, self.neighbours)))
+        self.goes_on("neighbours")
+        self.goes_on("attackers")
+
     def is_let_go_on(self):
         """The user continues the job: again if the signal came during its suspension, since the daemon then stops it as
         it was before."""
         until("it goes on", lambda: self.signal(self.pid(), signal.SIGCONT) or
               (self.job(self.attackers)["state"] == "running" and not self.stands() and self.tenant(self.attackers)["gate"] == "open"))
-
-    def runs(self, tag):
-        """If no other job wants the GPU, turns are not counted: the gate is open, and `ends_right` checks the work."""
-        until(f"{tag} runs", lambda: (one := self.tenant(self.job(tag)["id"])) and one["gate"] == "open")
 
     def pid(self):
         return self.job(self.attackers)["pid"]
@@ -143,18 +158,6 @@ patience = "1s"
             self.signal(self.pid(), signal.SIGCONT)
             return False
         until("it is stopped at work", stopped)
-
-    @staticmethod
-    def signal(pid, number):
-        """Sends the signal as the job's user may; a turn is too short to start another process for it."""
-        os.kill(pid, number)
-
-    def ends_right(self, tag):
-        self.stops[tag].touch()
-        ended = self.wait(tag)
-        self.assertEqual(ended["state"], "finished", ended)
-        said = [json.loads(line) for line in self.log(tag).splitlines() if line.startswith("{")]
-        self.assertEqual([one["wrong"] for one in said if "wrong" in one], [0])
 
     def test_one_that_is_stopped_in_its_turn_is_suspended_and_comes_back_when_it_goes_on(self):
         self.stop_it_at_work()

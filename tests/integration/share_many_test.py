@@ -20,8 +20,9 @@ CONTEXT = 104  # MiB of a context on the simulated GPU
 
 
 class ManyCase(ShareCase):
-    """GPUs with room for the contexts of `each` processes and `beside` MiB. `more`: further settings."""
-    gpus, each, beside, more, context = 4, 2, 3, "", CONTEXT
+    """GPUs with room for the contexts of `each` processes and `beside` MiB. `more`: further settings. `slack`: MiB of the
+    largest piece, where there is always one that has left one job and waits to serve another."""
+    gpus, each, beside, more, context, slack = 4, 2, 3, "", CONTEXT, 0
 
     @classmethod
     def setUpClass(cls):
@@ -67,7 +68,7 @@ idle = "2ms"
         """By the driver's figures: the jobs' memory, the memory that moves, and the mover's context. Only after each
         job has had a turn: a new job brings a context, and the others make room for it afterwards. For a moment there
         may be one more piece, which has left one job and waits to serve another (mover/free_list.h)."""
-        most = (self.each * self.context + self.beside + self.context) * MIB
+        most = (self.each * self.context + self.beside + self.context + self.slack) * MIB
         until("no GPU has more than its capacity", lambda: all(
             gpu["memory"]["used"] <= empty + most for gpu, empty in zip(self.on_gpus(), self.empty)))
 

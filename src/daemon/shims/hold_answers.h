@@ -26,4 +26,10 @@ HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
                             const std::function<bool(const base::ProcessId&)>& is_stopped,
                             base::MonoTime began, base::MonoTime now);
 
+// Whether a process has not taken up its order to run yet. An order to hold would replace that order: the
+// process would stay behind its gate, without its memory, while others of the job run already and may wait
+// for it on their GPUs. A process that is stopped does not count.
+bool AreOpening(const std::vector<ledger::SlotStatus>& slots,
+                const std::function<bool(const base::ProcessId&)>& is_stopped);
+
 }  // namespace gpuman::daemon

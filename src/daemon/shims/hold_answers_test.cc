@@ -83,5 +83,21 @@ TEST_F(HoldAnswersTest, OneThatIsStoppedEndsTheAttemptUnlessItIsHeld) {
   EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 11: it is stopped"));
 }
 
+TEST_F(HoldAnswersTest, OneThatHasNotTakenUpItsOrderToRunIsOpening) {
+  const auto opening = [&] {
+    return AreOpening(slots_, [this](const base::ProcessId& process) { return process.pid == stopped_; });
+  };
+  Process(11, MemoryStage::kOnGpu, true);
+  Process(12, MemoryStage::kNone, false);
+  Process(13, MemoryStage::kHeld, false).ordered = ledger::wire::OrderKind::kHold;
+  EXPECT_FALSE(opening());
+  Process(14, MemoryStage::kHeld, false);
+  EXPECT_TRUE(opening());
+  slots_.back().stage = MemoryStage::kRestoring;
+  EXPECT_TRUE(opening());
+  stopped_ = 14;
+  EXPECT_FALSE(opening());
+}
+
 }  // namespace
 }  // namespace gpuman::daemon

@@ -21,8 +21,11 @@ constexpr base::Millis kHoldsOn{1000};  // a hold that is not made to last ends 
 constexpr base::Millis kConfirms{50};   // for the answers to a hold that lasts, of processes at rest
 constexpr base::Millis kAgainAfter{20};  // between two orders to processes that took too long
 constexpr base::Millis kLookForStopped{50};
+constexpr int kOpeningPart = 2;  // processes may take this part of the limit to take up an order to run
 
 base::Millis InMillis(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
+
+bool Stands(const base::ProcessId& process) { return IsStopped(process).has_value(); }
 
 void Count(JobRest::Totals& totals, const JobRest::Result& result, share::Span took) {
   totals.steps += result.steps;
@@ -54,8 +57,10 @@ JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done
                    Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook),
                            NewCut(history_[job], now, deadline)})
           .first->second;
-  attempt.several = CutViewOf(shims_.SlotStatusesOf(job), attempt.progress).units.size() > 1;
-  OrderHold(job, attempt);
+  const auto slots = shims_.SlotStatusesOf(job);
+  attempt.several = CutViewOf(slots, attempt.progress).units.size() > 1;
+  attempt.opening = AreOpening(slots, Stands);
+  if (!attempt.opening) OrderHold(job, attempt);
   if (!attempt.ended) SetTimer(job, attempt);
   return attempt.id;
 }
@@ -109,11 +114,12 @@ void JobRest::Check(base::JobId job) {
   Attempt& attempt = it->second;
   const auto now = clock_.Mono();
   const auto slots = shims_.SlotStatusesOf(job);
+  if (attempt.opening) return AwaitOpening(job, attempt, slots);
   const bool look = now >= attempt.stopped_at;
   if (look) attempt.stopped_at = now + kLookForStopped;
   const auto answers = ReadHoldAnswers(
-      slots, [look](const base::ProcessId& process) { return look && IsStopped(process).has_value(); },
-      attempt.began, now);
+      slots, [look](const base::ProcessId& process) { return look && Stands(process); },
+      attempt.ordered, now);
   if (attempt.confirmed)
     Confirm(job, attempt, slots, answers);
   else
@@ -128,6 +134,16 @@ void JobRest::Check(base::JobId job) {
   SetTimer(job, attempt);
 }
 
+void JobRest::AwaitOpening(base::JobId job, Attempt& attempt, const Slots& slots) {
+  const auto now = clock_.Mono(), latest = attempt.began + (attempt.deadline - attempt.began) / kOpeningPart;
+  attempt.opening = now < latest && AreOpening(slots, Stands);
+  if (!attempt.opening) {
+    attempt.ordered = now;
+    OrderHold(job, attempt);
+  }
+  if (!attempt.ended) SetTimer(job, attempt);
+}
+
 // Finds the cut: lets single calls through where units wait for each other.
 void JobRest::Decide(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers) {
   auto view = CutViewOf(slots, attempt.progress);
@@ -135,7 +151,7 @@ void JobRest::Decide(base::JobId job, Attempt& attempt, const Slots& slots, cons
   const auto now = clock_.Mono();
   const auto decision = attempt.cut.Decide(view, now);
   if (decision.kind == share::CutDecision::Kind::kFailed)
-    return view.broken ? End(job, attempt, {.why = answers.why}) : EndLate(job, attempt, slots);
+    return view.broken ? End(job, attempt, {.why = answers.why}) : EndWithout(job, attempt, slots);
   if (decision.kind == share::CutDecision::Kind::kRested) {
     attempt.confirmed = now;
     attempt.look_at = base::MonoTime::max();
@@ -155,7 +171,7 @@ void JobRest::Confirm(base::JobId job, Attempt& attempt, const Slots& slots, con
   const auto now = clock_.Mono();
   if (answers.all_held) return End(job, attempt, {.rested = true});
   if (!answers.why.empty()) return End(job, attempt, {.why = answers.why});
-  if (now >= attempt.deadline) return EndLate(job, attempt, slots);
+  if (now >= attempt.deadline) return EndWithout(job, attempt, slots);
   if (now < *attempt.confirmed + kConfirms) return;
   attempt.confirmed.reset();
   attempt.steps += attempt.cut.figures().steps;
@@ -172,10 +188,10 @@ void JobRest::GiveSteps(base::JobId job, Attempt& attempt, const share::StepOrde
   if (number) attempt.progress.grants[order.unit.process] = {order.unit, *number};
 }
 
-void JobRest::EndLate(base::JobId job, Attempt& attempt, const Slots& slots) {
+void JobRest::EndWithout(base::JobId job, Attempt& attempt, const Slots& slots) {
   auto why = WhyNot(job, slots);
   if (!steps_ && attempt.several) why += "; share.step is off, so its processes may wait for each other";
-  End(job, attempt, {.late = true, .why = std::move(why)});
+  End(job, attempt, {.late = clock_.Mono() >= attempt.deadline, .why = std::move(why)});
 }
 
 std::string JobRest::WhyNot(base::JobId job, const Slots& slots) const {
@@ -215,7 +231,7 @@ void JobRest::SetTimer(base::JobId job, Attempt& attempt) {
   const auto now = clock_.Mono();
   if (!attempt.timer) attempt.timer = std::make_unique<boost::asio::steady_timer>(loop_);
   auto due = std::min(attempt.poll.due(), std::max(attempt.look_at, now));
-  if (attempt.several) due = std::min(due, now + kLook);
+  if (attempt.several || attempt.opening) due = std::min(due, now + kLook);
   attempt.timer->expires_at(now < attempt.deadline ? std::min(due, attempt.deadline) : due);
   attempt.timer->async_wait([self = self_, job](boost::system::error_code error) {
     if (!error && *self) (*self)->Check(job);

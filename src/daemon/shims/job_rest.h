@@ -1,10 +1,10 @@
 // Brings a job to rest: no call of its processes passes to the driver, and no work of theirs is left on a
 // GPU. The memory stays where it is.
 //
-// One attempt after the other, for each job by itself. An attempt orders all shims of the job to hold and
-// reads their answers when they notify, and at times. Processes that wait for each other on their GPUs do not
-// come to rest by that alone: share::Cut then says which of them makes a few calls more. Processes that join
-// during an attempt are held as well.
+// One attempt after the other, for each job by itself. An attempt orders all shims of the job to hold, when
+// those that were ordered to run have taken that up, and reads their answers when they notify, and at times.
+// Processes that wait for each other on their GPUs do not come to rest by that alone: share::Cut then says
+// which of them makes a few calls more. Processes that join during an attempt are held as well.
 //
 // In a job of several units (a unit is a process on one of its GPUs) the hold ends by itself some time after the
 // attempt, and is made to last when all are at rest: a daemon that dies in between leaves no process behind its
@@ -101,10 +101,12 @@ class JobRest {
     AnswerPoll poll;
     share::Cut cut;
     RestProgress progress{};
+    base::MonoTime ordered = began;  // when the hold was ordered first
     unsigned steps = 0;  // of earlier cuts, which did not hold
     base::MonoTime look_at = base::MonoTime::max();  // when the cut wants to decide again
     base::MonoTime stopped_at{}, again_at{};  // when to look again for stopped processes; to repeat the order
     std::unique_ptr<boost::asio::steady_timer> timer{};
+    bool opening = false;  // processes take up their order to run first
     bool several = false;  // units: they may wait for each other
     // All were at rest, and the hold is made to last: since when.
     std::optional<base::MonoTime> confirmed{};
@@ -123,7 +125,9 @@ class JobRest {
   unsigned StepsOf(const Attempt& attempt) const { return attempt.steps + attempt.cut.figures().steps; }
   std::string WhyNot(base::JobId job, const Slots& slots) const;
   void OrderHold(base::JobId job, Attempt& attempt);
-  void EndLate(base::JobId job, Attempt& attempt, const Slots& slots);
+  void AwaitOpening(base::JobId job, Attempt& attempt, const Slots& slots);
+  // The cut was not found.
+  void EndWithout(base::JobId job, Attempt& attempt, const Slots& slots);
   void End(base::JobId job, Attempt& attempt, Result result);
   void SetTimer(base::JobId job, Attempt& attempt);
 

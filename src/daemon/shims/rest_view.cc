@@ -30,7 +30,11 @@ void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<u
   const bool calls = !IsHeld(one) && one.rest.in_flight && one.rest.works == 0;
   const bool steppable = one.rest.shut && one.evicted.count == 0;
   const auto add = [&](unsigned gpu, bool works, bool waits) {
-    units.push_back({{one.process, gpu}, works || calls || open, waits || one.rest.anywhere, steppable});
+    units.push_back({{one.process, gpu},
+                     works || calls || open,
+                     waits || one.rest.anywhere,
+                     steppable,
+                     one.rest.for_room});
   };
   for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu)
     if (Has(used, gpu)) add(gpu, Has(one.rest.works, gpu), Has(one.rest.waits, gpu));
@@ -72,7 +76,7 @@ std::string WorkOf(const ledger::SlotStatus& one, const std::function<std::strin
 
 // Others may wait for a call that it does not make: its host computes, or waits for something else.
 bool MakesNoCall(const ledger::SlotStatus& one) {
-  return IsHeld(one) && one.steps && one.rest.waits == 0 && !one.rest.anywhere;
+  return IsHeld(one) && one.steps && !one.rest.for_room && one.rest.waits == 0 && !one.rest.anywhere;
 }
 
 }  // namespace
@@ -90,7 +94,7 @@ share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgr
     if (one.steps)
       AddUnits(one, progress.used.at(one.process), granted, view.units);
     else
-      view.units.push_back({{one.process, StepGrant::kAnyGpu}, !IsHeld(one), false, false});
+      view.units.push_back({{one.process, StepGrant::kAnyGpu}, !IsHeld(one), false, false, false});
   }
   return view;
 }
@@ -113,7 +117,7 @@ std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
                          const std::function<std::string(unsigned)>& name_of) {
   std::vector<std::string> reasons;
   for (const auto& one : slots)
-    if (HasContext(one) && !IsHeld(one))
+    if (HasContext(one) && (!IsHeld(one) || one.rest.for_room))
       reasons.push_back(fmt::format("process {} {}", one.process.pid, WorkOf(one, name_of)));
   for (const auto& one : slots)
     if (HasContext(one) && MakesNoCall(one))

@@ -162,5 +162,14 @@ TEST_F(RestViewTest, WhoMakesNoCallIsNamedBesideThoseThatMayWaitForIt) {
   EXPECT_EQ(WhyNot(), "process 11 works on GPU 0; process 14 has not taken up the order; process 12 makes no call");
 }
 
+TEST_F(RestViewTest, OneThatWaitsForRoomIsAUnitAndNamedThoughItIsHeld) {
+  Process(11, {.shut = true, .works = 1});
+  Process(12, {.shut = true, .for_room = true}, MemoryStage::kHeld);
+  ASSERT_EQ(View().units.size(), 2u);
+  EXPECT_FALSE(View().units[0].for_room);
+  EXPECT_TRUE(View().units[1].for_room && !View().units[1].works);
+  EXPECT_EQ(WhyNot(), "process 11 works on GPU 0; process 12 waits for room");
+}
+
 }  // namespace
 }  // namespace gpuman::daemon

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""What a user may do with a job over several GPUs against a neighbour who shares one of them: a process that is stopped
+on another GPU must not keep the neighbour out.
+
+Usage: gang_sharing_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import signal
+import sys
+
+import sharing_test
+from hostile_case import ATTACKER, NEIGHBOUR, main, until
+from machine import program
+
+
+class OneGpuOfSeveral(sharing_test.SharingCase):
+    """Two ranks that need each other, on two GPUs; the neighbour is on the second."""
+    gpus, profile = 2, "h200"  # GPUs that reach each other, with contexts of 518 MiB; gpuman-load takes 2 MiB more
+    config = sharing_test.SharingCase.config.replace("211MiB", "1041MiB")
+
+    def setUp(self):
+        directory = self.scratch(ATTACKER)
+        self.stops = {"attackers": directory / "stop"}
+        words = ["--ranks", "2", "--peer", "host", "--alloc", "2MiB", "--work", "2ms", "--verify", "--json", "--until",
+                 str(directory / "stop")]
+        self.attackers = self.start_as(ATTACKER, "attackers", " ".join(["exec", program("gpuman-load"), *words]),
+                                       gpus=["0", "1"], share=True)
+        self.neighbours = self.sharing(NEIGHBOUR, "neighbours", gpu="1")
+        for tag in ("neighbours", "attackers"):
+            until(f"{tag} takes part", lambda: self.tenant(self.job(tag)["id"]))
+            self.goes_on(tag)
+
+    def said(self, event):
+        lines = (json.loads(line) for line in self.log("attackers").splitlines() if line.startswith("{"))
+        return [line for line in lines if line["event"] == event]
+
+    def test_a_rank_that_is_stopped_beside_it_is_taken_off_with_its_job_and_comes_back(self):
+        pid = next(line["child_pid"] for line in self.said("child") if line["rank"] == 0)
+
+        def taken_off():
+            """A rank that is stopped behind its gate keeps nobody out."""
+            if self.tenant(self.attackers)["gate"] != "open":
+                return False
+            self.signal(pid, signal.SIGSTOP)
+            until("it is taken off, or behind its gate", lambda: self.job(self.attackers)["state"] == "suspended" or
+                  (self.tenant(self.attackers) or {}).get("gate") == "closed", self.what_stands)
+            if self.job(self.attackers)["state"] == "suspended":
+                return True
+            self.signal(pid, signal.SIGCONT)
+            return False
+        until("it is taken off", taken_off)
+        self.assertEqual(self.job(self.attackers)["reason"], "process_stopped")
+        self.assertIn("share_forced", [event["kind"] for event in self.events()])
+        self.runs("neighbours")
+        until("it is let go on", lambda: self.signal(pid, signal.SIGCONT) or
+              self.job(self.attackers)["state"] == "running")
+        self.goes_on("attackers")
+        self.stops["attackers"].touch()
+        self.assertEqual(self.wait("attackers")["state"], "finished", self.log("attackers")[-1500:])
+        self.assertEqual([line["exit"] for line in self.said("done")], [0, 0])
+        self.assertFalse([line for line in self.said("step") if line["wrong_words"]])
+        self.ends_right("neighbours")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
