@@ -29,8 +29,8 @@ std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementReques
 // now on: otherwise it would get the GPU back first. As few jobs as possible leave: first those that lose
 // nothing (suspendable), then those of lower priority, then newer ones. What stays of suspended jobs is not
 // free for the job: where it is too much, jobs are ended that could be suspended, or nobody leaves. An empty
-// list: all jobs that are in the way are leaving already. nullopt: preemption does not make enough room. `again`: when to try again, if
-// time alone may help.
+// list: all jobs that are in the way are leaving already. nullopt: preemption does not make enough room.
+// `again`: when to try again, if time alone may help.
 std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
                                              const PlacementRequest& request, WallTime& again);
 

@@ -318,7 +318,7 @@ TEST(QueuePassRoom, OnlyWhatIsNeededIsMovedAndNothingInVain) {
 // --- what stays of suspended jobs
 
 // A job that is suspended, and of which so much stays on GPU 0.
-JobId Suspended(Lab& lab, const Request& request, std::uint64_t left, bool wants_back = false) {
+JobId SuspendedWith(Lab& lab, const Request& request, std::uint64_t left, bool wants_back = false) {
   return lab.Runs(request, {0}, "bob", [&](RunningJob& job) {
     job.phase = RunningPhase::kSuspended;
     job.wants_back = wants_back;
@@ -338,7 +338,7 @@ TEST(QueuePassRoom, WhatStaysOfASuspendedJobIsNotFreeForOthers) {
                                         {WithFree(51), false}, {limited, false}, {Lab::Part(50), true},
                                         {Lab::Part(51), false}}) {
     Lab lab(1);
-    Suspended(lab, Lab::Gpus(1), 30);
+    SuspendedWith(lab, Lab::Gpus(1), 30);
     const JobId job = lab.Waits(request);
     EXPECT_EQ(lab.Decide().starts.size(), starts ? 1u : 0u) << Describe(lab.book.NeedOf(request));
     if (starts) continue;
@@ -352,8 +352,8 @@ TEST(QueuePassRoom, WhatStaysOfASuspendedJobIsNotFreeForOthers) {
 
 TEST(QueuePassRoom, WhatStaysCountsForEachSuspendedJobAndNotBesideARunningOne) {
   Lab lab(1);
-  Suspended(lab, Lab::Gpus(1), 10);
-  const JobId other = Suspended(lab, Lab::Gpus(1), 5);
+  SuspendedWith(lab, Lab::Gpus(1), 10);
+  const JobId other = SuspendedWith(lab, Lab::Gpus(1), 5);
   lab.Waits(Lab::Part(65));
   EXPECT_EQ(lab.Decide().starts.size(), 1u);
   lab.Waits(Lab::Part(1));
@@ -365,7 +365,7 @@ TEST(QueuePassRoom, WhatStaysCountsForEachSuspendedJobAndNotBesideARunningOne) {
 
 TEST(QueuePassRoom, ASuspendedJobComesBackToWhatStayedOfItself) {
   Lab lab(1);
-  Suspended(lab, Preemptible(Lab::Part(80)), 30, true);
+  SuspendedWith(lab, Preemptible(Lab::Part(80)), 30, true);
   lab.Waits(Lab::Part(1));
   const Plan plan = lab.Decide();
   EXPECT_EQ(plan.resumes.size(), 1u) << "it needs no room beside itself";
@@ -374,7 +374,7 @@ TEST(QueuePassRoom, ASuspendedJobComesBackToWhatStayedOfItself) {
 
 TEST(QueuePassRoom, AGpuIsNotKeptForAJobThatDoesNotFitBesideWhatStays) {
   Lab lab(1);
-  Suspended(lab, Lab::Gpus(1), 30);
+  SuspendedWith(lab, Lab::Gpus(1), 30);
   const JobId big = lab.Waits(WithFree(60));
   lab.Waits(Lab::Gpus(1));
   EXPECT_EQ(Text(lab.Decide().starts), "3:0");
@@ -383,7 +383,7 @@ TEST(QueuePassRoom, AGpuIsNotKeptForAJobThatDoesNotFitBesideWhatStays) {
 
 TEST(QueuePassRoom, WhatStaysIsOfTheGpuWhateverPlaceItHas) {
   Lab lab(2);
-  Suspended(lab, Lab::Gpus(1), 30);
+  SuspendedWith(lab, Lab::Gpus(1), 30);
   std::swap(lab.machine[0], lab.machine[1]);
   lab.book.SetGpus(lab.machine);
   lab.Waits(WithFree(60));
@@ -413,7 +413,7 @@ TEST(QueuePassRoom, AJobIsSuspendedWhereEnoughLeavesAndElseEnded) {
 
 TEST(QueuePassRoom, NobodyLeavesForAJobThatWouldNotFitAllTheSame) {
   Lab lab(1);
-  Suspended(lab, Lab::Gpus(1), 40);
+  SuspendedWith(lab, Lab::Gpus(1), 40);
   WouldLeave(lab, 30);
   const JobId job = lab.Waits(WithFree(41));
   EXPECT_TRUE(lab.Decide().preempts.empty());
@@ -467,7 +467,7 @@ TEST(QueuePassRoom, WhatAJobOnItsWayOffWillLeaveIsNotWaitedFor) {
 TEST(QueuePassRoom, ASuspendedJobThatCannotBeMovedWaitsForItsOwnGpu) {
   Lab lab(2);
   lab.Runs(Lab::Gpus(1), {0});
-  Suspended(lab, Preemptible(Lab::Gpus(1)), 30, true);
+  SuspendedWith(lab, Preemptible(Lab::Gpus(1)), 30, true);
   EXPECT_TRUE(lab.Decide().resumes.empty());
 }
 
