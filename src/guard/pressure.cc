@@ -107,7 +107,8 @@ base::Bytes FreedBy(const Candidate& job, const GpuSnapshot& gpu) {
 bool IsEnough(base::Bytes freed, const GpuSnapshot& gpu) { return gpu.free + freed >= gpu.reserve; }
 
 // The first candidate could be suspended, but what would stay of it is too much. Finds one to suspend all the
-// same; nullptr: the first is to be ended. Where its end would be enough, no job that is more important leaves.
+// same; nullptr: the first is to be ended. Where its end would be enough, no job that is more important
+// leaves.
 const Candidate* SuspendedInstead(const Round& round, const GpuSnapshot& gpu,
                                   const std::vector<Candidate>& candidates) {
   const Candidate& first = candidates.front();
@@ -147,7 +148,8 @@ std::string WhatStays(const Round& round, const GpuSnapshot& gpu) {
   std::string text;
   for (const auto& job : round.snapshot.jobs)
     if (job.residency == Residency::kOff && LeftOn(job, gpu).count > 0)
-      text += fmt::format("; {} of suspended {} stay there", base::FormatBytes(LeftOn(job, gpu)), NameOf(job));
+      text += fmt::format("; {} of suspended {} stay there", base::FormatBytes(LeftOn(job, gpu)),
+                          NameOf(job));
   return text;
 }
 

@@ -47,7 +47,8 @@ bool IsGoingOff(const Round& round, const JobSnapshot& job) {
 std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot& job, const GpuSnapshot& gpu,
                                            const Usage& usage) {
   if (usage.unknown > 0) return "the driver does not tell how much room its return would need";
-  // `free` and `used` together are what programs can have. What would stay of the job is a part of both sides.
+  // `free` and `used` together are what programs can have. What would stay of the job is a part of both
+  // sides.
   if (usage.known + gpu.reserve > gpu.used + gpu.free)
     return fmt::format("{} and the reserve are more than {} has, so it could not come back",
                        base::FormatBytes(usage.known), NameOf(gpu));
