@@ -108,6 +108,15 @@ void Guard::SetResidency(JobId job, Residency residency) {
   RefreshJobs();
 }
 
+void Guard::SetLeft(JobId job, std::map<std::string, base::Bytes> left) {
+  if (!jobs_.contains(job)) return;
+  const auto known = suspensions_.find(job);
+  if (known == suspensions_.end() ? left.empty() : known->second.left == left) return;
+  suspensions_[job].left = std::move(left);
+  for (auto& snapshot : snapshot_.jobs)
+    if (snapshot.id == job) snapshot = SnapshotOf(jobs_.at(job));
+}
+
 void Guard::SetRefusal(JobId job, std::string why) {
   if (!jobs_.contains(job)) return;
   suspensions_[job].refusal = {clock_.Mono(), std::move(why)};
@@ -223,6 +232,7 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
     snapshot.residency = it->second.residency;
     snapshot.residency_since = it->second.since;
     snapshot.refusal = it->second.refusal;
+    snapshot.left = it->second.left;
   }
   if (!job.hard && !job.soft) return snapshot;
   for (const auto& [uuid, status] : gpus_) {

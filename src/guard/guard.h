@@ -88,6 +88,9 @@ class Guard {
   void SetManaged(const std::string& uuid, base::Bytes bytes) { managed_[uuid] = bytes; }
   // Where the job's memory is; call it when that changes. A job is on its GPU until this says otherwise.
   void SetResidency(JobId job, Residency residency);
+  // What stays on each GPU while the job is suspended; of a job that is not, what would stay, as far as that
+  // is known. Call it when that changes.
+  void SetLeft(JobId job, std::map<std::string, base::Bytes> left);
   // The job was not suspended, though Actuator::SuspendJob asked for it.
   void SetRefusal(JobId job, std::string why);
 
@@ -147,6 +150,7 @@ class Guard {
     Residency residency = Residency::kOnGpu;
     base::MonoTime since{};
     std::optional<Refusal> refusal{};
+    std::map<std::string, base::Bytes> left{};
   };
   std::map<JobId, Suspension> suspensions_;
   std::map<std::string, base::Millis> periods_;

@@ -17,8 +17,10 @@
 //    come before all jobs, the newest first. Protected processes never are victims.
 //    With `on_pressure` suspend the guard suspends the chosen job instead (suspension.cc). It ends the job if
 //    the suspension was refused, failed or took longer than `suspend_patience`, or if the job could not come
-//    back: it would not fit beside the reserve, or the driver does not report its memory. A job that is off
-//    the GPU, or on the way off, is no victim. It comes back by itself when there has been room for it for
+//    back: it would not fit beside the reserve, or the driver does not report its memory. Where too much of
+//    the job would stay on the GPU, a job that comes next in that order and is no more important is suspended
+//    in its place; else the job is ended, unless several suspensions help. A job that is off the GPU, or on
+//    the way off, is no victim. It comes back by itself when there has been room for it for
 //    `return_after` without a break. That time doubles each time the job has to leave again within `calm` of
 //    its return, up to `return_after_most`.
 //  - Unmanaged: per user and GPU, a warning or a ceiling for the sum of the processes started outside gpuman.
@@ -125,6 +127,8 @@ struct JobSnapshot {
   Residency residency = Residency::kOnGpu;
   base::MonoTime residency_since{};
   std::optional<Refusal> refusal{};  // the last
+  // By GPU: what stays while it is suspended; of one that is not, what would stay, as far as that is known.
+  std::map<std::string, base::Bytes> left{};
 };
 
 struct Snapshot {

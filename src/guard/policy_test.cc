@@ -556,6 +556,75 @@ TEST(Pressure, EndsWhoCouldNotComeBack) {
               ElementsAre("kill job 7 device_pressure"));
 }
 
+// Jobs 7 and 8 with 4000 MiB each; 500 MiB are missing, and so much of a job would stay.
+struct Staying : PressureStory {
+  explicit Staying(std::uint64_t left7, std::uint64_t left8 = 0, int priority8 = 10) {
+    if (left7 > 0) Of(7).left = {{"GPU-0", base::MiB(left7)}};
+    if (left8 > 0) Of(8).left = {{"GPU-0", base::MiB(left8)}};
+    Of(8).priority = priority8;
+    Of(7).started_at = At(-1);  // so it goes before job 8 of the same priority
+  }
+};
+
+TEST(Pressure, SuspendsWhoLeavesEnoughWhateverStays) {
+  Staying story(3500);
+  EXPECT_THAT(story.Look(0, story.full), ElementsAre("suspend job 7 for 10s"));
+  EXPECT_EQ(story.last.front().event.data.at("left"), 3'670'016'000);
+  Staying other_gpu(0);
+  other_gpu.Of(7).left = {{"GPU-1", base::MiB(4000)}};
+  EXPECT_THAT(other_gpu.Look(0, other_gpu.full), ElementsAre("suspend job 7 for 10s"));
+}
+
+TEST(Pressure, SuspendsAnotherThatIsNoMoreImportantWhereTooMuchWouldStay) {
+  Staying story(3501);
+  EXPECT_THAT(story.Look(0, story.full), ElementsAre("suspend job 8 for 10s"));
+  EXPECT_THAT(story.last.front().event.message,
+              HasSubstr("suspended job 8 't8' with 3.9GiB (4194304000 bytes) (priority 10, the newest of the "
+                        "lowest), and not job 7 't7': 3.4GiB of it would stay on GPU 0"));
+}
+
+TEST(Pressure, EndsWhoWouldStayBeforeAMoreImportantJobLeaves) {
+  Staying story(3501, 0, 128);
+  EXPECT_THAT(story.Look(0, story.full), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(story.last.front().event.message,
+              HasSubstr("as its suspension would not help: 3.4GiB of it would stay on GPU 0"));
+  EXPECT_EQ(story.last.front().event.data.at("left"), 3'671'064'576);
+}
+
+TEST(Pressure, SuspendsSeveralOfWhichMuchStaysWhereThatIsEnough) {
+  Staying both(3700, 3800);
+  EXPECT_THAT(both.Look(0, both.full), ElementsAre("suspend job 7 for 10s"));
+  both.Residency(7, Residency::kOff, 10);
+  const std::vector<gpu::OwnedProcess> then{Process(1, 7, 3700), Process(2, 8, 4000),
+                                            Process(3, std::nullopt, 1500)};
+  both.Look(20, then);
+  EXPECT_THAT(both.Look(1000, then), ElementsAre("suspend job 8 for 10s"));
+  Staying nothing(4000, 3400);
+  EXPECT_THAT(nothing.Look(0, nothing.full), ElementsAre("suspend job 8 for 10s"));
+  Staying too_little(3700, 3900);
+  EXPECT_THAT(too_little.Look(0, too_little.full), ElementsAre("kill job 7 device_pressure"));
+}
+
+TEST(Pressure, EndsNobodyForWhatStaysWhereTheEndOfAllWouldNotHelpEither) {
+  Staying story(150, 150);
+  EXPECT_THAT(story.Look(0, {Process(1, 7, 200), Process(2, 8, 200), Process(3, std::nullopt, 9500)}),
+              ElementsAre("suspend job 7 for 10s"));
+}
+
+TEST(Pressure, TellsWhatStaysOfSuspendedJobsWhereNothingMayBeEnded) {
+  Staying story(3000);
+  story.Residency(7, Residency::kOff, 0);
+  EXPECT_THAT(story.Look(0, {Process(1, 7, 3000), Process(3, std::nullopt, 6500)}),
+              ElementsAre("tell device_pressure_unrelieved"));
+  EXPECT_THAT(story.last.front().event.message, HasSubstr("; 2.9GiB of suspended job 7 't7' stay there"));
+}
+
+TEST(Pressure, WhatWouldStayMakesNoRoomForTheReturn) {
+  Staying story(3000);
+  EXPECT_THAT(story.Look(0, {Process(1, 7, 9500)}), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(story.last.front().event.message, HasSubstr("so it could not come back"));
+}
+
 TEST(Pressure, LeavesAloneWhomSomebodyElseSuspends) {
   PressureStory story;
   story.Residency(7, Residency::kLeaving, 0);

@@ -93,6 +93,66 @@ bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu)
   return WaitsForMemory(round, pressure, gpu);
 }
 
+// How the pressure is relieved.
+struct Choice {
+  const Candidate* victim = nullptr;
+  bool suspend = false;
+  std::string note{};  // for the message: what else could have been done, and why it was not
+};
+
+base::Bytes FreedBy(const Candidate& job, const GpuSnapshot& gpu) {
+  return job.usage.known - LeftOn(*job.job, gpu);
+}
+
+bool IsEnough(base::Bytes freed, const GpuSnapshot& gpu) { return gpu.free + freed >= gpu.reserve; }
+
+// The first candidate could be suspended, but what would stay of it is too much. Finds one to suspend all the
+// same; nullptr: the first is to be ended. Where its end would be enough, no job that is more important
+// leaves.
+const Candidate* SuspendedInstead(const Round& round, const GpuSnapshot& gpu,
+                                  const std::vector<Candidate>& candidates) {
+  const Candidate& first = candidates.front();
+  const bool end_helps = IsEnough(first.usage.known, gpu);
+  const Candidate* part = nullptr;
+  base::Bytes all, whole;
+  for (const Candidate& each : candidates) {
+    const bool equal = each.over == first.over && each.job->priority == first.job->priority;
+    if (end_helps && !equal) continue;
+    whole += each.usage.known;
+    if (WhyNotSuspended(round, *each.job, gpu, each.usage)) continue;
+    const base::Bytes freed = FreedBy(each, gpu);
+    if (equal && IsEnough(freed, gpu)) return &each;
+    if (!part && freed.count > 0) part = &each;
+    all += freed;
+  }
+  return IsEnough(all, gpu) || !IsEnough(whole, gpu) ? part : nullptr;
+}
+
+// `candidates` are in their order.
+Choice Choose(const Round& round, const GpuSnapshot& gpu, const std::vector<Candidate>& candidates) {
+  const Candidate& first = candidates.front();
+  if (!first.job || round.settings.on_pressure != OnPressure::kSuspend) return {&first};
+  if (const auto why_not = WhyNotSuspended(round, *first.job, gpu, first.usage))
+    return {&first, false, ", which could not be suspended: " + *why_not};
+  const base::Bytes left = std::min(LeftOn(*first.job, gpu), first.usage.known);
+  if (left.count == 0 || IsEnough(FreedBy(first, gpu), gpu)) return {&first, true};
+  const Candidate* const instead = SuspendedInstead(round, gpu, candidates);
+  const std::string stays = fmt::format("{} of it would stay on {}", base::FormatBytes(left), NameOf(gpu));
+  if (!instead) return {&first, false, ", as its suspension would not help: " + stays};
+  if (instead == &first) return {&first, true};
+  return {instead, true, fmt::format(", and not {}: {}", NameOf(*first.job), stays)};
+}
+
+// "; 1GiB of suspended job 7 't7' stay there".
+std::string WhatStays(const Round& round, const GpuSnapshot& gpu) {
+  std::string text;
+  for (const auto& job : round.snapshot.jobs)
+    if (job.residency == Residency::kOff && LeftOn(job, gpu).count > 0)
+      text += fmt::format("; {} of suspended {} stay there", base::FormatBytes(LeftOn(job, gpu)),
+                          NameOf(job));
+  return text;
+}
+
 void TellUnrelieved(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu, std::string message) {
   if (std::exchange(pressure.unrelieved_told, true)) return;
   Action action;
@@ -123,32 +183,31 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
   }
   if (waits) return;
   if (!pressure.since) pressure.since = gpu.taken_at;
-  const auto candidates = Candidates(round, gpu);
-  const auto victim = std::min_element(candidates.begin(), candidates.end(), GoesBefore);
-  if (victim == candidates.end()) {
+  auto candidates = Candidates(round, gpu);
+  if (candidates.empty()) {
     return TellUnrelieved(
         round, pressure, gpu,
-        fmt::format("{} has {} free, below its reserve of {}, and nothing on it may be ended", NameOf(gpu),
-                    Exactly(gpu.free), Exactly(gpu.reserve)));
+        fmt::format("{} has {} free, below its reserve of {}, and nothing on it may be ended{}", NameOf(gpu),
+                    Exactly(gpu.free), Exactly(gpu.reserve), WhatStays(round, gpu)));
   }
+  std::sort(candidates.begin(), candidates.end(), GoesBefore);
+  const auto [victim, suspend, note] = Choose(round, gpu, candidates);
 
   // The daemon moves the memory of jobs that share the GPU away by itself, so the guard gives it time.
   if (victim->job && victim->job->shares && gpu.taken_at - *pressure.since < round.settings.share_patience)
     return;
 
-  const bool may_suspend = victim->job && round.settings.on_pressure == OnPressure::kSuspend;
-  const auto why_not = may_suspend ? WhyNotSuspended(round, *victim->job, gpu, victim->usage) : std::nullopt;
-  const bool suspend = may_suspend && !why_not;
   Cause cause{
       std::string(suspend ? kPressureSuspend : kDevicePressure),
       "device_pressure",
       fmt::format("{} had {} free, below its reserve of {}: {} {} with {} ({}){}", NameOf(gpu),
                   Exactly(gpu.free), Exactly(gpu.reserve), suspend ? "suspended" : "ended",
                   victim->job ? NameOf(*victim->job) : NameOf(*victim->process), Exactly(victim->usage.known),
-                  WhyThisOne(*victim), why_not ? ", which could not be suspended: " + *why_not : ""),
+                  WhyThisOne(*victim), note),
       {{"free", Count(gpu.free)}, {"reserve", Count(gpu.reserve)}, {"used", Count(victim->usage.known)}}};
   if (victim->job) {
     cause.data["priority"] = victim->job->priority;
+    if (LeftOn(*victim->job, gpu).count > 0) cause.data["left"] = Count(LeftOn(*victim->job, gpu));
     (suspend ? SuspendJob : EndJob)(round, *victim->job, gpu, std::move(cause));
     pressure.victim = Target{victim->job->id, {}};
   } else {

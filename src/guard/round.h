@@ -53,6 +53,8 @@ bool IsGoingOff(const Round& round, const JobSnapshot& job);
 // Why a victim is ended although the policy says suspend; nullopt: it is to be suspended.
 std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot& job, const GpuSnapshot& gpu,
                                            const Usage& usage);
+// What stays of the job on the GPU while it is suspended, or would stay, as far as that is known.
+base::Bytes LeftOn(const JobSnapshot& job, const GpuSnapshot& gpu);
 void SuspendJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause);
 
 // --- limits.cc, unmanaged.cc, pressure.cc: the rules, for one GPU with a fresh sample. ---

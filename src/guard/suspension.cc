@@ -47,7 +47,8 @@ bool IsGoingOff(const Round& round, const JobSnapshot& job) {
 std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot& job, const GpuSnapshot& gpu,
                                            const Usage& usage) {
   if (usage.unknown > 0) return "the driver does not tell how much room its return would need";
-  // `free` and `used` together are what programs can have.
+  // `free` and `used` together are what programs can have. What would stay of the job is a part of both
+  // sides.
   if (usage.known + gpu.reserve > gpu.used + gpu.free)
     return fmt::format("{} and the reserve are more than {} has, so it could not come back",
                        base::FormatBytes(usage.known), NameOf(gpu));
@@ -60,6 +61,11 @@ std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot
   if (WasRefused(job, *asked)) return job.refusal->why;
   return fmt::format("it was not off the GPU within {}",
                      base::FormatDuration(round.settings.suspend_patience));
+}
+
+base::Bytes LeftOn(const JobSnapshot& job, const GpuSnapshot& gpu) {
+  const auto left = job.left.find(gpu.uuid);
+  return left == job.left.end() ? base::Bytes{} : left->second;
 }
 
 void SuspendJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause) {

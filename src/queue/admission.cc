@@ -156,7 +156,13 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
   for (const Holder& holder : room.slots()[gpu].holders)
     if (holder.running != kNone)
       others += fmt::format("{}{}", others.empty() ? "" : ", ", snapshot.running[holder.running].id.value);
-  return no(others.empty() ? "too little of its memory is free" : "it has no room beside job " + others);
+  if (!others.empty()) return no("it has no room beside job " + others);
+  std::string left;
+  for (const LeftBy& each : room.slots()[gpu].left)
+    if (each.job != job.id)
+      left += fmt::format("{}{} of suspended job {}", left.empty() ? "" : ", ", base::FormatBytes(each.bytes),
+                          each.job.value);
+  return no("too little of its memory is free" + (left.empty() ? "" : ": " + left + " stay there"));
 }
 
 base::Result<GpuSet> PickReserved(const Snapshot& snapshot, int count, WallTime start, WallTime end,

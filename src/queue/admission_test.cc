@@ -38,6 +38,22 @@ TEST(QueuePlaces, SharedJobsGoWhereTheirMemoryFits) {
   EXPECT_EQ(Answer(lab, job, 1), "job 1 cannot go to GPU 1 now: it has no room beside job 2, 3");
 }
 
+TEST(QueuePlaces, WhatStaysOfSuspendedJobsIsTold) {
+  Lab lab(2);
+  const JobId job = lab.Runs(Lab::Part(60), {0}, "ann", [](RunningJob& row) {
+    Suspended(row);
+    row.left = {{Lab::Uuid(0), base::GiB(5)}};
+  });
+  lab.Runs(Lab::Part(60), {1}, "bob", [](RunningJob& row) {
+    Suspended(row);
+    row.left = {{Lab::Uuid(1), base::GiB(30)}};
+  });
+  EXPECT_EQ(Answer(lab, job, 0), "may");
+  EXPECT_EQ(Answer(lab, job, 1),
+            "job 1 cannot go to GPU 1 now: too little of its memory is free: 30GiB of suspended job 2 stay "
+            "there");
+}
+
 TEST(QueuePlaces, ReservedDrainedAndUnmanagedGpusAreNotForIt) {
   Lab lab(4);
   const JobId job = lab.Runs(Lab::Gpus(1), {0}, "ann", Suspended);

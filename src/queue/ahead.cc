@@ -31,7 +31,7 @@ WallTime FreeAt(const Room& room, const Ranks& ranks, std::size_t gpu, const Pla
   }
   if (!request.need.share) return last;
   const Gpu& info = room.snapshot().gpus[gpu];
-  const base::Bytes whole = info.memory - info.foreign;
+  const base::Bytes whole = info.memory - info.foreign - room.LeftBeside(gpu, request.job);
   std::sort(ends.begin(), ends.end());
   WallTime at = last;
   for (const auto& [end, memory] : ends) {
@@ -77,7 +77,8 @@ std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const Placem
   const auto count = static_cast<std::size_t>(request.need.gpus);
   std::vector<Timed> gpus;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu)
-    if (request.need.possible.test(gpu) && room.IsUsable(gpu, request.need))
+    if (request.need.possible.test(gpu) && room.IsUsable(gpu, request.need) &&
+        room.HasRoomBesideLeft(gpu, request.need, request.job))
       gpus.push_back({FreeAt(room, ranks, gpu, request), gpu});
   if (gpus.size() < count) return std::nullopt;
   std::stable_sort(gpus.begin(), gpus.end(), [](const Timed& a, const Timed& b) { return a.at > b.at; });

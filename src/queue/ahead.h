@@ -16,7 +16,8 @@ struct Ahead {
 
 // Computed from the time limits of running jobs and from reservations. Of the GPUs that are free by then, the
 // result has those that are busy longest, so that other jobs can use the rest meanwhile. nullopt: the GPUs
-// that can be used today are not enough.
+// that can be used today are not enough. A GPU where what stays of suspended jobs leaves too little cannot be
+// used.
 std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const PlacementRequest& request);
 
 }  // namespace gpuman::queue

@@ -99,6 +99,9 @@ void Book::SetGpus(std::vector<Gpu> gpus, std::vector<Link> links) {
   for (Running& row : snapshot_.running) {
     translate(row.gpus);
     translate(row.leaving);
+    std::map<std::string, base::Bytes> left;
+    for (const LeftOnGpu& each : row.left) left[before[each.gpu].uuid] += each.bytes;
+    row.left = LeftOf(left);
   }
   for (Reservation& reservation : snapshot_.reservations) translate(reservation.gpus);
   for (std::size_t i = 0; i < origins_.size(); ++i) Resolve(snapshot_.needs[i], origins_[i].gpus);
@@ -151,6 +154,7 @@ void Book::PutRunning(const RunningJob& job, const JobSpec& spec) {
               .wants_back = job.wants_back,
               .gpus = SetOf(job.gpus),
               .leaving = SetOf(job.leaving),
+              .left = LeftOf(job.left),
               .ran = job.ran_before,
               .since = job.since};
   SetCommon(row, common);
@@ -300,6 +304,14 @@ GpuSet Book::SetOf(const std::vector<std::string>& uuids) const {
   for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i)
     if (std::find(uuids.begin(), uuids.end(), snapshot_.gpus[i].uuid) != uuids.end()) set.set(i);
   return set;
+}
+
+std::vector<LeftOnGpu> Book::LeftOf(const std::map<std::string, base::Bytes>& by_uuid) const {
+  std::vector<LeftOnGpu> left;
+  for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i)
+    if (const auto at = by_uuid.find(snapshot_.gpus[i].uuid); at != by_uuid.end() && at->second.count > 0)
+      left.push_back({i, at->second});
+  return left;
 }
 
 }  // namespace gpuman::queue

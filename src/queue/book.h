@@ -5,6 +5,7 @@
 // time, except a change of the GPUs, because all needs depend on them. Thread-compatible; strings are copied.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,6 +36,7 @@ struct RunningJob {
   bool wants_back = false;
   std::vector<std::string> gpus{};           // UUIDs of all GPUs that it uses, now or soon
   std::vector<std::string> leaving{};        // those of `gpus` that it leaves (kMoving)
+  std::map<std::string, base::Bytes> left{};  // as Running has it, by UUID
   Millis ran_before{0};                      // of this run: run time up to `on_since` or the suspension
   std::optional<base::MonoTime> on_since{};  // on its GPUs since then; nullopt: suspended
   WallTime since{};                          // when the job was suspended, if it is
@@ -142,6 +144,7 @@ class Book {
   Index AcquireNeed(const JobSpec& spec);
   void Resolve(Need& need, const GpuRequest& gpus) const;
   GpuSet SetOf(const std::vector<std::string>& uuids) const;
+  std::vector<LeftOnGpu> LeftOf(const std::map<std::string, base::Bytes>& by_uuid) const;
   std::vector<Account>& Table(AccountKind kind) {
     return kind == AccountKind::kUser ? snapshot_.users : snapshot_.projects;
   }

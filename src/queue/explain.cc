@@ -115,6 +115,25 @@ std::string Explainer::OutOfUse(const Need& need) const {
              need, [](const Gpu& gpu) { return gpu.lost; }, "lost");
 }
 
+// What stays of suspended jobs on the possible GPUs, where the job would fit without it: "; it asks for 60GiB
+// on each, and 30GiB of suspended job 7 stay on GPU 0".
+std::string Explainer::WhatStays(const Waiting& job) const {
+  const Need& need = snapshot_.needs[job.need];
+  const base::Bytes wanted = std::max(need.memory, need.free_memory);
+  std::string text;
+  for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i) {
+    const Slot& slot = room_.slots()[i];
+    if (!need.possible.test(i) || slot.left.empty()) continue;
+    const bool too_little = (need.share || need.free_memory.count > 0) && !slot.exclusive &&
+                            wanted > slot.free && wanted <= slot.free + room_.LeftBeside(i, job.id);
+    if (room_.HasRoomBesideLeft(i, need, job.id) && !too_little) continue;
+    for (const LeftBy& left : slot.left)
+      text += fmt::format(", and {} of suspended job {} stay on GPU {}", base::FormatBytes(left.bytes),
+                          left.job.value, NumberOf(snapshot_.gpus[i]));
+  }
+  return text.empty() ? text : fmt::format("; it asks for {} on each{}", base::FormatBytes(wanted), text);
+}
+
 std::string Explainer::Resources(const Waiting& job) const {
   const Need& need = snapshot_.needs[job.need];
   const PlacementRequest request{.need = need, .user = job.user, .job = job.id};
@@ -131,8 +150,8 @@ std::string Explainer::Resources(const Waiting& job) const {
     return fmt::format("wants {}; {} of them {} not here now", Describe(need), wanted - need.possible.count(),
                        wanted - need.possible.count() == 1 ? "is" : "are");
   const GpuSet fitting = room_.Fitting(request, {.claims = false, .reservations = false});
-  return fmt::format("wants {}; {} of {} can be used now", Describe(need), fitting.count(),
-                     Count(need.possible.count(), "GPU"));
+  return fmt::format("wants {}; {} of {} can be used now{}", Describe(need), fitting.count(),
+                     Count(need.possible.count(), "GPU"), WhatStays(job));
 }
 
 std::string Explainer::Quotas(const Waiting& job) const {

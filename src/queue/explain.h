@@ -35,6 +35,7 @@ class Explainer {
   std::string Quotas(const Waiting& job) const;
   std::string List(const Need& need, bool (*holds)(const Gpu&), std::string_view what) const;
   std::string OutOfUse(const Need& need) const;
+  std::string WhatStays(const Waiting& job) const;
 
   const Snapshot& snapshot_;
   const Plan& plan_;

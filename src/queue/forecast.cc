@@ -164,7 +164,8 @@ class Forecasting {
       order_.clear();
       ForEach(need.possible, [&](std::size_t gpu) {
         const Moment free = std::max(start, need.share ? part_[gpu] : whole_[gpu]);
-        if (room_.IsUsable(gpu, need)) order_.emplace_back(Unreserved(gpu, job, free), gpu);
+        if (room_.IsUsable(gpu, need) && room_.HasRoomBesideLeft(gpu, need, job.id))
+          order_.emplace_back(Unreserved(gpu, job, free), gpu);
       });
       if (order_.size() < count) return {kNever};
       const auto last = order_.begin() + static_cast<std::ptrdiff_t>(count) - 1;

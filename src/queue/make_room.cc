@@ -9,16 +9,26 @@ namespace {
 // One GPU: the part that stays in use when the job comes, and the jobs that could leave.
 struct Ground {
   base::Bytes free{};
+  base::Bytes left{};    // the part of `free` that jobs leave behind that are on their way off the GPU
   bool blocked = false;  // by a job that stays
   std::vector<Index> may_go{};
+};
+
+// The jobs that leave a GPU, and those of them that have to be ended for that.
+struct Leavers {
+  std::vector<Index> jobs{};
+  std::vector<Index> ends{};
 };
 
 template <typename MayGo>
 Ground Survey(const Room& room, std::size_t gpu, const PlacementRequest& request, MayGo may_go) {
   const Gpu& info = room.snapshot().gpus[gpu];
-  Ground ground{.free = info.memory - info.foreign};
+  Ground ground{.free = info.memory - info.foreign - room.LeftBeside(gpu, request.job)};
   for (const Holder& holder : room.slots()[gpu].holders) {
-    if (holder.leaving) continue;
+    if (holder.leaving) {
+      ground.left += holder.left;
+      continue;
+    }
     if (holder.share && request.need.share) ground.free = ground.free - holder.memory;
     if (holder.running != kNone && may_go(room.snapshot().running[holder.running]))
       ground.may_go.push_back(holder.running);
@@ -32,22 +42,51 @@ base::Bytes MemoryOf(const Room& room, Index running) {
   return room.snapshot().needs[room.snapshot().running[running].need].memory;
 }
 
+// What stays of the job on the GPU when it leaves for another.
+base::Bytes LeftOf(const Running& job, std::size_t gpu) {
+  return job.suspendable ? LeftOn(job, gpu) : base::Bytes{};
+}
+
+// Whether the job fits where so much is free, of which `left` stays in use.
+bool Fits(const Room& room, std::size_t gpu, const PlacementRequest& request, base::Bytes free,
+          base::Bytes left) {
+  const Need& need = request.need;
+  const base::Bytes wanted = need.share ? std::max(need.memory, need.free_memory) : need.free_memory;
+  return free - left >= wanted && room.HasRoomBesideLeft(gpu, need, request.job, left);
+}
+
 // Which of `may_go` must leave, in their order, so that the job fits; nullopt: the job does not fit even if
-// all leave. For an exclusive job all must leave, for a shared job enough of them.
-std::optional<std::vector<Index>> WhoGoes(const Room& room, const PlacementRequest& request,
-                                          const Ground& ground) {
+// all leave. For an exclusive job all must leave, for a shared job enough of them. Jobs that leave too much
+// behind are ended, those that leave most first.
+std::optional<Leavers> WhoGoes(const Room& room, std::size_t gpu, const PlacementRequest& request,
+                               const Ground& ground) {
   if (ground.blocked) return std::nullopt;
-  std::vector<Index> going;
-  base::Bytes free = ground.free;
-  const base::Bytes wanted = std::max(request.need.memory, request.need.free_memory);
+  const auto& running = room.snapshot().running;
+  Leavers going;
+  base::Bytes free = ground.free, left = ground.left;
   for (const Index each : ground.may_go) {
-    const bool shared = room.snapshot().needs[room.snapshot().running[each].need].share;
-    if (request.need.share && shared && free >= wanted) continue;
-    going.push_back(each);
+    const bool shared = room.snapshot().needs[running[each].need].share;
+    if (request.need.share && shared && Fits(room, gpu, request, free, left)) continue;
+    going.jobs.push_back(each);
     if (request.need.share && shared) free += MemoryOf(room, each);
+    left += LeftOf(running[each], gpu);
   }
-  if (request.need.share ? free < wanted : free < request.need.free_memory) return std::nullopt;
+  auto by_left = going.jobs;
+  std::stable_sort(by_left.begin(), by_left.end(), [&](Index a, Index b) {
+    return LeftOf(running[a], gpu) > LeftOf(running[b], gpu);
+  });
+  for (const Index each : by_left) {
+    const base::Bytes stays = LeftOf(running[each], gpu);
+    if (stays.count == 0 || Fits(room, gpu, request, free, left)) break;
+    going.ends.push_back(each);
+    left = left - stays;
+  }
+  if (!Fits(room, gpu, request, free, left)) return std::nullopt;
   return going;
+}
+
+bool Has(const std::vector<Index>& jobs, Index job) {
+  return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
 }
 
 bool IsCandidate(const Room& room, std::size_t gpu, const PlacementRequest& request) {
@@ -58,8 +97,8 @@ bool HasSettled(const Room& room, const Running& job) {
   return job.phase == RunningPhase::kRunning && job.settled >= room.snapshot().settings.preempt_after;
 }
 
-double CostOf(const Running& job) {
-  if (job.suspendable) return 1;
+double CostOf(const Running& job, bool ends) {
+  if (job.suspendable && !ends) return 1;
   return 10 + std::chrono::duration<double, std::ratio<60>>(job.ran).count();  // its work is lost
 }
 
@@ -85,13 +124,13 @@ bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, con
   std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
     return std::tuple(MemoryOf(trial, a), running[a].id) < std::tuple(MemoryOf(trial, b), running[b].id);
   });
-  const auto going = WhoGoes(trial, request, ground);
-  if (!going) return false;
-  if (!going->empty() && !trial.Find(Elsewhere(trial, going->back(), gpu, kept)))
+  const auto going = WhoGoes(trial, gpu, request, ground);
+  if (!going || !going->ends.empty()) return false;
+  if (!going->jobs.empty() && !trial.Find(Elsewhere(trial, going->jobs.back(), gpu, kept)))
     return false;  // a copy costs more than this check
   Room tried = trial;
   std::vector<std::pair<Index, GpuSet>> moves;
-  for (const Index each : *going) {
+  for (const Index each : going->jobs) {
     const PlacementRequest elsewhere = Elsewhere(tried, each, gpu, kept);
     const auto to = tried.Find(elsewhere);
     if (!to) return false;
@@ -140,7 +179,7 @@ std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& rank
            job.phase == RunningPhase::kRunning &&
            ranks.Of(room.now(), job.member, job.need, job.priority) > request.rank;
   };
-  std::vector<std::pair<std::size_t, std::vector<Index>>> candidates;
+  std::vector<std::pair<std::size_t, Leavers>> candidates;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu) {
     if (!IsCandidate(room, gpu, request)) continue;
     Ground ground = Survey(room, gpu, request, [&](const Running& job) {
@@ -154,7 +193,7 @@ std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& rank
       return std::tuple(!x.suspendable, x.priority, x.settled, -x.id.value) <
              std::tuple(!y.suspendable, y.priority, y.settled, -y.id.value);
     });
-    if (auto going = WhoGoes(room, request, ground)) candidates.emplace_back(gpu, std::move(*going));
+    if (auto going = WhoGoes(room, gpu, request, ground)) candidates.emplace_back(gpu, std::move(*going));
   }
   RoomPlan plan;
   while (plan.gpus.count() < static_cast<std::size_t>(request.need.gpus)) {
@@ -162,16 +201,19 @@ std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& rank
     double least = 0;
     for (auto each = candidates.begin(); each != candidates.end(); ++each) {
       double cost = 0;
-      for (const Index job : each->second)
-        if (std::find(plan.preempts.begin(), plan.preempts.end(), job) == plan.preempts.end())
-          cost += CostOf(snapshot.running[job]);
+      for (const Index job : each->second.jobs) {
+        const bool ends = Has(each->second.ends, job);
+        if (!Has(plan.preempts, job) || (ends && !Has(plan.ends, job)))
+          cost += CostOf(snapshot.running[job], ends);
+      }
       if (best == candidates.end() || cost < least) std::tie(best, least) = std::pair(each, cost);
     }
     if (best == candidates.end()) return std::nullopt;
     plan.gpus.set(best->first);
-    for (const Index job : best->second)
-      if (std::find(plan.preempts.begin(), plan.preempts.end(), job) == plan.preempts.end())
-        plan.preempts.push_back(job);
+    for (const Index job : best->second.jobs)
+      if (!Has(plan.preempts, job)) plan.preempts.push_back(job);
+    for (const Index job : best->second.ends)
+      if (!Has(plan.ends, job)) plan.ends.push_back(job);
     candidates.erase(best);
   }
   return plan;

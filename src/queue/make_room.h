@@ -14,6 +14,7 @@ namespace gpuman::queue {
 struct RoomPlan {
   GpuSet gpus{};                                  // of the job that wants room
   std::vector<Index> preempts{};                  // places in Snapshot::running
+  std::vector<Index> ends{};  // those of `preempts` of which too much would stay if they were suspended
   std::vector<std::pair<Index, GpuSet>> moves{};  // and the GPUs that they go to
 };
 
@@ -26,9 +27,10 @@ std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementReques
 // has waited for SchedulingSettings::preempt_wait. Each preemptible job leaves only after
 // SchedulingSettings::preempt_after on its GPU, and only if it would come after that job if it waited from
 // now on: otherwise it would get the GPU back first. As few jobs as possible leave: first those that lose
-// nothing (suspendable), then those of lower priority, then newer ones. An empty list: all jobs that are in
-// the way are leaving already. nullopt: preemption does not make enough room. `again`: when to try again, if
-// time alone may help.
+// nothing (suspendable), then those of lower priority, then newer ones. What stays of suspended jobs is not
+// free for the job: where it is too much, jobs are ended that could be suspended, or nobody leaves. An empty
+// list: all jobs that are in the way are leaving already. nullopt: preemption does not make enough room.
+// `again`: when to try again, if time alone may help.
 std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
                                              const PlacementRequest& request, WallTime& again);
 

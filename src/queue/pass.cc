@@ -123,10 +123,13 @@ class Passing {
               [](const auto& a, const auto& b) { return a.job < b.job; });
   }
 
-  void Preempted(Index running, JobId for_job) {
+  void Preempted(Index running, JobId for_job, bool ends = false) {
     const Running& job = snapshot_.running[running];
-    plan_.preempts.push_back({job.id, !job.suspendable, for_job});
-    room_.Dismiss(running);
+    base::Bytes left;
+    for (const LeftOnGpu& each : job.left)
+      if (ends) left += each.bytes;
+    plan_.preempts.push_back({job.id, ends || !job.suspendable, for_job, left});
+    room_.Dismiss(running, ends);
     can_yield_ = true;
   }
 
@@ -236,7 +239,9 @@ class Passing {
       room_.Take(moved, to);
       room_.Dismiss(running);
     }
-    for (const Index running : plan->preempts) Preempted(running, request.job);
+    for (const Index running : plan->preempts)
+      Preempted(running, request.job,
+                std::find(plan->ends.begin(), plan->ends.end(), running) != plan->ends.end());
     room_.Take(request, plan->gpus);
     return true;
   }

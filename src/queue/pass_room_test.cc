@@ -2,6 +2,7 @@
 // jobs.
 #include <gtest/gtest.h>
 
+#include "queue/forecast.h"
 #include "queue/lab.h"
 
 namespace gpuman::queue {
@@ -312,6 +313,162 @@ TEST(QueuePassRoom, OnlyWhatIsNeededIsMovedAndNothingInVain) {
   EXPECT_EQ(plan.moves[0].job, JobId{2});
   lab.Waits(Lab::Gpus(2));
   EXPECT_EQ(lab.Decide().moves.size(), 1u);
+}
+
+// --- what stays of suspended jobs
+
+// A job that is suspended, and of which so much stays on GPU 0.
+JobId SuspendedWith(Lab& lab, const Request& request, std::uint64_t left, bool wants_back = false) {
+  return lab.Runs(request, {0}, "bob", [&](RunningJob& job) {
+    job.phase = RunningPhase::kSuspended;
+    job.wants_back = wants_back;
+    job.on_since.reset();
+    job.since = kStart - 2h;
+    if (left > 0) job.left = {{Lab::Uuid(0), base::GiB(left)}};
+  });
+}
+
+Request WithFree(std::uint64_t gib) {
+  return With(Lab::Gpus(1), [&](Request& r) { r.gpus.free_memory = base::GiB(gib); });
+}
+
+TEST(QueuePassRoom, WhatStaysOfASuspendedJobIsNotFreeForOthers) {
+  const Request limited = With(Lab::Gpus(1), [](Request& r) { r.memory_on_each = base::GiB(51); });
+  for (const auto& [request, starts] : {std::pair(Lab::Gpus(1), true), {WithFree(50), true},
+                                        {WithFree(51), false}, {limited, false}, {Lab::Part(50), true},
+                                        {Lab::Part(51), false}}) {
+    Lab lab(1);
+    SuspendedWith(lab, Lab::Gpus(1), 30);
+    const JobId job = lab.Waits(request);
+    EXPECT_EQ(lab.Decide().starts.size(), starts ? 1u : 0u) << Describe(lab.book.NeedOf(request));
+    if (starts) continue;
+    EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
+    EXPECT_NE(lab.Why(job).find("it asks for 51GiB on each, and 30GiB of suspended job 1 stay on GPU 0"),
+              std::string::npos)
+        << lab.Why(job);
+    EXPECT_EQ(Forecast(lab.View(), lab.plan, lab.now, 10).starts.at(0), kNever) << "it may stay for ever";
+  }
+}
+
+TEST(QueuePassRoom, WhatStaysCountsForEachSuspendedJobAndNotBesideARunningOne) {
+  Lab lab(1);
+  SuspendedWith(lab, Lab::Gpus(1), 10);
+  const JobId other = SuspendedWith(lab, Lab::Gpus(1), 5);
+  lab.Waits(Lab::Part(65));
+  EXPECT_EQ(lab.Decide().starts.size(), 1u);
+  lab.Waits(Lab::Part(1));
+  EXPECT_EQ(lab.Decide().starts.size(), 1u) << "there is no more";
+  RunningJob back{.id = other, .user = "bob", .gpus = {Lab::Uuid(0)}, .left = {{Lab::Uuid(0), base::GiB(5)}}};
+  lab.book.PutRunning(back, Lab::Part(4));
+  EXPECT_EQ(lab.Decide().starts.size(), 2u) << "its memory of 4 GiB has what stayed";
+}
+
+TEST(QueuePassRoom, ASuspendedJobComesBackToWhatStayedOfItself) {
+  Lab lab(1);
+  SuspendedWith(lab, Preemptible(Lab::Part(80)), 30, true);
+  lab.Waits(Lab::Part(1));
+  const Plan plan = lab.Decide();
+  EXPECT_EQ(plan.resumes.size(), 1u) << "it needs no room beside itself";
+  EXPECT_TRUE(plan.starts.empty()) << "and has all of the GPU";
+}
+
+TEST(QueuePassRoom, AGpuIsNotKeptForAJobThatDoesNotFitBesideWhatStays) {
+  Lab lab(1);
+  SuspendedWith(lab, Lab::Gpus(1), 30);
+  const JobId big = lab.Waits(WithFree(60));
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts), "3:0");
+  EXPECT_EQ(lab.Of(big).reason, Reason::kResources);
+}
+
+TEST(QueuePassRoom, WhatStaysIsOfTheGpuWhateverPlaceItHas) {
+  Lab lab(2);
+  SuspendedWith(lab, Lab::Gpus(1), 30);
+  std::swap(lab.machine[0], lab.machine[1]);
+  lab.book.SetGpus(lab.machine);
+  lab.Waits(WithFree(60));
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+// A preemptible job on GPU 0, of which so much would stay if it were suspended.
+JobId WouldLeave(Lab& lab, std::uint64_t left, const Request& request = Lab::Gpus(1)) {
+  return lab.Runs(Preemptible(request), {0}, "bob",
+                  [&](RunningJob& job) { job.left = {{Lab::Uuid(0), base::GiB(left)}}; });
+}
+
+TEST(QueuePassRoom, AJobIsSuspendedWhereEnoughLeavesAndElseEnded) {
+  for (const auto& [request, ends] : {std::pair(WithFree(50), false), {WithFree(51), true},
+                                      {Lab::Gpus(1), false}, {Lab::Part(50), false}, {Lab::Part(51), true}}) {
+    Lab lab(1);
+    const JobId victim = WouldLeave(lab, 30);
+    const JobId job = lab.Waits(request);
+    const Plan plan = lab.Decide();
+    ASSERT_EQ(plan.preempts.size(), 1u);
+    EXPECT_EQ(plan.preempts[0].job, victim);
+    EXPECT_EQ(plan.preempts[0].requeue, ends) << Describe(lab.book.NeedOf(request));
+    EXPECT_EQ(plan.preempts[0].left, ends ? base::GiB(30) : base::Bytes{});
+    EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+  }
+}
+
+TEST(QueuePassRoom, NobodyLeavesForAJobThatWouldNotFitAllTheSame) {
+  Lab lab(1);
+  SuspendedWith(lab, Lab::Gpus(1), 40);
+  WouldLeave(lab, 30);
+  const JobId job = lab.Waits(WithFree(41));
+  EXPECT_TRUE(lab.Decide().preempts.empty());
+  EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
+  EXPECT_NE(lab.Why(job).find("40GiB of suspended job 1 stay"), std::string::npos) << lab.Why(job);
+}
+
+TEST(QueuePassRoom, WhoLeavesEnoughGoesBeforeWhoWouldBeEnded) {
+  Lab lab(2);
+  WouldLeave(lab, 30);
+  const JobId plain = lab.Runs(Preemptible(Lab::Gpus(1)), {1});
+  lab.Waits(WithFree(60));
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.preempts.size(), 1u);
+  EXPECT_EQ(plan.preempts[0].job, plain);
+  EXPECT_FALSE(plan.preempts[0].requeue);
+}
+
+TEST(QueuePassRoom, OfSeveralThatLeaveThoseAreEndedThatLeaveMost) {
+  Lab lab(1);
+  const JobId small = WouldLeave(lab, 5, Lab::Part(40));
+  const JobId large = WouldLeave(lab, 10, Lab::Part(40));
+  lab.Waits(WithFree(75));
+  Plan plan = lab.Decide();
+  std::sort(plan.preempts.begin(), plan.preempts.end(), [](auto& a, auto& b) { return a.job < b.job; });
+  ASSERT_EQ(plan.preempts.size(), 2u);
+  EXPECT_EQ(std::pair(plan.preempts[0].job, plan.preempts[0].requeue), std::pair(small, false));
+  EXPECT_EQ(std::pair(plan.preempts[1].job, plan.preempts[1].requeue), std::pair(large, true));
+}
+
+TEST(QueuePassRoom, WhatAJobOnItsWayOffWillLeaveIsNotWaitedFor) {
+  Lab lab(1);
+  const JobId goes = lab.Runs(Preemptible(Lab::Gpus(1)), {0}, "bob", [](RunningJob& job) {
+    job.phase = RunningPhase::kLeaving;
+    job.left = {{Lab::Uuid(0), base::GiB(30)}};
+  });
+  const JobId fits = lab.Waits(WithFree(50));
+  lab.Decide();
+  EXPECT_EQ(lab.Of(fits).reason, Reason::kMakingRoom);
+  lab.book.Erase(fits);
+  const JobId big = lab.Waits(WithFree(51));
+  lab.Decide();
+  EXPECT_EQ(lab.Of(big).reason, Reason::kResources);
+  lab.book.PutRunning({.id = goes, .user = "bob", .phase = RunningPhase::kLeaving, .suspendable = false,
+                       .gpus = {Lab::Uuid(0)}, .left = {{Lab::Uuid(0), base::GiB(30)}}},
+                      Preemptible(Lab::Gpus(1)));
+  lab.Decide();
+  EXPECT_EQ(lab.Of(big).reason, Reason::kMakingRoom) << "it ends";
+}
+
+TEST(QueuePassRoom, ASuspendedJobThatCannotBeMovedWaitsForItsOwnGpu) {
+  Lab lab(2);
+  lab.Runs(Lab::Gpus(1), {0});
+  SuspendedWith(lab, Preemptible(Lab::Gpus(1)), 30, true);
+  EXPECT_TRUE(lab.Decide().resumes.empty());
 }
 
 }  // namespace

@@ -55,11 +55,12 @@ struct Resume {
   GpuSet gpus{};
 };
 // A job leaves the GPU: the daemon suspends a suspendable job; it ends another one, to run it again
-// (requeue).
+// (requeue). It also ends a job of which too much would stay: then `left` says how much, on all its GPUs.
 struct Preempt {
   JobId job{};
   bool requeue = false;
   JobId for_job{};
+  base::Bytes left{};
 };
 struct Move {
   JobId job{};

@@ -25,7 +25,11 @@ Request AnyRequest() {
   if (request.gpus.count > 0 && *rc::gen::inRange(0, 2) == 0) {
     request.share = true;
     request.memory_on_each = base::GiB(*rc::gen::inRange<std::uint64_t>(1, 80));
+  } else if (request.gpus.count > 0 && *rc::gen::inRange(0, 4) == 0) {
+    request.memory_on_each = base::GiB(*rc::gen::inRange<std::uint64_t>(40, 81));
   }
+  if (request.gpus.count > 0 && *rc::gen::inRange(0, 6) == 0)
+    request.gpus.free_memory = base::GiB(*rc::gen::inRange<std::uint64_t>(1, 81));
   if (request.gpus.count == 1 && *rc::gen::inRange(0, 6) == 0)
     request.gpus.devices = {Lab::Uuid(*rc::gen::inRange<std::size_t>(0, kGpus))};
   request.preemptible = *rc::gen::inRange(0, 4) == 0;
@@ -47,6 +51,9 @@ SimulatedJob AnyJob() {
   if (job.request.time_limit) job.run = std::min(job.run, *job.request.time_limit);
   job.suspendable = *rc::gen::inRange(0, 4) != 0;
   job.movable = job.suspendable && *rc::gen::inRange(0, 2) == 0;
+  const auto most = std::min(job.request.memory_on_each.value_or(base::GiB(30)), base::GiB(30));
+  if (job.suspendable && !job.movable && *rc::gen::inRange(0, 2) == 0)
+    job.left = {*rc::gen::inRange<std::uint64_t>(0, most.count + 1)};
   return job;
 }
 
@@ -75,6 +82,8 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
   struct Use {
     int exclusive = 0, shared = 0;
     base::Bytes memory;
+    base::Bytes left;    // of suspended jobs
+    base::Bytes wanted;  // the most that a job that starts asks for
   };
   std::vector<Use> uses(snapshot.gpus.size());
   base::Bytes host;
@@ -84,10 +93,16 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
       uses[gpu].memory += need.share ? need.memory : base::Bytes{};
     });
   };
+  const auto resumes = [&](JobId id) {
+    return std::any_of(plan.resumes.begin(), plan.resumes.end(),
+                       [&](const Resume& each) { return each.job == id; });
+  };
   for (const Running& job : snapshot.running) {
     const Need& need = snapshot.needs[job.need];
     host += need.host_memory;
     if (job.phase != RunningPhase::kSuspended && job.phase != RunningPhase::kLeaving) add(need, job.gpus);
+    if (job.phase == RunningPhase::kSuspended && !resumes(job.id))
+      for (const LeftOnGpu& each : job.left) uses[each.gpu].left += each.bytes;
     // A GPU that a job is still leaving is not handed out.
     if (job.phase == RunningPhase::kLeaving)
       for (const Start& start : plan.starts)
@@ -100,6 +115,9 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
     RC_ASSERT((start.gpus & ~need.possible).none());
     host += need.host_memory;
     add(need, start.gpus);
+    ForEach(start.gpus, [&](std::size_t gpu) {
+      uses[gpu].wanted = std::max({uses[gpu].wanted, need.memory, need.free_memory});
+    });
   }
   const auto running = [&](JobId id) -> const Running& {
     return *std::find_if(snapshot.running.begin(), snapshot.running.end(),
@@ -110,7 +128,9 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
   for (std::size_t gpu = 0; gpu < uses.size(); ++gpu) {
     RC_ASSERT(uses[gpu].exclusive <= 1);
     RC_ASSERT(uses[gpu].exclusive == 0 || uses[gpu].shared == 0);
-    RC_ASSERT(uses[gpu].memory <= snapshot.gpus[gpu].memory);
+    RC_ASSERT(uses[gpu].memory + uses[gpu].left <= snapshot.gpus[gpu].memory);
+    RC_ASSERT(uses[gpu].wanted.count == 0 ||
+              uses[gpu].wanted + uses[gpu].left <= snapshot.gpus[gpu].memory);
   }
   RC_ASSERT(host <= base::GiB(128));
 }

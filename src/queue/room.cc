@@ -43,11 +43,18 @@ Room::Room(const Snapshot& snapshot, WallTime now)
     const Running& job = snapshot.running[i];
     const Need& need = snapshot.needs[job.need];
     Subtract(host_, need);
-    if (job.phase == RunningPhase::kSuspended) continue;
+    if (job.phase == RunningPhase::kSuspended) {
+      for (const LeftOnGpu& each : job.left) {
+        slots_[each.gpu].left.push_back({job.id, each.bytes});
+        slots_[each.gpu].free = slots_[each.gpu].free - each.bytes;
+      }
+      continue;
+    }
     const WallTime end = EndOf(job);
     ForEach(job.gpus, [&](std::size_t gpu) {
       const bool leaving = job.phase == RunningPhase::kLeaving || job.leaving.test(gpu);
-      Hold(gpu, {static_cast<Index>(i), leaving ? now : end, need.memory, need.share, leaving});
+      const base::Bytes left = job.suspendable ? LeftOn(job, gpu) : base::Bytes{};
+      Hold(gpu, {static_cast<Index>(i), leaving ? now : end, need.memory, need.share, leaving, left});
     });
   }
   FindMostFree();
@@ -104,9 +111,32 @@ bool Room::MayHold(std::size_t gpu, const PlacementRequest& request, const Const
   return IsUnreserved(gpu, request.user, now_, end);
 }
 
+base::Bytes Room::LeftBeside(std::size_t gpu, JobId job) const {
+  base::Bytes sum;
+  for (const LeftBy& each : slots_[gpu].left)
+    if (each.job != job) sum += each.bytes;
+  return sum;
+}
+
+base::Bytes Room::FreeFor(std::size_t gpu, JobId job) const {
+  const Slot& slot = slots_[gpu];
+  if (slot.exclusive) return slot.free;
+  base::Bytes free = slot.free;
+  for (const LeftBy& each : slot.left)
+    if (each.job == job) free += each.bytes;
+  return free;
+}
+
+bool Room::HasRoomBesideLeft(std::size_t gpu, const Need& need, JobId job, base::Bytes more) const {
+  return std::max(need.memory, need.free_memory) <=
+         snapshot_->gpus[gpu].memory - LeftBeside(gpu, job) - more;
+}
+
 bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
   const Slot& slot = slots_[gpu];
-  if (request.need.free_memory > slot.free || (request.need.share && request.need.memory > slot.free))
+  const base::Bytes free = FreeFor(gpu, request.job);
+  if (request.need.free_memory > free || (request.need.share && request.need.memory > free) ||
+      !HasRoomBesideLeft(gpu, request.need, request.job))
     return false;
   const bool managed = !slot.unmanaged || (request.need.share && snapshot_->settings.share_unmanaged);
   if ((constraints.closed && !slot.open) || (constraints.unmanaged && !managed)) return false;
@@ -132,12 +162,13 @@ std::optional<GpuSet> Room::Find(const PlacementRequest& request) const {
   const auto count = static_cast<std::size_t>(request.need.gpus);
   if (count == 0) return GpuSet{};
   if (((request.need.share ? sharable_ : idle_) & request.need.possible).count() < count) return std::nullopt;
-  if (request.need.share && request.need.memory > most_free_) return std::nullopt;
+  if (request.need.share && !request.host_counted && request.need.memory > most_free_) return std::nullopt;
   const GpuSet fitting = Fitting(request);
   if (fitting.count() < count) return std::nullopt;
   std::vector<Candidate> candidates;
   ForEach(fitting, [&](std::size_t gpu) {
-    candidates.push_back({gpu, !slots_[gpu].holders.empty(), slots_[gpu].free, slots_[gpu].claimed});
+    candidates.push_back(
+        {gpu, !slots_[gpu].holders.empty(), FreeFor(gpu, request.job), slots_[gpu].claimed});
   });
   return Choose(*snapshot_, std::move(candidates), count, request.need.share, request.job);
 }
@@ -167,7 +198,10 @@ void Room::Take(const PlacementRequest& request, const GpuSet& gpus) {
   }
   ForEach(gpus, [&](std::size_t gpu) {
     Slot& slot = slots_[gpu];
-    Hold(gpu, {kNone, request.end, request.need.memory, request.need.share, false});
+    // A suspended job that comes back holds what had stayed.
+    slot.free = FreeFor(gpu, request.job);
+    std::erase_if(slot.left, [&](const LeftBy& each) { return each.job == request.job; });
+    Hold(gpu, {kNone, request.end, request.need.memory, request.need.share});
     if (request.end > slot.claimed) slot.spare = slot.spare - request.need.memory;
   });
   FindMostFree();
@@ -178,12 +212,13 @@ void Room::FindMostFree() {
   ForEach(sharable_, [&](std::size_t gpu) { most_free_ = std::max(most_free_, slots_[gpu].free); });
 }
 
-void Room::Dismiss(Index running) {
+void Room::Dismiss(Index running, bool ends) {
   for (Slot& slot : slots_)
     for (Holder& holder : slot.holders)
       if (holder.running == running) {
         holder.leaving = true;
         holder.end = now_;
+        if (ends) holder.left = {};
       }
 }
 
@@ -194,7 +229,8 @@ void Room::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime f
     slot.claimed_firmly = request.need.preemptible || !snapshot_->settings.preempt;
     slot.spare = {};
     if (!request.need.share) return;
-    slot.spare = snapshot_->gpus[gpu].memory - snapshot_->gpus[gpu].foreign - request.need.memory;
+    slot.spare = snapshot_->gpus[gpu].memory - snapshot_->gpus[gpu].foreign -
+                 LeftBeside(gpu, request.job) - request.need.memory;
     for (const Holder& holder : slot.holders)
       if (holder.end > from) slot.spare = slot.spare - holder.memory;
   });

@@ -33,6 +33,13 @@ struct Holder {
   base::Bytes memory{};
   bool share = false;
   bool leaving = false;
+  base::Bytes left{};  // what stays when it is suspended
+};
+
+// What stays of a suspended job on a GPU.
+struct LeftBy {
+  JobId job{};
+  base::Bytes bytes{};
 };
 
 // The state of a GPU during a pass.
@@ -41,6 +48,7 @@ struct Slot {
   bool unmanaged = false;  // not for exclusive jobs; for shared ones if the settings allow it
   base::Bytes free{};      // for shared jobs
   std::vector<Holder> holders{};
+  std::vector<LeftBy> left{};  // of suspended jobs; counted in `free`
   bool exclusive = false;  // one holder has all of it
   // From then on the GPU is kept for a waiting job; `spare` is the memory that is left beside that job, for
   // shared jobs.
@@ -73,8 +81,8 @@ class Room {
 
   void Take(const PlacementRequest& request, const GpuSet& gpus);
   // In this pass the running job is told to leave its GPUs. Its memory and GPUs are not free before it has
-  // left.
-  void Dismiss(Index running);
+  // left. `ends`: it is not suspended, so nothing of it stays.
+  void Dismiss(Index running, bool ends = false);
   // Keeps `gpus` and the job's part of the host from `from` on.
   void Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from);
 
@@ -85,6 +93,11 @@ class Room {
   // Whether the GPU is open, and no unmanaged process keeps this kind of job off it.
   bool IsUsable(std::size_t gpu, const Need& need) const;
   bool IsPrivileged(Index user) const { return privileged_[user]; }
+  // What stays on the GPU of suspended jobs other than this one, and what is free of it for this job.
+  base::Bytes LeftBeside(std::size_t gpu, JobId job) const;
+  base::Bytes FreeFor(std::size_t gpu, JobId job) const;
+  // Whether all of the GPU but what stays of other suspended jobs, and `more`, is enough for the job.
+  bool HasRoomBesideLeft(std::size_t gpu, const Need& need, JobId job, base::Bytes more = {}) const;
 
   const std::vector<Slot>& slots() const { return slots_; }
   const Snapshot& snapshot() const { return *snapshot_; }

@@ -22,6 +22,7 @@ struct SimulatedJob {
   Millis run{};  // how long it runs
   bool suspendable = true;
   bool movable = true;
+  base::Bytes left{};  // stays on each of its GPUs while it is suspended; then it is not movable
 
   // The result.
   std::optional<WallTime> started{};  // for the first time
@@ -117,7 +118,10 @@ class Simulator {
     RunningJob row{
         .id = IdOf(job), .user = what.user, .suspendable = what.suspendable, .movable = what.movable};
     row.ran_before = state.done;
-    ForEach(state.gpus, [&](std::size_t gpu) { row.gpus.push_back(Lab::Uuid(gpu)); });
+    ForEach(state.gpus, [&](std::size_t gpu) {
+      row.gpus.push_back(Lab::Uuid(gpu));
+      if (what.left.count > 0) row.left[Lab::Uuid(gpu)] = what.left;
+    });
     ForEach(state.leaving, [&](std::size_t gpu) { row.leaving.push_back(Lab::Uuid(gpu)); });
     if (state.state == State::kSuspended) {
       row.phase = RunningPhase::kSuspended;

@@ -130,6 +130,12 @@ enum class RunningPhase : std::uint8_t {
   kSuspended,  // off the GPU, with its host memory and its processors
 };
 
+// Memory that stays on a GPU while its job is suspended: contexts, and what its processes share (NCCL).
+struct LeftOnGpu {
+  std::size_t gpu = 0;  // place in Snapshot::gpus
+  base::Bytes bytes{};
+};
+
 // A job that has started and not ended, whether the queue started it or not.
 struct Running {
   JobId id{};
@@ -146,10 +152,20 @@ struct Running {
   bool wants_back = false;   // suspended, and to be resumed when there is room; not if a user suspended it
   GpuSet gpus{};             // all GPUs that it uses, now or soon
   GpuSet leaving{};          // those of `gpus` that it leaves (kMoving)
+  // What stays of a suspended job; of another that is suspendable, what would stay, as far as that is known.
+  std::vector<LeftOnGpu> left{};
   Millis ran{0};             // of this run, without the time it was suspended
   Millis settled{0};         // time since it was last started, resumed or moved
   WallTime since{};          // since when it is suspended
 };
+
+// The memory of the job that stays on this GPU, or would.
+inline base::Bytes LeftOn(const Running& job, std::size_t gpu) {
+  base::Bytes sum;
+  for (const LeftOnGpu& each : job.left)
+    if (each.gpu == gpu) sum += each.bytes;
+  return sum;
+}
 
 // GPUs that are kept for some users between two times. The queue starts no other user's job that could still
 // run then.

@@ -87,7 +87,7 @@ struct ProcessView {
   bool silent = false;   // the shim has not answered yet, and will send no notification when it answers
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can evict it.
   bool holds_imported = false;
-  // Memory of this process was exported by descriptor, dma-buf or multicast: others may reach it.
+  // Memory of this process was exported, or it has opened memory of others: they reach each other.
   bool shares = false;
   // Bytes of managed memory, which the driver does not checkpoint.
   base::Bytes managed{};

@@ -260,6 +260,14 @@ TEST_F(Sharing, NewFiguresEndTheWait) {
   EXPECT_EQ(s_.machine.record().left.at("a"), MiB(1100));
 }
 
+TEST_F(Sharing, AContextStaysWhereTheDriverTellsNothingOfTheProcess) {
+  s_.Suspend();
+  s_.Evicted(12);
+  s_.At(11).gpus["a"] = {{}, {}, GiB(9), MiB(518)};
+  s_.Shim(11, ShimStage::kEvicted);
+  EXPECT_EQ(s_.machine.record().left.at("a"), MiB(518));
+}
+
 TEST_F(Sharing, TheEventsHaveWhatStaysAltogetherAndForEachGpu) {
   s_.Suspend();
   s_.by_hand = true;

@@ -102,12 +102,13 @@ bool SuspensionStateMachine::IsOld(const Member& member, const std::string& gpu)
 }
 
 // What of the process is on its GPUs, and stays there if it has left. In place of an old figure: what it held
-// less what it gave away.
+// less what it gave away; where the driver tells nothing of a process that has left, its context.
 BytesByGpu SuspensionStateMachine::LeftOf(const Member& member) const {
   BytesByGpu left;
   if (member.saved == Saved::kCheckpointed) return left;
   for (const auto& [gpu, share] : member.seen.gpus) {
-    const Bytes bytes = IsOld(member, gpu) ? HeldOn(member, gpu) - share.evicted : share.used;
+    Bytes bytes = IsOld(member, gpu) ? HeldOn(member, gpu) - share.evicted : share.used;
+    if (bytes.count == 0 && share.evicted.count > 0) bytes = share.context;
     if (bytes.count > 0) left[gpu] = bytes;
   }
   return left;

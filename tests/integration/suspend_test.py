@@ -462,16 +462,18 @@ class LeftTest(SuspendCase):
     def test_they_are_not_moved_and_the_reason_is_told(self):
         job = self.pair("stays")
         answer = self.request("POST", "/v1/jobs/stays/move", {"gpu": "1"})
+        refused = r"share memory \(NCCL, CUDA IPC\): it can be suspended, not moved"
         self.assertEqual(answer.code(), "unsatisfiable", answer.body)
-        self.assertRegex(answer.json()["error"]["message"], "share memory")
+        self.assertRegex(answer.json()["error"]["message"], refused)
         self.assertEqual(self.job("stays")["state"], "running")
+        self.assertEqual([kind for kind in self.kinds(job) if "move" in kind], ["move_refused"], "nothing has moved")
         self.goes_on("stays")
         self.off("stays")
         answer = self.resume("stays", gpu="1")
         self.assertEqual(answer.code(), "unsatisfiable", answer.body)
-        self.assertRegex(answer.json()["error"]["message"], r"share memory \(NCCL, CUDA IPC\): it can be suspended, not moved")
+        self.assertRegex(answer.json()["error"]["message"], refused)
         self.assertEqual(self.resumed("stays")["state"], "running")
-        self.assertIn("move_failed", self.kinds(job))
+        self.assertNotIn("move_failed", self.kinds(job))
         self.ends_with_its_data("stays")
 
     def test_one_that_is_killed_while_they_are_away_leaves_the_other_as_it_is(self):

@@ -144,6 +144,24 @@ class SharedMemory(IpcCase):
         self.assert_all(self.ask(exporter, "holds", 31))
         self.assert_good(rest)
 
+    def test_is_told_to_the_daemon_as_long_as_it_is_shared(self):
+        ledger = self.evictable()
+        exporter = self.start_probe("exports", *SIZES)
+        pid = self.only(ledger)["pid"]
+        shares = lambda: {one["pid"]: one["shares"] for one in self.stages(ledger)}
+        for _ in range(2):
+            self.assertEqual(shares(), {pid: False}, "also not when it has come back from the mover")
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        importer = self.start_probe("imports")
+        handles = self.shared(exporter)
+        self.assertTrue(shares()[pid])
+        self.open_all(importer, handles, SIZES)
+        self.assertEqual(set(shares().values()), {True})
+        self.assertEqual(self.ask(importer, "close"), [0] * len(SIZES))
+        self.assertEqual(self.ask(exporter, "free"), [0] * len(SIZES))
+        self.assertEqual(set(shares().values()), {False})
+
     def test_leaves_in_part_where_a_part_is_shared(self):
         ledger = self.evictable()
         process = self.start_probe("shares_one_of_two")

@@ -72,8 +72,10 @@ inline constexpr std::uint32_t kHoldsImported = 1;
 inline constexpr std::uint32_t kNotifiesAnswers = 2;
 // The shim of the process tells how the process comes to rest, and takes grants of steps (rest.h).
 inline constexpr std::uint32_t kSteps = 4;
-// The process has exported memory of its own by descriptor, by dma-buf or through a multicast object. With
-// kHoldsImported this says whether others can reach memory of the process, or it reaches memory of others.
+// Others can reach memory of the process, or it reaches memory of others: it has exported memory of its own
+// by descriptor, by dma-buf or through a multicast object, or there is memory on the device that it shares by
+// legacy IPC, or has imported. Unlike kHoldsImported this says nothing of memory that came back from the
+// mover.
 inline constexpr std::uint32_t kShares = 8;
 
 // One process. Only the process that holds the lock on the slot's byte of the file writes here (slot_lock.h),

@@ -98,10 +98,11 @@ std::uint64_t UnmapPiece(BackingState& state, const Piece& piece) {
 void TellImported(BackingState& state) {
   if (!IsJoined(state)) return;
   const Locked lock(state.books);
-  const bool any = state.imported != 0 || state.foreign != 0 || wire::Load(state.ipc.exports) != 0;
-  wire::Store(state.ledger->slot[state.slot].flags, wire::kNotifiesAnswers | wire::kSteps |
-                                                        (any ? wire::kHoldsImported : 0) |
-                                                        (wire::Load(state.shares) != 0 ? wire::kShares : 0));
+  const bool others = state.foreign != 0 || wire::Load(state.ipc.exports) != 0;
+  const bool shares = others || wire::Load(state.shares) != 0;
+  wire::Store(state.ledger->slot[state.slot].flags,
+              wire::kNotifiesAnswers | wire::kSteps |
+                  (others || state.imported != 0 ? wire::kHoldsImported : 0) | (shares ? wire::kShares : 0));
 }
 
 void TellShares(BackingState& state) {
