@@ -125,5 +125,16 @@ TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
       "process 15 is in a call; and 1 more");
 }
 
+TEST_F(RestViewTest, AProcessThatWaitsForRoomMayKeepTheOthersAtWork) {
+  Process(11, {.for_room = true}, MemoryStage::kHeld);
+  EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "alone it comes to rest";
+  Process(12, {.shut = true}, MemoryStage::kHeld);
+  EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "nobody works";
+  Process(13, {.shut = true, .works = 1});
+  EXPECT_TRUE(KeepsWorkForRoom(slots_));
+  slots_.erase(slots_.begin());
+  EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "nobody waits for room";
+}
+
 }  // namespace
 }  // namespace gpuman::daemon
