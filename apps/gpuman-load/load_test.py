@@ -38,6 +38,7 @@ class Usage(unittest.TestCase):
                                 (["--work", "1s"], "--ranks"), (["--ranks", "2", "--pattern", "x"], "pipeline"),
                                 (["--ranks", "2", "--peer", "x"], "ipc"), (["--ranks", "2", "--ahead", "0"], "--ahead"),
                                 (["--ranks", "2", "--opposite", "--graph"], "--opposite"),
+                                (["--ranks", "2", "--grow", "1MiB"], "--grow-when"),
                                 (["--ranks", "2", "--opposite", "--pattern", "tensor"], "ddp")]:
             with self.subTest(arguments):
                 done = subprocess.run([LOAD, *arguments], capture_output=True, text=True, timeout=30, check=False)
@@ -202,6 +203,15 @@ class Ranks(unittest.TestCase):
         status, events = run("--ranks", "2", "--alloc", "100%", "--hold", "1h", gpus=2)
         self.assertEqual(status, 3)
         self.assertEqual(len(named(events, "lost")), 1)
+
+    def test_one_rank_grows_between_two_steps(self):
+        status, events = run("--ranks", "2", "--verify", "--iterations", "3", "--grow", "4MiB", "--grow-rank", "1",
+                             "--grow-when", "/", gpus=2)
+        self.assertEqual(status, 0)
+        self.assertEqual([one["rank"] for one in named(events, "grows")], [1])
+        self.assertEqual([one["bytes"] for one in named(events, "alloc")], [4 << 20])
+        status, events = run("--ranks", "2", "--iterations", "3", "--grow", "100%", "--grow-when", "/", gpus=2)
+        self.assertEqual((status, len(named(events, "oom"))), (3, 1))
 
     def test_gpus_that_do_not_reach_each_other_are_told(self):
         status, events = run("--ranks", "2", "--peer", "ipc", "--iterations", "1", profile="rtx4050", gpus=2)

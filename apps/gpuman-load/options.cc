@@ -60,7 +60,8 @@ sends to whom:
   random    sums over groups that --seed draws; the last sum of a step is one of all
 --verify compares every sum with what it must be, and reports a step's wrong words in that step; --flip-byte
 spoils the first block of rank 0 before the first step. --alloc gives each rank memory of its own. All ranks
-run as many steps: --iterations, or until --until, or while --hold lasts. If a rank ends early, the others
+run as many steps: --iterations, or until --until, or while --hold lasts. With --grow one rank takes more in
+the middle, and the others wait for it on their devices meanwhile. If a rank ends early, the others
 are killed, and its status is that of the load. The GPUs must be Volta or newer and, except with --peer host,
 reach each other.
 
@@ -81,7 +82,7 @@ CLI::Validator Parsed(Parse parse, const char* type) {
 }
 
 struct Texts {
-  std::string alloc, step, jump, api, interval, hold, kernel_time, pattern, peer, work, think;
+  std::string alloc, step, jump, api, interval, hold, kernel_time, pattern, peer, work, think, grow;
 };
 
 void DeclareRanks(CLI::App& app, Options& o, Texts& t) {
@@ -112,9 +113,19 @@ void DeclareRanks(CLI::App& app, Options& o, Texts& t) {
                  "Longest pause of the program before a send in each step, drawn at random")
       ->option_text("TIME")
       ->check(time);
+  app.add_option("--grow", t.grow,
+                 "Memory that one rank takes between two steps while the others wait for it")
+      ->option_text("SIZE")
+      ->check(Parsed(base::ParseSize, "SIZE"));
+  app.add_option("--grow-when", o.grow_when, "It does so once this file is there")->option_text("FILE");
+  app.add_option("--grow-rank", o.grow_rank, "Which rank does (default: 0)")
+      ->check(CLI::Range(0u, kMaxRanks - 1))
+      ->option_text("N");
+  app.get_option("--grow")->needs("--grow-when");
+  for (const char* name : {"--grow-when", "--grow-rank"}) app.get_option(name)->needs("--grow");
   app.add_option("--seed", o.seed, "Seed of what is drawn at random")->option_text("N");
   for (const char* name : {"--pattern", "--peer", "--work", "--buckets", "--ahead", "--opposite", "--graph",
-                           "--think", "--seed"})
+                           "--think", "--grow", "--seed"})
     app.get_option(name)->needs("--ranks");
 }
 
@@ -204,6 +215,7 @@ std::variant<Options, int> ParseOptions(int argc, char** argv) {
   Assign(texts.peer, ParsePeer, options.peer);
   Assign(texts.work, base::ParseDuration, options.work);
   Assign(texts.think, base::ParseDuration, options.think);
+  Assign(texts.grow, base::ParseSize, options.grow);
   return options;
 }
 

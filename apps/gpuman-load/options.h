@@ -52,7 +52,10 @@ struct Options {
   unsigned ahead = 1;    // steps that a rank queues before it waits for the first
   bool graph = false;
   bool opposite = false;
-  base::Millis think{0};  // the longest pause of the program in a step
+  base::Millis think{0};                 // the longest pause of the program in a step
+  std::optional<base::SizeSpec> grow{};  // `grow_rank` takes it between two steps, once `grow_when` exists
+  unsigned grow_rank = 0;
+  std::filesystem::path grow_when{};
   std::uint64_t seed = 0;
 };
 

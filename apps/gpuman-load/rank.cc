@@ -59,6 +59,7 @@ class Rank {
   Result<> MakeStreams();
   Result<> Spoil();
   Result<> Steps();
+  Result<> Grow();
   Result<> Queue(std::uint64_t step);
   Result<> Complete(std::uint64_t step);
   Result<> CaptureStep();
@@ -92,6 +93,7 @@ class Rank {
   std::vector<Pending> pending_;
   abi::CUgraphExec graph_ = nullptr;
   std::uint64_t completed_ = 0, wrong_words_ = 0;
+  bool grown_ = false;
 };
 
 Result<> Rank::Run() {
@@ -167,11 +169,23 @@ Result<> Rank::Steps() {
     if (options_.iterations != 0 && queued == options_.iterations) break;
     if (rank_ == 0 && ends()) board_.Stop();
     if (!board_.Begin(queued + 1)) break;
+    GPUMAN_TRY(Grow());
     if (queued >= pending_.size()) GPUMAN_TRY(Complete(queued + 1 - pending_.size()));
     GPUMAN_TRY(Queue(queued + 1));
   }
   while (completed_ < queued) GPUMAN_TRY(Complete(completed_ + 1));
   return {};
+}
+
+// The others have begun the step, and wait for this rank's part of it.
+Result<> Rank::Grow() {
+  std::error_code ignored;  // errors count as a missing file
+  if (!options_.grow || rank_ != options_.grow_rank || grown_ ||
+      !std::filesystem::exists(options_.grow_when, ignored))
+    return {};
+  grown_ = true;
+  report_.Event("grows", {{"rank", rank_}, {"step", completed_ + 1}});
+  return blocks_.Take(blocks_.Of(options_.grow));
 }
 
 Result<> Rank::Queue(std::uint64_t step) {

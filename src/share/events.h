@@ -87,6 +87,8 @@ struct GateNotClosed {
   OrderId order = 0;
   std::string why;
   bool late = false;  // it only took too long; `why` says what had not come to rest
+  // One of its threads waits for room for an allocation, and the rest of its work for that thread.
+  bool for_room = false;
   std::map<std::string, std::int64_t> figures{};  // of the attempt, for the report
 };
 // Whether the tenant's processes take up orders; if one of them is stopped or does not answer, `why` says so.

@@ -1,5 +1,7 @@
 #include "share/run_set.h"
 
+#include <algorithm>
+
 namespace gpuman::share {
 namespace {
 
@@ -19,9 +21,9 @@ base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
   return stays;
 }
 
-base::Bytes Packing::WholeOf(const GpuPart& part) const {
+base::Bytes Packing::WholeOf(const GpuPart& part, bool wanted) const {
   return part.demand.pinned + part.promised + part.demand.resident + part.demand.away + part.paged +
-         (wanted_ ? part.Lacks() : base::Bytes{});
+         (wanted_ && wanted ? part.Lacks() : base::Bytes{});
 }
 
 Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclusive, bool wanted)
@@ -35,18 +37,28 @@ Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclus
   }
 }
 
-bool Packing::Fits(const Tenant& tenant) const {
-  for (const auto& [gpu, part] : tenant.parts) {
-    if (exclusive_ && !tenant.keeps_until && taken_.count(gpu) > 0) return false;
-    if (used_.at(gpu) + (WholeOf(part) - Immovable(tenant, part)) > CapacityOf(capacities_, gpu))
-      return false;
-  }
-  return true;
+bool Packing::FitsOn(const std::string& gpu, const Tenant& tenant, const GpuPart& part, bool wanted) const {
+  if (exclusive_ && !tenant.keeps_until && taken_.count(gpu) > 0) return false;
+  return used_.at(gpu) + (WholeOf(part, wanted) - Immovable(tenant, part)) <= CapacityOf(capacities_, gpu);
 }
 
-void Packing::Put(const Tenant& tenant) {
+bool Packing::Fits(const Tenant& tenant) const { return FitsWhere(tenant, tenant); }
+
+bool Packing::FitsWhere(const Tenant& where, const Tenant& tenant, bool wanted) const {
+  return std::all_of(tenant.parts.begin(), tenant.parts.end(), [&](const auto& each) {
+    return where.parts.count(each.first) == 0 || FitsOn(each.first, tenant, each.second, wanted);
+  });
+}
+
+bool Packing::HoldsWhere(const Tenant& where) const {
+  return std::all_of(where.parts.begin(), where.parts.end(), [&](const auto& each) {
+    return used_.at(each.first) <= CapacityOf(capacities_, each.first);
+  });
+}
+
+void Packing::Put(const Tenant& tenant, bool wanted) {
   for (const auto& [gpu, part] : tenant.parts) {
-    used_[gpu] += WholeOf(part) - Immovable(tenant, part);
+    used_[gpu] += WholeOf(part, wanted) - Immovable(tenant, part);
     occupied_[gpu] += part.demand.away - part.granted + part.Lacks() + tenant.PagedToCome(part);
     // A tenant that does not yield takes no turn from the tenants that fit beside it.
     if (!tenant.keeps_until) taken_.insert(gpu);

@@ -23,18 +23,24 @@ class Packing {
   Packing(const Group& tenants, const Capacities& capacities, bool exclusive, bool wanted = true);
 
   bool Fits(const Tenant& tenant) const;
+  // As Fits, but looks only at the GPUs that `where` is on. `wanted`: includes the room that its allocations
+  // wait for, if the other members' is included.
+  bool FitsWhere(const Tenant& where, const Tenant& tenant, bool wanted = true) const;
   // Adds a tenant even if it does not fit: a tenant that runs is not closed without need.
-  void Put(const Tenant& tenant);
+  void Put(const Tenant& tenant, bool wanted = true);
   bool Add(const Tenant& tenant) {
     if (!Fits(tenant)) return false;
     Put(tenant);
     return true;
   }
+  // The members fit on the GPUs that `where` is on.
+  bool HoldsWhere(const Tenant& where) const;
   // The tenant fits beside everything that is on the GPUs now: no memory has to leave for it.
   bool FitsBesideAll(const Tenant& tenant) const;
 
  private:
-  base::Bytes WholeOf(const GpuPart& part) const;
+  base::Bytes WholeOf(const GpuPart& part, bool wanted) const;
+  bool FitsOn(const std::string& gpu, const Tenant& tenant, const GpuPart& part, bool wanted) const;
 
   const Capacities& capacities_;
   bool exclusive_, wanted_;

@@ -43,6 +43,7 @@ void Scheduler::Regroup() {
       for (const auto& [gpu, part] : tenant->parts) domain_of_[gpu] = domain.name;
   }
   states_ = std::move(kept);
+  std::erase_if(hand_overs_, [this](const auto& each) { return domain_of_.count(each.first) == 0; });
 }
 
 // Charges the time since the last event, before the new event changes anything.
@@ -57,15 +58,18 @@ void Scheduler::Spend(base::MonoTime now) {
     for (const auto& [gpu, name] : domain_of_) {
       if (name != domain.name) continue;
       totals_[gpu].contended += passed;
-      if (IsMoving(domain, state)) totals_[gpu].moving += passed;
+      if (IsMoving(gpu)) totals_[gpu].moving += passed;
     }
   }
 }
 
-bool Scheduler::IsMoving(const Domain& domain, const State& state) {
-  return state.began || std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const Tenant* tenant) {
-           return tenant->IsEvicting() || tenant->bring != 0;
-         });
+bool Scheduler::IsMoving(const std::string& gpu) const {
+  const auto hand_over = hand_overs_.find(gpu);
+  if (hand_over != hand_overs_.end() && hand_over->second.began) return true;
+  return std::any_of(tenants_.begin(), tenants_.end(), [&gpu](const auto& each) {
+    const auto part = each.second.parts.find(gpu);
+    return part != each.second.parts.end() && (part->second.evict != 0 || each.second.bring != 0);
+  });
 }
 
 void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
@@ -104,14 +108,15 @@ void Scheduler::Handle(const event::Left& left, base::MonoTime) { tenants_.erase
 
 void Scheduler::Forget(Tenant& tenant) {
   tenant.bring = tenant.gate_order = 0;
-  tenant.stopping = tenant.member = tenant.incoming = tenant.backfilled = tenant.forced = false;
+  tenant.stopping = tenant.member = tenant.backfilled = tenant.forced = tenant.stuck = false;
+  tenant.incoming.reset();
   tenant.keeps_until.reset();
   tenant.out_blocked.reset();
   tenant.back_blocked.reset();
   for (auto& [gpu, part] : tenant.parts) {
     part.evict = 0;
     part.granted = part.promised = part.grown = part.evict_left = {};
-    part.denied = false;
+    part.denied = part.jammed = false;
   }
 }
 
@@ -143,7 +148,7 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
     if (told.wants == part.demand.wants && is.taken.count(gpu) == 0) continue;
     part.demand.wants = told.wants;
     part.promised = {};
-    part.denied = false;
+    part.denied = part.jammed = tenant->stuck = false;
   }
   tenant->parts = std::move(parts);
   tenant->moved = tenant->moved && (tenant->bring != 0 || tenant->IsEvicting());
@@ -197,6 +202,7 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
   // A tenant that yields only sometimes keeps a longer limit than a tenant that always yields.
   tenant->refusals /= 2;
   tenant->refused.clear();
+  tenant->stuck = false;
   // The tenant cannot use promised room any more; the scheduler grants it again in the tenant's next turn.
   for (auto& [gpu, part] : tenant->parts) part.promised = part.grown = {};
   SetWaiting(*tenant, waited, now);
@@ -204,8 +210,9 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
 
 void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime now) {
   Tenant* tenant = Find(not_closed.tenant);
-  if (tenant && tenant->gate == Gate::kClosing && tenant->gate_order == not_closed.order)
-    Refuse(*tenant, not_closed.why, not_closed.late, now, not_closed.figures);
+  if (!tenant || tenant->gate != Gate::kClosing || tenant->gate_order != not_closed.order) return;
+  tenant->stuck = not_closed.for_room && tenant->LacksRoom();
+  Refuse(*tenant, not_closed.why, not_closed.late, now, not_closed.figures);
 }
 
 void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
@@ -220,7 +227,8 @@ void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
   part.demand.away += bytes;
   part.evict_left = part.evict_left - bytes;
   totals_[moved.gpu].out += bytes;
-  states_[domain_of_[moved.gpu]].moved[moved.gpu].first += bytes;
+  hand_overs_[moved.gpu].out += bytes;
+  hand_overs_[moved.gpu].moved = true;
 }
 
 // Most failures pass soon: a mover died, or host memory was short at that moment.
@@ -262,7 +270,8 @@ void Scheduler::Handle(const event::Back& back, base::MonoTime) {
   part.demand.resident += bytes;
   part.granted = part.granted - bytes;
   totals_[back.gpu].in += bytes;
-  states_[domain_of_[back.gpu]].moved[back.gpu].second += bytes;
+  hand_overs_[back.gpu].in += bytes;
+  hand_overs_[back.gpu].moved = true;
 }
 
 void Scheduler::Handle(const event::BackDone& done, base::MonoTime now) {

@@ -13,6 +13,11 @@
 //   handing over: Close the tenants that leave; Evict from closed ones while Bring copies into the room as it
 //   is granted, so memory moves in both directions at once; Open.
 //
+// Each GPU of a domain hands over by itself. A tenant on several GPUs has one turn on all of them, so it is
+// part of a hand-over on all of them at once, and a tenant is chosen or sent off only where all of its GPUs
+// are settled. A GPU is for the first tenant that waits for it: tenants after that one come in only where
+// nobody has to leave for them, and give way to it.
+//
 // Managed memory is neither evicted nor brought: a tenant that has some waits at its gate until there is room
 // for it, and then the driver moves it. A tenant with more than the GPU runs when it can have all of the GPU.
 //
@@ -25,11 +30,14 @@
 // The scheduler opens a gate again at once if it cannot be closed in time: the processes of a job may wait
 // for each other on the GPU, and would wait for ever if one of them is held. Such a tenant keeps its place
 // and runs on. The scheduler asks it again later, less often and with a longer deadline each time; tenants
-// that fit beside it run. The scheduler uses force against a tenant whose processes do not answer when that
-// tenant keeps another user's job waiting (scheduler_yield.cc).
+// that fit beside it run. If tenants wait for room that the others of them have, and none of them yields
+// before it has its room, the scheduler denies one allocation (scheduler_jam.cc). It uses force against a
+// tenant whose processes do not answer when that tenant keeps another user's job waiting
+// (scheduler_yield.cc).
 //
-// scheduler_test.cc is the specification; scheduler_property_test.cc checks what is always true: the capacity
-// is never passed, a closed tenant gets its turn, the scheduler comes to rest.
+// scheduler_test.cc is the specification (scheduler_gang_test.cc for tenants on several GPUs).
+// scheduler_property_test.cc and scheduler_gang_property_test.cc check what is always true: the capacity is
+// never passed, a closed tenant gets its turn, the scheduler comes to rest.
 #pragma once
 
 #include <map>
@@ -47,7 +55,8 @@
 
 namespace gpuman::share {
 
-// How long a tenant of a domain can wait at most under kFair, if a hand-over takes at most `hand_over`: each
+// How long a tenant of a domain can wait at most under kFair, if all tenants yield and a hand-over takes at
+// most `hand_over`, however many GPUs the tenants are on: each
 // other tenant can use the time that it was behind (at most its credit, and a turn of the slowest weight
 // twice), and then a turn. The bound is generous; `weights` are those of all tenants of the domain.
 Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over);
@@ -83,10 +92,15 @@ class Scheduler {
   struct State {
     MovingMeter meter;
     ComputeChoice compute;
-    std::optional<base::MonoTime> began;                               // when the hand-over in progress began
-    std::map<std::string, std::pair<base::Bytes, base::Bytes>> moved;  // in that hand-over: out, in
     std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
+    std::optional<base::MonoTime> jam_ends;   // when an allocation is denied that waits for another in turn
     bool contended = false;
+  };
+  // What changes on one GPU; a hand-over of a tenant on several GPUs is one on each of them.
+  struct HandOver {
+    std::optional<base::MonoTime> began;  // nullopt: none is in progress
+    base::Bytes out, in;
+    bool moved = false;  // memory moved, if only by the driver
   };
   struct GpuTotals {
     base::Bytes out, in;
@@ -119,8 +133,9 @@ class Scheduler {
   void Forget(Tenant& tenant);  // forgets all orders to it
   void Regroup();
   void Spend(base::MonoTime now);
-  // True between two run sets, and while memory moves for an allocation of a tenant that runs already.
-  static bool IsMoving(const Domain& domain, const State& state);
+  // True between two run sets of the GPU, and while memory moves for an allocation of a tenant that runs
+  // already.
+  bool IsMoving(const std::string& gpu) const;
   void Expire(Tenant& tenant, base::MonoTime now);
   void EndBurst(Tenant& tenant, Span no_work);
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
@@ -138,21 +153,28 @@ class Scheduler {
   bool IsAwaited(const Tenant& tenant) const;
   Span CloseLimit(const Tenant& tenant) const;
 
+  // --- scheduler_jam.cc: tenants that wait for each other's room
+  void DenyJammed(const Domain& domain, State& state, base::MonoTime now);
+
   // --- scheduler_turn.cc: which tenants run
   void Advance(Domain& domain, base::MonoTime now);
   void SetPaged(const Domain& domain);
   void UpdateCompute(const Domain& domain, State& state, base::MonoTime now);
-  bool IsSettled(const Domain& domain) const;
+  // What a decision leaves as it is: tenants on a GPU where a hand-over is in progress.
+  using Frozen = std::set<const Tenant*>;
+  Frozen FrozenOf(const Domain& domain) const;
   bool IsPossible(const Domain& domain) const;
-  void Decide(Domain& domain, State& state, base::MonoTime now);
-  Tenant* FirstWaiter(const Domain& domain, const State& state) const;
+  void Decide(Domain& domain, State& state, const Frozen& frozen, base::MonoTime now);
+  Group WaitersOf(const Domain& domain, const State& state) const;
   // The run set with this waiter, if enough tenants may leave for it now.
   std::optional<Group> MakeRoomFor(Tenant& waiter, const Group& members, const Domain& domain, State& state,
-                                   base::MonoTime now);
-  Group Remain(const Group& members, const Domain& domain, const State& state) const;
-  void Extend(Group& chosen, const Domain& domain, const State& state, const Tenant* waiter);
-  void SetMembers(const Domain& domain, State& state, const Group& chosen, base::MonoTime now);
-  void FinishHandOver(Domain& domain, State& state, base::MonoTime now);
+                                   const Frozen& frozen, base::MonoTime now);
+  Group Remain(const Group& members, const Domain& domain, const State& state, const Frozen& frozen) const;
+  void Extend(Group& chosen, const Domain& domain, const State& state, const Frozen& frozen,
+              const Group& waiters);
+  void SetMembers(const Domain& domain, const Group& chosen, base::MonoTime now);
+  // Ends the hand-overs on GPUs where all is settled; false: there was none.
+  bool FinishHandOvers(Domain& domain, State& state, base::MonoTime now);
   static bool MayRun(const Tenant& tenant);
 
   // --- scheduler_move.cc: what has to be done for the run set
@@ -179,8 +201,9 @@ class Scheduler {
   SchedulerSettings settings_;
   Capacities capacities_;
   std::map<TenantId, Tenant> tenants_;
-  std::vector<Domain> domains_;          // of tenants_, as it is
-  std::map<std::string, State> states_;  // by the domain's name
+  std::vector<Domain> domains_;                 // of tenants_, as it is
+  std::map<std::string, State> states_;         // by the domain's name
+  std::map<std::string, HandOver> hand_overs_;  // by GPU
   std::map<std::string, GpuTotals> totals_;
   std::map<std::string, std::string> domain_of_;  // by GPU
   OrderId last_order_ = 0;

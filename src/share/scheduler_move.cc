@@ -179,8 +179,9 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
         tenant->IsEvicting())
       continue;
     const bool one_before =
-        std::any_of(domain.tenants.begin(), domain.tenants.end(),
-                    [&](const Tenant* other) { return !other->member && other->gate == Gate::kClosing; });
+        std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
+          return !other->member && other->gate == Gate::kClosing && other->Meets(*tenant);
+        });
     if ((exclusive && one_before) || !HasRoomToPage(domain, *tenant)) continue;
     tenant->gate = Gate::kOpen;
     tenant->gate_order = 0;
@@ -207,7 +208,8 @@ void Scheduler::DenyImpossible(const Domain& domain) {
       const auto capacity = capacities_.find(gpu);
       if (capacity == capacities_.end() || tenant->parked) continue;
       const base::Bytes lacks = part.demand.wants - part.promised;
-      const bool impossible = lacks.count > 0 && NeedsAlone(domain, gpu, part) + lacks > capacity->second;
+      const bool impossible =
+          lacks.count > 0 && (part.jammed || NeedsAlone(domain, gpu, part) + lacks > capacity->second);
       if (impossible && !part.denied) out_.emplace_back(action::Deny{tenant->id, gpu});
       part.denied = impossible;
     }

@@ -19,6 +19,13 @@ bool StaysRather(const Tenant* a, const Tenant* b) {
   return a->id < b->id;
 }
 
+// It is as the run set says, and nothing of it moves.
+bool IsSettled(const Tenant& tenant) {
+  if (tenant.parked) return true;
+  if (tenant.member) return tenant.Runs();
+  return tenant.gate == Gate::kClosed && tenant.bring == 0 && !tenant.IsEvicting();
+}
+
 }  // namespace
 
 void Scheduler::SetPaged(const Domain& domain) {
@@ -43,19 +50,18 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   DenyImpossible(domain);
   // There is more than one round if all orders take effect at once.
   for (int round = 0; round < 4; ++round) {
+    const bool finished = FinishHandOvers(domain, state, now);
+    if (round > 0 && !finished) break;
     state.decide_at.reset();
-    const bool settled = IsSettled(domain);
-    if (settled) FinishHandOver(domain, state, now);
-    if (settled || !IsPossible(domain)) Decide(domain, state, now);
+    Decide(domain, state, IsPossible(domain) ? FrozenOf(domain) : Frozen{}, now);
     IssueOrders(domain, now);
-    if (!state.began || !IsSettled(domain)) break;
   }
   const bool in_turns = settings_.compute != Compute::kConcurrent && domain.tenants.size() > 1;
-  state.contended = !domain.name.empty() &&
-                    (state.began || in_turns ||
-                     std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const Tenant* tenant) {
-                       return !tenant->parked && (!tenant->member || tenant->LacksRoom());
-                     }));
+  state.contended =
+      !domain.name.empty() &&
+      (in_turns || std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const auto* tenant) {
+         return !IsSettled(*tenant) || (!tenant->parked && (!tenant->member || tenant->LacksRoom()));
+       }));
 }
 
 void Scheduler::UpdateCompute(const Domain& domain, State& state, base::MonoTime now) {
@@ -67,12 +73,14 @@ void Scheduler::UpdateCompute(const Domain& domain, State& state, base::MonoTime
   state.compute.Update(working, settings_, now);
 }
 
-bool Scheduler::IsSettled(const Domain& domain) const {
-  return std::all_of(domain.tenants.begin(), domain.tenants.end(), [](const Tenant* tenant) {
-    if (tenant->parked) return true;
-    if (tenant->member) return tenant->Runs();
-    return tenant->gate == Gate::kClosed && tenant->bring == 0 && !tenant->IsEvicting();
-  });
+Scheduler::Frozen Scheduler::FrozenOf(const Domain& domain) const {
+  Frozen frozen;
+  for (const Tenant* tenant : domain.tenants) {
+    if (IsSettled(*tenant)) continue;
+    for (const Tenant* other : domain.tenants)
+      if (other == tenant || other->Meets(*tenant)) frozen.insert(other);
+  }
+  return frozen;
 }
 
 // A tenant that could not use a turn gets none.
@@ -103,61 +111,82 @@ bool Scheduler::IsPossible(const Domain& domain) const {
   });
 }
 
-void Scheduler::Decide(Domain& domain, State& state, base::MonoTime now) {
+void Scheduler::Decide(Domain& domain, State& state, const Frozen& frozen, base::MonoTime now) {
+  DenyJammed(domain, state, now);
   Group members;
   for (Tenant* tenant : domain.tenants)
     if (tenant->member && MayRun(*tenant)) members.push_back(tenant);
   Packing wanted(domain.tenants, capacities_, /*exclusive=*/false);
-  const bool all_fit =
-      std::all_of(members.begin(), members.end(), [&](const Tenant* tenant) { return wanted.Add(*tenant); });
-  for (Tenant* tenant : domain.tenants) tenant->starves = tenant->LacksRoom() && !(tenant->member && all_fit);
-  Tenant* waiter = settings_.pause ? nullptr : FirstWaiter(domain, state);
-  std::optional<Group> chosen;
-  if (waiter) chosen = MakeRoomFor(*waiter, members, domain, state, now);
-  if (!chosen) chosen = Remain(members, domain, state);
-  Extend(*chosen, domain, state, waiter);
-  SetMembers(domain, state, *chosen, now);
+  for (const Tenant* tenant : members) wanted.Put(*tenant);
+  for (Tenant* tenant : domain.tenants)
+    tenant->starves = tenant->LacksRoom() && !(tenant->member && wanted.HoldsWhere(*tenant));
+  Group chosen = Remain(members, domain, state, frozen);
+  const Group waiters = settings_.pause ? Group{} : WaitersOf(domain, state);
+  // Each GPU is for the first tenant that waits for it; the others take what is left beside that tenant.
+  std::set<std::string> awaited;
+  for (Tenant* waiter : waiters) {
+    bool first = frozen.count(waiter) == 0;
+    for (const auto& [gpu, part] : waiter->parts) first = awaited.insert(gpu).second && first;
+    if (!first) continue;
+    if (auto with = MakeRoomFor(*waiter, chosen, domain, state, frozen, now)) chosen = std::move(*with);
+  }
+  Extend(chosen, domain, state, frozen, waiters);
+  SetMembers(domain, chosen, now);
 }
 
-// Leaves out tenants that could not fit now, whichever tenants leave: a turn alone would not help them.
-Tenant* Scheduler::FirstWaiter(const Domain& domain, const State& state) const {
-  Tenant* first = nullptr;
+// In the order of their turns. Leaves out tenants that could not fit now, whichever tenants leave: a turn
+// alone would not help them.
+Group Scheduler::WaitersOf(const Domain& domain, const State& state) const {
+  Group waiters;
   const Packing alone(domain.tenants, capacities_, state.compute.IsExclusive());
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->Waits() || (tenant->IsOpen() && !tenant->starves)) continue;
-    if (!MayRun(*tenant) || !alone.Fits(*tenant)) continue;
-    if (!first || IsBefore(*tenant, *first, settings_.policy)) first = tenant;
+    if (MayRun(*tenant) && alone.Fits(*tenant)) waiters.push_back(tenant);
   }
-  return first;
+  std::sort(waiters.begin(), waiters.end(),
+            [this](const Tenant* a, const Tenant* b) { return IsBefore(*a, *b, settings_.policy); });
+  return waiters;
 }
 
 std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members, const Domain& domain,
-                                            State& state, base::MonoTime now) {
+                                            State& state, const Frozen& frozen, base::MonoTime now) {
   Packing packing(domain.tenants, capacities_, state.compute.IsExclusive());
   packing.Put(waiter);
-  Group chosen{&waiter}, stay, may_leave;
-  Packing everybody = packing;
-  const bool all_fit = std::all_of(members.begin(), members.end(), [&](const Tenant* member) {
-    return member == &waiter || everybody.Add(*member);
-  });
-  const Circumstances at{settings_, state.meter, now};
+  Group chosen{&waiter}, meeting, stay, may_leave;
   for (Tenant* member : members) {
     if (member == &waiter) continue;
-    const base::MonoTime when = member->keeps_until ? *member->keeps_until
-                                : all_fit           ? base::MonoTime::max()
-                                                    : LeavesAt(*member, waiter, at);
+    if (member->Meets(waiter)) {
+      meeting.push_back(member);
+    } else {
+      packing.Put(*member);
+      chosen.push_back(member);
+    }
+  }
+  const auto add = [&waiter](Packing& to, const Tenant& member) {
+    const bool wanted = !member.keeps_until;  // one that does not yield keeps no more than it has
+    if (!to.FitsWhere(waiter, member, wanted)) return false;
+    to.Put(member, wanted);
+    return true;
+  };
+  Packing everybody = packing;
+  const bool all_fit = std::all_of(meeting.begin(), meeting.end(),
+                                   [&](const Tenant* member) { return add(everybody, *member); });
+  const Circumstances at{settings_, state.meter, now};
+  for (Tenant* member : meeting) {
+    const base::MonoTime when = member->keeps_until                    ? *member->keeps_until
+                                : all_fit || frozen.count(member) != 0 ? base::MonoTime::max()
+                                                                       : LeavesAt(*member, waiter, at);
     (when > now ? stay : may_leave).push_back(member);
     if (when > now && !all_fit) state.decide_at = std::min(state.decide_at.value_or(when), when);
   }
   std::sort(may_leave.begin(), may_leave.end(), StaysRather);
   for (Tenant* member : stay) {
-    if (!packing.Add(*member)) return std::nullopt;
+    if (!add(packing, *member)) return std::nullopt;
     chosen.push_back(member);
   }
-  state.decide_at.reset();
   if (waiter.IsOpen()) waiter.turn_since = now;
   for (Tenant* member : may_leave) {
-    if (packing.Add(*member)) {
+    if (add(packing, *member)) {
       chosen.push_back(member);
     } else if (!member->IsIdle() && now < member->turn_since + TurnFor(waiter, at)) {
       // The waiter pushes the member off before the member's turn is over, so both moves are charged to the
@@ -170,10 +199,12 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
 }
 
 // If no tenant needs room, all members that fit stay; a tenant that does not even fit alone is not closed
-// without need. A tenant that does not yield stays in any case, and comes first.
-Group Scheduler::Remain(const Group& members, const Domain& domain, const State& state) const {
+// without need. A tenant that is frozen or does not yield stays in any case, and comes first.
+Group Scheduler::Remain(const Group& members, const Domain& domain, const State& state,
+                        const Frozen& frozen) const {
   Group sorted = members, chosen;
-  std::sort(sorted.begin(), sorted.end(), [](const Tenant* a, const Tenant* b) {
+  std::sort(sorted.begin(), sorted.end(), [&](const Tenant* a, const Tenant* b) {
+    if (frozen.count(a) != frozen.count(b)) return frozen.count(a) != 0;
     if (a->keeps_until.has_value() != b->keeps_until.has_value()) return a->keeps_until.has_value();
     return a->Runs() != b->Runs() ? a->Runs() : StaysRather(a, b);
   });
@@ -181,7 +212,8 @@ Group Scheduler::Remain(const Group& members, const Domain& domain, const State&
   for (Tenant* member : sorted) {
     const bool alone = std::none_of(chosen.begin(), chosen.end(),
                                     [member](const Tenant* other) { return member->Meets(*other); });
-    if (member->keeps_until || packing.Fits(*member) || (alone && member->Runs())) {
+    if (frozen.count(member) != 0 || member->keeps_until || packing.Fits(*member) ||
+        (alone && member->Runs())) {
       packing.Put(*member);
       chosen.push_back(member);
     }
@@ -189,19 +221,23 @@ Group Scheduler::Remain(const Group& members, const Domain& domain, const State&
   return chosen;
 }
 
-void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, const Tenant* waiter) {
+void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, const Frozen& frozen,
+                       const Group& waiters) {
   Packing packing(domain.tenants, capacities_, state.compute.IsExclusive());
   for (const Tenant* tenant : chosen) packing.Put(*tenant);
   Group waiting, resting;
   for (Tenant* tenant : domain.tenants) {
-    if (Contains(chosen, tenant) || !MayRun(*tenant)) continue;
+    if (Contains(chosen, tenant) || !MayRun(*tenant) || frozen.count(tenant) != 0) continue;
     (tenant->Waits() ? waiting : resting).push_back(tenant);
   }
   std::sort(waiting.begin(), waiting.end(),
             [this](const Tenant* a, const Tenant* b) { return IsBefore(*a, *b, settings_.policy); });
   for (Tenant* tenant : waiting) {
     if (!packing.Add(*tenant)) continue;
-    tenant->backfilled = waiter && waiter != tenant && !Contains(chosen, waiter);
+    tenant->backfilled = std::any_of(waiters.begin(), waiters.end(), [&](const Tenant* waiter) {
+      return IsBefore(*waiter, *tenant, settings_.policy) && !Contains(chosen, waiter) &&
+             waiter->Meets(*tenant);
+    });
     chosen.push_back(tenant);
   }
   // No tenant is evicted for a tenant that would not run.
@@ -210,47 +246,58 @@ void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, 
       chosen.push_back(tenant);
 }
 
-void Scheduler::SetMembers(const Domain& domain, State& state, const Group& chosen, base::MonoTime now) {
-  bool changed = false;
+void Scheduler::SetMembers(const Domain& domain, const Group& chosen, base::MonoTime now) {
   for (Tenant* tenant : domain.tenants) {
     const bool member = Contains(chosen, tenant);
     if (member == tenant->member) continue;
-    changed = true;
     tenant->member = member;
-    tenant->incoming = member && (tenant->HasAway() || tenant->MostPagedToCome().count > 0);
+    tenant->incoming.reset();
+    if (member && (tenant->HasAway() || tenant->MostPagedToCome().count > 0)) tenant->incoming = now;
     if (!member) tenant->backfilled = false;
+    if (IsSettled(*tenant)) continue;
+    for (const auto& [gpu, part] : tenant->parts)
+      if (!hand_overs_[gpu].began) hand_overs_[gpu] = {now, {}, {}, false};
   }
-  if (!changed || state.began || IsSettled(domain)) return;
-  state.began = now;
-  state.moved.clear();
 }
 
-void Scheduler::FinishHandOver(Domain& domain, State& state, base::MonoTime now) {
-  if (!state.began) return;
-  const Span took = now - *std::exchange(state.began, std::nullopt);
+bool Scheduler::FinishHandOvers(Domain& domain, State& state, base::MonoTime now) {
+  std::set<std::string> finished;
+  for (const auto& [gpu, hand_over] : hand_overs_)
+    if (hand_over.began && domain_of_[gpu] == domain.name) finished.insert(gpu);
+  for (const Tenant* tenant : domain.tenants)
+    for (const auto& [gpu, part] : tenant->parts)
+      if (!IsSettled(*tenant)) finished.erase(gpu);
+  if (finished.empty()) return false;
+  Group incoming;
   base::Bytes most, paged;
-  for (const Tenant* tenant : domain.tenants) {
-    if (!tenant->incoming) continue;
+  for (Tenant* tenant : domain.tenants) {
+    if (!tenant->incoming || !std::all_of(tenant->parts.begin(), tenant->parts.end(), [&](const auto& part) {
+          return finished.count(part.first) != 0 || !hand_overs_[part.first].began;
+        }))
+      continue;
+    incoming.push_back(tenant);
     for (const auto& [gpu, part] : tenant->parts) {
       paged = std::max(paged, part.paged);
-      if (part.paged.count > 0) state.moved[gpu];  // memory that the driver moves counts too
+      if (part.paged.count > 0) hand_overs_[gpu].moved = true;  // memory that the driver moves counts too
     }
   }
-  for (const auto& [gpu, moved] : state.moved) {
-    most = std::max({most, moved.first, moved.second});
+  base::MonoTime began = now;
+  for (const std::string& gpu : finished) {
+    const HandOver done = std::exchange(hand_overs_[gpu], {});
+    began = std::min(began, *done.began);
+    if (!done.moved) continue;
+    most = std::max({most, done.out, done.in});
     ++totals_[gpu].hand_overs;
-    totals_[gpu].times.Observe(std::chrono::duration<double>(took).count());
+    totals_[gpu].times.Observe(std::chrono::duration<double>(now - *done.began).count());
   }
-  state.moved.clear();
-  if ((most + paged).count > 0) state.meter.Add(took, most, PagingTime(paged));
-  const auto incoming = std::count_if(domain.tenants.begin(), domain.tenants.end(),
-                                      [](const Tenant* tenant) { return tenant->incoming; });
-  for (Tenant* tenant : domain.tenants) {
-    if (!std::exchange(tenant->incoming, false)) continue;
+  if ((most + paged).count > 0) state.meter.Add(now - began, most, PagingTime(paged));
+  for (Tenant* tenant : incoming) {
+    const Span took = now - *std::exchange(tenant->incoming, std::nullopt);
     const double seconds = std::chrono::duration<double>(took).count() * tenant->moves_charged;
-    tenant->ahead += seconds / static_cast<double>(incoming) / tenant->weight;
+    tenant->ahead += seconds / static_cast<double>(incoming.size()) / tenant->weight;
     tenant->moves_charged = 1;
   }
+  return true;
 }
 
 }  // namespace gpuman::share

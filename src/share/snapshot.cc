@@ -58,9 +58,7 @@ Snapshot Scheduler::View(base::MonoTime now) const {
       const State& state = states_.at(domain->second);
       status.contended = state.contended;
       status.exclusive = state.compute.IsExclusive();
-      status.handing_over = std::any_of(domains_.begin(), domains_.end(), [&](const Domain& each) {
-        return each.name == domain->second && IsMoving(each, state);
-      });
+      status.handing_over = IsMoving(gpu);
       if (status.contended) contended = unbooked;
       if (status.contended && status.handing_over) moving = unbooked;
       status.quantum = QuantumFor(state.meter.HandOver(), settings_);
@@ -110,6 +108,7 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
   }
   for (const auto& [name, state] : states_) {
     due(state.decide_at);
+    due(state.jam_ends);
     due(state.compute.Deadline());
   }
   return first;

@@ -21,7 +21,8 @@ struct GpuPart {
   OrderId evict = 0;       // not answered yet
   base::Bytes evict_left;  // of that order
   base::Bytes grown;       // memory of others that had to leave for its allocations in this turn
-  bool denied = false;     // it can never have the room that it wants
+  bool denied = false;     // it does not get the room that it wants
+  bool jammed = false;     // nor does the tenant that has this room give it before it gets room itself
 
   // The room that it wants and that was neither denied nor promised.
   base::Bytes Lacks() const { return denied ? base::Bytes{} : demand.wants - promised; }
@@ -47,6 +48,7 @@ struct Tenant {
   // again before this time.
   std::optional<base::MonoTime> keeps_until;
   unsigned refusals = 0;  // in a row
+  bool stuck = false;     // it did not yield because it waits for room; until it has that room
   std::string refused;  // why it did not yield when it was asked last; empty: it was not asked, or it yielded
   std::optional<base::MonoTime> told_refused;
   // False: one of its processes is stopped, or takes up no order.
@@ -74,8 +76,8 @@ struct Tenant {
 
   bool member = false;   // of the run set
   bool starves = false;  // lacks room that only another run set can give it; that memory leaves is not enough
-  bool backfilled = false;  // let in while a tenant before it kept waiting
-  bool incoming = false;    // this hand-over brings its memory in
+  bool backfilled = false;                 // let in while a tenant before it kept waiting
+  std::optional<base::MonoTime> incoming;  // since when a hand-over brings its memory in
   int moves_charged = 1;  // hand-overs charged for coming in; 2: pushed another tenant off; 0: was pushed off
   std::optional<base::MonoTime> too_large_since;  // since when it would not fit alone
   bool told_too_large = false;

@@ -27,7 +27,7 @@ struct TextVisitor {
   }
   std::string operator()(const event::GateClosed& e) const { return Job(e.tenant) + " closed"; }
   std::string operator()(const event::GateNotClosed& e) const {
-    return Job(e.tenant) + " not closed" + Because(e.why);
+    return Job(e.tenant) + " not closed" + (e.for_room ? " before it has room" : "") + Because(e.why);
   }
   std::string operator()(const event::Answers& e) const {
     return Job(e.tenant) + (e.answers ? " answers" : " does not answer") + Because(e.why);

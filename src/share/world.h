@@ -29,6 +29,7 @@ struct Program {
   base::Bytes pinned{};  // on each of its GPUs
   Span drain = 5ms;      // until the work in flight has come to rest
   bool managed = false;  // the driver moves its memory
+  bool IsGang() const { return memory.size() > 1; }
 };
 
 class World {
@@ -37,7 +38,8 @@ class World {
     Program program;
     bool alive = true, open = true, gap = false, told_idle = false, parked = false;
     bool closing = false;  // ordered to close its gate, and not at rest yet: its memory stays in use
-    std::map<std::string, base::Bytes> here, away, wanted, managed;
+    std::map<std::string, base::Bytes> here, away, managed;
+    std::map<std::string, base::Bytes> wanted, growth;  // its first memory there, with a context; more of it
     std::map<std::string, std::uint64_t> promised, credit;
     Span left{}, computed{};  // of this phase; in all phases
     base::MonoTime since{};   // of the phase, or since it went on
@@ -49,7 +51,14 @@ class World {
     std::map<std::string, std::uint64_t> moved_out, moved_in;
     int closings = 0;
     std::optional<base::MonoTime> ended;
-    bool Computes() const { return alive && open && !gap && wanted.empty(); }
+    bool Computes() const { return alive && open && !gap && wanted.empty() && growth.empty(); }
+    base::Bytes Of(const std::string& gpu) const {  // what it has, wherever that is
+      base::Bytes sum =
+          wanted.count(gpu) == 0 && program.memory.count(gpu) > 0 ? program.pinned : base::Bytes{};
+      for (const auto* const each : {&here, &away, &managed})
+        if (const auto it = each->find(gpu); it != each->end()) sum += it->second;
+      return sum;
+    }
   };
 
   World(SchedulerSettings settings, std::map<std::string, base::Bytes> gpus, double bytes_per_second)
@@ -82,6 +91,20 @@ class World {
     Feed(event::Left{id});
   }
 
+  // The program stands still until it has so much more on the GPU, which may be one more GPU.
+  void Grow(TenantId id, const std::string& gpu, base::Bytes bytes) {
+    Job& job = jobs_.at(id);
+    if (!job.Computes()) return;
+    Stop(job);
+    ++job.epoch;
+    if (job.program.memory.try_emplace(gpu, bytes).second)
+      job.wanted[gpu] = bytes;
+    else
+      job.growth[gpu] = bytes;
+    Feed(event::ActivityIs{id, Activity::kWaiting});
+    TellDemand(id);
+  }
+
   // A suspension takes the job's memory and contexts away, whatever the scheduler has ordered.
   void Suspend(TenantId id) {
     Job& job = jobs_.at(id);
@@ -93,6 +116,7 @@ class World {
     if (job.gap) PlanGapEnd(id, job.epoch);
     job.close = job.bring = 0;
     job.evicts.clear();
+    job.growth.clear();
     job.credit.clear();
     job.promised.clear();
     job.stands.reset();
@@ -154,6 +178,7 @@ class World {
       std::visit([this](const auto& each) { Do(each); }, action);
     }
     CheckCapacity();
+    Check();
   }
   void At(base::MonoTime when, std::function<void()> what) {
     queue_.push({when, ++planned_, std::move(what)});
@@ -170,10 +195,13 @@ class World {
     }
   };
   // A test overrides these: whether a piece of a move fails, and how long a gate takes to close (nullopt: it
-  // never closes).
+  // never closes); what else holds after each event.
   virtual bool FailsOut() { return false; }
   virtual bool FailsBack() { return false; }
   virtual std::optional<Span> ClosesAfter(const Job& job) { return job.program.drain; }
+  // Its work does not come to rest while it waits for room: a part of it waits for the part that allocates.
+  virtual bool SpinsForRoom(const Job&) const { return false; }
+  virtual void Check() {}
 
   bool AnyAlive() const {
     return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& each) { return each.second.alive; });
@@ -207,9 +235,15 @@ class World {
     for (const auto& [gpu, bytes] : job.program.memory)
       is.gpus[gpu] = {job.here[gpu], job.away[gpu],
                       job.wanted.count(gpu) > 0 || job.parked ? base::Bytes{} : job.program.pinned,
-                      job.wanted.count(gpu) > 0 && !job.parked ? bytes + job.program.pinned : base::Bytes{},
-                      job.managed[gpu]};
+                      job.parked ? base::Bytes{} : Wants(job, gpu), job.managed[gpu]};
     Feed(is);
+  }
+
+  static base::Bytes Wants(const Job& job, const std::string& gpu) {
+    if (const auto first = job.wanted.find(gpu); first != job.wanted.end())
+      return first->second + job.program.pinned;
+    const auto more = job.growth.find(gpu);
+    return more == job.growth.end() ? base::Bytes{} : more->second;
   }
 
   // --- programs
@@ -297,6 +331,11 @@ class World {
     if (job.gap) PlanGapEnd(close.tenant, job.epoch);
     job.close = close.order;
     job.closing = true;
+    if (SpinsForRoom(job))
+      return At(close.deadline - 20ms, [this, close] {
+        if (jobs_.at(close.tenant).alive)
+          Feed(event::GateNotClosed{close.tenant, close.order, "process 1 waits for room", true, true});
+      });
     if (const auto after = ClosesAfter(job))
       At(now_ + *after, [this, close] {
         Job& closing = jobs_.at(close.tenant);
@@ -376,14 +415,19 @@ class World {
 
   void Allocate(TenantId id, const std::string& gpu) {
     Job& job = jobs_.at(id);
-    if (!job.alive || job.wanted.count(gpu) == 0) return;
-    if (job.parked || job.promised[gpu] < (job.wanted[gpu] + job.program.pinned).count) return;
-    (job.program.managed ? job.managed : job.here)[gpu] = job.wanted[gpu];
+    const base::Bytes wants = Wants(job, gpu);
+    if (!job.alive || wants.count == 0) return;
+    if (job.parked || job.promised[gpu] < wants.count) return;
+    const base::Bytes more = job.growth[gpu];
+    (job.program.managed ? job.managed : job.here)[gpu] += job.wanted[gpu] + more;
+    job.program.memory[gpu] += more;
     job.promised.erase(gpu);
     Stop(job);
     job.wanted.erase(gpu);
+    job.growth.erase(gpu);
     TellDemand(id);
     Continue(id);
+    if (job.Computes()) Feed(event::ActivityIs{id, Activity::kBusy});
   }
   // Moves a piece at a time on each GPU, as far as there is credit.
   void MoveBack(TenantId id, OrderId order) {

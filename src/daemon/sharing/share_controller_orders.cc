@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
+#include "daemon/shims/rest_view.h"
 #include "daemon/shims/slot_text.h"
 #include "daemon/shims/stopped.h"
 #include "driver/abi/cuda.h"
@@ -85,7 +86,8 @@ void ShareController::OnRest(Entry& entry, const JobRest::Result& result) {
   if (!entry.close) return;
   if (!result.rested)
     return Feed(share::event::GateNotClosed{id, *std::exchange(entry.close, std::nullopt), result.why,
-                                            result.late, FiguresOf(result)});
+                                            result.late, KeepsWorkForRoom(shims_.SlotStatusesOf(id)),
+                                            FiguresOf(result)});
   entry.stale = true;
   // Memory that the job took of its promises is counted before the promises are void.
   CheckDemand(entry, shims_.SlotStatusesOf(id));

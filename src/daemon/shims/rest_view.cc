@@ -129,4 +129,13 @@ std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
   return text;
 }
 
+bool KeepsWorkForRoom(const std::vector<ledger::SlotStatus>& slots) {
+  return std::any_of(slots.begin(), slots.end(), [&](const ledger::SlotStatus& waits) {
+    const bool for_room = waits.rest.for_room || waits.activity == ledger::wire::Activity::kForRoom;
+    return for_room && std::any_of(slots.begin(), slots.end(), [&](const ledger::SlotStatus& works) {
+             return &works != &waits && HasContext(works) && !IsHeld(works);
+           });
+  });
+}
+
 }  // namespace gpuman::daemon

@@ -171,5 +171,16 @@ TEST_F(RestViewTest, OneThatWaitsForRoomIsAUnitAndNamedThoughItIsHeld) {
   EXPECT_EQ(WhyNot(), "process 11 works on GPU 0; process 12 waits for room");
 }
 
+TEST_F(RestViewTest, AProcessThatWaitsForRoomMayKeepTheOthersAtWork) {
+  Process(11, {.for_room = true}, MemoryStage::kHeld);
+  EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "alone it comes to rest";
+  Process(12, {.shut = true}, MemoryStage::kHeld);
+  EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "nobody works";
+  Process(13, {.shut = true, .works = 1});
+  EXPECT_TRUE(KeepsWorkForRoom(slots_));
+  slots_.erase(slots_.begin());
+  EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "nobody waits for room";
+}
+
 }  // namespace
 }  // namespace gpuman::daemon

@@ -1,0 +1,258 @@
+// Jobs on several GPUs (gangs) among jobs on one, as scheduler_test.cc.
+#include "share/scheduler_fixture.h"
+
+namespace gpuman::share {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr TenantId kGang{11}, kOther{12};
+
+class Gangs : public ShareScheduler {
+ protected:
+  Gangs() {
+    for (const char* gpu : {"a", "b", "c"}) Tell(event::CapacityChanged{gpu, GiB(16)});
+  }
+  using Memory = std::map<std::string, Demand>;
+  static Memory Resident(const std::vector<std::string>& gpus, base::Bytes bytes) {
+    Memory memory;
+    for (const auto& gpu : gpus) memory[gpu] = {bytes, {}, {}, {}};
+    return memory;
+  }
+  void Runs(TenantId tenant, const Memory& memory) {
+    Tell(event::Joined{tenant, 1, 0});
+    Tell(event::DemandIs{tenant, memory});
+    Is(tenant, Activity::kBusy);
+  }
+  // Its memory is away, and it does not want a turn yet.
+  void Rests(TenantId tenant, const std::vector<std::string>& gpus, base::Bytes bytes) {
+    Memory memory;
+    for (const auto& gpu : gpus) memory[gpu] = {{}, bytes, {}, {}};
+    Tell(event::Joined{tenant, 1, 0, Gate::kClosed});
+    Tell(event::ActivityIs{tenant, Activity::kIdle, now_});
+    Tell(event::DemandIs{tenant, memory});
+  }
+  void Leaves(const action::Evict& order) {
+    Tell(event::MovedOut{order.tenant, order.gpu, order.bytes});
+    Tell(event::OutDone{order.tenant, order.gpu, order.order});
+  }
+  // All of its memory comes, as room is granted.
+  void ComesBack(TenantId tenant) {
+    const auto bring = One<action::Bring>();
+    EXPECT_EQ(bring.tenant, tenant);
+    for (const auto& grant : Said<action::Grant>()) Tell(event::Back{grant.tenant, grant.gpu, grant.bytes});
+    Tell(event::BackDone{tenant, bring.order});
+  }
+  void Told(TenantId tenant, const Memory& memory) { Tell(event::DemandIs{tenant, memory}); }
+  bool IsIn(TenantId tenant) {
+    for (const auto& gpu : scheduler_.View(now_).gpus)
+      for (const auto& each : gpu.tenants)
+        if (each.tenant == tenant) return each.in_run_set;
+    return false;
+  }
+  std::set<TenantId> Closed() {
+    std::set<TenantId> closed;
+    for (const auto& close : closes_ = Said<action::Close>()) closed.insert(close.tenant);
+    return closed;
+  }
+  std::vector<action::Close> closes_;
+};
+
+TEST_F(Gangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
+  Runs(kGang, Resident({"a", "b"}, GiB(10)));
+  Rests(kOther, {"a", "b"}, GiB(10));
+  Pass(60s);
+  Is(kOther, Activity::kWaiting);
+  CloseNow(kGang);
+  const auto out = Said<action::Evict>();
+  ASSERT_EQ(out.size(), 2u);
+  const auto bring = One<action::Bring>();
+  Leaves(out[0]);
+  for (const auto& grant : Said<action::Grant>()) Tell(event::Back{grant.tenant, grant.gpu, grant.bytes});
+  EXPECT_TRUE(Said<action::Open>().empty()) << "the other GPU lacks its memory";
+  Leaves(out[1]);
+  for (const auto& grant : Said<action::Grant>()) Tell(event::Back{grant.tenant, grant.gpu, grant.bytes});
+  EXPECT_TRUE(Said<action::Open>().empty());
+  Tell(event::BackDone{kOther, bring.order});
+  Told(kOther, Resident({"a", "b"}, GiB(10)));
+  EXPECT_EQ(One<action::Open>().tenant, kOther);
+}
+
+TEST_F(Gangs, RunBesideASingleJobOnlyIfBothFit) {
+  Runs(kGang, Resident({"a", "b"}, GiB(10)));
+  Rests(kA, {"b"}, GiB(6));
+  Rests(kB, {"b"}, GiB(7));
+  Is(kA, Activity::kWaiting);
+  EXPECT_TRUE(Closed().empty());
+  ComesBack(kA);
+  Told(kA, Resident({"b"}, GiB(6)));
+  EXPECT_EQ(One<action::Open>().tenant, kA);
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  EXPECT_EQ(Closed(), std::set{kGang}) << "job 1 fits beside job 2";
+}
+
+TEST_F(Gangs, WaitForTwoSingleJobsAndComeWhenBothHaveHadTheirTurn) {
+  Runs(kA, Resident({"a"}, GiB(10)));
+  Rests(kGang, {"a", "b"}, GiB(10));
+  Pass(800ms);
+  Runs(kB, Resident({"b"}, GiB(10)));
+  Is(kGang, Activity::kWaiting);
+  EXPECT_TRUE(Closed().empty());
+  std::set<TenantId> closed;
+  for (int i = 0; i < 20 && closed.empty(); ++i) {
+    Tick();
+    closed = Closed();
+  }
+  EXPECT_EQ(closed, (std::set{kA, kB})) << "none leaves before the other may: the place would be empty";
+}
+
+TEST_F(Gangs, ASingleJobThatFitsRunsMeanwhileAndGivesWay) {
+  Runs(kA, Resident({"a"}, GiB(10)));
+  Runs(kC, Resident({"c"}, GiB(1)));
+  Rests(kGang, {"a", "b", "c"}, GiB(10));
+  Is(kGang, Activity::kWaiting);
+  Rests(kB, {"b"}, GiB(10));
+  Is(kB, Activity::kWaiting);
+  ComesBack(kB);
+  Told(kB, Resident({"b"}, GiB(10)));
+  EXPECT_EQ(One<action::Open>().tenant, kB) << "nobody else has a use for that GPU now";
+  std::set<TenantId> closed;
+  for (int i = 0; i < 20 && closed.empty(); ++i) {
+    Tick();
+    closed = Closed();
+  }
+  EXPECT_EQ(closed, (std::set{kA, kB})) << "job 2 began its turn later, but came in only meanwhile";
+}
+
+TEST_F(Gangs, AHandOverOnOneGpuDoesNotHoldUpThoseOnOthers) {
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  Runs(kA, Resident({"a"}, GiB(10)));
+  Runs(kB, Resident({"b"}, GiB(10)));
+  Rests(kC, {"a"}, GiB(10));
+  Rests(kOther, {"b"}, GiB(10));
+  Pass(60s);
+  Is(kC, Activity::kWaiting);
+  EXPECT_EQ(Closed(), std::set{kA});
+  Is(kOther, Activity::kWaiting);
+  EXPECT_EQ(Closed(), std::set{kB}) << "although job 1 has not left yet";
+  EXPECT_TRUE(IsIn(kGang));
+}
+
+TEST_F(Gangs, WhoWaitsForAnotherGpuIsNotHeldUpByOneWhoseTurnHasNotCome) {
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  Runs(kB, Resident({"b"}, GiB(10)));
+  Rests(kC, {"a"}, GiB(10));
+  Rests(kOther, {"b"}, GiB(10));
+  Pass(60s);
+  Runs(kA, Resident({"a"}, GiB(10)));
+  Is(kC, Activity::kWaiting);
+  EXPECT_TRUE(Closed().empty()) << "the turn of job 1 has only begun";
+  Is(kOther, Activity::kWaiting);
+  EXPECT_EQ(Closed(), std::set{kB});
+}
+
+TEST_F(Gangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
+  Runs(kB, Resident({"b"}, GiB(10)));
+  Rests(kC, {"b"}, GiB(10));
+  Runs(kGang, Resident({"a"}, GiB(1)));
+  Pass(60s);
+  Is(kC, Activity::kWaiting);
+  CloseNow(kB);
+  Pass(2s);
+  Told(kGang, {{"a", {GiB(1), {}, {}, {}}}, {"b", {}}});
+  Leaves(One<action::Evict>());
+  Told(kB, {{"b", {GiB(6), GiB(4), {}, {}}}});
+  ComesBack(kC);
+  Told(kC, Resident({"b"}, GiB(10)));
+  EXPECT_EQ(One<action::Open>().tenant, kC);
+  const auto view = scheduler_.View(now_);
+  EXPECT_EQ(view.gpus.at(1).gpu, "b");
+  EXPECT_EQ(view.gpus.at(1).hand_overs, 1u);
+  EXPECT_DOUBLE_EQ(view.gpus.at(1).hand_over_times.sum(), 2.0)
+      << "from its begin, before the domains were one";
+}
+
+// Two gangs have all of the memory, and each waits for more of it on one of its GPUs.
+class Jammed : public Gangs {
+ protected:
+  void Grow(TenantId tenant, const std::string& gpu) {
+    Memory memory = Resident({"a", "b"}, GiB(7));
+    memory[gpu].wants = GiB(4);
+    Told(tenant, memory);
+  }
+  void Refuse(bool for_room = true) {
+    const auto close = One<action::Close>();
+    Pass(5s);
+    Tell(event::GateNotClosed{close.tenant, close.order, "process 7 works on GPU 0", true, for_room});
+  }
+  void Jam(bool for_room = true) {
+    Runs(kGang, Resident({"a", "b"}, GiB(7)));
+    Runs(kOther, Resident({"a", "b"}, GiB(7)));
+    Grow(kGang, "a");
+    Pass(1s);
+    Grow(kOther, "b");
+    Refuse();
+    Refuse(for_room);
+    Said<action::Report>();
+    Said<action::Open>();
+  }
+};
+
+TEST_F(Jammed, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
+  Jam();
+  EXPECT_FALSE(scheduler_.IsDenied(kOther));
+  const auto began = now_;
+  Tick();
+  EXPECT_LE(now_ - began, 4 * 5s);
+  EXPECT_EQ(One<action::Deny>(), (action::Deny{kOther, "b"}));
+  EXPECT_TRUE(scheduler_.IsDenied(kOther));
+  EXPECT_FALSE(scheduler_.IsDenied(kGang));
+  const auto report = One<action::Report>();
+  EXPECT_EQ(std::make_pair(report.tenant, report.kind),
+            std::make_pair(kOther, std::string("share_move_failed")));
+  EXPECT_THAT(report.message, HasSubstr("job 11 has the room and waits for memory that this job has"));
+}
+
+TEST_F(Jammed, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
+  Jam();
+  Tick();
+  Said<action::Deny>();
+  Tell(event::Left{kOther});
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
+}
+
+TEST_F(Jammed, TheLaterOneGoesOnWithoutItAndYields) {
+  Jam();
+  Tick();
+  EXPECT_EQ(Said<action::Deny>().size(), 1u);
+  Told(kOther, Resident({"a", "b"}, GiB(7)));
+  EXPECT_FALSE(scheduler_.IsDenied(kOther)) << "another allocation may wait";
+  const auto asked = One<action::Close>();
+  EXPECT_EQ(asked.tenant, kOther) << "what was in its way is over";
+  Tell(event::GateClosed{kOther, asked.order});
+  Leaves(One<action::Evict>());
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
+}
+
+TEST_F(Jammed, NobodyIsDeniedWhereOneHasItsRoomWhenOthersLeave) {
+  Runs(kGang, Resident({"a", "b"}, GiB(7)));
+  Runs(kOther, Resident({"a", "b"}, GiB(5)));
+  Runs(kA, Resident({"a"}, GiB(3)));
+  Grow(kGang, "a");
+  Pass(200s);
+  Tell(event::Tick{});
+  EXPECT_FALSE(scheduler_.IsDenied(kGang));
+  EXPECT_TRUE(Said<action::Deny>().empty());
+}
+
+TEST_F(Jammed, OneThatDoesNotYieldForAnotherReasonIsNoJam) {
+  Jam(/*for_room=*/false);
+  Pass(60s);
+  Tell(event::Tick{});
+  EXPECT_FALSE(scheduler_.IsDenied(kOther));
+  EXPECT_FALSE(scheduler_.IsDenied(kGang));
+}
+
+}  // namespace
+}  // namespace gpuman::share

@@ -1,0 +1,85 @@
+// Tenants that wait for each other's room. A thread of each waits for room, and the other work of its job
+// does not come to rest without that thread; and each has the room that another of them waits for. None of
+// them can yield and none can be served, so one has to do without.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "share/scheduler.h"
+
+namespace gpuman::share {
+namespace {
+
+// So many times yield_limit: each has been asked, and could have come to rest in another way.
+constexpr int kJamHolds = 4;
+
+bool IsBlocked(const Tenant& tenant, const Group& jammed, const Domain& domain,
+               const Capacities& capacities) {
+  return std::any_of(tenant.parts.begin(), tenant.parts.end(), [&](const auto& each) {
+    const auto& [gpu, part] = each;
+    const auto capacity = capacities.find(gpu);
+    if (part.Lacks().count == 0 || capacity == capacities.end()) return false;
+    base::Bytes needs = part.Lacks();
+    const auto add = [&needs, &of = gpu](const Tenant* other, bool whole) {
+      const auto its = other->parts.find(of);
+      if (its == other->parts.end()) return;
+      const GpuPart& there = its->second;
+      needs += there.demand.pinned;
+      if (whole) needs += there.promised + there.demand.resident + there.demand.away + there.paged;
+    };
+    for (const Tenant* other : domain.tenants)
+      add(other, other == &tenant || std::find(jammed.begin(), jammed.end(), other) != jammed.end());
+    return needs > capacity->second;
+  });
+}
+
+// Tenants of which each lacks room even if all tenants leave that are not among them.
+Group JammedOf(const Domain& domain, const Capacities& capacities) {
+  Group jammed;
+  for (Tenant* tenant : domain.tenants)
+    if (tenant->stuck && !tenant->parked && tenant->LacksRoom()) jammed.push_back(tenant);
+  std::size_t before = 0;
+  do {
+    before = jammed.size();
+    const Group all = jammed;
+    std::erase_if(jammed, [&](const Tenant* each) { return !IsBlocked(*each, all, domain, capacities); });
+  } while (jammed.size() != before);
+  return jammed;
+}
+
+}  // namespace
+
+void Scheduler::DenyJammed(const Domain& domain, State& state, base::MonoTime now) {
+  state.jam_ends.reset();
+  const Group jammed = JammedOf(domain, capacities_);
+  if (jammed.size() < 2) return;
+  const auto key = [](const Tenant* each) { return std::make_tuple(each->waiting_since, each->id); };
+  std::vector<Tenant*> by_time = jammed;
+  std::sort(by_time.begin(), by_time.end(), [&](const auto* a, const auto* b) { return key(a) < key(b); });
+  Tenant& last = *by_time.back();
+  const base::MonoTime ends = last.waiting_since + kJamHolds * Span(settings_.yield_limit);
+  if (now < ends) {
+    state.jam_ends = ends;
+    return;
+  }
+  for (auto& [gpu, part] : last.parts) {
+    if (part.Lacks().count == 0) continue;
+    const auto by = std::find_if(by_time.begin(), by_time.end(),
+                                 [&of = gpu](const Tenant* each) { return each->parts.count(of) != 0; });
+    const auto asked = static_cast<std::int64_t>(std::min<std::uint64_t>(part.Lacks().count, INT64_MAX));
+    Report(
+        last.id, "share_move_failed",
+        fmt::format("its allocation on {} fails, as it would without gpuman: job {} has the room and waits "
+                    "for memory that this job has, and neither comes to rest before it has its room; run "
+                    "such jobs one after the other, or give them less memory",
+                    gpu, (*by)->id.value),
+        {{"asked", asked}});
+    part.jammed = true;
+  }
+  // What was in its way is over: it can come to rest now.
+  last.keeps_until.reset();
+  last.stuck = false;
+}
+
+}  // namespace gpuman::share

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Jobs on several GPUs (gpuman-load --ranks) that share them with each other and with jobs on one GPU.
+
+Usage: share_gangs_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import sys
+import unittest
+
+from share_many_test import ManyCase
+from share_test import build_dir, until
+
+RANKS_OF_A_JOB = 2
+
+
+class GangsCase(ManyCase):
+    profile, context = "h200", 518  # these GPUs reach each other
+
+    def ranks(self, tag, size, *options, gpus=("0", "1")):
+        for old in self.m.dir.glob(f"*.{tag}"):
+            old.unlink()
+        words = self.load(size, "--ranks", str(RANKS_OF_A_JOB), "--work", "2ms", "--verify", "--json",
+                          "--until", str(self.file("stop", tag)), *map(str, options))
+        return self.start(tag, "exec " + words, gpus=list(gpus), share=True)
+
+    def file(self, word, tag):
+        return self.m.dir / f"{word}.{tag}"
+
+    def said(self, tag, event):
+        lines = [json.loads(line) for line in self.log(tag).splitlines() if line.startswith("{")]
+        return [line for line in lines if line["event"] == event]
+
+    def goes_on(self, tag, more=5):
+        before = len(self.said(tag, "step"))
+        until(f"{tag} makes more steps", lambda: len(self.said(tag, "step")) >= before + RANKS_OF_A_JOB * more)
+
+    def ends_with_its_data(self, tag):
+        self.file("stop", tag).touch()
+        ended = self.wait(tag)
+        self.assertEqual(ended["state"], "finished", self.log(tag)[-1500:])
+        self.assertEqual(self.said(tag, "mismatch"), [])
+        self.assertEqual([one["exit"] for one in self.said(tag, "done")], [0] * RANKS_OF_A_JOB)
+
+    def wants(self, job):
+        return sum(one["memory"]["wanted"] for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job)
+
+
+class Growing(GangsCase):
+    """Two jobs with the memory of two GPUs between them, and room for the more that one of them wants."""
+    gpus, beside, more = 2, 80, 'yield_limit = "1s"\n'
+
+    def test_of_two_that_wait_for_each_others_room_the_later_one_is_denied_and_the_other_goes_on(self):
+        jobs = {tag: self.ranks(tag, "24MiB", "--grow", "24MiB", "--grow-rank", rank, "--grow-when",
+                                self.file("grow", tag)) for tag, rank in (("one", 0), ("other", 1))}
+        for tag in jobs:
+            self.goes_on(tag)
+        self.share(pause=True)  # none leaves for the other before both wait
+        for tag, job in jobs.items():
+            self.file("grow", tag).touch()
+            until(f"{tag} waits for room", lambda: self.wants(job) > 0)
+        self.share(pause=False)
+        ended = self.wait("other")
+        self.assertEqual((ended["state"], ended["exit_code"]), ("failed", 3), self.log("other")[-1500:])
+        self.assertEqual(len(self.said("other", "oom")), 1)
+        told = [event for event in self.events() if event["kind"] == "share_move_failed"]
+        self.assertEqual([event["job"] for event in told], [jobs["other"]], told)
+        self.assertRegex(told[0]["message"], f"job {jobs['one']} has the room and waits for memory that this job has")
+        until("the other one has its memory", lambda: len(self.said("one", "alloc")) == RANKS_OF_A_JOB + 1)
+        self.goes_on("one")
+        self.ends_with_its_data("one")
+
+
+class Overlapping(GangsCase):
+    """On each of three GPUs two jobs of which one has room, and a small one beside them."""
+    gpus, each, beside = 3, 3, 48
+
+    def test_three_on_overlapping_gpus_and_single_ones_among_them_all_have_turns_and_end_with_their_data(self):
+        gangs = {"first": ("0", "1"), "second": ("1", "2"), "third": ("0", "2")}
+        jobs = {tag: self.ranks(tag, "24MiB", gpus=gpus) for tag, gpus in gangs.items()}
+        singles = [self.checking(f"single{gpu}", "--size", 4 << 20, "--rest", 0.01, gpus=(gpu,)) for gpu in "012"]
+        for _ in range(3):
+            for tag in gangs:
+                self.goes_on(tag)
+        until("all GPUs were handed over", lambda: min(gpu["hand_overs"] for gpu in self.share()["gpus"]) >= 10)
+        had = self.turns()
+        self.assertEqual(sorted(had), sorted([*jobs.values(), *singles]))
+        self.assertGreater(min(had.values()), 0)
+        for tag in gangs:
+            self.ends_with_its_data(tag)
+        self.ends_right(singles)
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("skipped: there is no libgpuman.so here")
+        sys.exit(77)
+    unittest.main(verbosity=2)
