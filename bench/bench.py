@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [guard] [rest] [status] [run] [metrics] [health] [queue] [listings] [kube] [shim]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [guard] [rest] [status] [run] [metrics] [health] [queue] [listings] [kube] [gangs] [shim]
        bench.py queue [--with-gflow]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
@@ -25,6 +25,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "harness"))
+import gang_bench  # noqa: E402
 import gflow_bench  # noqa: E402
 import kube_bench  # noqa: E402
 import listings_bench  # noqa: E402
@@ -316,6 +317,11 @@ def bench_kube(_):
     kube_bench.measure(row)
 
 
+def bench_gangs(_):
+    print("gangs: jobs whose ranks need each other come to rest, on simulated GPUs")
+    gang_bench.measure(row)
+
+
 def bench_shim(arguments):
     print(f"shim: {arguments.rounds} processes of each kind in turns, "
           f"{'the real driver' if arguments.real else 'a driver that does nothing'}; median, and the middle half")
@@ -342,12 +348,12 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
     parser.add_argument("--with-gflow", action="store_true",
                         help="measure gflow as well, for queue; it is installed below the build tree the first time")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "listings", "kube", "shim"],
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "listings", "kube", "gangs", "shim"],
                         default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
                "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "listings": bench_listings, "kube": bench_kube,
-               "shim": bench_shim}
+               "gangs": bench_gangs, "shim": bench_shim}
     for name in arguments.which or list(benches):
         benches[name](arguments)
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "
