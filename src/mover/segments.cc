@@ -113,7 +113,7 @@ Pool::~Pool() {
 // First from the node, then from any other: memory that is ready there is better than none. mutex_ is held.
 std::optional<Segment> Pool::TakeFree(NodeId node, std::uint64_t bytes) {
   const auto take = [&](Node& from) -> std::optional<Segment> {
-    const auto found = std::ranges::find_if(from.free, [&](const Segment& one) { return one.bytes() == bytes; });
+    const auto found = std::ranges::find(from.free, bytes, &Segment::bytes);
     if (found == from.free.end()) return std::nullopt;
     std::optional<Segment> segment(std::move(*found));
     from.free.erase(found);

@@ -12,7 +12,7 @@ namespace {
 using suspend::SuspensionPhase;
 
 constexpr base::Millis kPrepareEvery{50};
-constexpr std::size_t kMostNamed = 64;  // processes of a user on one GPU whose memory a mover is told of singly
+constexpr std::size_t kMostNamed = 64;  // a user's processes on one GPU that a mover is told of one by one
 
 bool IsAtRest(SuspensionPhase phase) {
   return phase == SuspensionPhase::kRunning || phase == SuspensionPhase::kSuspended ||
