@@ -151,6 +151,13 @@ void Fields(V& v, T& x) {
   v("hoarding", x.hoarding);
 }
 
+template <typename V, base::json::Of<LeftOnGpu> T>
+void Fields(V& v, T& x) {
+  v("job", x.job);
+  v("tag", x.tag);
+  v("bytes", x.bytes);
+}
+
 template <typename V, base::json::Of<QueueGpu> T>
 void Fields(V& v, T& x) {
   v("index", x.index);
@@ -161,6 +168,7 @@ void Fields(V& v, T& x) {
   v("state", x.state);
   v("jobs", x.jobs);
   v("tags", x.tags);
+  v("left", x.left);
   v("processes", x.processes);
   v("links", x.links);
   v("mig", x.mig);

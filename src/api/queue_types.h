@@ -171,6 +171,13 @@ struct QueueProcess {
   bool gpuman = false;               // a part of gpuman: it prevents nothing
 };
 
+// What stays of a suspended job on a GPU.
+struct LeftOnGpu {
+  std::int64_t job = 0;
+  std::string tag;
+  base::Bytes bytes{};
+};
+
 struct QueueGpu {
   std::optional<int> index;           // null: an instance (types.h)
   std::optional<std::string> number;  // "0", "0:1"
@@ -180,6 +187,7 @@ struct QueueGpu {
   std::string state = "idle";  // idle allocated shared unmanaged restricted drained split
   std::vector<std::int64_t> jobs;
   std::vector<std::string> tags;        // of `jobs`, in their order
+  std::vector<LeftOnGpu> left;          // of suspended jobs; `memory` has it as used
   std::vector<QueueProcess> processes;  // other processes; those of jobs are in /v1/gpus
   // To each GPU of the list, in its order: nvlink switch host_bridge node system unknown; self.
   std::vector<std::string> links;

@@ -313,10 +313,13 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
                {"MEMORY FREE", Align::kRight},
                {"STATE"},
                {"JOBS", Align::kLeft, 8}});
-  std::string notes, hoarders;
+  std::string notes, hoarders, left;
   for (const auto& gpu : info.gpus) {
     const auto free = gpu.memory ? std::optional(gpu.memory->free) : std::nullopt;
     table.Add({IndexOf(gpu), gpu.model, SizeText(free), Cell(gpu.state, StateColor(gpu.state)), JobsOf(gpu)});
+    for (const auto& each : gpu.left)
+      left += fmt::format("GPU {}: {} of job {} ({})\n", IndexOf(gpu), base::FormatBytes(each.bytes),
+                          each.job, Printable(each.tag));
     for (const auto& process : gpu.processes) {
       if (process.gpuman) continue;
       const auto line = fmt::format("GPU {}: {}\n", IndexOf(gpu), Printable(ProcessText(process)));
@@ -325,6 +328,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
     }
   }
   std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(style);
+  if (!left.empty()) text += "\nStays of suspended jobs:\n" + left;
   if (!notes.empty()) text += "\nNot managed by gpuman:\n" + notes;
   if (!hoarders.empty()) text += "\nProbably holding a GPU without using it:\n" + hoarders;
   std::string kept;

@@ -141,8 +141,15 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
   const auto it = active_.find(order.job);
   if (it == active_.end()) return;
   Active& active = it->second;
-  const std::string why = fmt::format("it made room for job {}", order.for_job.value);
+  std::string why = fmt::format("it made room for job {}", order.for_job.value);
+  if (order.left.count > 0)
+    why += fmt::format(", for which too much of it would have stayed if it had been suspended: {}",
+                       base::FormatBytes(order.left));
   active.row.phase = queue::RunningPhase::kLeaving;
+  if (order.requeue) {  // nothing of it stays
+    active.unsuspendable = true;
+    active.row.suspendable = active.row.movable = false;
+  }
   Refresh(active);
   if (order.requeue) return jobs_.Requeue(order.job, {"preempted", why});
   active.row.wants_back = true;

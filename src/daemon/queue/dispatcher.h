@@ -54,6 +54,8 @@ class DispatcherHost {
   // Whether the job is off its GPU because another job needed the place. True as well if an earlier daemon
   // took it off.
   virtual bool IsPreempted(base::JobId job) = 0;
+  // What stays on the GPUs of a suspended job; of another, what would stay, as far as that is known.
+  virtual suspend::BytesByGpu LeftOf(base::JobId job) = 0;
   // These take jobs off their GPUs and bring them back. They call `done` when the job is there, or with the
   // reason why it is not.
   virtual void PreemptJob(base::JobId job, const std::string& why, Done done) = 0;
@@ -98,6 +100,8 @@ class Dispatcher {
   void OnJobForgotten(base::JobId job);
   void OnInventory();
   void OnSample(const std::string& gpu);
+  // After OnSample for all GPUs that were sampled.
+  void AfterSamples();
   void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
@@ -184,6 +188,8 @@ class Dispatcher {
     std::shared_ptr<const spec::JobSpec> spec;  // as SpecFor has it
     queue::RunningJob row;
     bool unsuspendable = false;
+    suspend::BytesByGpu left{};    // as the host tells it
+    suspend::BytesByGpu stayed{};  // when the job was last suspended in this run
   };
 
   // The delay of a job that waits after a failed run.
@@ -236,6 +242,8 @@ class Dispatcher {
   queue::WallTime EndOfDelay(const jobs::Job& job);
   void PutActive(const jobs::Job& job);
   void Refresh(Active& active);
+  bool ReadLeft(Active& active);
+  static void SetMovable(Active& active);
   spec::JobSpec SpecOfRun(const jobs::Job& job) const;
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);

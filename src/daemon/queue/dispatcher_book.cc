@@ -12,6 +12,27 @@ using queue::WallTime;
 
 namespace {
 constexpr base::Millis kUnnoticed{1'000};  // by a user who waits for a retry
+// What would stay of a job changes with each of its allocations for a moment. The book is told only of
+// changes of at least this size.
+constexpr base::Bytes kWorthTelling = base::MiB(16);
+
+base::Bytes Difference(base::Bytes a, base::Bytes b) { return a > b ? a - b : b - a; }
+
+base::Bytes BytesOn(const suspend::BytesByGpu& gpus, const std::string& gpu) {
+  const auto at = gpus.find(gpu);
+  return at == gpus.end() ? base::Bytes{} : at->second;
+}
+
+// Whether `now` differs from `known` so much on a GPU that a decision may be another.
+bool Differs(const suspend::BytesByGpu& now, const suspend::BytesByGpu& known) {
+  if (now.empty() != known.empty()) return true;
+  const auto differs = [](const suspend::BytesByGpu& one, const suspend::BytesByGpu& other) {
+    return std::any_of(one.begin(), one.end(), [&](const auto& part) {
+      return Difference(part.second, BytesOn(other, part.first)) >= kWorthTelling;
+    });
+  };
+  return differs(now, known) || differs(known, now);
+}
 }  // namespace
 
 void Dispatcher::OnJobChanged(const jobs::Job& job) {
@@ -128,8 +149,28 @@ void Dispatcher::PutActive(const jobs::Job& job) {
   const bool in_instance = std::any_of(active.row.gpus.begin(), active.row.gpus.end(), gpu::IsInstance);
   active.row.suspendable =
       job.queued && job.state == spec::JobState::kRunning && !active.unsuspendable && !in_instance;
-  active.row.movable = active.row.suspendable && active.row.gpus.size() == 1;
+  SetMovable(active);
   Refresh(active);
+}
+
+// A job of which something stays on its GPU cannot be brought back on another.
+void Dispatcher::SetMovable(Active& active) {
+  active.row.movable = active.row.suspendable && active.row.gpus.size() == 1 && active.left.empty();
+}
+
+// Takes over what stays of the job, or would stay. Returns whether the row has changed. What once stayed may
+// stay again, though the figures of the running job do not show it.
+bool Dispatcher::ReadLeft(Active& active) {
+  const bool suspended = active.row.phase == queue::RunningPhase::kSuspended;
+  active.left = host_.LeftOf(active.row.id);
+  if (suspended) active.stayed = active.left;
+  auto left = active.left;
+  for (const auto& [gpu, bytes] : active.stayed) left[gpu] = std::max(left[gpu], bytes);
+  const bool was_movable = active.row.movable;
+  SetMovable(active);
+  const bool differs = suspended ? left != active.row.left : Differs(left, active.row.left);
+  if (differs) active.row.left = std::move(left);
+  return differs || was_movable != active.row.movable;
 }
 
 void Dispatcher::Refresh(Active& active) {
@@ -157,6 +198,7 @@ void Dispatcher::OnPhase(JobId id, suspend::SuspensionPhase phase) {
       row.on_since.reset();
       row.since = clock_.Wall();
       row.wants_back = row.wants_back || host_.IsPreempted(id);
+      ReadLeft(it->second);
       break;
     case suspend::SuspensionPhase::kResuming:
     case suspend::SuspensionPhase::kUndoing:
@@ -248,6 +290,19 @@ void Dispatcher::OnSample(const std::string& uuid) {
   book_.SetForeign(uuid, known.memory, known.unmanaged, known.holder);
   Touch();
   if (matters) Wake();
+}
+
+void Dispatcher::AfterSamples() {
+  for (auto& [id, active] : active_) {
+    const auto before = active.row.left;
+    if (!ReadLeft(active)) continue;
+    Refresh(active);
+    // A new pass is needed where less stays, or the job can be moved now, not at every change of memory.
+    const bool less = std::any_of(before.begin(), before.end(), [&](const auto& part) {
+      return BytesOn(active.row.left, part.first) < part.second;
+    });
+    if (less) Wake();
+  }
 }
 
 void Dispatcher::SetState(const QueueState& state) {

@@ -34,7 +34,9 @@ void Dispatcher::ResumeOn(JobId id, const std::string& gpu, DispatcherHost::Done
 void Dispatcher::MoveTo(JobId id, const std::string& gpu, DispatcherHost::Done done) {
   const auto it = active_.find(id);
   const auto phase = it == active_.end() ? queue::RunningPhase::kLeaving : it->second.row.phase;
-  if (phase != queue::RunningPhase::kRunning || it->second.row.gpus == std::vector{gpu})
+  // The host refuses to move a job of which something would stay, and says why.
+  if (phase != queue::RunningPhase::kRunning || it->second.row.gpus == std::vector{gpu} ||
+      !it->second.left.empty())
     return host_.MoveTo(id, gpu, std::move(done));
   if (auto may = MayGoTo(id, gpu); !may) return done(std::move(may));
   Move(id, it->second.row.gpus, {gpu}, std::move(done));

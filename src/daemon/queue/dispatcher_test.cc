@@ -106,9 +106,12 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
   std::string NameOfUser(uid_t) override { return "ann"; }
   const std::set<std::string>& ProtectedNames() override { return protected_; }
   bool IsPreempted(base::JobId) override { return false; }
+  suspend::BytesByGpu LeftOf(base::JobId) override { return left_; }
   void PreemptJob(base::JobId, const std::string&, Done) override {}
   void ResumeJob(base::JobId, std::optional<std::string>, Done) override {}
-  void MoveTo(base::JobId, const std::string&, Done) override {}
+  void MoveTo(base::JobId, const std::string&, Done done) override {
+    done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
+  }
   void Aside(uid_t user, base::FairQueue::Task task) override { aside_.emplace_back(user, std::move(task)); }
   void WorkAside() {
     auto [user, task] = std::move(aside_.front());
@@ -132,6 +135,7 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
   jobs::JobManager jobs_;
   Dispatcher dispatcher_;
   std::vector<std::pair<uid_t, base::FairQueue::Task>> aside_;
+  suspend::BytesByGpu left_;
   int outlooks_ = 0;
 };
 
@@ -203,6 +207,100 @@ TEST_F(DispatcherTest, AProjectForEachRunIsForgottenWhenItCountsNoMore) {
   ASSERT_EQ(snapshot.projects.size(), 1u);
   EXPECT_EQ(snapshot.projects[0].name, "late");
   EXPECT_EQ(snapshot.members.size(), 1u);
+}
+
+// A job that runs on the first of two GPUs.
+class RunningJobTest : public DispatcherTest {
+ protected:
+  RunningJobTest() {
+    for (const char* const uuid : {"GPU-a", "GPU-b"}) {
+      gpu::Gpu gpu;
+      gpu.uuid = uuid;
+      gpu.name = "NVIDIA H200";
+      gpu.memory = base::GiB(140);
+      inventory_.gpus.push_back(gpu);
+    }
+    dispatcher_.OnInventory();
+    jobs::Job job = Waiting(1);
+    job.state = spec::JobState::kRunning;
+    job.gpus = {"GPU-a"};
+    job.spec.Change([](spec::JobSpec& spec) {
+      spec.gpus.count = 1;
+      spec.preemptible = true;
+    });
+    Adopt(std::move(job));
+  }
+  void Sampled(suspend::BytesByGpu left) {
+    left_ = std::move(left);
+    dispatcher_.AfterSamples();
+  }
+  const queue::Running& Row() { return dispatcher_.book().snapshot().running.at(0); }
+  base::Bytes Left() { return LeftOn(Row(), 0); }
+};
+
+TEST_F(RunningJobTest, IsMovableUnlessSomethingOfItWouldStay) {
+  EXPECT_TRUE(Row().movable);
+  Sampled({{"GPU-a", base::GiB(1)}});
+  EXPECT_EQ(Left(), base::GiB(1));
+  EXPECT_FALSE(Row().movable);
+  EXPECT_TRUE(Row().suspendable);
+  Sampled({});
+  EXPECT_EQ(Left(), base::Bytes{});
+  EXPECT_TRUE(Row().movable);
+}
+
+TEST_F(RunningJobTest, SmallChangesOfWhatWouldStayAreNotToldButAllOfWhatStays) {
+  Sampled({{"GPU-a", base::GiB(1)}});
+  Sampled({{"GPU-a", base::GiB(1) + base::MiB(15)}});
+  EXPECT_EQ(Left(), base::GiB(1));
+  Sampled({{"GPU-a", base::GiB(1) + base::MiB(16)}});
+  EXPECT_EQ(Left(), base::GiB(1) + base::MiB(16));
+  dispatcher_.OnPhase({1}, suspend::SuspensionPhase::kSuspended);
+  Sampled({{"GPU-a", base::GiB(1) + base::MiB(17)}});
+  EXPECT_EQ(Left(), base::GiB(1) + base::MiB(17));
+}
+
+TEST_F(RunningJobTest, WhatStayedOnceMayStayAgain) {
+  left_ = {{"GPU-a", base::GiB(3)}};
+  dispatcher_.OnPhase({1}, suspend::SuspensionPhase::kSuspended);
+  EXPECT_EQ(Left(), base::GiB(3)) << "no sample is needed";
+  EXPECT_FALSE(Row().movable);
+  dispatcher_.OnPhase({1}, suspend::SuspensionPhase::kResuming);
+  dispatcher_.OnPhase({1}, suspend::SuspensionPhase::kRunning);
+  Sampled({{"GPU-a", base::GiB(1)}});
+  EXPECT_EQ(Left(), base::GiB(3));
+  Sampled({});
+  EXPECT_EQ(Left(), base::GiB(3));
+  EXPECT_TRUE(Row().movable) << "none of its processes shares memory any more";
+}
+
+TEST_F(RunningJobTest, ThatIsNotMovedBecauseSomethingWouldStayCanStillBeSuspended) {
+  Sampled({{"GPU-a", base::GiB(1)}});
+  std::string why;
+  dispatcher_.MoveTo({1}, "GPU-b", [&](const base::Result<>& there) { why = there.error().message; });
+  EXPECT_EQ(why, "it shares memory");
+  EXPECT_TRUE(Row().suspendable);
+}
+
+TEST_F(RunningJobTest, ThatIsEndedForAnotherLeavesNothingBehind) {
+  queue::SchedulingSettings settings;
+  settings.preempt_after = 0ms;
+  dispatcher_.SetSettings(settings, 24h);
+  Sampled({{"GPU-a", base::GiB(30)}, {"GPU-b", base::GiB(30)}});
+  jobs::Job urgent = Waiting(2);
+  urgent.spec.Change([](spec::JobSpec& spec) {
+    spec.gpus.count = 1;
+    spec.gpus.devices = {"GPU-a"};
+    spec.memory_on_each = base::GiB(140);
+    spec.priority = 250;
+  });
+  Adopt(std::move(urgent));
+  dispatcher_.Begin();
+  loop_.poll();
+  EXPECT_EQ(Row().phase, queue::RunningPhase::kLeaving);
+  Sampled({{"GPU-a", base::GiB(30)}});
+  EXPECT_FALSE(Row().suspendable);
+  EXPECT_EQ(dispatcher_.CurrentView().plan.verdicts.at(0).reason, queue::Reason::kMakingRoom);
 }
 
 // Jobs of ann's that ask for no GPU, each different from the others.

@@ -68,6 +68,7 @@ void QueueModule::OnInventory() { dispatcher_->OnInventory(); }
 
 void QueueModule::AfterSamples(const std::set<std::string>& gpus) {
   for (const auto& uuid : gpus) dispatcher_->OnSample(uuid);
+  dispatcher_->AfterSamples();
 }
 
 void QueueModule::OnJobChanged(const jobs::Job& job) { dispatcher_->OnJobChanged(job); }
@@ -113,6 +114,8 @@ bool QueueModule::IsPreempted(base::JobId id) {
   const auto* const record = suspension_.controller().RecordOf(id);
   return record && record->reason == kPreempted;
 }
+
+suspend::BytesByGpu QueueModule::LeftOf(base::JobId id) { return suspension_.LeftOf(id); }
 
 void QueueModule::PreemptJob(base::JobId id, const std::string& why, Done done) {
   suspension_.Suspend(id, {kPreempted, why}, std::move(done));

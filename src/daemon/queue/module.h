@@ -73,6 +73,7 @@ class QueueModule final : public Module, private DispatcherHost {
   std::string NameOfUser(uid_t uid) override { return core_.NameOf(uid); }
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
   bool IsPreempted(base::JobId job) override;
+  suspend::BytesByGpu LeftOf(base::JobId job) override;
   void PreemptJob(base::JobId job, const std::string& why, Done done) override;
   void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) override;
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;

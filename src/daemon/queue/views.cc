@@ -161,10 +161,16 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
       if (row.phase != queue::RunningPhase::kSuspended && row.gpus.test(place))
         view.jobs.push_back(row.id.value);
     std::sort(view.jobs.begin(), view.jobs.end());
-    for (const auto id : view.jobs) {
+    const auto tag_of = [&](std::int64_t id) {
       const auto* const job = jobs.Find({id});
-      view.tags.push_back(job ? job->tag : std::string());
-    }
+      return job ? job->tag : std::string();
+    };
+    for (const auto id : view.jobs) view.tags.push_back(tag_of(id));
+    for (const auto& row : snapshot.running)
+      if (const auto left = LeftOn(row, place);
+          row.phase == queue::RunningPhase::kSuspended && left.count > 0)
+        view.left.push_back({row.id.value, tag_of(row.id.value), left});
+    std::sort(view.left.begin(), view.left.end(), [](const auto& a, const auto& b) { return a.job < b.job; });
     if (const auto it = statuses.find(gpu.uuid); it != statuses.end()) {
       view.mig = PartOf(it->second.gpu);
       if (const auto& memory = it->second.sample.memory)

@@ -149,12 +149,36 @@ void SuspensionModule::OnJobRuns(const jobs::Job& job) {
 void SuspensionModule::OnJobLeft(base::JobId job, Left /*why*/) {
   runs_.erase(job);
   controller_->End(job);
+  left_.erase(job);
+  estimates_.erase(job);
 }
 
 void SuspensionModule::OnPhase(base::JobId job, SuspensionPhase phase) {
   if (const auto* const known = core_.jobs().Find(job)) LiftHostLimit(*known, phase);
   stopped_->OnPhase(job, phase);
   core_.guard().SetResidency(job, ResidencyOf(phase));
+  if (phase == SuspensionPhase::kSuspended) ReadLeft(job);
+}
+
+void SuspensionModule::ReadLeft(base::JobId job) {
+  auto left = controller_->LeftOf(job);
+  if (!left) return;
+  const auto* const record = controller_->RecordOf(job);
+  if (left->empty())
+    estimates_.erase(job);
+  else if (!record || record->phase != SuspensionPhase::kSuspended)
+    left = estimates_[job].Add(*left, core_.clock().Mono());
+  core_.guard().SetLeft(job, *left);
+  if (left->empty())
+    left_.erase(job);
+  else
+    left_[job] = std::move(*left);
+}
+
+const suspend::BytesByGpu& SuspensionModule::LeftOf(base::JobId job) const {
+  static const suspend::BytesByGpu kNothing;
+  const auto known = left_.find(job);
+  return known == left_.end() ? kNothing : known->second;
 }
 
 // Memory that leaves the GPU goes into host memory of the job's own processes. The job's limit was not meant
@@ -171,6 +195,8 @@ void SuspensionModule::BeforeSample(const gpu::Sample& /*sample*/) { core_.guard
 void SuspensionModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   controller_->OnSample();
   stopped_->AfterSamples();
+  for (const auto* const job : core_.jobs().Active())
+    if (job->state == spec::JobState::kRunning) ReadLeft(job->id);
 }
 
 // --- gpuman's own processes ---

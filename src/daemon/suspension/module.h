@@ -13,6 +13,7 @@
 #include "daemon/suspension/cgroup_limit_writer.h"
 #include "daemon/suspension/stopped_jobs.h"
 #include "daemon/suspension/suspend_controller.h"
+#include "suspend/would_stay.h"
 
 namespace gpuman::daemon {
 
@@ -35,6 +36,9 @@ class SuspensionModule final : public Module {
   base::Result<SuspendController*> ControllerFor(base::JobId job);
   // The job's state; kSuspended where the job is off its GPU.
   spec::JobState StateOf(const jobs::Job& job) const;
+  // What stays on the GPUs of a suspended job; of one that runs, or is on its way, what would stay, as far as
+  // that was known at the last sample.
+  const suspend::BytesByGpu& LeftOf(base::JobId job) const;
   // Each calls `done` when the job is there, or with the reason why it is not. Suspend lets stopped processes
   // run until then.
   void Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done);
@@ -58,6 +62,7 @@ class SuspensionModule final : public Module {
  private:
   void SuspendForGuard(base::JobId job, suspend::event::SuspendAsked asked);
   void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
+  void ReadLeft(base::JobId job);
   void LiftHostLimit(const jobs::Job& job, suspend::SuspensionPhase phase);
   void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
 
@@ -66,6 +71,8 @@ class SuspensionModule final : public Module {
   std::unique_ptr<SuspendController> controller_;
   std::unique_ptr<StoppedJobs> stopped_;
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known; a new run is on its GPU
+  std::map<base::JobId, suspend::BytesByGpu> left_;  // by LeftOf; no entry is empty
+  std::map<base::JobId, suspend::SteadyEstimate> estimates_;
   std::set<pid_t> own_pids_;         // as of the last call of OwnPids
 };
 

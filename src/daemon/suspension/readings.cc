@@ -6,6 +6,7 @@
 #include "daemon/shims/module.h"
 #include "daemon/shims/stopped.h"
 #include "daemon/suspension/suspension_views.h"
+#include "suspend/would_stay.h"
 
 namespace gpuman::daemon {
 
@@ -14,14 +15,31 @@ std::vector<suspend::ProcessView> SuspensionReadings::ProcessesOf(
   const auto* job = core_.jobs().Find(id);
   if (!job) return {};
   const auto* const channel = shims_.channel();
-  auto slots = channel ? channel->SlotStatusesOf(id) : std::vector<ledger::SlotStatus>{};
-  auto held = record.held;
-  std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
-  auto views = SuspensionView(id, core_.guard().Statuses(), slots, held,
-                              job->gpus.empty() ? core_.AllGpus() : job->gpus,
-                              [this](const std::string& gpu) { return ContextCostOf(gpu); });
+  auto views =
+      ViewsOf(*job, record, channel ? channel->SlotStatusesOf(id) : std::vector<ledger::SlotStatus>{});
   for (auto& view : views) view.stopped = IsStopped(view.id).has_value();
   return views;
+}
+
+std::vector<suspend::ProcessView> SuspensionReadings::ViewsOf(
+    const jobs::Job& job, const suspend::SuspensionRecord& record,
+    const std::vector<ledger::SlotStatus>& slots) const {
+  auto held = record.held;
+  std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
+  return SuspensionView(job.id, core_.guard().Statuses(), slots, held,
+                        job.gpus.empty() ? core_.AllGpus() : job.gpus,
+                        [this](const std::string& gpu) { return ContextCostOf(gpu); });
+}
+
+// Asked of every job after every sample, so jobs of which nothing can stay cost only a look at their ledger.
+suspend::BytesByGpu SuspensionReadings::WouldStay(base::JobId id, std::optional<bool> checkpoints) const {
+  const auto* const job = core_.jobs().Find(id);
+  const auto* const channel = shims_.channel();
+  if (!job || !channel) return {};
+  const auto slots = channel->SlotStatusesOf(id);
+  const bool shares = std::any_of(slots.begin(), slots.end(), [](const auto& slot) { return slot.shares; });
+  if (checkpoints != false && !shares) return {};
+  return suspend::WouldStay(ViewsOf(*job, {}, slots), checkpoints);
 }
 
 std::vector<suspend::GpuView> SuspensionReadings::Gpus() const {

@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "jobs/job.h"
+#include "ledger/ledgers.h"
 #include "suspend/mover_options.h"
 #include "suspend/returning.h"
 #include "suspend/state_machine.h"
@@ -38,6 +40,8 @@ class SuspensionReadings {
   // those in `held` of the record that still live.
   std::vector<suspend::ProcessView> ProcessesOf(base::JobId job,
                                                 const suspend::SuspensionRecord& record) const;
+  // What would stay of the job (suspend/would_stay.h).
+  suspend::BytesByGpu WouldStay(base::JobId job, std::optional<bool> checkpoints) const;
   std::vector<suspend::GpuView> Gpus() const;
   // Memory that jobs may take, by UUID: the free memory less the guard's reserve.
   suspend::BytesByGpu FreeMemory() const;
@@ -54,6 +58,9 @@ class SuspensionReadings {
   base::Bytes HostMemoryOf(base::JobId job) const;
 
  private:
+  std::vector<suspend::ProcessView> ViewsOf(const jobs::Job& job, const suspend::SuspensionRecord& record,
+                                            const std::vector<ledger::SlotStatus>& slots) const;
+
   Core& core_;
   const ShimsModule& shims_;
 };

@@ -58,6 +58,13 @@ const suspend::SuspensionRecord* SuspendController::RecordOf(base::JobId job) co
   return it == entries_.end() ? nullptr : &it->second.machine.record();
 }
 
+std::optional<suspend::BytesByGpu> SuspendController::LeftOf(base::JobId job) const {
+  const auto* const record = RecordOf(job);
+  if (record && record->phase == SuspensionPhase::kSuspended) return record->left;
+  if (record && record->phase != SuspensionPhase::kRunning) return std::nullopt;
+  return readings_.WouldStay(job, checkpoints_);
+}
+
 suspend::SuspensionSettings SuspendController::SettingsFor(base::JobId job) {
   suspend::SuspensionSettings settings = settings_.machine;
   settings.returns_held = takes_turns_(job);

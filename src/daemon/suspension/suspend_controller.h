@@ -91,6 +91,9 @@ class SuspendController {
 
   // nullptr: the job runs normally, and no suspension of it is in progress.
   const suspend::SuspensionRecord* RecordOf(base::JobId job) const;
+  // What stays on the GPUs of a suspended job; of a job that runs, what would stay (suspend/would_stay.h).
+  // nullopt: the job is on its way.
+  std::optional<suspend::BytesByGpu> LeftOf(base::JobId job) const;
 
  private:
   enum class Goal { kOut, kBack, kElsewhere };
@@ -164,6 +167,7 @@ class SuspendController {
   SuspendControllerSettings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;
+  std::optional<bool> checkpoints_;  // whether the driver can checkpoint processes, once it was asked
   std::set<suspend::MoverUser> prepared_;  // users whose movers have prepared host memory
   base::MonoTime prepare_at_{};
   suspend::RoomSince room_since_;

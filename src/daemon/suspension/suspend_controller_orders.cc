@@ -105,8 +105,12 @@ void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event)
 
 void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
   const auto process = request.process;
-  const auto answer = [self = self_, job, process](const suspend::Answer& got) {
+  const bool can = request.verb == suspend::Verb::kCan;
+  const auto answer = [self = self_, job, process, can](const suspend::Answer& got) {
     if (!*self) return;
+    using suspend::Outcome;
+    if (can && (got.outcome == Outcome::kDone || got.outcome == Outcome::kUnsupported))
+      (*self)->checkpoints_ = got.outcome == Outcome::kDone;
     (*self)->Observe(job);  // reads the process's last figures before its memory counts as taken
     (*self)->Feed(job, suspend::event::Answered{process, got});
     (*self)->Observe(job);
