@@ -200,12 +200,16 @@ class Processes(TroubleCase):
         self.ends_with_its_data("other")
         self.assertEqual(self.all_told("share_move_failed", capturing), [])
 
+    def hand_overs_of_second(self):
+        return self.share()["gpus"][1]["hand_overs"]
+
     def test_one_waits_for_room_while_the_other_waits_for_it_on_its_gpu(self):
         self.make_room(2, 12 * SIZE)
         self.gang("other", size=3 * SIZE)
         self.meeting("grows", "--second", "grows")
         self.meets("grows")
-        self.take_turns(2)
+        before = self.hand_overs_of_second()
+        until("they take turns there", lambda: self.hand_overs_of_second() >= before + 2, self.what_stands)
         self.goes_on("other")
         self.meeting_ends_with_its_data("grows")
         self.ends_with_its_data("other")
