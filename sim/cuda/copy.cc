@@ -186,13 +186,16 @@ CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool writ
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-// The error of an injected fault.
-CUresult CopyFault(Driver& driver, Device& device, const CopySide& source, const CopySide& destination) {
+// The error of an injected fault. Small copies, as a program's own of its results, are not struck.
+CUresult CopyFault(Driver& driver, Device& device, const CopySide& source, const CopySide& destination,
+                   const CopyBox& box) {
+  constexpr std::size_t kSmall = 4096;
   const bool locked =
       source.location == Location::kPinnedHost || destination.location == Location::kPinnedHost;
   const bool crosses = source.location == Location::kDevice || destination.location == Location::kDevice;
   Faults& faults = device.state().shared().faults;
-  if (!locked || !crosses || !FaultStrikes(faults.copy_fails_in[device.gpu()])) return CUDA_SUCCESS;
+  if (!locked || !crosses || box.width * box.height * box.depth < kSmall) return CUDA_SUCCESS;
+  if (!FaultStrikes(faults.copy_fails_in[device.gpu()])) return CUDA_SUCCESS;
   if (faults.copy_fails_for_good[device.gpu()].load() == 0) return CUDA_ERROR_UNKNOWN;
   driver.SetFault(CUDA_ERROR_ECC_UNCORRECTABLE);
   return CUDA_ERROR_ECC_UNCORRECTABLE;
@@ -202,7 +205,7 @@ CUresult SubmitCopy(const Call& call, const StreamReference& stream, const CopyS
                     const CopySide& destination, const CopyBox& box, bool synchronous) {
   Driver& driver = call.driver();
   Device& device = stream.context->device();
-  if (const CUresult fault = CopyFault(driver, device, source, destination); fault != CUDA_SUCCESS)
+  if (const CUresult fault = CopyFault(driver, device, source, destination, box); fault != CUDA_SUCCESS)
     return fault;
   auto run = [&driver, &device, source, destination, box] {
     if (driver.fault() != CUDA_SUCCESS) return driver.fault();

@@ -220,7 +220,7 @@ void DeclareBreakage(CLI::App& parent, Injection& chosen) {
 
   auto copy = std::make_shared<Arguments>();
   CLI::App* failing =
-      Declare(parent, chosen, "copy-fail", "A copy between the GPU and page-locked host memory fails once",
+      Declare(parent, chosen, "copy-fail", "A copy of 4 KiB or more to or from page-locked host memory fails once",
               copy, [](const State& state, const Arguments& given) -> Result<> {
                 Faults& faults = state->faults;
                 faults.copy_fails_for_good[given.gpu].store(given.flag ? 1 : 0);
