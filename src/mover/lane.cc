@@ -23,6 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Pieces whose copies begin together: usually 16 GiB, which are imported within some milliseconds.
+constexpr std::size_t kTogether = 64;
+
 }  // namespace
 
 Answer AnswerOf(const base::Error& error) {
@@ -109,7 +112,7 @@ std::vector<Copy> Lane::CopiesOf(Batch& batch, std::size_t piece, const Memory& 
   return copies;
 }
 
-// Takes one piece. Importing takes ten times as long while copies run, so copies begin when all are imported.
+// Takes one piece. Importing takes ten times as long while copies run, so no copy begins yet.
 Result<> Lane::Accept(Offer& offer, Memory memory, Fd file, Cutter& cutter) {
   Batch& batch = *offer.batch;
   if (!batch.memory.empty() && memory.gpu() != batch.memory.front().gpu())
@@ -193,10 +196,12 @@ Result<> Lane::Receive(int connection, Opening opening, std::optional<int> targe
       GPUMAN_TRY(Accept(offer, std::move(memory), std::move(message.files[i]), *cutter));
       pieces.push_back({part.address, part.bytes});
     }
-    if (parts.last != 0) break;
+    const bool last = parts.last != 0;
+    if ((last || offer.waiting.size() >= kTogether) && !MayStay(*offer.batch, target))
+      GPUMAN_TRY(SetOut(offer));
+    if (last) break;
     GPUMAN_ASSIGN(message, ReceiveParts(connection));
   }
-  if (!MayStay(*offer.batch, target)) GPUMAN_TRY(SetOut(offer));
   Layout layout{means_.process, {}, std::move(pieces), {}};
   GPUMAN_ASSIGN(layout.gpu, means_.gpus.UuidOf(offer.batch->memory.front().gpu()));
   return offer.batch->buffer.Seal(std::move(layout));
