@@ -47,6 +47,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   State& state = states_[domain.name];
   SetPaged(domain);
   UpdateCompute(domain, state, now);
+  DenyJammed(domain, state, now);
   DenyImpossible(domain);
   // There is more than one round if all orders take effect at once.
   for (int round = 0; round < 4; ++round) {
@@ -112,7 +113,6 @@ bool Scheduler::IsPossible(const Domain& domain) const {
 }
 
 void Scheduler::Decide(Domain& domain, State& state, const Frozen& frozen, base::MonoTime now) {
-  DenyJammed(domain, state, now);
   Group members;
   for (Tenant* tenant : domain.tenants)
     if (tenant->member && MayRun(*tenant)) members.push_back(tenant);
