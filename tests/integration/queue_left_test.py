@@ -76,8 +76,9 @@ class Waits(LeftCase):
         tag = off.json()["tag"]
         self.assertEqual(self.left_in_info(), {gpu: [{"job": gang, "tag": tag, "bytes": bytes}] for gpu, bytes in left.items()})
         self.assertRegex(self.m.run("info").stdout, rf"Stays of suspended jobs:\nGPU 0: 5\d\d(\.\d)?MiB of job {gang} ")
-        big = self.wants("3800MiB", self.gate("end"))
-        limited = self.submit(self.gate("end"), memory="3800MiB")
+        # No more important than the gang: they do not end it when it is back.
+        big = self.wants("3800MiB", self.gate("end"), priority=10)
+        limited = self.submit(self.gate("end"), memory="3800MiB", priority=10)
         stays = rf"asks for 3\.7GiB on each, and 5\d\d(\.\d)?MiB of suspended job {gang} stay on GPU 0, and .* on GPU 1"
         for _ in range(2):
             for job in (big, limited):
