@@ -16,6 +16,7 @@ from daemon_case import MIB, DaemonTest, until  # noqa: E402, I100
 from machine import program  # noqa: E402, I100
 
 SHARES = r"share memory \(NCCL, CUDA IPC\): it can be suspended, not moved"
+CONTEXT = 518  # MiB, of one process
 
 
 class Ranks:
@@ -57,7 +58,7 @@ class LeftCase(QueueCase, Ranks):
         return self.submit_all({**self.shell(script), "gpus": {"count": gpus, "free_memory": free}, **more})[0]["id"]
 
     def left_in_info(self):
-        return {gpu["uuid"]: gpu["left"] for gpu in self.request("GET", "/v1/queue").json()["gpus"]}
+        return {gpu["uuid"]: gpu["left"] for gpu in self.request("GET", "/v1/queue/info").json()["gpus"]}
 
     def ends_well(self, job):
         self.open("stop")
@@ -75,8 +76,9 @@ class Waits(LeftCase):
         tag = off.json()["tag"]
         self.assertEqual(self.left_in_info(), {gpu: [{"job": gang, "tag": tag, "bytes": bytes}] for gpu, bytes in left.items()})
         self.assertRegex(self.m.run("info").stdout, rf"Stays of suspended jobs:\nGPU 0: 5\d\d(\.\d)?MiB of job {gang} ")
-        big = self.wants("3800MiB", self.gate("end"))
-        limited = self.submit(self.gate("end"), memory="3800MiB")
+        # No more important than the gang: they do not end it when it is back.
+        big = self.wants("3800MiB", self.gate("end"), priority=10)
+        limited = self.submit(self.gate("end"), memory="3800MiB", priority=10)
         stays = rf"asks for 3\.7GiB on each, and 5\d\d(\.\d)?MiB of suspended job {gang} stay on GPU 0, and .* on GPU 1"
         for _ in range(2):
             for job in (big, limited):
@@ -154,8 +156,11 @@ class Pressure(DaemonTest, Ranks):
         self.start("gang", self.command(self.m.dir / "stop", "32MiB"), gpus=["0"], share=True, priority=priority)
         return self.goes_on("gang")
 
-    def fills(self, size):
-        self.start("fills", "exec " + self.load(size, "--hold", "1h"), gpus=["0"], priority=250)
+    def fills(self):
+        """Takes all but 150 MiB. More of the reserve is missing then than the gang has beside its contexts."""
+        free = self.request("GET", "/v1/gpus").json()["gpus"][0]["memory"]["free"] // MIB
+        load = self.load(f"{free - CONTEXT - 150}MiB", "--hold", "1h")
+        self.start("fills", "exec " + load, gpus=["0"], priority=250)
 
     def tearDown(self):
         for tag in ("gang", "plain", "fills"):
@@ -164,7 +169,7 @@ class Pressure(DaemonTest, Ranks):
 
     def test_ends_who_would_give_too_little_and_says_what_would_stay(self):
         self.gang()
-        self.fills("2300MiB")
+        self.fills()
         ended = self.wait("gang")
         self.assertEqual((ended["state"], ended["reason"]), ("killed", "device_pressure"), ended)
         self.assertRegex(ended["reason_detail"], r"as its suspension would not help: 1(\.\d)?GiB of it would stay on GPU 0")
@@ -174,7 +179,7 @@ class Pressure(DaemonTest, Ranks):
         self.start("plain", "exec " + self.load("300MiB", "--hold", "1h"), gpus=["0"], priority=10)
         until("it is there", lambda: (self.job("plain")["memory"]["used"] or 0) > 300 * MIB)
         self.gang()
-        self.fills("1500MiB")
+        self.fills()
         view = self.becomes("plain", "suspended")
         self.assertEqual(view["reason"], "device_pressure", view)
         self.assertRegex(view["reason_detail"], r"and not job \d+ 'gang': 1(\.\d)?GiB of it would stay on GPU 0")
