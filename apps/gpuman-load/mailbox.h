@@ -14,7 +14,7 @@ struct Message {
   driver::abi::CUipcMemHandle handle{};  // of legacy IPC
   driver::abi::CUdeviceptr address = 0;  // of a thread of the same process
   driver::abi::CUcontext context = nullptr;
-  base::Fd descriptor{};                 // of a virtual memory handle; may be empty
+  base::Fd descriptor{};  // of a virtual memory handle; may be empty
 };
 
 class Mailboxes {

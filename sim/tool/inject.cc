@@ -219,14 +219,14 @@ void DeclareBreakage(CLI::App& parent, Injection& chosen) {
       ->check(CLI::PositiveNumber);
 
   auto copy = std::make_shared<Arguments>();
-  CLI::App* failing =
-      Declare(parent, chosen, "copy-fail", "A copy of 4 KiB or more to or from page-locked host memory fails once",
-              copy, [](const State& state, const Arguments& given) -> Result<> {
-                Faults& faults = state->faults;
-                faults.copy_fails_for_good[given.gpu].store(given.flag ? 1 : 0);
-                faults.copy_fails_in[given.gpu].store(static_cast<std::uint64_t>(given.number));
-                return {};
-              });
+  CLI::App* failing = Declare(
+      parent, chosen, "copy-fail", "A copy of 4 KiB or more to or from page-locked host memory fails once",
+      copy, [](const State& state, const Arguments& given) -> Result<> {
+        Faults& faults = state->faults;
+        faults.copy_fails_for_good[given.gpu].store(given.flag ? 1 : 0);
+        faults.copy_fails_in[given.gpu].store(static_cast<std::uint64_t>(given.number));
+        return {};
+      });
   failing->add_option("--nth", copy->number, "Which one from now; 1 is the next")
       ->required()
       ->check(CLI::PositiveNumber);

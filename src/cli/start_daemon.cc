@@ -74,7 +74,8 @@ std::string LastLine(const LogFile& log, off_t from) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-// The environment of this process for the daemon, which runs in "/": relative paths in it become absolute ones.
+// The environment of this process for the daemon, which runs in "/": relative paths in it become absolute
+// ones.
 std::vector<std::string> EnvironmentOfDaemon() {
   std::vector<std::string> words;
   for (char** word = environ; *word != nullptr; ++word) words.emplace_back(*word);

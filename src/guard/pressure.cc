@@ -148,8 +148,8 @@ std::string WhatStays(const Round& round, const GpuSnapshot& gpu) {
   std::string text;
   for (const auto& job : round.snapshot.jobs)
     if (job.residency == Residency::kOff && LeftOn(job, gpu).count > 0)
-      text += fmt::format("; {} of suspended {} stay there", base::FormatBytes(LeftOn(job, gpu)),
-                          NameOf(job));
+      text +=
+          fmt::format("; {} of suspended {} stay there", base::FormatBytes(LeftOn(job, gpu)), NameOf(job));
   return text;
 }
 

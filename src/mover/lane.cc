@@ -116,8 +116,8 @@ std::vector<Copy> Lane::CopiesOf(Batch& batch, std::size_t piece, const Memory& 
 Result<> Lane::Accept(Offer& offer, Memory memory, Fd file, Cutter& cutter) {
   Batch& batch = *offer.batch;
   if (!batch.memory.empty() && memory.gpu() != batch.memory.front().gpu())
-    return Fail(ErrorCode::kInternal, fmt::format("process {} hands out memory of several GPUs at once",
-                                                  means_.process.pid));
+    return Fail(ErrorCode::kInternal,
+                fmt::format("process {} hands out memory of several GPUs at once", means_.process.pid));
   std::vector<Slice> slices;
   if (!cutter.Cut(memory.bytes(), slices))
     return Fail(ErrorCode::kInternal, "the process has more than it said");

@@ -257,8 +257,7 @@ Result<> Lane::Send(const SendParts& send, std::span<const PieceRef> refs) {
 
 Result<> Lane::Pour(const std::vector<Own>& own) {
   if (own.empty()) return {};
-  GPUMAN_ASSIGN(CopyStream stream,
-                CopyStream::Open(means_.gpus, own.front().memory.gpu(), Direction::kIn));
+  GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(means_.gpus, own.front().memory.gpu(), Direction::kIn));
   for (const auto& [ref, memory] : own) {
     Batch& batch = batches_[ref.batch];
     if (batch.buffer.content() == Content::kComplete)

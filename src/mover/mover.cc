@@ -80,9 +80,7 @@ class Notices : public Progress {
   void Holding(const std::string& gpu, std::span<const int> descriptors) override {
     Send({.id = id_, .outcome = Outcome::kHolding, .gpu = gpu}, descriptors);
   }
-  void Safe(const std::string& gpu) override {
-    Send({.id = id_, .outcome = Outcome::kHolding, .gpu = gpu});
-  }
+  void Safe(const std::string& gpu) override { Send({.id = id_, .outcome = Outcome::kHolding, .gpu = gpu}); }
   // Tells the rest, before the answer.
   void Flush() {
     const std::lock_guard lock(mutex_);

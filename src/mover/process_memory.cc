@@ -85,8 +85,8 @@ Result<Lane::Opening> ProcessMemory::Open(PartsMessage message) {
     if (!means_.pages.Any()) return tl::unexpected(Nothing());
   }
   Lane::Opening opening{std::move(message), {}};
-  GPUMAN_ASSIGN(opening.first, means_.gpus.Import(opening.message.files.front().get(),
-                                                  opening.message.parts.part[0].bytes));
+  GPUMAN_ASSIGN(opening.first,
+                means_.gpus.Import(opening.message.files.front().get(), opening.message.parts.part[0].bytes));
   return opening;
 }
 

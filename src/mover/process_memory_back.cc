@@ -83,9 +83,8 @@ Answer ProcessMemory::Give(Fd connection, const std::string& gpu, Progress& prog
   if (!step) {
     answer = AnswerOf(step.error());
   } else if (!goes_elsewhere()) {
-    answer = LoadAll(step->lanes, gpu, credit_, progress, [&](const wire::Parts& parts, const int* files) {
-      return Send(socket, parts, files);
-    });
+    answer = LoadAll(step->lanes, gpu, credit_, progress,
+                     [&](const wire::Parts& parts, const int* files) { return Send(socket, parts, files); });
   }
   credit_.End();
   if (answer.outcome != Outcome::kDone) {
@@ -140,8 +139,8 @@ Result<ProcessMemory::OwnByLane> ProcessMemory::ReceiveOwn(std::span<Lane* const
 // The process makes the memory where it cannot import the mover's memory.
 Result<> ProcessMemory::FillOwn(std::span<Lane* const> lanes, int connection, Progress& progress,
                                 Answer& answer) {
-  const auto ready = InAllLanes(
-      lanes, [&](Lane& lane) { return std::optional<Answer>(lane.MakeReadyToPour(progress)); });
+  const auto ready =
+      InAllLanes(lanes, [&](Lane& lane) { return std::optional<Answer>(lane.MakeReadyToPour(progress)); });
   if (ready->outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, ready->message);
   GPUMAN_TRY(SayDone(connection));
   GPUMAN_ASSIGN(auto own, ReceiveOwn(lanes, connection));

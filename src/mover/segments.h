@@ -76,7 +76,7 @@ class Pool {
   struct Node {
     Stock taken, wanted;
     std::vector<Segment> free;
-    Stock making{};  // by the thread, and nobody waits for them
+    Stock making{};           // by the thread, and nobody waits for them
     std::vector<int> gpus{};  // that are near and for which memory is wanted
   };
   struct Job {

@@ -34,12 +34,12 @@ struct RunningJob {
   bool suspendable = false;
   bool movable = false;
   bool wants_back = false;
-  std::vector<std::string> gpus{};           // UUIDs of all GPUs that it uses, now or soon
-  std::vector<std::string> leaving{};        // those of `gpus` that it leaves (kMoving)
+  std::vector<std::string> gpus{};            // UUIDs of all GPUs that it uses, now or soon
+  std::vector<std::string> leaving{};         // those of `gpus` that it leaves (kMoving)
   std::map<std::string, base::Bytes> left{};  // as Running has it, by UUID
-  Millis ran_before{0};                      // of this run: run time up to `on_since` or the suspension
-  std::optional<base::MonoTime> on_since{};  // on its GPUs since then; nullopt: suspended
-  WallTime since{};                          // when the job was suspended, if it is
+  Millis ran_before{0};                       // of this run: run time up to `on_since` or the suspension
+  std::optional<base::MonoTime> on_since{};   // on its GPUs since then; nullopt: suspended
+  WallTime since{};                           // when the job was suspended, if it is
   std::optional<ArrayTask> array{};
 };
 

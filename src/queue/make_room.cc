@@ -72,9 +72,8 @@ std::optional<Leavers> WhoGoes(const Room& room, std::size_t gpu, const Placemen
     left += LeftOf(running[each], gpu);
   }
   auto by_left = going.jobs;
-  std::stable_sort(by_left.begin(), by_left.end(), [&](Index a, Index b) {
-    return LeftOf(running[a], gpu) > LeftOf(running[b], gpu);
-  });
+  std::stable_sort(by_left.begin(), by_left.end(),
+                   [&](Index a, Index b) { return LeftOf(running[a], gpu) > LeftOf(running[b], gpu); });
   for (const Index each : by_left) {
     const base::Bytes stays = LeftOf(running[each], gpu);
     if (stays.count == 0 || Fits(room, gpu, request, free, left)) break;

@@ -12,9 +12,9 @@
 namespace gpuman::queue {
 
 struct RoomPlan {
-  GpuSet gpus{};                                  // of the job that wants room
-  std::vector<Index> preempts{};                  // places in Snapshot::running
-  std::vector<Index> ends{};  // those of `preempts` of which too much would stay if they were suspended
+  GpuSet gpus{};                  // of the job that wants room
+  std::vector<Index> preempts{};  // places in Snapshot::running
+  std::vector<Index> ends{};      // those of `preempts` of which too much would stay if they were suspended
   std::vector<std::pair<Index, GpuSet>> moves{};  // and the GPUs that they go to
 };
 

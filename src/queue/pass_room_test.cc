@@ -334,8 +334,11 @@ Request WithFree(std::uint64_t gib) {
 
 TEST(QueuePassRoom, WhatStaysOfASuspendedJobIsNotFreeForOthers) {
   const Request limited = With(Lab::Gpus(1), [](Request& r) { r.memory_on_each = base::GiB(51); });
-  for (const auto& [request, starts] : {std::pair(Lab::Gpus(1), true), {WithFree(50), true},
-                                        {WithFree(51), false}, {limited, false}, {Lab::Part(50), true},
+  for (const auto& [request, starts] : {std::pair(Lab::Gpus(1), true),
+                                        {WithFree(50), true},
+                                        {WithFree(51), false},
+                                        {limited, false},
+                                        {Lab::Part(50), true},
                                         {Lab::Part(51), false}}) {
     Lab lab(1);
     SuspendedWith(lab, Lab::Gpus(1), 30);
@@ -392,13 +395,17 @@ TEST(QueuePassRoom, WhatStaysIsOfTheGpuWhateverPlaceItHas) {
 
 // A preemptible job on GPU 0, of which so much would stay if it were suspended.
 JobId WouldLeave(Lab& lab, std::uint64_t left, const Request& request = Lab::Gpus(1)) {
-  return lab.Runs(Preemptible(request), {0}, "bob",
-                  [&](RunningJob& job) { job.left = {{Lab::Uuid(0), base::GiB(left)}}; });
+  return lab.Runs(Preemptible(request), {0}, "bob", [&](RunningJob& job) {
+    job.left = {{Lab::Uuid(0), base::GiB(left)}};
+  });
 }
 
 TEST(QueuePassRoom, AJobIsSuspendedWhereEnoughLeavesAndElseEnded) {
-  for (const auto& [request, ends] : {std::pair(WithFree(50), false), {WithFree(51), true},
-                                      {Lab::Gpus(1), false}, {Lab::Part(50), false}, {Lab::Part(51), true}}) {
+  for (const auto& [request, ends] : {std::pair(WithFree(50), false),
+                                      {WithFree(51), true},
+                                      {Lab::Gpus(1), false},
+                                      {Lab::Part(50), false},
+                                      {Lab::Part(51), true}}) {
     Lab lab(1);
     const JobId victim = WouldLeave(lab, 30);
     const JobId job = lab.Waits(request);
@@ -457,8 +464,12 @@ TEST(QueuePassRoom, WhatAJobOnItsWayOffWillLeaveIsNotWaitedFor) {
   const JobId big = lab.Waits(WithFree(51));
   lab.Decide();
   EXPECT_EQ(lab.Of(big).reason, Reason::kResources);
-  lab.book.PutRunning({.id = goes, .user = "bob", .phase = RunningPhase::kLeaving, .suspendable = false,
-                       .gpus = {Lab::Uuid(0)}, .left = {{Lab::Uuid(0), base::GiB(30)}}},
+  lab.book.PutRunning({.id = goes,
+                       .user = "bob",
+                       .phase = RunningPhase::kLeaving,
+                       .suspendable = false,
+                       .gpus = {Lab::Uuid(0)},
+                       .left = {{Lab::Uuid(0), base::GiB(30)}}},
                       Preemptible(Lab::Gpus(1)));
   lab.Decide();
   EXPECT_EQ(lab.Of(big).reason, Reason::kMakingRoom) << "it ends";

@@ -129,8 +129,7 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
     RC_ASSERT(uses[gpu].exclusive <= 1);
     RC_ASSERT(uses[gpu].exclusive == 0 || uses[gpu].shared == 0);
     RC_ASSERT(uses[gpu].memory + uses[gpu].left <= snapshot.gpus[gpu].memory);
-    RC_ASSERT(uses[gpu].wanted.count == 0 ||
-              uses[gpu].wanted + uses[gpu].left <= snapshot.gpus[gpu].memory);
+    RC_ASSERT(uses[gpu].wanted.count == 0 || uses[gpu].wanted + uses[gpu].left <= snapshot.gpus[gpu].memory);
   }
   RC_ASSERT(host <= base::GiB(128));
 }

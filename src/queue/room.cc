@@ -128,8 +128,7 @@ base::Bytes Room::FreeFor(std::size_t gpu, JobId job) const {
 }
 
 bool Room::HasRoomBesideLeft(std::size_t gpu, const Need& need, JobId job, base::Bytes more) const {
-  return std::max(need.memory, need.free_memory) <=
-         snapshot_->gpus[gpu].memory - LeftBeside(gpu, job) - more;
+  return std::max(need.memory, need.free_memory) <= snapshot_->gpus[gpu].memory - LeftBeside(gpu, job) - more;
 }
 
 bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
@@ -167,8 +166,7 @@ std::optional<GpuSet> Room::Find(const PlacementRequest& request) const {
   if (fitting.count() < count) return std::nullopt;
   std::vector<Candidate> candidates;
   ForEach(fitting, [&](std::size_t gpu) {
-    candidates.push_back(
-        {gpu, !slots_[gpu].holders.empty(), FreeFor(gpu, request.job), slots_[gpu].claimed});
+    candidates.push_back({gpu, !slots_[gpu].holders.empty(), FreeFor(gpu, request.job), slots_[gpu].claimed});
   });
   return Choose(*snapshot_, std::move(candidates), count, request.need.share, request.job);
 }
@@ -229,8 +227,8 @@ void Room::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime f
     slot.claimed_firmly = request.need.preemptible || !snapshot_->settings.preempt;
     slot.spare = {};
     if (!request.need.share) return;
-    slot.spare = snapshot_->gpus[gpu].memory - snapshot_->gpus[gpu].foreign -
-                 LeftBeside(gpu, request.job) - request.need.memory;
+    slot.spare = snapshot_->gpus[gpu].memory - snapshot_->gpus[gpu].foreign - LeftBeside(gpu, request.job) -
+                 request.need.memory;
     for (const Holder& holder : slot.holders)
       if (holder.end > from) slot.spare = slot.spare - holder.memory;
   });

@@ -49,7 +49,7 @@ struct Slot {
   base::Bytes free{};      // for shared jobs
   std::vector<Holder> holders{};
   std::vector<LeftBy> left{};  // of suspended jobs; counted in `free`
-  bool exclusive = false;  // one holder has all of it
+  bool exclusive = false;      // one holder has all of it
   // From then on the GPU is kept for a waiting job; `spare` is the memory that is left beside that job, for
   // shared jobs.
   WallTime claimed = kNever;

@@ -206,8 +206,8 @@ base::MonoTime Cut::StepAt() const {
   return std::max(due, began_ + std::min<Span>(history_.usual * 5 / 4, (deadline_ - began_) / kLongestWait));
 }
 
-// When a call may be made behind work. A unit that is alone waits for no other: its work is long, and would be
-// longer with each call.
+// When a call may be made behind work. A unit that is alone waits for no other: its work is long, and would
+// be longer with each call.
 base::MonoTime Cut::BehindAt() const {
   if (units_.size() == 1) return deadline_;
   Span patience = AllWork() ? settings_.behind_patience : settings_.host_patience;

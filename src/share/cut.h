@@ -52,8 +52,8 @@ struct UnitId {
 // Each field as the process published it last.
 struct UnitView {
   UnitId id;
-  // Work that has not ended, or is not known to have ended; or the gate is open. A call of the process that has
-  // not returned counts for the units that work, or for all where none does.
+  // Work that has not ended, or is not known to have ended; or the gate is open. A call of the process that
+  // has not returned counts for the units that work, or for all where none does.
   bool works = false;
   bool waits = false;      // a thread waits at the closed gate with a call for it
   bool steppable = false;  // its shim knows grants, its gate is closed, none of its memory is away

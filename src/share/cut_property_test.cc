@@ -187,8 +187,7 @@ TEST(CutProperty, WhateverTheViewsSayNoDecisionIsUnsafe) {
         const bool gone = std::none_of(view.units.begin(), view.units.end(),
                                        [&](const UnitView& unit) { return unit.id == grant->second; });
         const bool ends = !gone && dice.OneIn(2);
-        if (ends)
-          view.ended.push_back({grant->second, dice.Below(70)});
+        if (ends) view.ended.push_back({grant->second, dice.Below(70)});
         grant = gone || ends ? open.erase(grant) : std::next(grant);
       }
       const CutDecision decision = cut.Decide(view, now);

@@ -150,9 +150,8 @@ TEST_F(CutTest, TheGrantOfAProcessThatEndedIsOver) {
 TEST_F(CutTest, AUnitFarBehindMakesMoreCallsBetweenTwoLooks) {
   std::string before;
   const auto step = [&](unsigned calls) {
-    before = Steps(After(
-        3ms, "1w 2g",
-        calls == 0 ? std::vector<StepEnded>{} : std::vector<StepEnded>{{Unit("2"), calls}}));
+    before = Steps(After(3ms, "1w 2g",
+                         calls == 0 ? std::vector<StepEnded>{} : std::vector<StepEnded>{{Unit("2"), calls}}));
     return before;
   };
   EXPECT_EQ(step(0), "2x64");
@@ -195,7 +194,7 @@ TEST_F(CutTest, AfterTwoLeapsUnitsAreSteppedOneByOneAndAfterSixByOneCall) {
 TEST_F(CutTest, ARoundInWhichNobodyOvershotIsNoLeap) {
   After(3ms, "1w 2g");
   After(3ms, "1w 2wg", {{Unit("2"), 1}});  // nobody rests
-  After(3ms, "1wg 2g 3g");                               // the stepped unit rests
+  After(3ms, "1wg 2g 3g");                 // the stepped unit rests
   EXPECT_EQ(cut_.figures().leaps, 0u);
 }
 

@@ -81,8 +81,7 @@ void CutWorld::Publish(unsigned index) {
     unit.says_waits = waits;
   }
   if (changed) Notify();
-  if (process.grant.state == Grant::State::kLong && !units_[process.grant.unit].says_works)
-    EndGrant(index);
+  if (process.grant.state == Grant::State::kLong && !units_[process.grant.unit].says_works) EndGrant(index);
 }
 
 // The thread that waits longest at the gate for this unit.
@@ -117,8 +116,7 @@ void CutWorld::Serve(unsigned index) {
     grant.state = Grant::State::kWaiter;
     return Timer(index, kNobody);
   }
-  if (threads_[*waiter].op().kind == Op::Kind::kBeginCapture && grant.order.behind)
-    return EndGrant(index);
+  if (threads_[*waiter].op().kind == Op::Kind::kBeginCapture && grant.order.behind) return EndGrant(index);
   grant.thread = *waiter;
   threads_[*waiter].state = Thread::State::kPermitted;
   At(now_ + Between(5, 80), What::kPermit, *waiter);

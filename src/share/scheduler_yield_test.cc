@@ -102,8 +102,12 @@ TEST_F(DoesNotYield, OneThatSaysThatItCannotIsLetGoOfAtOnce) {
 
 TEST_F(DoesNotYield, TheReportHasTheFiguresOfTheAttempt) {
   Ask();
-  Tell(event::GateNotClosed{
-      kA, One<action::Close>().order, "process 7 works", true, false, {{"milliseconds", 4980}, {"working", 1}}});
+  Tell(event::GateNotClosed{kA,
+                            One<action::Close>().order,
+                            "process 7 works",
+                            true,
+                            false,
+                            {{"milliseconds", 4980}, {"working", 1}}});
   const auto data = One<action::Report>().data;
   EXPECT_EQ(data.at("milliseconds"), 4980);
   EXPECT_EQ(data.at("working"), 1);

@@ -91,12 +91,9 @@ void Checkpointer::PassOnHeld(MoverLink& link, std::uint64_t id, const base::Pro
     for (const auto& file : held.files) files.push_back(file.get());
     for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMaxParts) {
       const auto count = std::min<std::size_t>(ledger::wire::kMaxParts, files.size() - from);
-      link.Send({.id = id,
-                 .verb = Verb::kHold,
-                 .process = process,
-                 .lane = held.gpu,
-                 .first = held.first + from},
-                std::span(files).subspan(from, count));
+      link.Send(
+          {.id = id, .verb = Verb::kHold, .process = process, .lane = held.gpu, .first = held.first + from},
+          std::span(files).subspan(from, count));
     }
     held.by = link.pid();
   }
@@ -173,8 +170,7 @@ bool Checkpointer::IsOver(const LaneId& lane, const Held& held, const Transfer& 
         return entry.second.request.verb == Verb::kTake && entry.second.request.process == lane.first;
       };
       const bool stays = request.verb == Verb::kSecure && answer.straight;
-      return done && !stays && held.take < id &&
-             std::none_of(transfers_.begin(), transfers_.end(), takes);
+      return done && !stays && held.take < id && std::none_of(transfers_.begin(), transfers_.end(), takes);
     }
   }
 }

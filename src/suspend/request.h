@@ -158,7 +158,7 @@ struct Answer {
   base::Millis took{0};           // by the driver's call, or by the copy
   std::uint64_t pieces = 0;       // kMoving, out: the pieces of this transfer that have left the GPU so far
   bool straight = false;          // kSecure, kLoad: the data are still on their old GPU, not in host memory
-  std::string gpu{};  // kTake, and all notices: the lane. Empty: a mover that knows of no lanes
+  std::string gpu{};              // kTake, and all notices: the lane. Empty: a mover that knows of no lanes
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 

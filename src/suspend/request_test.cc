@@ -27,8 +27,7 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
                         .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}}};
   EXPECT_EQ(ParseRequest(Serialize(prepare)).value(), prepare);
   EXPECT_EQ(SumOf(prepare.each), base::Bytes{6});
-  const Answer moving{
-      .id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
+  const Answer moving{.id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
   EXPECT_EQ(ParseAnswer(Serialize(moving)).value(), moving);
   const Request can{0, Verb::kCan};
   EXPECT_EQ(ParseRequest(Serialize(can)).value(), can);

@@ -187,9 +187,9 @@ TEST_F(LanesTest, HostMemoryIsReadyForEachGpuAndTheMoverHasItsContexts) {
   }));
   for (const unsigned gpu : {0u, 1u}) {
     const auto processes = nvml->ComputeProcesses(Device(gpu)).value();
-    EXPECT_TRUE(std::ranges::any_of(processes, [&](const auto& process) {
-      return process.pid == Get().MoverPid(user);
-    })) << "GPU " << gpu;
+    EXPECT_TRUE(std::ranges::any_of(processes,
+                                    [&](const auto& process) { return process.pid == Get().MoverPid(user); }))
+        << "GPU " << gpu;
   }
   Get().Prepare(user, {});
 }

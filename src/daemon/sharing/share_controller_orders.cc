@@ -20,8 +20,8 @@ namespace {
 
 // How long after a refused order to open the gate the order is given again.
 constexpr base::Millis kOpenAgain{1000};
-// The attempt ends so long before the scheduler gives it up, so that the scheduler is told why it failed, also on
-// a loaded machine: a tenth of the limit, between these two.
+// The attempt ends so long before the scheduler gives it up, so that the scheduler is told why it failed,
+// also on a loaded machine: a tenth of the limit, between these two.
 constexpr base::Millis kLeastBefore{20}, kMostBefore{200};
 
 std::map<std::string, std::int64_t> FiguresOf(const JobRest::Result& result) {

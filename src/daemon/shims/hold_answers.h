@@ -19,9 +19,9 @@ struct HoldAnswers {
   std::string why{};
 };
 
-// `began`: when the order was given. A process without a context has nothing to hold. A process that is stopped
-// behind its gate stays there, so it is held; one that was stopped before would never answer. `is_stopped` is
-// asked only for processes that are not held.
+// `began`: when the order was given. A process without a context has nothing to hold. A process that is
+// stopped behind its gate stays there, so it is held; one that was stopped before would never answer.
+// `is_stopped` is asked only for processes that are not held.
 HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
                             const std::function<bool(const base::ProcessId&)>& is_stopped,
                             base::MonoTime began, base::MonoTime now);

@@ -15,10 +15,10 @@ namespace {
 
 using ledger::wire::OrderKind;
 
-constexpr base::Millis kFirstLook{3};   // after the order
-constexpr base::Millis kLook{2};        // while units may wait for each other
-constexpr base::Millis kHoldsOn{1000};  // a hold that is not made to last ends so long after the attempt
-constexpr base::Millis kConfirms{50};   // for the answers to a hold that lasts, of processes at rest
+constexpr base::Millis kFirstLook{3};    // after the order
+constexpr base::Millis kLook{2};         // while units may wait for each other
+constexpr base::Millis kHoldsOn{1000};   // a hold that is not made to last ends so long after the attempt
+constexpr base::Millis kConfirms{50};    // for the answers to a hold that lasts, of processes at rest
 constexpr base::Millis kAgainAfter{20};  // between two orders to processes that took too long
 constexpr base::Millis kLookForStopped{50};
 constexpr int kOpeningPart = 2;  // processes may take this part of the limit to take up an order to run
@@ -51,12 +51,10 @@ JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done
   if (const auto earlier = attempts_.find(job); earlier != attempts_.end()) Drop(earlier);
   std::erase_if(history_, [this](const auto& each) { return !shims_.Has(each.first); });
   const auto now = clock_.Mono(), deadline = now + limit;
-  Attempt& attempt =
-      attempts_
-          .emplace(job,
-                   Attempt{++last_, now, deadline, std::move(done), AnswerPoll(kFirstLook),
-                           NewCut(history_[job], now, deadline)})
-          .first->second;
+  Attempt& attempt = attempts_
+                         .emplace(job, Attempt{++last_, now, deadline, std::move(done),
+                                               AnswerPoll(kFirstLook), NewCut(history_[job], now, deadline)})
+                         .first->second;
   const auto slots = shims_.SlotStatusesOf(job);
   attempt.several = CutViewOf(slots, attempt.progress).units.size() > 1;
   attempt.opening = AreOpening(slots, Stands);
@@ -118,8 +116,8 @@ void JobRest::Check(base::JobId job) {
   const bool look = now >= attempt.stopped_at;
   if (look) attempt.stopped_at = now + kLookForStopped;
   const auto answers = ReadHoldAnswers(
-      slots, [look](const base::ProcessId& process) { return look && Stands(process); },
-      attempt.ordered, now);
+      slots, [look](const base::ProcessId& process) { return look && Stands(process); }, attempt.ordered,
+      now);
   if (attempt.confirmed)
     Confirm(job, attempt, slots, answers);
   else
@@ -130,7 +128,8 @@ void JobRest::Check(base::JobId job) {
     for (const auto& process : answers.again) (void)shims_.Order(job, process, Hold(attempt));
   }
   if (now >= attempt.poll.due())
-    attempt.poll.Looked(now, !answers.again.empty() || std::any_of(slots.begin(), slots.end(), AnswersSilently));
+    attempt.poll.Looked(now,
+                        !answers.again.empty() || std::any_of(slots.begin(), slots.end(), AnswersSilently));
   SetTimer(job, attempt);
 }
 
@@ -165,8 +164,8 @@ void JobRest::Decide(base::JobId job, Attempt& attempt, const Slots& slots, cons
   for (const auto& order : decision.steps) GiveSteps(job, attempt, order);
 }
 
-// The job rests when each process says that it is held by an order that lasts. One that has come meanwhile, or
-// works again, is brought to rest anew.
+// The job rests when each process says that it is held by an order that lasts. One that has come meanwhile,
+// or works again, is brought to rest anew.
 void JobRest::Confirm(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers) {
   const auto now = clock_.Mono();
   if (answers.all_held) return End(job, attempt, {.rested = true});

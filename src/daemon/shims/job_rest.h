@@ -6,9 +6,9 @@
 // Processes that wait for each other on their GPUs do not come to rest by that alone: share::Cut then says
 // which of them makes a few calls more. Processes that join during an attempt are held as well.
 //
-// In a job of several units (a unit is a process on one of its GPUs) the hold ends by itself some time after the
-// attempt, and is made to last when all are at rest: a daemon that dies in between leaves no process behind its
-// gate.
+// In a job of several units (a unit is a process on one of its GPUs) the hold ends by itself some time after
+// the attempt, and is made to last when all are at rest: a daemon that dies in between leaves no process
+// behind its gate.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -73,9 +73,10 @@ class JobRest {
   JobRest(const JobRest&) = delete;
   JobRest& operator=(const JobRest&) = delete;
 
-  // Begins an attempt that ends after `limit` at the latest. An earlier attempt of the job is void: its `done` is not called any more. `done` is called once, later,
-  // from the loop. Rested: all are held until the caller orders something else. Not rested: what the shims do
-  // is not known, and the caller orders all of them to run.
+  // Begins an attempt that ends after `limit` at the latest. An earlier attempt of the job is void: its
+  // `done` is not called any more. `done` is called once, later, from the loop. Rested: all are held until
+  // the caller orders something else. Not rested: what the shims do is not known, and the caller orders all
+  // of them to run.
   AttemptId Begin(base::JobId job, base::Millis limit, Done done);
   // Ends the attempt without an answer, unless it is over or another has begun since. The caller orders what
   // follows.
@@ -101,8 +102,8 @@ class JobRest {
     AnswerPoll poll;
     share::Cut cut;
     RestProgress progress{};
-    base::MonoTime ordered = began;  // when the hold was ordered first
-    unsigned steps = 0;  // of earlier cuts, which did not hold
+    base::MonoTime ordered = began;                  // when the hold was ordered first
+    unsigned steps = 0;                              // of earlier cuts, which did not hold
     base::MonoTime look_at = base::MonoTime::max();  // when the cut wants to decide again
     base::MonoTime stopped_at{}, again_at{};  // when to look again for stopped processes; to repeat the order
     std::unique_ptr<boost::asio::steady_timer> timer{};

@@ -24,13 +24,13 @@ struct RestProgress {
   std::map<base::ProcessId, std::uint16_t> used;
 };
 
-// A process with a context is one unit for each GPU that it has used in this attempt, or one unit for any GPU.
-// The gate of a process whose shim does not tell how it comes to rest is one unit, which works until it is held.
-// Adds to `progress` what is seen; grants that have ended leave it and are in the view's `ended`.
+// A process with a context is one unit for each GPU that it has used in this attempt, or one unit for any
+// GPU. The gate of a process whose shim does not tell how it comes to rest is one unit, which works until it
+// is held. Adds to `progress` what is seen; grants that have ended leave it and are in the view's `ended`.
 share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgress& progress);
 
-// How many units (a process on one of its GPUs) a job has, and how many of them are at rest. A process with an
-// open gate or a call that has not returned rests on none of its GPUs.
+// How many units (a process on one of its GPUs) a job has, and how many of them are at rest. A process with
+// an open gate or a call that has not returned rests on none of its GPUs.
 struct RestCount {
   unsigned units = 0, at_rest = 0;
   friend bool operator==(const RestCount&, const RestCount&) = default;

@@ -159,7 +159,8 @@ TEST_F(RestViewTest, WhoMakesNoCallIsNamedBesideThoseThatMayWaitForIt) {
   Process(12, {.shut = true}, MemoryStage::kHeld);
   Process(13, {.shut = true, .waits = 1}, MemoryStage::kHeld);
   Process(14, {}, MemoryStage::kOnGpu);
-  EXPECT_EQ(WhyNot(), "process 11 works on GPU 0; process 14 has not taken up the order; process 12 makes no call");
+  EXPECT_EQ(WhyNot(),
+            "process 11 works on GPU 0; process 14 has not taken up the order; process 12 makes no call");
 }
 
 TEST_F(RestViewTest, OneThatWaitsForRoomIsAUnitAndNamedThoughItIsHeld) {

@@ -73,7 +73,7 @@ class SuspensionModule final : public Module {
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known; a new run is on its GPU
   std::map<base::JobId, suspend::BytesByGpu> left_;  // by LeftOf; no entry is empty
   std::map<base::JobId, suspend::SteadyEstimate> estimates_;
-  std::set<pid_t> own_pids_;         // as of the last call of OwnPids
+  std::set<pid_t> own_pids_;  // as of the last call of OwnPids
 };
 
 }  // namespace gpuman::daemon

@@ -112,8 +112,7 @@ std::vector<Movable> SuspensionReadings::MovableMemory() const {
       of_job.push_back({job.id, *owner, HomeOf(slot, job.gpus), bytes});
     }
     if (shared && job.spec->share && sum < kFirst) {
-      of_job.push_back(
-          {job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), kFirst - sum});
+      of_job.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), kFirst - sum});
       sum = kFirst;
     }
     if (sum <= suspend::SuspensionSettings{}.worth_evicting) continue;

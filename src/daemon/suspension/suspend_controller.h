@@ -167,7 +167,7 @@ class SuspendController {
   SuspendControllerSettings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;
-  std::optional<bool> checkpoints_;  // whether the driver can checkpoint processes, once it was asked
+  std::optional<bool> checkpoints_;        // whether the driver can checkpoint processes, once it was asked
   std::set<suspend::MoverUser> prepared_;  // users whose movers have prepared host memory
   base::MonoTime prepare_at_{};
   suspend::RoomSince room_since_;
