@@ -443,7 +443,7 @@ class ArrayTest(QueueCase):
         return self.submit_all(self.shell(script, gpus, array=request, **more))[0]
 
     def test_tasks_know_who_they_are_and_no_more_run_at_once_than_allowed(self):
-        script = (f"mkdir {self.dir}/t$GPUMAN_ARRAY_TASK_ID; ls -d {self.dir}/t* | wc -l >> {self.dir}/counts; sleep 0.05; "
+        script = (f"mkdir {self.dir}/t$GPUMAN_ARRAY_TASK_ID; ls -d {self.dir}/t* 2>/dev/null | wc -l >> {self.dir}/counts; sleep 0.05; "
                   f"echo $GPUMAN_ARRAY_TASK_ID of $GPUMAN_ARRAY_JOB_ID; rmdir {self.dir}/t$GPUMAN_ARRAY_TASK_ID")
         array = self.array(script, 0, 9, limit=2)
         self.assertEqual(array["tasks"], list(range(array["id"], array["id"] + 10)))

@@ -256,8 +256,9 @@ class Together(TogetherCase):
         for tag in ("one", "other"):
             self.goes_on(tag)
             self.ends_with_its_data(tag)
-        for job in jobs:
-            self.assertEqual(self.all_told("share_not_yielded", job), [])
+        # One that still takes its memory is let go at once, and asked again.
+        told = [event["message"] for job in jobs for event in self.all_told("share_not_yielded", job)]
+        self.assertEqual([message for message in told if "waits for room" not in message], [])
         rested = self.metric("gpuman_rest_attempts_total", processes="several", result="rested")
         self.assertGreaterEqual(rested, 20)
         self.assertEqual(self.metric("gpuman_rest_seconds_count", processes="several"), rested)
