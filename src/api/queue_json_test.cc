@@ -335,6 +335,7 @@ TEST(QueueAnswers, ReadBackAndPassOverFieldsNobodyKnows) {
                        "unmanaged",
                        {},
                        {},
+                       {{9, "gang", base::MiB(600)}},
                        {{7, "bob", "python", base::GiB(1), base::Millis(60'000), std::nullopt, {}, false}},
                        {},
                        InstancePart{"GPU-0", 2, 1, "1g.18gb"}});

@@ -47,31 +47,6 @@ class GangsCase(ManyCase):
         return sum(one["memory"]["wanted"] for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job)
 
 
-class Growing(GangsCase):
-    """Two jobs with the memory of two GPUs between them, and room for the more that one of them wants."""
-    gpus, beside, more = 2, 80, 'yield_limit = "1s"\n'
-
-    def test_of_two_that_wait_for_each_others_room_the_later_one_is_denied_and_the_other_goes_on(self):
-        jobs = {tag: self.ranks(tag, "24MiB", "--grow", "24MiB", "--grow-rank", rank, "--grow-when",
-                                self.file("grow", tag)) for tag, rank in (("one", 0), ("other", 1))}
-        for tag in jobs:
-            self.goes_on(tag)
-        self.share(pause=True)  # none leaves for the other before both wait
-        for tag, job in jobs.items():
-            self.file("grow", tag).touch()
-            until(f"{tag} waits for room", lambda: self.wants(job) > 0)
-        self.share(pause=False)
-        ended = self.wait("other")
-        self.assertEqual((ended["state"], ended["exit_code"]), ("failed", 3), self.log("other")[-1500:])
-        self.assertEqual(len(self.said("other", "oom")), 1)
-        told = [event for event in self.events() if event["kind"] == "share_move_failed"]
-        self.assertEqual([event["job"] for event in told], [jobs["other"]], told)
-        self.assertRegex(told[0]["message"], f"job {jobs['one']} has the room and waits for memory that this job has")
-        until("the other one has its memory", lambda: len(self.said("one", "alloc")) == RANKS_OF_A_JOB + 1)
-        self.goes_on("one")
-        self.ends_with_its_data("one")
-
-
 class Overlapping(GangsCase):
     """On each of three GPUs two jobs of which one has room, and a small one beside them."""
     gpus, each, beside = 3, 3, 48
