@@ -4,56 +4,20 @@
 Usage: share_gangs_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
-import json
 import sys
 import unittest
 
 from gang_case import SIZE, GangCase
-from share_many_test import ManyCase
 from share_test import build_dir, until
 
-RANKS_OF_A_JOB = 2
 
-
-class GangsCase(ManyCase):
-    profile, context = "h200", 518  # these GPUs reach each other
-
-    def ranks(self, tag, size, *options, gpus=("0", "1")):
-        for old in self.m.dir.glob(f"*.{tag}"):
-            old.unlink()
-        words = self.load(size, "--ranks", str(RANKS_OF_A_JOB), "--work", "2ms", "--verify", "--json",
-                          "--until", str(self.file("stop", tag)), *map(str, options))
-        return self.start(tag, "exec " + words, gpus=list(gpus), share=True)
-
-    def file(self, word, tag):
-        return self.m.dir / f"{word}.{tag}"
-
-    def said(self, tag, event):
-        lines = [json.loads(line) for line in self.log(tag).splitlines() if line.startswith("{")]
-        return [line for line in lines if line["event"] == event]
-
-    def goes_on(self, tag, more=5):
-        before = len(self.said(tag, "step"))
-        until(f"{tag} makes more steps", lambda: len(self.said(tag, "step")) >= before + RANKS_OF_A_JOB * more)
-
-    def ends_with_its_data(self, tag):
-        self.file("stop", tag).touch()
-        ended = self.wait(tag)
-        self.assertEqual(ended["state"], "finished", self.log(tag)[-1500:])
-        self.assertEqual(self.said(tag, "mismatch"), [])
-        self.assertEqual([one["exit"] for one in self.said(tag, "done")], [0] * RANKS_OF_A_JOB)
-
-    def wants(self, job):
-        return sum(one["memory"]["wanted"] for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job)
-
-
-class Overlapping(GangsCase):
+class Overlapping(GangCase):
     """On each of three GPUs two jobs of which one has room, and a small one beside them."""
     gpus, each, beside = 3, 3, 48
 
     def test_three_on_overlapping_gpus_and_single_ones_among_them_all_have_turns_and_end_with_their_data(self):
         gangs = {"first": ("0", "1"), "second": ("1", "2"), "third": ("0", "2")}
-        jobs = {tag: self.ranks(tag, "24MiB", gpus=gpus) for tag, gpus in gangs.items()}
+        jobs = {tag: self.begin_gang(tag, size=24, gpus=gpus) for tag, gpus in gangs.items()}
         singles = [self.checking(f"single{gpu}", "--size", 4 << 20, "--rest", 0.01, gpus=(gpu,)) for gpu in "012"]
         for _ in range(3):
             for tag in gangs:
