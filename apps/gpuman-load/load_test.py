@@ -38,6 +38,8 @@ class Usage(unittest.TestCase):
                                 (["--work", "1s"], "--ranks"), (["--ranks", "2", "--pattern", "x"], "pipeline"),
                                 (["--ranks", "2", "--peer", "x"], "ipc"), (["--ranks", "2", "--ahead", "0"], "--ahead"),
                                 (["--ranks", "2", "--opposite", "--graph"], "--opposite"),
+                                (["--threads"], "--ranks"), (["--ranks", "2", "--threads", "--peer", "ipc"], "--peer"),
+                                (["--ranks", "2", "--peer", "direct"], "none of"),
                                 (["--ranks", "2", "--opposite", "--pattern", "tensor"], "ddp")]:
             with self.subTest(arguments):
                 done = subprocess.run([LOAD, *arguments], capture_output=True, text=True, timeout=30, check=False)
@@ -202,6 +204,24 @@ class Ranks(unittest.TestCase):
         status, events = run("--ranks", "2", "--alloc", "100%", "--hold", "1h", gpus=2)
         self.assertEqual(status, 3)
         self.assertEqual(len(named(events, "lost")), 1)
+
+    def test_threads_of_one_process_do_the_same_each_on_its_own_device(self):
+        for pattern in ("ddp", "pipeline", "tensor", "random"):
+            with self.subTest(pattern):
+                events = self.check(3, 5, "--threads", "--pattern", pattern, "--work", "2ms", "--alloc", "2MiB", gpus=3)
+                self.assertEqual(len({event["pid"] for event in events}), 1)
+                self.assertEqual(sorted(context["device"] for context in named(events, "context")), [0, 1, 2])
+        self.check(2, 12, "--threads", "--graph", "--ahead", "4", "--work", "1ms")
+        status, events = run("--ranks", "3", "--threads", "--verify", "--iterations", "1", "--flip-byte", "8191", gpus=3)
+        self.assertEqual(status, 4)
+        self.assertEqual({event["rank"] for event in named(events, "mismatch")}, {0, 1, 2})
+
+    def test_threads_end_as_one_where_a_rank_has_no_device_or_no_memory(self):
+        status, events = run("--ranks", "3", "--threads", "--hold", "1h", gpus=2)
+        self.assertEqual(status, 5)
+        self.assertIn("rank 2 has no device", named(events, "error")[0]["message"])
+        status, events = run("--ranks", "2", "--threads", "--alloc", "100%", "--hold", "1h", gpus=2)
+        self.assertEqual(status, 3)
 
     def test_gpus_that_do_not_reach_each_other_are_told(self):
         status, events = run("--ranks", "2", "--peer", "ipc", "--iterations", "1", profile="rtx4050", gpus=2)

@@ -15,6 +15,8 @@ using base::Result;
 struct Wire {
   unsigned from = 0;
   driver::abi::CUipcMemHandle handle{};
+  driver::abi::CUdeviceptr address = 0;
+  driver::abi::CUcontext context = nullptr;
 };
 
 struct Envelope {
@@ -43,7 +45,7 @@ Result<Mailboxes> Mailboxes::Make(unsigned ranks) {
 }
 
 Result<> Mailboxes::Send(unsigned to, const Message& message) const {
-  Wire wire{message.from, message.handle};
+  Wire wire{message.from, message.handle, message.address, message.context};
   Envelope envelope(wire);
   if (message.descriptor.get() >= 0) {
     cmsghdr* const header = CMSG_FIRSTHDR(&envelope.header);
@@ -71,7 +73,7 @@ Result<Message> Mailboxes::Receive(unsigned own) const {
   while (got < 0 && errno == EINTR);
   if (got != static_cast<ssize_t>(sizeof wire))
     return base::FailSystem(got < 0 ? errno : EPIPE, "receiving a handle of another rank");
-  Message message{wire.from, wire.handle, {}};
+  Message message{wire.from, wire.handle, wire.address, wire.context, {}};
   const cmsghdr* const header = CMSG_FIRSTHDR(&envelope.header);
   if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
     int descriptor = -1;

@@ -1,4 +1,4 @@
-// How ranks pass handles of memory to each other: a socket for each rank, made before the fork.
+// How ranks pass handles or addresses of memory to each other: a socket for each rank, made before the fork.
 #pragma once
 
 #include <vector>
@@ -12,6 +12,8 @@ namespace gpuman::load {
 struct Message {
   unsigned from = 0;
   driver::abi::CUipcMemHandle handle{};  // of legacy IPC
+  driver::abi::CUdeviceptr address = 0;  // of a thread of the same process
+  driver::abi::CUcontext context = nullptr;
   base::Fd descriptor{};                 // of a virtual memory handle; may be empty
 };
 

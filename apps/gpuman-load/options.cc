@@ -21,8 +21,8 @@ constexpr std::array<std::pair<const char*, Pattern>, 4> kPatterns{{{"ddp", Patt
                                                                     {"pipeline", Pattern::kPipeline},
                                                                     {"tensor", Pattern::kTensor},
                                                                     {"random", Pattern::kRandom}}};
-constexpr std::array<std::pair<const char*, Peer>, 3> kPeers{
-    {{"vmm", Peer::kVmm}, {"ipc", Peer::kIpc}, {"host", Peer::kHost}}};
+constexpr std::array<std::pair<const char*, Peer>, 4> kPeers{
+    {{"vmm", Peer::kVmm}, {"ipc", Peer::kIpc}, {"host", Peer::kHost}, {"direct", Peer::kDirect}}};
 
 template <typename Value, std::size_t N>
 base::Result<Value> ParseWord(const std::array<std::pair<const char*, Value>, N>& words,
@@ -36,7 +36,9 @@ base::Result<Value> ParseWord(const std::array<std::pair<const char*, Value>, N>
 }
 base::Result<Api> ParseApi(const std::string& text) { return ParseWord(kApis, text); }
 base::Result<Pattern> ParsePattern(const std::string& text) { return ParseWord(kPatterns, text); }
-base::Result<Peer> ParsePeer(const std::string& text) { return ParseWord(kPeers, text); }
+base::Result<Peer> ParsePeer(const std::string& text) {
+  return ParseWord(std::array{kPeers[0], kPeers[1], kPeers[2]}, text);  // "direct" only comes with --threads
+}
 
 template <typename Value, std::size_t N>
 const char* WordOf(const std::array<std::pair<const char*, Value>, N>& words, Value wanted) {
@@ -62,7 +64,8 @@ sends to whom:
 spoils the first block of rank 0 before the first step. --alloc gives each rank memory of its own. All ranks
 run as many steps: --iterations, or until --until, or while --hold lasts. If a rank ends early, the others
 are killed, and its status is that of the load. The GPUs must be Volta or newer and, except with --peer host,
-reach each other.
+reach each other. With --threads the ranks are threads of one process, each on a device of its own, and reach
+each other's memory by its address.
 
 Examples:
   gpuman-load --alloc 8GiB --step 64MiB --interval 20ms --json    a hog that climbs
@@ -90,6 +93,7 @@ void DeclareRanks(CLI::App& app, Options& o, Texts& t) {
       ->check(CLI::Range(2u, kMaxRanks))
       ->excludes("--children", "--device", "--jump", "--kernel-time", "--duty")
       ->option_text("N");
+  app.add_flag("--threads", o.threads, "Make the ranks threads of one process");
   app.add_option("--pattern", t.pattern, "Who sends to whom: ddp (default), pipeline, tensor or random")
       ->option_text("PATTERN")
       ->check(Parsed(ParsePattern, "PATTERN"));
@@ -113,7 +117,8 @@ void DeclareRanks(CLI::App& app, Options& o, Texts& t) {
       ->option_text("TIME")
       ->check(time);
   app.add_option("--seed", o.seed, "Seed of what is drawn at random")->option_text("N");
-  for (const char* name : {"--pattern", "--peer", "--work", "--buckets", "--ahead", "--opposite", "--graph",
+  app.get_option("--threads")->excludes("--peer");
+  for (const char* name : {"--threads", "--pattern", "--peer", "--work", "--buckets", "--ahead", "--opposite", "--graph",
                            "--think", "--seed"})
     app.get_option(name)->needs("--ranks");
 }
@@ -201,6 +206,7 @@ std::variant<Options, int> ParseOptions(int argc, char** argv) {
   Assign(texts.hold, base::ParseDuration, options.hold);
   Assign(texts.kernel_time, base::ParseDuration, options.kernel_time);
   Assign(texts.pattern, ParsePattern, options.pattern);
+  if (options.threads) options.peer = Peer::kDirect;
   Assign(texts.peer, ParsePeer, options.peer);
   Assign(texts.work, base::ParseDuration, options.work);
   Assign(texts.think, base::ParseDuration, options.think);

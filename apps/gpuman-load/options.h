@@ -15,8 +15,9 @@ enum class Api { kMalloc, kAsync, kVmm, kManaged, kPitch, kArray };
 
 // Who exchanges messages with whom in a step of --ranks (plan.h).
 enum class Pattern { kDdp, kPipeline, kTensor, kRandom };
-// How a rank reaches the memory of another: descriptors of virtual memory, legacy IPC, pages of the host.
-enum class Peer { kVmm, kIpc, kHost };
+// How a rank reaches the memory of another: descriptors of virtual memory, legacy IPC, pages of the host, or
+// the address itself (the ranks are threads of one process).
+enum class Peer { kVmm, kIpc, kHost, kDirect };
 
 // The word of the command line ("malloc").
 const char* ToString(Api api);
@@ -44,7 +45,8 @@ struct Options {
   bool ignore_term = false;
   bool json = false;
 
-  unsigned ranks = 0;  // 0: the processes, if there are several, do not need each other
+  unsigned ranks = 0;    // 0: the processes, if there are several, do not need each other
+  bool threads = false;  // the ranks are threads of one process
   Pattern pattern = Pattern::kDdp;
   Peer peer = Peer::kVmm;
   base::Millis work{0};  // of the device in each step

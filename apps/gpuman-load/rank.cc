@@ -1,9 +1,10 @@
 #include "rank.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <system_error>
@@ -290,10 +291,13 @@ Result<bool> Rank::Verify() {
   return right && wrong_words_ == 0;
 }
 
-Result<int> DeviceOf(const driver::CudaDriver& cuda, unsigned rank) {
+Result<int> DeviceOf(const driver::CudaDriver& cuda, const Options& options, unsigned rank) {
   GPUMAN_TRY(cuda.Init());
   GPUMAN_ASSIGN(const auto devices, cuda.Devices());
   if (devices.empty()) return base::Fail(base::ErrorCode::kNotFound, "the driver shows no device");
+  if (options.threads && rank >= devices.size())
+    return base::Fail(base::ErrorCode::kNotFound,
+                      fmt::format("rank {} has no device: the driver shows {}", rank, devices.size()));
   return static_cast<int>(rank % devices.size());
 }
 
@@ -302,7 +306,7 @@ int Work(const Options& options, Report& report, const Shared& shared, unsigned 
   const auto cuda = driver::CudaDriver::Load();
   if (!cuda) return report.Failed(cuda.error());
   const auto before = MonotonicNs();
-  const auto device = DeviceOf(*cuda, number);
+  const auto device = DeviceOf(*cuda, options, number);
   if (!device) return report.Failed(device.error());
   auto session = Session::Open(*cuda, *device, options.verify);
   if (!session) return report.Failed(session.error());
@@ -322,8 +326,6 @@ int Work(const Options& options, Report& report, const Shared& shared, unsigned 
 }  // namespace
 
 int RunRank(const Options& options, Report& report, const Shared& shared, unsigned rank) {
-  // A kernel that the driver loads at its first launch would wait for one that waits for another rank.
-  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   report.Event("start", {{"rank", rank},
                          {"ranks", options.ranks},
                          {"pattern", ToString(options.pattern)},

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "children.h"
@@ -53,16 +56,7 @@ int Await(std::vector<pid_t>& ranks, Report& report) {
   return worst;
 }
 
-}  // namespace
-
-int RunRanks(const Options& options, Report& report) {
-  Shared shared;
-  shared.board = Board::Map(options.peer == Peer::kHost ? options.ranks * kWindowBytes : 0);
-  if (!shared.board) return report.Failed({base::ErrorCode::kExhausted, "there is no memory for the ranks"});
-  const auto mailboxes = Mailboxes::Make(options.ranks);
-  if (!mailboxes) return report.Failed(mailboxes.error());
-  shared.mailboxes = &*mailboxes;
-
+int RunProcesses(const Options& options, Report& report, const Shared& shared) {
   std::vector<pid_t> ranks;
   const pid_t parent = ::getpid();
   for (unsigned rank = 0; rank < options.ranks; ++rank) {
@@ -76,6 +70,35 @@ int RunRanks(const Options& options, Report& report) {
     report.Event("child", {{"rank", rank}, {"child_pid", child}});
   }
   return Await(ranks, report);
+}
+
+int RunThreads(const Options& options, Report& report, const Shared& shared) {
+  std::atomic<int> worst = kDone;
+  std::vector<std::thread> ranks;
+  for (unsigned rank = 0; rank < options.ranks; ++rank)
+    ranks.emplace_back([&, rank] {
+      const int code = RunRank(options, report, shared, rank);
+      if (code == kDataWrong) worst = kDataWrong;
+      if (code == kDone || code == kDataWrong) return;
+      report.Event("lost", {{"rank", rank}, {"exit", code}});
+      ::_exit(code);
+    });
+  for (auto& rank : ranks) rank.join();
+  return worst;
+}
+
+}  // namespace
+
+int RunRanks(const Options& options, Report& report) {
+  // A kernel that the driver loads at its first launch would wait for one that waits for another rank.
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  Shared shared;
+  shared.board = Board::Map(options.peer == Peer::kHost ? options.ranks * kWindowBytes : 0);
+  if (!shared.board) return report.Failed({base::ErrorCode::kExhausted, "there is no memory for the ranks"});
+  const auto mailboxes = Mailboxes::Make(options.ranks);
+  if (!mailboxes) return report.Failed(mailboxes.error());
+  shared.mailboxes = &*mailboxes;
+  return options.threads ? RunThreads(options, report, shared) : RunProcesses(options, report, shared);
 }
 
 }  // namespace gpuman::load

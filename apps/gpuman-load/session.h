@@ -38,6 +38,7 @@ class Session {
   const driver::CudaDriver& cuda() const { return cuda_; }
   const driver::CudaCalls& calls() const { return cuda_.calls(); }
   const driver::CudaDevice& device() const { return device_; }
+  driver::abi::CUcontext context() const { return context_; }
   driver::abi::CUstream stream() const { return stream_; }
   base::Result<base::Bytes> Free() const;
   // Plain device memory that the work on the stream shares; the first call allocates it and sets its size.

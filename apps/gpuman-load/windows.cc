@@ -55,6 +55,28 @@ class Opener {
     return address;
   }
 
+  Result<Own> MakeDirect() {
+    Own own;
+    GPUMAN_TRY(cuda_.Invoke("cuMemAlloc", calls_.cuMemAlloc_v2, &own.address, std::size_t{kWindowBytes}));
+    own.message.address = own.address;
+    own.message.context = session_.context();
+    return own;
+  }
+
+  Result<abi::CUdeviceptr> OpenDirect(const Message& message) {
+    GPUMAN_TRY(cuda_.Invoke("cuCtxEnablePeerAccess", calls_.cuCtxEnablePeerAccess, message.context, 0u));
+    return message.address;
+  }
+
+  Result<Own> Make(Peer peer) {
+    return peer == Peer::kDirect ? MakeDirect() : peer == Peer::kIpc ? MakeByIpc() : MakeByDescriptor();
+  }
+
+  Result<abi::CUdeviceptr> OpenOther(Peer peer, const Message& message) {
+    if (peer == Peer::kDirect) return OpenDirect(message);
+    return peer == Peer::kIpc ? OpenByIpc(message) : OpenByDescriptor(message);
+  }
+
   Result<std::vector<abi::CUdeviceptr>> OpenHostPages(void* pages, unsigned ranks) {
     abi::CUdeviceptr address = 0;
     GPUMAN_TRY(cuda_.Invoke("cuMemHostRegister", calls_.cuMemHostRegister_v2, pages,
@@ -98,8 +120,7 @@ Result<std::vector<abi::CUdeviceptr>> OpenWindows(Session& session, const Option
                                                   const Shared& shared, unsigned rank) {
   Opener opener(session);
   if (options.peer == Peer::kHost) return opener.OpenHostPages(shared.board->windows(), options.ranks);
-  const bool ipc = options.peer == Peer::kIpc;
-  GPUMAN_ASSIGN(Own own, ipc ? opener.MakeByIpc() : opener.MakeByDescriptor());
+  GPUMAN_ASSIGN(Own own, opener.Make(options.peer));
   GPUMAN_TRY(opener.Clear(own.address));  // before anybody can write to it
   own.message.from = rank;
   for (unsigned other = 0; other < options.ranks; ++other)
@@ -108,7 +129,7 @@ Result<std::vector<abi::CUdeviceptr>> OpenWindows(Session& session, const Option
   windows[rank] = own.address;
   for (unsigned heard = 1; heard < options.ranks; ++heard) {
     GPUMAN_ASSIGN(const Message message, shared.mailboxes->Receive(rank));
-    GPUMAN_ASSIGN(windows[message.from], ipc ? opener.OpenByIpc(message) : opener.OpenByDescriptor(message));
+    GPUMAN_ASSIGN(windows[message.from], opener.OpenOther(options.peer, message));
   }
   return windows;
 }

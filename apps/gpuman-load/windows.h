@@ -42,8 +42,8 @@ struct Shared {
 };
 
 // The device addresses of all windows in this process, by rank. Makes the own one, all zeros, passes it to
-// the others and maps theirs: by descriptors of virtual memory, by legacy IPC, or as pages of the host. Waits
-// for all ranks. The mappings stay until the process ends; a rank must not end before the kernels of all
+// the others and maps theirs: by descriptors of virtual memory, by legacy IPC, as pages of the host, or by
+// their addresses. Waits for all ranks. The mappings stay until the process ends; a rank must not end before the kernels of all
 // have.
 base::Result<std::vector<driver::abi::CUdeviceptr>> OpenWindows(Session& session, const Options& options,
                                                                 const Shared& shared, unsigned rank);
