@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "suspend/request.h"
+
 namespace gpuman::mover {
 
 using base::ErrorCode;
@@ -39,18 +41,10 @@ void Memory::Drop() {
   mapped_ = false;
 }
 
-namespace {
-
-// The UUID without its prefix: CUDA gives only the sixteen bytes; other programs write "MIG-" before those of
-// an instance.
-std::string_view Bytes(std::string_view uuid) { return uuid.substr(uuid.find('-') + 1); }
-
-}  // namespace
-
 Result<int> Gpus::Find(const std::string& uuid) const {
   GPUMAN_ASSIGN(const auto devices, driver_.Devices());
   for (const auto& device : devices)
-    if (uuid.empty() || Bytes(device.uuid) == Bytes(uuid)) return device.handle;
+    if (uuid.empty() || suspend::LaneOf(device.uuid) == suspend::LaneOf(uuid)) return device.handle;
   return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", uuid));
 }
 
@@ -61,11 +55,11 @@ Result<std::string> Gpus::UuidOf(int gpu) const {
   return Fail(ErrorCode::kNotFound, fmt::format("there is no device {}", gpu));
 }
 
-Result<std::uint64_t> Gpus::TotalMemory() const {
+Result<std::uint64_t> Gpus::MemoryOf(int gpu) const {
   GPUMAN_ASSIGN(const auto devices, driver_.Devices());
-  std::uint64_t sum = 0;
-  for (const auto& device : devices) sum += device.memory.count;
-  return sum;
+  for (const auto& device : devices)
+    if (device.handle == gpu) return device.memory.count;
+  return Fail(ErrorCode::kNotFound, fmt::format("there is no device {}", gpu));
 }
 
 Result<> Gpus::Use(int gpu) {

@@ -62,7 +62,7 @@ class Gpus {
   // Finds a GPU by UUID; empty: the first. kNotFound: there is no such GPU.
   base::Result<int> Find(const std::string& uuid) const;
   base::Result<std::string> UuidOf(int gpu) const;
-  base::Result<std::uint64_t> TotalMemory() const;  // of all GPUs
+  base::Result<std::uint64_t> MemoryOf(int gpu) const;  // bytes, of all programs
   // Makes the GPU's context current to this thread.
   base::Result<> Use(int gpu);
 

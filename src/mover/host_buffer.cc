@@ -141,14 +141,17 @@ Result<> HostBuffer::OpenSegments(HostBuffer& found, std::vector<Fd>& files) {
   return {};
 }
 
-Result<std::vector<HostBuffer>> HostBuffer::Find(const base::ProcessId& process) {
+std::uint64_t HostBuffer::page_inode() const { return InodeOf(page_); }
+
+Result<std::vector<HostBuffer>> HostBuffer::Find(const base::ProcessId& process, const Known& known) {
   std::vector<HostBuffer> all;
   std::vector<std::uint64_t> seen;  // the process may have several descriptors of a page
   std::vector<Fd> files;
   for (Fd& page : FilesOf(process.pid, kLayoutFile)) {
     auto layout = ReadLayout(page.get());
     const std::uint64_t inode = InodeOf(page);
-    if (!layout || layout->process != process || std::ranges::count(seen, inode) != 0) continue;
+    if (!layout || layout->process != process || std::ranges::count(seen, inode) != 0 || known(inode))
+      continue;
     seen.push_back(inode);
     HostBuffer found;
     found.layout_ = std::move(*layout);
@@ -165,8 +168,6 @@ Result<std::vector<HostBuffer>> HostBuffer::Find(const base::ProcessId& process)
     if (found.content() == Content::kComplete) found.at_work_.Close();
     all.push_back(std::move(found));
   }
-  if (all.empty())
-    return Fail(ErrorCode::kNotFound, fmt::format("process {} has nothing in host memory", process.pid));
   return all;
 }
 

@@ -6,7 +6,8 @@
 // writes the page.
 #pragma once
 
-#include <optional>
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/fd.h"
@@ -23,13 +24,15 @@ class HostBuffer {
   static base::Result<HostBuffer> Make(std::vector<Segment> segments);
   // Writes the layout and Content::kFilling to the page. The layout's segments are those of this buffer.
   base::Result<> Seal(Layout layout);
-  // All buffers of a process that an earlier mover served; waits while that mover is still at work.
-  // kNotFound: the process has none. kCorrupt: the data are lost.
-  static base::Result<std::vector<HostBuffer>> Find(const base::ProcessId& process);
+  // All buffers of a process that an earlier mover served, but for those with a `known` page; waits while
+  // that mover is still at work. kCorrupt: the data are lost.
+  using Known = std::function<bool(std::uint64_t inode)>;
+  static base::Result<std::vector<HostBuffer>> Find(const base::ProcessId& process, const Known& known);
 
   const Layout& layout() const { return layout_; }
   const std::vector<Segment>& segments() const { return segments_; }
   int page() const { return page_.get(); }
+  std::uint64_t page_inode() const;
   Content content() const { return content_; }
   void Become(Content content);
   // How many of the pieces, from the first on, are whole.

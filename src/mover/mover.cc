@@ -18,7 +18,8 @@
 #include "mover/identity.h"
 #include "mover/operations.h"
 #include "mover/packet.h"
-#include "mover/transfer.h"
+#include "mover/process_memory.h"
+#include "mover/progress.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
@@ -50,34 +51,59 @@ bool Send(const Answer& answer, std::span<const int> files = {}) {
   return SendPacket(suspend::kMoverSocket, suspend::Serialize(answer) + "\n", files);
 }
 
-// Sends the notices of a request in progress, at most one every few milliseconds.
-class Notices {
+// Sends the notices of a request in progress: what has moved, at most once every few milliseconds for each
+// lane. Thread-safe.
+class Notices : public Progress {
  public:
-  explicit Notices(std::uint64_t id) : id_(id) {}
-  void Moved(std::uint64_t bytes, std::size_t pieces) {
+  // `moved`: the daemon wants to know what has moved; `taken`: and when the process has given it away.
+  Notices(std::uint64_t id, bool moved, bool taken) : id_(id), tells_moved_(moved), tells_taken_(taken) {}
+
+  void Moved(const std::string& gpu, std::uint64_t bytes, std::size_t pieces) override {
     constexpr std::chrono::milliseconds kPause{4};
-    bytes_ += bytes;
-    pieces_ = std::max<std::uint64_t>(pieces_, pieces);
+    if (!tells_moved_) return;
+    const std::lock_guard lock(mutex_);
+    LaneNotice& lane = lanes_[gpu];
+    lane.bytes += bytes;
+    lane.pieces = std::max<std::uint64_t>(lane.pieces, pieces);
     const auto now = std::chrono::steady_clock::now();
-    if (bytes != 0 && now - last_ < kPause) return;
-    last_ = now;
-    Flush();
-  }
-  void Flush() {
-    Send({.id = id_, .outcome = Outcome::kMoving, .bytes = {bytes_}, .pieces = pieces_});
-    bytes_ = 0;
+    if (bytes != 0 && now - lane.last < kPause) return;
+    lane.last = now;
+    Tell(gpu, lane);
   }
   // The pieces of what comes next are counted anew.
-  void Taken(std::uint64_t bytes) {
-    pieces_ = 0;
-    Send({.id = id_, .outcome = Outcome::kTaken, .bytes = {bytes}});
+  void Taken(const std::string& gpu, std::uint64_t bytes) override {
+    if (!tells_taken_) return;
+    const std::lock_guard lock(mutex_);
+    lanes_[gpu].pieces = 0;
+    Send({.id = id_, .outcome = Outcome::kTaken, .bytes = {bytes}, .gpu = gpu});
   }
-  bool any() const { return bytes_ != 0; }
+  void Holding(const std::string& gpu, std::span<const int> descriptors) override {
+    Send({.id = id_, .outcome = Outcome::kHolding, .gpu = gpu}, descriptors);
+  }
+  void Safe(const std::string& gpu) override {
+    Send({.id = id_, .outcome = Outcome::kHolding, .gpu = gpu});
+  }
+  // Tells the rest, before the answer.
+  void Flush() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [gpu, lane] : lanes_)
+      if (lane.bytes != 0) Tell(gpu, lane);
+  }
 
  private:
+  struct LaneNotice {
+    std::chrono::steady_clock::time_point last{};
+    std::uint64_t bytes = 0, pieces = 0;
+  };
+  void Tell(const std::string& gpu, LaneNotice& lane) const {
+    Send({.id = id_, .outcome = Outcome::kMoving, .bytes = {lane.bytes}, .pieces = lane.pieces, .gpu = gpu});
+    lane.bytes = 0;
+  }
+
   const std::uint64_t id_;
-  std::chrono::steady_clock::time_point last_{};
-  std::uint64_t bytes_ = 0, pieces_ = 0;
+  const bool tells_moved_, tells_taken_;
+  std::mutex mutex_;
+  std::map<std::string, LaneNotice> lanes_;
 };
 
 class Mover {
@@ -102,9 +128,9 @@ class Mover {
       // No daemon is left that could grant room or go on with memory that stayed on a GPU. So the mover
       // brings such memory to host memory: the memory that it has now, and then the memory that requests in
       // progress leave on a GPU.
-      for (const auto& [process, transfer] : transfers_) transfer->CallOff();
+      for (const auto& [process, memory] : memory_) memory->CallOff({});
       for (int round = 0; round < 2; ++round) {
-        for (const auto& [process, transfer] : transfers_) Work([one = transfer] { one->Finish({}); });
+        for (const auto& [process, memory] : memory_) Work([one = memory] { one->Finish({}, {}); });
         changed_.wait(lock, [this] { return at_work_ == 0; });
       }
     }
@@ -120,26 +146,27 @@ class Mover {
         Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
         return;
       case Verb::kHold:
-        return TransferOf(request.process)->Hold(request.first, std::move(files));
+        return MemoryOf(request.process)->Hold(request.lane, request.first, std::move(files));
       case Verb::kGrant:
-        return TransferOf(request.process)->Grant(request.bytes);
+        return MemoryOf(request.process)->Grant(request.lane, request.bytes);
       case Verb::kForget: {
         const std::lock_guard lock(mutex_);
-        const auto found = transfers_.find(request.process);
-        if (found == transfers_.end()) return;
-        found->second->CallOff();
-        return Work([transfer = found->second] { transfer->Drop(); });
+        const auto found = memory_.find(request.process);
+        if (found == memory_.end()) return;
+        found->second->CallOff(request.lane);
+        return Work([memory = found->second, lane = request.lane] { memory->Drop(lane); });
       }
       case Verb::kTake:
       case Verb::kSecure:
       case Verb::kLoad:
       case Verb::kGive: {
-        const auto transfer = TransferOf(request.process);
-        if (request.verb == Verb::kSecure) transfer->CallOff();
-        if (request.verb == Verb::kLoad || request.verb == Verb::kGive) transfer->Begin(request.room);
+        const auto memory = MemoryOf(request.process);
+        if (request.verb == Verb::kSecure) memory->CallOff(request.lane);
+        if (request.verb == Verb::kLoad) memory->Begin(request.lane, request.room);
+        if (request.verb == Verb::kGive) memory->Begin({}, request.room);
         const std::lock_guard lock(mutex_);
-        return Work([this, request, transfer, files = std::move(files)]() mutable {
-          Perform(request, *transfer, std::move(files));
+        return Work([this, request, memory, files = std::move(files)]() mutable {
+          Perform(request, *memory, std::move(files));
         });
       }
       default: {
@@ -178,64 +205,56 @@ class Mover {
     }
   }
 
-  std::shared_ptr<Transfer> TransferOf(const base::ProcessId& process) {
+  std::shared_ptr<ProcessMemory> MemoryOf(const base::ProcessId& process) {
     const std::lock_guard lock(mutex_);
-    auto& transfer = transfers_[process];
-    if (!transfer) transfer = std::make_shared<Transfer>(process, gpus_, pool_, free_list_);
-    return transfer;
+    auto& memory = memory_[process];
+    if (!memory) memory = std::make_shared<ProcessMemory>(process, gpus_, pool_, free_list_);
+    return memory;
   }
 
-  void Perform(const Request& request, Transfer& transfer, std::vector<base::Fd> files) {
+  void Perform(const Request& request, ProcessMemory& memory, std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
-    Notices notices(request.id);
-    ProgressCallbacks tell;
-    if (request.verb != Verb::kTake || request.whole)
-      tell.moved = [&](std::uint64_t bytes, std::size_t pieces) { notices.Moved(bytes, pieces); };
-    if (request.whole) tell.taken = [&](std::uint64_t bytes) { notices.Taken(bytes); };
-    tell.holding = [&](std::span<const int> holding) {
-      Send({.id = request.id, .outcome = Outcome::kHolding}, holding);
-    };
-    tell.safe = [&] { Send({.id = request.id, .outcome = Outcome::kHolding}); };
+    Notices notices(request.id, request.verb != Verb::kTake || request.whole, request.whole);
     Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
-        if (connected) answer = transfer.Take(std::move(files[0]), request.whole, request.gpu, tell);
+        if (connected) answer = memory.Take(std::move(files[0]), request.whole, request.gpu, notices);
         break;
       case Verb::kGive:
-        if (connected) answer = transfer.Give(std::move(files[0]), request.gpu, tell);
+        if (connected) answer = memory.Give(std::move(files[0]), request.gpu, notices);
         break;
       case Verb::kSecure:
-        answer = transfer.Secure(request.gpu, tell);
+        answer = memory.Secure(request.lane, request.gpu, notices);
         break;
       default:
-        answer = transfer.Load(request.gpu, tell);
+        answer = memory.Load(request.lane, request.gpu, notices);
         break;
     }
-    if (notices.any()) notices.Flush();
+    notices.Flush();
     // Another mover can go on with the memory that is held here; this process cannot go on.
     if (answer.outcome == Outcome::kFailed && gpus_.IsLost()) ::_exit(1);
     answer.id = request.id;
     Send(answer);
     // The mover copies it even if no request for it comes: the process has given the memory away.
     if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
-      transfer.Finish(request.gpu);
+      memory.Finish(answer.gpu, request.gpu);
   }
 
-  // Drops the transfers of processes that ended while their memory was away.
+  // Drops the memory of processes that ended while it was away.
   void Sweep() {
     std::unique_lock lock(mutex_);
     while (!ending_) {
       changed_.wait_for(lock, std::chrono::milliseconds(500));
-      std::vector<std::shared_ptr<Transfer>> gone;
-      for (auto it = transfers_.begin(); it != transfers_.end();) {
+      std::vector<std::shared_ptr<ProcessMemory>> gone;
+      for (auto it = memory_.begin(); it != memory_.end();) {
         const bool alive = base::IsAlive(it->first);
         if (!alive) gone.push_back(it->second);
-        it = alive ? std::next(it) : transfers_.erase(it);
+        it = alive ? std::next(it) : memory_.erase(it);
       }
       lock.unlock();
-      for (const auto& transfer : gone) {
-        transfer->CallOff();
-        transfer->Drop();
+      for (const auto& memory : gone) {
+        memory->CallOff({});
+        memory->Drop({});
       }
       lock.lock();
     }
@@ -249,7 +268,7 @@ class Mover {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> queue_;
-  std::map<base::ProcessId, std::shared_ptr<Transfer>> transfers_;
+  std::map<base::ProcessId, std::shared_ptr<ProcessMemory>> memory_;
   int at_work_ = 0;
   bool ending_ = false;
 };

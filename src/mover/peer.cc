@@ -16,6 +16,19 @@ tl::unexpected<base::Error> WentBack() {
   return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
 }
 
+Result<PartsMessage> ReceiveParts(int connection) {
+  PartsMessage message;
+  wire::Parts& parts = message.parts;
+  int numbers[wire::kMaxParts];
+  unsigned count = 0;
+  const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, numbers, count, kPeerMs);
+  for (unsigned i = 0; i < count; ++i) message.files.emplace_back(numbers[i]);
+  if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
+  // Otherwise a process could keep the mover receiving for ever.
+  if (count == 0 && parts.last == 0) return WentBack();
+  return message;
+}
+
 void Refuse(int connection, wire::Trouble trouble) {
   constexpr std::uint32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
   const std::uint32_t driver = trouble == wire::Trouble::kNoRoom ? kOutOfMemory : 0;

@@ -1,15 +1,27 @@
 // Messages to and from a process whose memory the mover takes or gives back (ledger/wire/transfer.h).
 #pragma once
 
+#include <vector>
+
+#include "base/fd.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "ledger/wire/orders.h"
+#include "ledger/wire/transfer.h"
 
 namespace gpuman::mover {
 
 inline constexpr int kPeerMs = 60'000;  // how long the process may take to send its messages
 
 tl::unexpected<base::Error> WentBack();
+
+// One message of memory that a process hands out, with a descriptor for each part. kUnavailable: the process
+// gave up, or sent anything else.
+struct PartsMessage {
+  ledger::wire::Parts parts{};
+  std::vector<base::Fd> files{};
+};
+base::Result<PartsMessage> ReceiveParts(int connection);
 
 // Tells the process that nothing was done.
 void Refuse(int connection, ledger::wire::Trouble trouble);

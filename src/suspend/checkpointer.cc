@@ -189,27 +189,34 @@ void Checkpointer::FailRequests(const MoverUser& user, const Answer& answer) {
   for (const auto id : ids) FinishRequest(id, answer);
 }
 
+std::vector<Checkpointer::LaneId> Checkpointer::HeldOf(const base::ProcessId& process) const {
+  std::vector<LaneId> lanes;
+  for (auto it = held_.lower_bound({process, {}}); it != held_.end() && it->first.first == process; ++it)
+    lanes.push_back(it->first);
+  return lanes;
+}
+
 // Closing the last descriptor gives the memory back, which takes the driver some time.
-void Checkpointer::LetGo(std::map<base::ProcessId, Held>::iterator held) {
-  asio::post(workers_, [files = std::move(held->second.files)]() mutable { files.clear(); });
-  held_.erase(held);
+void Checkpointer::LetGo(const LaneId& lane) {
+  auto held = held_.extract(lane);
+  if (held) asio::post(workers_, [files = std::move(held.mapped().files)]() mutable { files.clear(); });
 }
 
 void Checkpointer::ForgetDead() {
-  for (auto it = held_.begin(); it != held_.end();) {
-    const auto held = it++;
-    if (!base::IsAlive(held->first)) LetGo(held);
-  }
+  std::vector<LaneId> dead;
+  for (const auto& [lane, held] : held_)
+    if (!base::IsAlive(lane.first)) dead.push_back(lane);
+  for (const auto& lane : dead) LetGo(lane);
 }
 
 void Checkpointer::Forget(const MoverUser& user, const base::ProcessId& process) {
-  const auto held = held_.find(process);
+  const auto lanes = HeldOf(process);
   for (const auto& [id, transfer] : transfers_) {
     if (transfer.request.process != process) continue;
-    if (held != held_.end()) held->second.over = true;
+    for (const auto& lane : lanes) held_.at(lane).over = true;
     return;
   }
-  if (held != held_.end()) LetGo(held);
+  for (const auto& lane : lanes) LetGo(lane);
   if (const auto mover = movers_.find(user); mover != movers_.end() && mover->second.ready)
     mover->second.link->Send({.id = kNobodyWaits, .verb = Verb::kForget, .process = process});
 }

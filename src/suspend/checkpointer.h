@@ -26,6 +26,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/closer.h"
@@ -46,16 +47,18 @@ struct CheckpointerOptions {
   base::Millis rest_limit{2'000};       // the same for a mover with a context, which takes memory on the GPU
   TurnSettings turns{};
   // Bounds for one user: the descriptors that the Checkpointer holds, and the connections of processes whose
-  // transfers are not over. `most_of_process`: such connections of one process.
+  // transfers are not over. `most_of_process`: such connections of one process, eight for each of eight GPUs.
+  // `most_lanes`: the GPUs of one process that a mover may name.
   std::size_t most_held = 16'384;
-  std::size_t most_transfers = 1'024, most_of_process = 8;
+  std::size_t most_transfers = 1'024, most_of_process = 64;
+  std::size_t most_lanes = 32;
 };
 
 class Checkpointer {
  public:
   using Done = std::function<void(const Answer&)>;
   // kTaken and kMoving; any number of times before Done. The bytes that have moved out by then are free on
-  // the GPU.
+  // the GPU that the notice names.
   using Progress = std::function<void(const Answer&)>;
 
   // `loop` and `workers` must outlive the Checkpointer.
@@ -73,9 +76,10 @@ class Checkpointer {
   // many transfers under way, the answer is kFailed and the connection is closed.
   void Move(const MoverUser& user, Request request, base::UntrustedSocket connection, Done done,
             Progress progress = {});
-  // Gives `bytes` more room to the process's kLoad or kGive, if that request has a `room`. Does nothing where
-  // the mover has ended meanwhile: the answer to the request is kLost then.
-  void Grant(const MoverUser& user, base::ProcessId process, base::Bytes bytes);
+  // Gives `bytes` more room to the process's kLoad of this lane, or to its kLoad or kGive of all lanes where
+  // `lane` is empty, if that request has a `room`. Does nothing where the mover has ended meanwhile: the
+  // answer to the request is kLost then.
+  void Grant(const MoverUser& user, base::ProcessId process, const std::string& lane, base::Bytes bytes);
   // Asks the user's mover to prepare host memory for `bytes` that may come, from this GPU or another. While
   // `bytes` is above 0, the mover is started ahead of need and stays.
   void Prepare(const MoverUser& user, const std::string& gpu, base::Bytes bytes);
@@ -129,9 +133,13 @@ class Checkpointer {
     bool taken = false;  // kTake: the process has given its memory away
     std::unique_ptr<boost::asio::steady_timer> limit;
   };
+  // Whose memory of which GPU: the process, and the lane's name (LaneOf); empty: the mover knows of one lane
+  // only.
+  using LaneId = std::pair<base::ProcessId, std::string>;
   // Descriptors of memory that the mover with pid `by` has taken and that is not all in host memory yet.
   struct Held {
     MoverUser user;
+    std::string gpu;  // as the mover calls it
     pid_t by = 0;
     std::uint64_t take = 0;  // the request's id
     bool over = false;       // the descriptors are not needed once the transfer under way has its answer
@@ -163,7 +171,14 @@ class Checkpointer {
   void CountDeath(const MoverUser& user);
   std::size_t HeldBy(const Party& party) const;
   bool HasRoomFor(const MoverUser& user, const base::ProcessId& process) const;
-  void LetGo(std::map<base::ProcessId, Held>::iterator held);
+  void OnHolding(std::uint64_t id, const Transfer& transfer, const Answer& answer,
+                 std::vector<base::Fd> files);
+  void PassOnHeld(MoverLink& link, std::uint64_t id, const base::ProcessId& process);
+  bool IsOver(const LaneId& lane, const Held& held, const Transfer& finished, std::uint64_t id,
+              const Answer& answer) const;
+  // The lanes of the process that have something here.
+  std::vector<LaneId> HeldOf(const base::ProcessId& process) const;
+  void LetGo(const LaneId& lane);
   bool IsIdle(const MoverUser& user) const;
   void StopWhenIdle(const MoverUser& user);
   void StopNow(const MoverUser& user);
@@ -184,7 +199,7 @@ class Checkpointer {
   };
   std::map<Party, Deaths> deaths_;
   std::map<std::uint64_t, Transfer> transfers_;  // by the request's id
-  std::map<base::ProcessId, Held> held_;
+  std::map<LaneId, Held> held_;
   struct Demand {
     std::string gpu;
     base::Bytes wanted{}, ready{};

@@ -62,21 +62,44 @@ bool Checkpointer::HasRoomFor(const MoverUser& user, const base::ProcessId& proc
 
 std::size_t Checkpointer::HeldBy(const Party& party) const {
   std::size_t count = 0;
-  for (const auto& [process, held] : held_)
+  for (const auto& [lane, held] : held_)
     if (PartyOf(held.user) == party) count += held.files.size();
   return count;
 }
 
-void Checkpointer::Grant(const MoverUser& user, base::ProcessId process, base::Bytes bytes) {
+void Checkpointer::Grant(const MoverUser& user, base::ProcessId process, const std::string& lane,
+                         base::Bytes bytes) {
   // If the transfer is not sent yet, the room goes with its request.
   for (auto& [id, transfer] : transfers_) {
-    if (transfer.sent || transfer.request.process != process || !transfer.request.room) continue;
+    if (transfer.sent || transfer.request.process != process || !transfer.request.room ||
+        LaneOf(transfer.request.lane) != LaneOf(lane))
+      continue;
     *transfer.request.room += bytes;
     return;
   }
   const auto mover = movers_.find(user);
   if (mover != movers_.end() && mover->second.ready)
-    mover->second.link->Send({.verb = Verb::kGrant, .process = process, .bytes = bytes});
+    mover->second.link->Send({.verb = Verb::kGrant, .process = process, .lane = lane, .bytes = bytes});
+}
+
+// Another mover needs the descriptors of the process's memory to go on, whatever its first request is.
+void Checkpointer::PassOnHeld(MoverLink& link, std::uint64_t id, const base::ProcessId& process) {
+  for (const auto& lane : HeldOf(process)) {
+    Held& held = held_.at(lane);
+    if (held.by == link.pid()) continue;
+    std::vector<int> files;
+    for (const auto& file : held.files) files.push_back(file.get());
+    for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMaxParts) {
+      const auto count = std::min<std::size_t>(ledger::wire::kMaxParts, files.size() - from);
+      link.Send({.id = id,
+                 .verb = Verb::kHold,
+                 .process = process,
+                 .lane = held.gpu,
+                 .first = held.first + from},
+                std::span(files).subspan(from, count));
+    }
+    held.by = link.pid();
+  }
 }
 
 void Checkpointer::SendTransfers(const MoverUser& user) {
@@ -87,53 +110,42 @@ void Checkpointer::SendTransfers(const MoverUser& user) {
     if (transfer.sent || transfer.user != user) continue;
     transfer.sent = true;
     mover->second.has_moved = true;
-    const auto held = held_.find(transfer.request.process);
-    // Another mover needs these descriptors to go on, whatever its first request is.
-    if (held != held_.end() && held->second.by != link.pid()) {
-      std::vector<int> files;
-      for (const auto& file : held->second.files) files.push_back(file.get());
-      for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMaxParts) {
-        const auto count = std::min<std::size_t>(ledger::wire::kMaxParts, files.size() - from);
-        link.Send({.id = id,
-                   .verb = Verb::kHold,
-                   .process = transfer.request.process,
-                   .first = held->second.first + from},
-                  std::span(files).subspan(from, count));
-      }
-      held->second.by = link.pid();
-    }
+    PassOnHeld(link, id, transfer.request.process);
     const int connection = transfer.connection.get();
     link.Send(transfer.request, std::span<const int>(&connection, transfer.connection.ok() ? 1 : 0));
     transfer.connection.Close();
   }
 }
 
+void Checkpointer::OnHolding(std::uint64_t id, const Transfer& transfer, const Answer& answer,
+                             std::vector<base::Fd> files) {
+  const LaneId lane{transfer.request.process, LaneOf(answer.gpu)};
+  if (files.empty()) return LetGo(lane);
+  if (!held_.contains(lane) && HeldOf(lane.first).size() >= options_.most_lanes)
+    return OnGone(transfer.user,
+                  {base::ErrorCode::kCorrupt, "gpuman-mover names more GPUs than a process has"});
+  Held& held = held_[lane];
+  if (held.take > id) return;  // this notice belongs to an offer that the process took back
+  if (held.take != id)
+    held = {transfer.user, answer.gpu, movers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
+  // With too many descriptors, only the mover and the process hold the memory.
+  held.too_many = held.too_many || HeldBy(PartyOf(transfer.user)) + files.size() > options_.most_held;
+  if (held.too_many) {
+    held.files.clear();
+    return;
+  }
+  for (auto& file : files) held.files.push_back(std::move(file));
+}
+
 void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& answer,
                             std::vector<base::Fd> files) {
   SetLimit(transfer, id);
   OfUse(transfer.user);
-  const base::ProcessId process = transfer.request.process;
-  if (answer.outcome == Outcome::kHolding && files.empty()) {
-    if (const auto found = held_.find(process); found != held_.end()) LetGo(found);
-    return;
-  }
-  if (answer.outcome == Outcome::kHolding) {
-    Held& held = held_[process];
-    if (held.take > id) return;  // this notice belongs to an offer that the process took back
-    if (held.take != id)
-      held = {transfer.user, movers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
-    // With too many descriptors, only the mover and the process hold the memory.
-    held.too_many = held.too_many || HeldBy(PartyOf(transfer.user)) + files.size() > options_.most_held;
-    if (held.too_many) {
-      held.files.clear();
-      return;
-    }
-    for (auto& file : files) held.files.push_back(std::move(file));
-    return;
-  }
+  if (answer.outcome == Outcome::kHolding) return OnHolding(id, transfer, answer, std::move(files));
   if (answer.outcome == Outcome::kTaken) transfer.taken = true;
   // The descriptors keep memory on the GPU, so those of pieces that have left are closed.
-  if (const auto held = held_.find(process); held != held_.end()) {
+  const LaneId lane{transfer.request.process, LaneOf(answer.gpu)};
+  if (const auto held = held_.find(lane); held != held_.end()) {
     for (; held->second.first < answer.pieces && !held->second.files.empty(); ++held->second.first)
       held->second.files.pop_front();
   }
@@ -141,32 +153,35 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
   if (progress) progress(answer);
 }
 
-// Held descriptors are not needed any more when the memory is whole in host memory, when the process has it
-// again, or when it was never taken.
-void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Answer& answer) {
-  const auto held = held_.find(finished.request.process);
+// Whether the descriptors are not needed any more: the memory is whole in host memory, the process has it
+// again, or it was never taken.
+bool Checkpointer::IsOver(const LaneId& lane, const Held& held, const Transfer& finished, std::uint64_t id,
+                          const Answer& answer) const {
+  if (held.over) return true;
+  if (answer.outcome == Outcome::kLost) return false;
   const bool done = answer.outcome == Outcome::kDone;
-  if (held == held_.end()) return;
-  if (held->second.over) return LetGo(held);
-  if (answer.outcome == Outcome::kLost) return;
-  bool over = false;
-  switch (finished.request.verb) {
+  const Request& request = finished.request;
+  switch (request.verb) {
     case Verb::kTake:
-      over = held->second.take == id && (finished.request.whole ? done || !finished.taken : !done);
-      break;
+      return held.take == id && (request.whole ? done || !finished.taken : !done);
     case Verb::kLoad:
-      break;
+      return false;
     default: {
+      if (!request.lane.empty() && LaneOf(request.lane) != lane.second) return false;
       // Another kTake may have begun before this request was answered.
       const auto takes = [&](const auto& entry) {
-        return entry.second.request.verb == Verb::kTake && entry.second.request.process == held->first;
+        return entry.second.request.verb == Verb::kTake && entry.second.request.process == lane.first;
       };
-      const bool stays = finished.request.verb == Verb::kSecure && answer.straight;
-      over = done && !stays && held->second.take < id &&
+      const bool stays = request.verb == Verb::kSecure && answer.straight;
+      return done && !stays && held.take < id &&
              std::none_of(transfers_.begin(), transfers_.end(), takes);
     }
   }
-  if (over) LetGo(held);
+}
+
+void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Answer& answer) {
+  for (const auto& lane : HeldOf(finished.request.process))
+    if (IsOver(lane, held_.at(lane), finished, id, answer)) LetGo(lane);
 }
 
 void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {

@@ -11,6 +11,7 @@ namespace {
 constexpr base::json::Format kFormat{};
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 44;  // what a ledger can count
 constexpr std::size_t kMaxMessage = 1'000;
+constexpr std::size_t kMaxUuid = 64;
 
 // Makes a message safe to show: it goes into records and events, and to terminals.
 std::string Shown(std::string_view message) {
@@ -55,6 +56,7 @@ void Fields(V& v, T& x) {
   v.Changed("whole", x.whole);
   v.Option("room", x.room);
   v.Changed("first", x.first);
+  v.Changed("lane", x.lane);
   if (!IsAboutProcess(x.verb)) return;
   Fields(v, x.process);
   v.Check(x.process.pid != 0, "pid", "it is no process");
@@ -77,6 +79,8 @@ void Fields(V& v, T& x) {
   v.Check(IsDuration(x.took), "milliseconds", "it is no duration");
   v.Changed("pieces", x.pieces);
   v.Changed("straight", x.straight);
+  v.Changed("gpu", x.gpu);
+  v.Check(x.gpu.size() <= kMaxUuid, "gpu", "it is no UUID");
   v.Changed("message", x.message);
 }
 

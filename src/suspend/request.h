@@ -32,6 +32,7 @@ enum class Verb {
   kRestore,     // restore, then unlock
   kUnlock,      // for a process that is only locked
   // For memory that leaves the GPU through its shim (ledger/wire/transfer.h). Any number of these at a time.
+  // A process's memory of one GPU is a lane; `lane` names one, where it is empty the request is for all.
   // `gpu` says where the process will be: memory that this GPU can read stays where it is, and is copied
   // straight to this GPU at kGive.
   kTake,    // with the process's connection: takes over the memory that the process hands out, and begins to
@@ -41,8 +42,8 @@ enum class Verb {
             // answer says `straight`
   kLoad,    // brings the process's data into memory on a GPU, ready to be given
   kHold,    // has no answer: descriptors for a request that follows, for the pieces from `first` on
-  kGive,    // with the process's connection: gives that memory to the process, `gpu` as in kLoad; loads the
-            // rest meanwhile
+  kGive,    // with the process's connection: gives the memory of all lanes to the process, `gpu` as in
+            // kLoad; loads the rest meanwhile
   kForget,  // has no answer: the process has all the memory that it handed out, or does not want it
   kPrepare,  // makes host memory for `bytes` ready in the background
   kGrant,    // has no answer: gives `bytes` more room to the process's kLoad or kGive
@@ -80,9 +81,11 @@ struct Request {
   base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: 0 would wait without limit
   std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine; empty: the process keeps its GPUs
   std::string gpu{};    // the UUID; empty: the GPU that the memory came from (kLoad), any GPU (kPrepare)
+  std::string lane{};   // kSecure, kLoad, kHold, kForget, kGrant: the UUID of the GPU; empty: all lanes
   base::Bytes bytes{};  // kPrepare, kGrant
   bool whole = false;   // kTake
-  // kLoad, kGive: bytes that the mover may take on the GPU before the daemon grants more; none: no bound.
+  // kLoad, kGive: bytes that the mover may take on the GPU before the daemon grants more, for all lanes in
+  // sum where no lane is named; none: no bound.
   std::optional<base::Bytes> room{};
   std::uint64_t first = 0;  // kHold
   friend bool operator==(const Request&, const Request&) = default;
@@ -149,6 +152,7 @@ struct Answer {
   base::Millis took{0};           // by the driver's call, or by the copy
   std::uint64_t pieces = 0;       // kMoving, out: the pieces of this transfer that have left the GPU so far
   bool straight = false;          // kSecure, kLoad: the data are still on their old GPU, not in host memory
+  std::string gpu{};  // kTake, and all notices: the lane. Empty: a mover that knows of no lanes
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
@@ -160,6 +164,10 @@ bool MayAnswer(const Request& request, const Answer& answer);
 std::string_view ToString(Verb verb);
 std::string_view ToString(Outcome outcome);
 std::string_view ToString(Saved state);
+
+// The name of a GPU's lane: the UUID without its prefix. CUDA tells a mover only the sixteen bytes, and the
+// daemon writes "MIG-" before those of an instance.
+inline std::string_view LaneOf(std::string_view uuid) { return uuid.substr(uuid.find('-') + 1); }
 
 inline constexpr std::size_t kMaxLine = 64 * 1024;
 

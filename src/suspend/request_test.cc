@@ -18,7 +18,10 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
   EXPECT_EQ(ParseRequest(Serialize(grant)).value(), grant);
   const Request hold{.id = 11, .verb = Verb::kHold, .process = {1, 2}, .first = 32};
   EXPECT_EQ(ParseRequest(Serialize(hold)).value(), hold);
-  const Answer moving{.id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3};
+  const Request load{.id = 12, .verb = Verb::kLoad, .process = {1, 2}, .lane = "GPU-a"};
+  EXPECT_EQ(ParseRequest(Serialize(load)).value(), load);
+  const Answer moving{
+      .id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
   EXPECT_EQ(ParseAnswer(Serialize(moving)).value(), moving);
   const Request can{0, Verb::kCan};
   EXPECT_EQ(ParseRequest(Serialize(can)).value(), can);
@@ -29,6 +32,16 @@ TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
             R"({"id":7,"do":"checkpoint","pid":1,"start_time":2,"lock_timeout_ms":5})");
   EXPECT_EQ(Serialize(Answer{7, Outcome::kNoRoom, Saved::kCheckpointed, "full"}),
             R"({"id":7,"outcome":"no_room","state":"checkpointed","message":"full"})");
+  EXPECT_EQ(Serialize(Request{.id = 8, .verb = Verb::kSecure, .process = {1, 2}, .lane = "GPU-a"}),
+            R"({"id":8,"do":"secure","lane":"GPU-a","pid":1,"start_time":2})");
+  EXPECT_EQ(Serialize(Answer{.id = 8, .outcome = Outcome::kMoving, .gpu = "GPU-a"}),
+            R"({"id":8,"outcome":"moving","state":"unknown","gpu":"GPU-a"})");
+}
+
+TEST(SuspendRequest, ALaneIsNamedAlikeByDriverAndDaemon) {
+  EXPECT_EQ(LaneOf("MIG-1234-56"), LaneOf("GPU-1234-56"));
+  EXPECT_NE(LaneOf("GPU-1234-56"), LaneOf("GPU-1234-57"));
+  EXPECT_EQ(LaneOf(""), "");
 }
 
 TEST(SuspendRequest, RefusesWhatItCannotBeSureOf) {
@@ -68,6 +81,8 @@ TEST(SuspendAnswer, WhatCannotBeIsNotBelieved) {
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044417})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":18446744073709551615})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"unknown","milliseconds":4294967296})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","gpu":")" + std::string(65, 'a') +
+                           R"("})"));
 }
 
 TEST(SuspendAnswer, AMessageIsShortAndMovesNoCursor) {

@@ -42,6 +42,17 @@ void TellOfMany(std::uint64_t id) {
                                  kForEver);
 }
 
+// Says that it has memory of so many GPUs.
+void TellOfGpus(std::uint64_t id, int gpus) {
+  const base::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
+  const int number = memory.get();
+  for (int i = 0; i < gpus; ++i) {
+    const std::string line =
+        Serialize(Answer{.id = id, .outcome = Outcome::kHolding, .gpu = "GPU-" + std::to_string(i)});
+    (void)ledger::wire::SendWith(kSocket, line.data(), line.size(), &number, 1, kForEver);
+  }
+}
+
 }  // namespace
 
 int RunForgedMover(int argc, char** argv) {
@@ -63,6 +74,8 @@ int RunForgedMover(int argc, char** argv) {
     if (how == "lingering") {
       PassLingering(answer, file);
       PassLingering(answer, file);
+    } else if (how == "lanes") {
+      TellOfGpus(request->id, 1000);
     } else if (how == "holding") {
       TellOfMany(request->id);
       (void)Say({.id = request->id, .outcome = Outcome::kMoving, .bytes = base::Bytes{1}});

@@ -165,6 +165,16 @@ TEST_F(HostileTransferTest, WhatIsHeldOfOneUserIsBounded) {
   EXPECT_LE(Descriptors(), before + options.most_held + 20);
 }
 
+TEST_F(HostileTransferTest, OneThatNamesMoreGpusThanThereAreIsKilled) {
+  options.most_lanes = 10;
+  OfAdaIsForged("lanes");
+  const std::size_t before = Descriptors();
+  const Answer answer = Wait(Take()->asked);
+  EXPECT_EQ(answer.outcome, Outcome::kLost);
+  EXPECT_THAT(answer.message, HasSubstr("more GPUs than a process has"));
+  EXPECT_LE(Descriptors(), before + options.most_lanes + 20);
+}
+
 TEST_F(HostileTransferTest, AProcessThatConnectsAgainAndAgainIsSentAway) {
   options.most_of_process = 3;
   OfAda("exec sleep 1000");

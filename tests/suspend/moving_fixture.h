@@ -32,13 +32,16 @@ class MovingTest : public CheckpointerFixture {
     ASSERT_TRUE(loaded) << loaded.error().message;
     cuda.emplace(*loaded);
     ASSERT_TRUE(cuda->Init());
-    abi::CUcontext context = nullptr;
-    Must(cuda->calls().cuDevicePrimaryCtxRetain(&context, 0));
-    Must(cuda->calls().cuCtxSetCurrent(context));
+    for (int device = 0; device < 2; ++device)
+      Must(cuda->calls().cuDevicePrimaryCtxRetain(&contexts[device], device));
+    Must(cuda->calls().cuCtxSetCurrent(contexts[0]));
     Must(cuda->calls().cuMemAddressReserve(&base, kMax * kPiece, 0, 0, 0));
   }
   static void Must(abi::CUresult result) { ASSERT_EQ(result, abi::CUDA_SUCCESS); }
-  static constexpr std::size_t kMax = 64;
+  // Pieces from kOther on are memory of the second GPU.
+  static constexpr std::size_t kOther = 64, kMax = 128;
+  static int DeviceOf(std::size_t piece) { return piece < kOther ? 0 : 1; }
+  void UseDeviceOf(std::size_t piece) { Must(cuda->calls().cuCtxSetCurrent(contexts[DeviceOf(piece)])); }
 
   std::vector<std::uint8_t> Pattern(std::size_t piece) const {
     std::vector<std::uint8_t> bytes(kPiece);
@@ -50,17 +53,19 @@ class MovingTest : public CheckpointerFixture {
   void Map(std::size_t piece, abi::CUmemGenericAllocationHandle handle) {
     Must(cuda->calls().cuMemMap(At(piece), kPiece, 0, handle, 0));
     abi::CUmemAccessDesc access{};
-    access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, DeviceOf(piece)};
     access.flags = abi::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     Must(cuda->calls().cuMemSetAccess(At(piece), kPiece, &access, 1));
     handles[piece] = handle;
   }
-  void Make(std::size_t pieces) {
+  void Make(std::size_t pieces) { Make(0, pieces); }
+  void Make(std::size_t from, std::size_t to) {
     abi::CUmemAllocationProp prop{};
     prop.type = abi::CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.requestedHandleTypes = abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    prop.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, 0};
-    for (std::size_t i = 0; i < pieces; ++i) {
+    prop.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, DeviceOf(from)};
+    UseDeviceOf(from);
+    for (std::size_t i = from; i < to; ++i) {
       abi::CUmemGenericAllocationHandle handle = 0;
       Must(cuda->calls().cuMemCreate(&handle, kPiece, &prop, 0));
       Map(i, handle);
@@ -68,9 +73,17 @@ class MovingTest : public CheckpointerFixture {
     }
   }
 
+  void MakeEmpty(std::size_t from, std::size_t to) {
+    Make(from, to);
+    const std::vector<std::uint8_t> nothing(kPiece);
+    for (std::size_t i = from; i < to; ++i)
+      Must(cuda->calls().cuMemcpyHtoD_v2(At(i), nothing.data(), kPiece));
+  }
+
   struct Moved {
     std::shared_ptr<Asked> asked = std::make_shared<Asked>();
     std::uint64_t bytes = 0;  // that notices reported
+    std::map<std::string, std::uint64_t> by_gpu{};
     bool taken = false;
   };
   struct Pair {
@@ -96,22 +109,29 @@ class MovingTest : public CheckpointerFixture {
         [moved](const Answer& answer) { moved->asked->answer = answer; },
         [moved](const Answer& notice) {
           moved->taken = moved->taken || notice.outcome == Outcome::kTaken;
-          if (notice.outcome == Outcome::kMoving) moved->bytes += notice.bytes.count;
+          if (notice.outcome != Outcome::kMoving) return;
+          moved->bytes += notice.bytes.count;
+          moved->by_gpu[notice.gpu] += notice.bytes.count;
         });
     return moved;
   }
 
   void Offer(int socket, std::size_t from, std::size_t to) {
-    wire::Parts parts{wire::kPartsMagic, 0, 0, host.empty() ? 0u : 1u, (to - from) * kPiece, {}};
+    std::vector<std::size_t> pieces;
+    for (std::size_t i = from; i < to; ++i) pieces.push_back(i);
+    OfferPieces(socket, pieces);
+  }
+  void OfferPieces(int socket, const std::vector<std::size_t>& pieces) {
+    wire::Parts parts{wire::kPartsMagic, 0, 0, host.empty() ? 0u : 1u, pieces.size() * kPiece, {}};
     std::vector<base::Fd> files;
-    for (std::size_t i = from; i < to; ++i) {
+    for (const std::size_t i : pieces) {
       int file = -1;
       Must(cuda->calls().cuMemExportToShareableHandle(&file, handles.at(i),
                                                       abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
       files.emplace_back(file);
       parts.part[parts.count++] = {At(i), kPiece};
-      if (i + 1 < to && parts.count < 5) continue;
-      parts.last = i + 1 == to ? 1 : 0;
+      if (i != pieces.back() && parts.count < 5) continue;
+      parts.last = i == pieces.back() ? 1 : 0;
       std::vector<int> numbers;
       numbers.reserve(files.size());
       for (const auto& one : files) numbers.push_back(one.get());
@@ -153,6 +173,13 @@ class MovingTest : public CheckpointerFixture {
   static void Receipt(int socket) {
     const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
     ASSERT_TRUE(wire::SendWith(socket, &receipt, sizeof receipt, nullptr, 0, 10'000));
+  }
+  // Throws away what came back, since imported memory cannot be exported again.
+  void FreeAll() {
+    for (const auto& [piece, handle] : std::exchange(handles, {})) {
+      Must(cuda->calls().cuMemUnmap(At(piece), kPiece));
+      Must(cuda->calls().cuMemRelease(handle));
+    }
   }
   // Hands out one batch, as the shim does.
   std::shared_ptr<Moved> HandOut(std::size_t from, std::size_t to) {
@@ -202,17 +229,16 @@ class MovingTest : public CheckpointerFixture {
     const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
     ASSERT_TRUE(wire::SendWith(socket, &own, sizeof own, nullptr, 0, 10'000));
     ASSERT_TRUE(Keep(socket)) << "it has dropped its own";
-    Make(pieces);
-    const std::vector<std::uint8_t> nothing(kPiece);
-    for (std::size_t i = 0; i < pieces; ++i)
-      Must(cuda->calls().cuMemcpyHtoD_v2(At(i), nothing.data(), kPiece));
+    MakeEmpty(0, pieces);
     Offer(socket, 0, pieces);
     ASSERT_TRUE(Keep(socket)) << "it is filled";
     Receipt(socket);
     host.clear();
   }
-  void ExpectWhole(std::size_t pieces) {
-    for (std::size_t i = 0; i < pieces; ++i) {
+  void ExpectWhole(std::size_t pieces) { ExpectWhole(0, pieces); }
+  void ExpectWhole(std::size_t from, std::size_t to) {
+    UseDeviceOf(from);
+    for (std::size_t i = from; i < to; ++i) {
       std::vector<std::uint8_t> bytes(kPiece);
       Must(cuda->calls().cuMemcpyDtoH_v2(bytes.data(), At(i), kPiece));
       EXPECT_EQ(bytes, Pattern(i)) << "piece " << i;
@@ -220,6 +246,7 @@ class MovingTest : public CheckpointerFixture {
   }
 
   std::optional<driver::CudaDriver> cuda;
+  abi::CUcontext contexts[2] = {};
   abi::CUdeviceptr base = 0;
   std::map<std::size_t, abi::CUmemGenericAllocationHandle> handles;
   std::vector<base::Fd> host;

@@ -16,10 +16,10 @@ TEST_F(MovingTest, LeavesInPartsAndComesBackWithinTheRoomThatIsGranted) {
   base::Fd socket;
   const auto back = Begin({.verb = Verb::kGive, .room = base::Bytes{2 * kPiece}}, &socket);
   ASSERT_TRUE(Until([&] { return back->bytes == 2 * kPiece; }));
-  Get().Grant(user, base::SelfId(), base::Bytes{kPiece});
+  Get().Grant(user, base::SelfId(), {}, base::Bytes{kPiece});
   ASSERT_TRUE(Until([&] { return back->bytes == 3 * kPiece; }));
   EXPECT_FALSE(back->asked->answer);
-  Get().Grant(user, base::SelfId(), base::Bytes{7 * kPiece});
+  Get().Grant(user, base::SelfId(), {}, base::Bytes{7 * kPiece});
   ASSERT_TRUE(TakeBack(socket.get()));
   EXPECT_EQ(Wait(back->asked).outcome, Outcome::kDone);
   EXPECT_EQ(back->bytes, 10 * kPiece);
@@ -38,10 +38,7 @@ TEST_F(MovingTest, WhatWaitsForRoomCanBeCalledOff) {
   wire::Trouble trouble{};
   EXPECT_FALSE(TakeBack(socket.get(), &trouble));
   EXPECT_EQ(trouble, wire::Trouble::kNoRoom);
-  for (const auto& [piece, handle] : std::exchange(handles, {})) {
-    Must(cuda->calls().cuMemUnmap(At(piece), kPiece));
-    Must(cuda->calls().cuMemRelease(handle));
-  }
+  FreeAll();
   const auto again = Begin({.verb = Verb::kGive}, &socket);
   ASSERT_TRUE(TakeBack(socket.get()));
   EXPECT_EQ(Wait(again->asked).outcome, Outcome::kDone);
@@ -120,11 +117,7 @@ TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) 
     ASSERT_TRUE(TakeBack(socket.get()));
     EXPECT_EQ(Wait(back->asked).outcome, Outcome::kDone);
     ExpectWhole(40);
-    // Imported memory cannot be exported again: make new memory for the next round.
-    for (const auto& [piece, handle] : std::exchange(handles, {})) {
-      Must(cuda->calls().cuMemUnmap(At(piece), kPiece));
-      Must(cuda->calls().cuMemRelease(handle));
-    }
+    FreeAll();
     Make(40);
   }
 }

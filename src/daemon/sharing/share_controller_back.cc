@@ -126,7 +126,7 @@ void ShareController::GrantRoom(Entry& entry, const share::action::Grant& grant)
       if (bytes.count == 0) continue;
       load.granted += bytes;
       left = left - bytes;
-      movers_.Grant(entry.job.owner, process, bytes);
+      movers_.Grant(entry.job.owner, process, {}, bytes);
     }
     return;
   }

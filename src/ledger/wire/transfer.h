@@ -12,7 +12,8 @@
 //
 // Either side gives up by closing the connection; then nothing has happened. The process gives up its device
 // memory after the last reply, and the mover gives up the host memory after the receipt. A process may hand
-// out its memory in several transfers, and gets all of it back in one. The layout is plain C.
+// out its memory in several transfers, each with memory of one GPU, and gets all of it back in one. The
+// layout is plain C.
 #pragma once
 
 #include <errno.h>
@@ -48,8 +49,8 @@ struct Parts {
   std::uint32_t magic;
   std::uint32_t count;
   std::uint32_t last;  // 1: this is the last message of parts
-  // Out: 1 where memory that the process handed out before is still evicted. Back: 1 where the process has to
-  // make memory of its own.
+  // Out: 1 where memory that the process handed out before, of any GPU, is still evicted. Back: 1 where the
+  // process has to make memory of its own.
   std::uint32_t more;
   std::uint64_t total;  // out: bytes of all parts of this transfer
   Part part[kMaxParts];

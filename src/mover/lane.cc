@@ -1,5 +1,5 @@
 // The way off the GPU.
-#include "mover/transfer.h"
+#include "mover/lane.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
-#include "mover/peer.h"
 
 namespace gpuman::mover {
 
@@ -34,7 +33,7 @@ Answer AnswerOf(const base::Error& error) {
   return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
 }
 
-void Transfer::Clear() {
+void Lane::Clear() {
   for (Batch& batch : batches_) Discard(batch);
   batches_.clear();
   elsewhere_.reset();
@@ -42,27 +41,28 @@ void Transfer::Clear() {
   held_.clear();
 }
 
-void Transfer::Discard(Batch& batch) {
+void Lane::Discard(Batch& batch) {
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
-  pool_.Give(std::move(batch.buffer).Empty());
+  const std::uint64_t page = batch.buffer.page_inode();
+  means_.pool.Give(std::move(batch.buffer).Empty());
+  means_.pages.Remove(page);  // it is empty now, so that nobody goes on with it
 }
 
-void Transfer::Drop() {
-  const std::lock_guard lock(mutex_);
-  Clear();
+void Lane::Adopt(HostBuffer buffer) {
+  means_.pages.Add(buffer.page_inode());
+  batches_.push_back({.buffer = std::move(buffer)});
 }
 
-Result<> Transfer::Find() {
-  if (!batches_.empty()) return {};
-  GPUMAN_ASSIGN(auto found, HostBuffer::Find(process_));
-  for (auto& buffer : found) batches_.push_back({.buffer = std::move(buffer)});
-  return {};
+bool Lane::NeedsDescriptors() const {
+  return std::ranges::any_of(batches_, [](const Batch& batch) {
+    return batch.buffer.content() != Content::kComplete && batch.memory.empty();
+  });
 }
 
 // Imports again the memory that another mover had taken and not copied out.
-Result<> Transfer::Regain(Batch& batch) {
+Result<> Lane::Regain(Batch& batch) {
   if (batch.buffer.content() == Content::kComplete) return {};
   const auto& pieces = batch.buffer.layout().pieces;
   batch.memory.resize(pieces.size());
@@ -74,33 +74,34 @@ Result<> Transfer::Regain(Batch& batch) {
   }
   for (auto& [piece, file] : held) {
     if (piece >= pieces.size() || piece < batch.buffer.whole() || batch.memory[piece]) continue;
-    GPUMAN_ASSIGN(batch.memory[piece], gpus_.Import(file.get(), pieces[piece].bytes));
+    GPUMAN_ASSIGN(batch.memory[piece], means_.gpus.Import(file.get(), pieces[piece].bytes));
     batch.files[piece] = std::move(file);
   }
   return {};
 }
 
-std::optional<int> Transfer::NumberOf(const std::string& gpu) const {
+std::optional<int> Lane::NumberOf(const std::string& gpu) const {
   if (gpu.empty()) return std::nullopt;
-  const auto found = gpus_.Find(gpu);
+  const auto found = means_.gpus.Find(gpu);
   return found ? std::optional(*found) : std::nullopt;
 }
 
 // Whether all of the batch is on GPUs other than the target, and the target can read them.
-bool Transfer::GoesStraight(Batch& batch, std::optional<int> target) {
+bool Lane::GoesStraight(Batch& batch, std::optional<int> target) {
   if (!target || batch.stream || batch.buffer.content() == Content::kComplete || batch.buffer.whole() != 0)
     return false;
   if (!Regain(batch)) return false;
   if (batch.read_by == target) return true;
+  Gpus& gpus = means_.gpus;
   for (const Memory& one : batch.memory) {
-    if (!one || one.gpu() == *target || !gpus_.Reaches(*target, one.gpu()) || !gpus_.LetRead(one, *target))
+    if (!one || one.gpu() == *target || !gpus.Reaches(*target, one.gpu()) || !gpus.LetRead(one, *target))
       return false;
   }
   batch.read_by = target;
   return true;
 }
 
-std::vector<Copy> Transfer::CopiesOf(Batch& batch, std::size_t piece, const Memory& memory) {
+std::vector<Copy> Lane::CopiesOf(Batch& batch, std::size_t piece, const Memory& memory) {
   if (batch.slices.empty()) batch.slices = SlicesOf(batch.buffer.layout());
   std::vector<Copy> copies;
   // Slices are ordered by piece. Clang 14 has no std::ranges::equal_range with the library of GCC 12.
@@ -112,11 +113,14 @@ std::vector<Copy> Transfer::CopiesOf(Batch& batch, std::size_t piece, const Memo
 }
 
 // Takes one piece. Importing takes ten times as long while copies run, so no copy begins yet.
-Result<> Transfer::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter& cutter) {
+Result<> Lane::Accept(Offer& offer, Memory memory, Fd file, Cutter& cutter) {
   Batch& batch = *offer.batch;
-  GPUMAN_ASSIGN(Memory memory, gpus_.Import(file.get(), part.bytes));
+  if (!batch.memory.empty() && memory.gpu() != batch.memory.front().gpu())
+    return Fail(ErrorCode::kInternal, fmt::format("process {} hands out memory of several GPUs at once",
+                                                  means_.process.pid));
   std::vector<Slice> slices;
-  if (!cutter.Cut(part.bytes, slices)) return Fail(ErrorCode::kInternal, "the process has more than it said");
+  if (!cutter.Cut(memory.bytes(), slices))
+    return Fail(ErrorCode::kInternal, "the process has more than it said");
   std::vector<Copy>& copies = offer.waiting.emplace_back();
   for (const Slice& slice : slices)
     copies.push_back({memory.address() + slice.in_piece, batch.buffer.At(slice), slice.bytes});
@@ -126,11 +130,11 @@ Result<> Transfer::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter&
 }
 
 // Begins the copies of the waiting pieces, whose data do not change any more.
-Result<> Transfer::SetOut(Offer& offer) {
+Result<> Lane::SetOut(Offer& offer) {
   Batch& batch = *offer.batch;
   if (offer.waiting.empty()) return {};
   if (!batch.stream) {
-    GPUMAN_ASSIGN(batch.stream, CopyStream::Open(gpus_, batch.memory.front().gpu(), Direction::kOut));
+    GPUMAN_ASSIGN(batch.stream, CopyStream::Open(means_.gpus, batch.memory.front().gpu(), Direction::kOut));
     batch.begun = Clock::now();
   }
   for (const auto& copies : offer.waiting) GPUMAN_TRY(batch.stream->Add(copies));
@@ -139,69 +143,72 @@ Result<> Transfer::SetOut(Offer& offer) {
 }
 
 // Whether the batch may stay where it is, for the target to read.
-bool Transfer::MayStay(const Batch& batch, std::optional<int> target) const {
+bool Lane::MayStay(const Batch& batch, std::optional<int> target) const {
   return target && !batch.stream && std::ranges::all_of(batch.memory, [&](const Memory& one) {
-           return gpus_.Reaches(*target, one.gpu());
+           return means_.gpus.Reaches(*target, one.gpu());
          });
 }
 
 // Checks the size that a process names, because the mover makes so much host memory for it.
-Result<> Transfer::MayHave(std::uint64_t bytes) const {
-  GPUMAN_ASSIGN(const std::uint64_t all, gpus_.TotalMemory());
+Result<> Lane::MayHave(int gpu, std::uint64_t bytes) const {
+  GPUMAN_ASSIGN(const std::uint64_t all, means_.gpus.MemoryOf(gpu));
   const std::uint64_t most = 2 * all;  // memory that is away, and memory that takes its place meanwhile
   std::uint64_t away = 0;
   for (const Batch& batch : batches_) away += std::min(BytesOf(batch.buffer.layout().pieces), most - away);
   if (bytes <= most - away) return {};
-  return Fail(ErrorCode::kInternal,
-              fmt::format("process {} says that it has {} bytes, more than the GPUs", process_.pid, bytes));
+  return Fail(ErrorCode::kInternal, fmt::format("process {} says that it has {} bytes, more than the GPU",
+                                                means_.process.pid, bytes));
 }
 
-Result<> Transfer::Receive(int connection, std::optional<int> target, const ProgressCallbacks& tell,
-                           Offer& offer) {
+// Makes host memory for an offer.
+Result<> Lane::Prepare(Offer& offer, const wire::Parts& parts, Progress& progress,
+                       std::optional<Cutter>& cutter) {
+  offer.more = parts.more != 0;
+  if (offer.more && !batches_.empty()) {
+    // One batch is on its way at a time: a descriptor's piece number does not tell its batch.
+    if (const Answer before = SecureAll(progress); before.outcome != Outcome::kDone)
+      return Fail(ErrorCode::kInternal, before.message);
+  }
+  GPUMAN_ASSIGN(auto segments, means_.pool.Take(SegmentSizes(parts.total)));
+  std::vector<std::uint64_t> sizes;
+  for (const Segment& segment : segments) sizes.push_back(segment.bytes());
+  cutter.emplace(std::move(sizes));
+  GPUMAN_ASSIGN(auto buffer, HostBuffer::Make(std::move(segments)));
+  means_.pages.Add(buffer.page_inode());
+  offer.batch.emplace(Batch{.buffer = std::move(buffer)});
+  return {};
+}
+
+Result<> Lane::Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
+                       Offer& offer) {
   std::optional<Cutter> cutter;
   std::vector<Piece> pieces;
-  for (bool last = false; !last;) {
-    wire::Parts parts{};
-    int numbers[wire::kMaxParts];
-    unsigned count = 0;
-    const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, numbers, count, kPeerMs);
-    std::vector<Fd> files;
-    for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
-    if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
-    last = parts.last != 0;
-    if (count == 0 && !last) return WentBack();  // otherwise the loop might never end
-    if (!cutter) {
-      GPUMAN_TRY(MayHave(parts.total));
-      offer.more = parts.more != 0;
-      if (offer.more) {
-        GPUMAN_TRY(Find());
-        // One batch is on its way at a time: a descriptor's piece number does not tell its batch.
-        if (const Answer before = SecureAll(tell); before.outcome != Outcome::kDone)
-          return Fail(ErrorCode::kInternal, before.message);
+  GPUMAN_TRY(MayHave(opening.first.gpu(), opening.message.parts.total));
+  GPUMAN_TRY(Prepare(offer, opening.message.parts, progress, cutter));
+  for (PartsMessage message = std::move(opening.message);;) {
+    const wire::Parts& parts = message.parts;
+    for (unsigned i = 0; i < parts.count; ++i) {
+      const wire::Part& part = parts.part[i];
+      Memory memory = std::exchange(opening.first, {});
+      if (!memory) {
+        GPUMAN_ASSIGN(memory, means_.gpus.Import(message.files[i].get(), part.bytes));
       }
-      GPUMAN_ASSIGN(auto segments, pool_.Take(SegmentSizes(parts.total)));
-      std::vector<std::uint64_t> sizes;
-      for (const Segment& segment : segments) sizes.push_back(segment.bytes());
-      cutter.emplace(std::move(sizes));
-      GPUMAN_ASSIGN(auto buffer, HostBuffer::Make(std::move(segments)));
-      offer.batch.emplace(Batch{.buffer = std::move(buffer)});
+      GPUMAN_TRY(Accept(offer, std::move(memory), std::move(message.files[i]), *cutter));
+      pieces.push_back({part.address, part.bytes});
     }
-    for (unsigned i = 0; i < count; ++i) {
-      GPUMAN_TRY(Accept(offer, std::move(files[i]), parts.part[i], *cutter));
-      pieces.push_back({parts.part[i].address, parts.part[i].bytes});
-    }
+    const bool last = parts.last != 0;
     if ((last || offer.waiting.size() >= kTogether) && !MayStay(*offer.batch, target))
       GPUMAN_TRY(SetOut(offer));
+    if (last) break;
+    GPUMAN_ASSIGN(message, ReceiveParts(connection));
   }
-  Layout layout{process_, {}, std::move(pieces), {}};
-  if (!offer.batch->memory.empty()) {
-    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(offer.batch->memory.front().gpu()));
-  }
+  Layout layout{means_.process, {}, std::move(pieces), {}};
+  GPUMAN_ASSIGN(layout.gpu, means_.gpus.UuidOf(offer.batch->memory.front().gpu()));
   return offer.batch->buffer.Seal(std::move(layout));
 }
 
 // Hands host memory to the process, which then gives the device memory away.
-Result<> Transfer::HandOver(int connection, const Batch& batch) {
+Result<> Lane::HandOver(int connection, const Batch& batch) {
   std::vector<int> files{batch.buffer.page()};
   for (const Segment& segment : batch.buffer.segments()) files.push_back(segment.file());
   for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
@@ -209,27 +216,27 @@ Result<> Transfer::HandOver(int connection, const Batch& batch) {
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
     if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs)) return WentBack();
   }
-  GPUMAN_TRY(AwaitReceipt(connection, process_));
+  GPUMAN_TRY(AwaitReceipt(connection, means_.process));
   return {};
 }
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
-Answer Transfer::Take(Fd connection, bool whole, const std::string& target, const ProgressCallbacks& tell) {
-  const std::lock_guard lock(mutex_);
+Answer Lane::Take(int connection, Opening opening, bool whole, const std::string& target,
+                  Progress& progress) {
   Offer offer;
-  Result<> taken = Receive(connection.get(), NumberOf(target), tell, offer);
+  Result<> taken = Receive(connection, std::move(opening), NumberOf(target), progress, offer);
   if (!taken) {
     const bool host = taken.error().code == ErrorCode::kExhausted;
-    Refuse(connection.get(), host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
+    Refuse(connection, host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
   } else {
     const auto& files = offer.batch->files;
     for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
       std::vector<int> some;
       for (std::size_t i = from; i < files.size() && i < from + wire::kMaxParts; ++i)
         some.push_back(files[i].get());
-      tell.holding(some);
+      progress.Holding(gpu_, some);
     }
-    taken = HandOver(connection.get(), *offer.batch);
+    taken = HandOver(connection, *offer.batch);
   }
   if (!taken) {
     if (offer.batch) Discard(*offer.batch);
@@ -238,13 +245,13 @@ Answer Transfer::Take(Fd connection, bool whole, const std::string& target, cons
   if (!offer.more) Clear();  // removes what an earlier offer left
   const std::uint64_t bytes = BytesOf(offer.batch->buffer.layout().pieces);
   batches_.push_back(std::move(*offer.batch));
-  tell.taken(bytes);
+  progress.Taken(gpu_, bytes);
   if (!whole) return {.outcome = Outcome::kDone, .bytes = {bytes}};
-  return SecureAll(tell);
+  return SecureAll(progress);
 }
 
 // Copies the rest of a batch, piece by piece.
-Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& answer) {
+Result<> Lane::Secure(Batch& batch, Progress& progress, Answer& answer) {
   if (batch.buffer.content() == Content::kComplete) return {};
   if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
   const auto& pieces = batch.buffer.layout().pieces;
@@ -254,13 +261,13 @@ Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& a
     if (batch.memory[i]) continue;
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the data of process {} is lost: it was being copied when gpuman-mover ended",
-                            process_.pid));
+                            means_.process.pid));
   }
   // Copies in progress were begun in the order of the pieces.
   std::size_t next = first + (batch.stream ? batch.stream->waiting() : 0);
   for (std::size_t i = first; i < pieces.size(); ++i) {
     if (!batch.stream) {
-      GPUMAN_ASSIGN(batch.stream, CopyStream::Open(gpus_, batch.memory[i].gpu(), Direction::kOut));
+      GPUMAN_ASSIGN(batch.stream, CopyStream::Open(means_.gpus, batch.memory[i].gpu(), Direction::kOut));
     }
     for (; next < pieces.size(); ++next)
       GPUMAN_TRY(batch.stream->Add(CopiesOf(batch, next, batch.memory[next])));
@@ -269,11 +276,11 @@ Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& a
       return done;
     }
     batch.buffer.SetWhole(i + 1);
-    free_list_.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
+    means_.free_list.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
     batch.memory[i] = {};
     batch.files[i].Close();
     answer.bytes.count += pieces[i].bytes;
-    tell.moved(pieces[i].bytes, i + 1);
+    progress.Moved(gpu_, pieces[i].bytes, i + 1);
   }
   batch.stream.reset();
   batch.memory.clear();
@@ -283,14 +290,13 @@ Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& a
   return {};
 }
 
-void Transfer::Hold(std::size_t first, std::vector<Fd> files) {
+void Lane::Hold(std::size_t first, std::vector<Fd> files) {
   const std::lock_guard lock(held_mutex_);
   for (auto& file : files) held_.emplace_back(first++, std::move(file));
 }
 
-Answer Transfer::Secure(const std::string& target, const ProgressCallbacks& tell) {
-  const std::lock_guard lock(mutex_);
-  Answer answer = SecureAll(tell, NumberOf(target));
+Answer Lane::Secure(const std::string& target, Progress& progress) {
+  Answer answer = SecureAll(progress, NumberOf(target));
   const Answer before = std::exchange(finished_, {});
   if (answer.outcome != Outcome::kDone || answer.straight) return answer;
   answer.bytes += before.bytes;
@@ -298,31 +304,26 @@ Answer Transfer::Secure(const std::string& target, const ProgressCallbacks& tell
   return answer;
 }
 
-void Transfer::Finish(const std::string& target) {
-  const std::lock_guard lock(mutex_);
-  if (!batches_.empty()) finished_ = SecureAll({}, NumberOf(target));
+void Lane::Finish(const std::string& target) {
+  Progress nobody;
+  if (!batches_.empty()) finished_ = SecureAll(nobody, NumberOf(target));
 }
 
 // Leaves batches on the GPU that `target` can read: if any stay, the answer's bytes are theirs.
-Answer Transfer::SecureAll(const ProgressCallbacks& tell, std::optional<int> target) {
+Answer Lane::SecureAll(Progress& progress, std::optional<int> target) {
   Answer answer{.outcome = Outcome::kDone};
-  if (auto found = Find(); !found) {
-    Answer none = AnswerOf(found.error());
-    if (found.error().code == ErrorCode::kNotFound) none.outcome = Outcome::kNothing;
-    return none;
-  }
   std::uint64_t staying = 0;
   for (Batch& batch : batches_) {
     if (GoesStraight(batch, target)) {
       staying += BytesOf(batch.buffer.layout().pieces);
       continue;
     }
-    if (auto secured = Secure(batch, tell, answer); !secured) return AnswerOf(secured.error());
+    if (auto secured = Secure(batch, progress, answer); !secured) return AnswerOf(secured.error());
     batch.memory.clear();  // memory that was loaded again
     batch.files.clear();
   }
   if (staying != 0) return {.outcome = Outcome::kDone, .bytes = {staying}, .straight = true};
-  tell.safe();
+  progress.Safe(gpu_);
   const std::lock_guard lock(held_mutex_);
   held_.clear();
   return answer;

@@ -1,0 +1,191 @@
+// One process's memory of one GPU, between that GPU and the host: the mover takes it from the process in one
+// or more batches, copies it, loads it again, and gives it all back at once. `ours` means: the mover has it.
+//
+//   Take -> on the GPU, ours -Secure-> in host memory -Load-> on a GPU, ours -Give-> the process's
+//
+// If the target GPU can read the GPU where a batch is, the batch stays there until Give: the process makes
+// its own memory, and the mover copies straight into it. If the target GPU cannot, the copy comes from host
+// memory.
+//
+// Pieces leave and come back one by one: the pieces of a batch that are whole in host memory are off the GPU,
+// and those that are loaded are on it. A step that fails leaves each piece where it was: each piece is whole
+// in one of the two places at any time.
+//
+// A step's caller holds Lock(); Hold and credit() are thread-safe without it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "ledger/wire/transfer.h"
+#include "mover/copy_stream.h"
+#include "mover/credit.h"
+#include "mover/free_list.h"
+#include "mover/gpus.h"
+#include "mover/host_buffer.h"
+#include "mover/peer.h"
+#include "mover/progress.h"
+#include "suspend/request.h"
+
+namespace gpuman::mover {
+
+// The pages of the host buffers that this mover has of a process. Thread-safe.
+class KnownPages {
+ public:
+  void Add(std::uint64_t inode) {
+    const std::lock_guard lock(mutex_);
+    inodes_.insert(inode);
+  }
+  void Remove(std::uint64_t inode) {
+    const std::lock_guard lock(mutex_);
+    inodes_.erase(inode);
+  }
+  bool Any() const {
+    const std::lock_guard lock(mutex_);
+    return !inodes_.empty();
+  }
+  bool Has(std::uint64_t inode) const {
+    const std::lock_guard lock(mutex_);
+    return inodes_.contains(inode);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::uint64_t> inodes_;
+};
+
+class Lane {
+ public:
+  // What all lanes of a process use; outlives them.
+  struct Means {
+    base::ProcessId process;
+    Gpus& gpus;
+    Pool& pool;
+    FreeList& free_list;
+    KnownPages pages{};
+  };
+  // `gpu`: the UUID of the GPU that the memory comes from.
+  Lane(Means& means, std::string gpu) : means_(means), gpu_(std::move(gpu)) {}
+
+  const std::string& gpu() const { return gpu_; }
+  [[nodiscard]] std::unique_lock<std::mutex> Lock() { return std::unique_lock(mutex_); }
+
+  bool empty() const { return batches_.empty(); }
+  // The process will be on another GPU, and makes its own memory there.
+  bool GoesElsewhere() const { return elsewhere_.has_value(); }
+  // Memory that another mover had taken and not finished is to be imported again.
+  bool NeedsDescriptors() const;
+
+  // The first message of an offer, with its first part imported.
+  struct Opening {
+    PartsMessage message;
+    Memory first;
+  };
+  // Takes what the process hands out over the connection. kDone: the lane has the batch; with `whole` it is
+  // in host memory, otherwise Secure brings it there. `target`: the GPU where the process goes next; empty:
+  // not known.
+  suspend::Answer Take(int connection, Opening opening, bool whole, const std::string& target,
+                       Progress& progress);
+  // Goes on with a batch that an earlier mover took.
+  void Adopt(HostBuffer buffer);
+  // Brings all batches to host memory; memory that `target` can read may stay. The answer includes the bytes
+  // that Finish has copied.
+  suspend::Answer Secure(const std::string& target, Progress& progress);
+  // The same without a request.
+  void Finish(const std::string& target);
+
+  // Sends one message to the process; an error ends the step. No function: nothing is sent.
+  using SendParts = std::function<base::Result<>(const ledger::wire::Parts&, const int* descriptors)>;
+  // `gpu`: where the process will be; empty: where it came from. Pieces are sent as they arrive. If Load
+  // fails, no piece that is whole in host memory stays on a GPU.
+  suspend::Answer Load(const std::string& gpu, Credit& credit, Progress& progress, const SendParts& send);
+  // Takes pieces that are whole in host memory off the GPU.
+  void Unload();
+
+  // A piece, and the process's own memory for what it holds.
+  struct PieceRef {
+    std::size_t batch = 0, piece = 0;
+  };
+  struct Own {
+    PieceRef ref;
+    Memory memory;
+  };
+  void ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit) const;
+  // Brings the lane to host memory, or leaves it where the GPU to come can read it.
+  suspend::Answer MakeReadyToPour(Progress& progress) { return SecureAll(progress, elsewhere_); }
+  // Copies from the GPU where the memory stayed, or from host memory.
+  base::Result<> Pour(const std::vector<Own>& own);
+
+  // The process has ended, or has all of the memory.
+  void Clear();
+
+  // Gets descriptors of memory that another mover had taken and not finished, for the pieces from `first` on;
+  // the next step uses them.
+  void Hold(std::size_t first, std::vector<base::Fd> files);
+  // The room that the next Load of this lane alone may take.
+  Credit& credit() { return credit_; }
+
+ private:
+  struct Batch {
+    HostBuffer buffer;
+    std::vector<Memory> memory{};        // by piece, where it is on a GPU; else empty
+    std::vector<base::Fd> files{};       // of imported memory; with these the mover can give it back uncopied
+    std::optional<CopyStream> stream{};  // for the copies on their way out
+    std::vector<Slice> slices{};         // of all pieces, once all pieces are known
+    std::chrono::steady_clock::time_point begun{};
+    std::optional<int> read_by{};  // another GPU that can read its memory
+  };
+  // The memory that a process hands out, until the process has given it away.
+  struct Offer {
+    std::optional<Batch> batch{};
+    bool more = false;  // in addition to the batches that the process has handed out before
+    std::vector<std::vector<Copy>> waiting{};  // by piece: their copies begin together
+  };
+
+  base::Result<> Regain(Batch& batch);
+  std::optional<int> NumberOf(const std::string& gpu) const;
+  bool GoesStraight(Batch& batch, std::optional<int> target);
+  void Discard(Batch& batch);
+  base::Result<> MayHave(int gpu, std::uint64_t bytes) const;
+  base::Result<> Prepare(Offer& offer, const ledger::wire::Parts& parts, Progress& progress,
+                         std::optional<Cutter>& cutter);
+  base::Result<> Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
+                         Offer& offer);
+  base::Result<> Accept(Offer& offer, Memory memory, base::Fd file, Cutter& cutter);
+  base::Result<> SetOut(Offer& offer);
+  bool MayStay(const Batch& batch, std::optional<int> target) const;
+  base::Result<> HandOver(int connection, const Batch& batch);
+  suspend::Answer SecureAll(Progress& progress, std::optional<int> target = std::nullopt);
+  base::Result<> Secure(Batch& batch, Progress& progress, suspend::Answer& answer);
+  suspend::Answer MakeReadyFor(int gpu, Progress& progress);
+  base::Result<> FinishBeforeLoading(int target, Progress& progress);
+  class Filling;
+  class Needs;
+  std::vector<Copy> CopiesOf(Batch& batch, std::size_t piece, const Memory& memory);
+  base::Result<> Send(const SendParts& send, std::span<const PieceRef> refs);
+  const Piece& PieceAt(const PieceRef& ref) const {
+    return batches_[ref.batch].buffer.layout().pieces[ref.piece];
+  }
+
+  Means& means_;
+  const std::string gpu_;
+  Credit credit_;
+  std::mutex mutex_;
+  std::vector<Batch> batches_;
+  std::optional<int> elsewhere_;  // the GPU where the process will be, if the memory came from another GPU
+  suspend::Answer finished_{};    // bytes and time that no answer has reported yet
+  std::mutex held_mutex_;
+  std::vector<std::pair<std::size_t, base::Fd>> held_;  // by piece
+};
+
+suspend::Answer AnswerOf(const base::Error& error);
+
+}  // namespace gpuman::mover

@@ -1,0 +1,273 @@
+// The way back to a GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "ledger/wire/transfer.h"
+#include "mover/lane.h"
+
+namespace gpuman::mover {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Fd;
+using base::Result;
+using suspend::Answer;
+using suspend::Outcome;
+namespace wire = ledger::wire;
+
+constexpr std::size_t kFlying = 8;  // pieces in flight: so many that the copy engine never waits for a call
+constexpr std::uint64_t kBatch = std::uint64_t{256} << 20;  // as much as one message carries
+constexpr std::chrono::seconds kSilence{20};  // then daemon and process learn that the mover waits
+
+}  // namespace
+
+// Tells free_list which memory the pieces still need.
+class Lane::Needs {
+ public:
+  Needs(FreeList& free_list, int gpu) : free_list_(free_list), gpu_(gpu) {}
+  ~Needs() {
+    for (const auto& [bytes, count] : open_)
+      for (std::size_t i = 0; i < count; ++i) free_list_.Cancel(gpu_, bytes);
+  }
+  Needs(const Needs&) = delete;
+  Needs& operator=(const Needs&) = delete;
+
+  void Expect(std::uint64_t bytes) {
+    ++open_[bytes];
+    free_list_.Expect(gpu_, bytes);
+  }
+  std::optional<FreeList::Block> Take(std::uint64_t bytes) {
+    --open_[bytes];
+    return free_list_.Take(gpu_, bytes);
+  }
+
+ private:
+  FreeList& free_list_;
+  int gpu_;
+  std::map<std::uint64_t, std::size_t> open_;
+};
+
+// Makes memory for each piece that has none, loads its data, and sends pieces as they arrive.
+class Lane::Filling {
+ public:
+  Filling(Lane& lane, int gpu, Credit& credit, Progress& progress, const SendParts& send)
+      : lane_(lane),
+        gpu_(gpu),
+        credit_(credit),
+        progress_(progress),
+        send_(send),
+        needs_(lane.means_.free_list, gpu) {}
+
+  Result<> Run(Answer& answer) {
+    GPUMAN_ASSIGN(stream_, CopyStream::Open(lane_.means_.gpus, gpu_, Direction::kIn));
+    lane_.ForEachPiece([&](const Piece& piece, PieceRef ref) {
+      refs_.push_back(ref);
+      if (!MemoryOf(ref)) needs_.Expect(piece.bytes);
+    });
+    while (next_ < refs_.size() || !flying_.empty()) {
+      GPUMAN_TRY(BeginCopies());
+      const auto [ref, copied] = flying_.front();
+      flying_.pop_front();
+      const std::uint64_t bytes = lane_.PieceAt(ref).bytes;
+      if (copied) {
+        GPUMAN_TRY(stream_->Await());
+        answer.bytes.count += bytes;
+        progress_.Moved(lane_.gpu_, bytes, 0);
+      }
+      ready_.push_back(ref);
+      ready_bytes_ += bytes;
+      if (ready_.size() == wire::kMaxParts || ready_bytes_ >= kBatch) GPUMAN_TRY(Flush());
+    }
+    return Flush();
+  }
+
+ private:
+  Memory& MemoryOf(const PieceRef& ref) { return lane_.batches_[ref.batch].memory[ref.piece]; }
+
+  Result<> Flush() {
+    if (ready_.empty()) return {};
+    GPUMAN_TRY(lane_.Send(send_, ready_));
+    ready_.clear();
+    ready_bytes_ = 0;
+    return {};
+  }
+
+  Result<> BeginCopies() {
+    while (next_ < refs_.size() && flying_.size() < kFlying) {
+      const PieceRef& ref = refs_[next_];
+      const bool there = static_cast<bool>(MemoryOf(ref));
+      if (!there) {
+        if (flying_.empty()) GPUMAN_TRY(Flush());
+        GPUMAN_ASSIGN(const bool room, GetRoom(lane_.PieceAt(ref).bytes));
+        if (!room) break;
+        GPUMAN_TRY(BeginCopy(ref));
+      }
+      flying_.emplace_back(ref, !there);
+      ++next_;
+    }
+    return {};
+  }
+
+  // False: there is no room now, but copies are in flight.
+  Result<bool> GetRoom(std::uint64_t bytes) {
+    for (std::chrono::seconds patience{0};; patience = kSilence) {
+      switch (credit_.Take(bytes, patience)) {
+        case Credit::Got::kYes:
+          return true;
+        case Credit::Got::kNever:
+          return Fail(ErrorCode::kExhausted, "it was called off before there was room for all of it");
+        case Credit::Got::kNotYet:
+          break;
+      }
+      if (!flying_.empty()) return false;
+      if (!base::IsAlive(lane_.means_.process)) return WentBack();
+      progress_.Moved(lane_.gpu_, 0, 0);
+      GPUMAN_TRY(lane_.Send(send_, {}));
+    }
+  }
+
+  Result<> BeginCopy(const PieceRef& ref) {
+    Batch& batch = lane_.batches_[ref.batch];
+    const std::uint64_t bytes = lane_.PieceAt(ref).bytes;
+    Memory& memory = MemoryOf(ref);
+    batch.files.resize(batch.memory.size());
+    if (auto block = needs_.Take(bytes)) {
+      memory = std::move(block->memory);
+      batch.files[ref.piece] = std::move(block->file);
+    } else {
+      auto made = lane_.means_.gpus.Create(gpu_, bytes);
+      const bool full = !made && made.error().code == ErrorCode::kExhausted;
+      // The kept blocks had other sizes.
+      if (full && lane_.means_.free_list.Empty()) made = lane_.means_.gpus.Create(gpu_, bytes);
+      GPUMAN_ASSIGN(memory, std::move(made));
+    }
+    return stream_->Add(lane_.CopiesOf(batch, ref.piece, memory));
+  }
+
+  Lane& lane_;
+  const int gpu_;
+  Credit& credit_;
+  Progress& progress_;
+  const SendParts& send_;
+  Needs needs_;
+  std::optional<CopyStream> stream_;
+  std::vector<PieceRef> refs_, ready_;
+  std::size_t next_ = 0;
+  std::deque<std::pair<PieceRef, bool>> flying_;  // the piece, and whether it is being copied
+  std::uint64_t ready_bytes_ = 0;
+};
+
+void Lane::ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit) const {
+  for (std::size_t b = 0; b < batches_.size(); ++b) {
+    const auto& pieces = batches_[b].buffer.layout().pieces;
+    for (std::size_t i = 0; i < pieces.size(); ++i) visit(pieces[i], {b, i});
+  }
+}
+
+// Finishes copies to host memory that no mover has finished so far, unless the memory may stay where it is.
+Result<> Lane::FinishBeforeLoading(int target, Progress& progress) {
+  const auto elsewhere = [&](const Batch& batch) {
+    return std::ranges::any_of(batch.memory, [&](const Memory& one) { return one && one.gpu() != target; });
+  };
+  const auto stays = [](const Batch& batch) {
+    std::size_t i = batch.buffer.whole();
+    while (i < batch.memory.size() && batch.memory[i]) ++i;
+    return i == batch.buffer.layout().pieces.size();
+  };
+  if (!std::ranges::any_of(batches_, elsewhere) && std::ranges::all_of(batches_, stays)) return {};
+  const Answer secured = SecureAll(progress);
+  if (secured.outcome == Outcome::kDone) return {};
+  return Fail(secured.outcome == Outcome::kNoRoom ? ErrorCode::kExhausted : ErrorCode::kInternal,
+              secured.message);
+}
+
+Answer Lane::Load(const std::string& wanted, Credit& credit, Progress& progress, const SendParts& send) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string& home = batches_.front().buffer.layout().gpu;
+  if (const auto gpu = NumberOf(wanted); gpu && suspend::LaneOf(wanted) != suspend::LaneOf(home))
+    return MakeReadyFor(*gpu, progress);
+  elsewhere_.reset();
+  // If no GPU is named, the target is the GPU where the memory is loaded already, else the GPU where it was.
+  auto target = means_.gpus.Find(wanted.empty() ? home : wanted);
+  for (Batch& batch : batches_) {
+    if (auto regained = Regain(batch); !regained) return AnswerOf(regained.error());
+    for (const Memory& one : batch.memory)
+      if (wanted.empty() && one) target = one.gpu();
+  }
+  if (!target) return AnswerOf(target.error());
+  if (auto finished = FinishBeforeLoading(*target, progress); !finished) return AnswerOf(finished.error());
+  for (Batch& batch : batches_) {
+    batch.stream.reset();
+    batch.memory.resize(batch.buffer.layout().pieces.size());
+  }
+  Answer answer{.outcome = Outcome::kDone};
+  if (auto filled = Filling(*this, *target, credit, progress, send).Run(answer); !filled) {
+    Unload();
+    return AnswerOf(filled.error());
+  }
+  answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
+  return answer;
+}
+
+void Lane::Unload() {
+  for (Batch& batch : batches_) {
+    for (std::size_t i = 0; i < std::min(batch.memory.size(), batch.buffer.whole()); ++i) {
+      batch.memory[i] = {};
+      if (i < batch.files.size()) batch.files[i].Close();
+    }
+  }
+}
+
+// The process will make its own memory on that GPU, and ask the mover to fill it.
+Answer Lane::MakeReadyFor(int gpu, Progress& progress) {
+  elsewhere_ = gpu;
+  Answer secured = SecureAll(progress, gpu);
+  if (secured.outcome != Outcome::kDone || secured.straight) return secured;
+  if (auto ready = means_.gpus.Use(gpu); !ready) return AnswerOf(ready.error());
+  return {.outcome = Outcome::kDone};
+}
+
+// Sends pieces by their descriptors; a message without pieces only shows that the mover still lives.
+Result<> Lane::Send(const SendParts& send, std::span<const PieceRef> refs) {
+  if (!send) return {};
+  wire::Parts parts{wire::kPartsMagic, 0, 0, 0, 0, {}};
+  std::vector<Fd> made;
+  int files[wire::kMaxParts];
+  for (const PieceRef& ref : refs) {
+    const Batch& batch = batches_[ref.batch];
+    // An imported piece goes with the descriptor from which it was imported; a piece made here is exported.
+    if (ref.piece < batch.files.size() && batch.files[ref.piece].ok()) {
+      files[parts.count] = batch.files[ref.piece].get();
+    } else {
+      GPUMAN_ASSIGN(Fd file, means_.gpus.Export(batch.memory[ref.piece]));
+      files[parts.count] = file.get();
+      made.push_back(std::move(file));
+    }
+    const Piece& piece = PieceAt(ref);
+    parts.part[parts.count++] = {piece.address, piece.bytes};
+  }
+  return send(parts, files);
+}
+
+Result<> Lane::Pour(const std::vector<Own>& own) {
+  if (own.empty()) return {};
+  GPUMAN_ASSIGN(CopyStream stream,
+                CopyStream::Open(means_.gpus, own.front().memory.gpu(), Direction::kIn));
+  for (const auto& [ref, memory] : own) {
+    Batch& batch = batches_[ref.batch];
+    if (batch.buffer.content() == Content::kComplete)
+      GPUMAN_TRY(stream.Add(CopiesOf(batch, ref.piece, memory)));
+    else
+      GPUMAN_TRY(stream.AddAcross(memory, batch.memory[ref.piece]));
+  }
+  while (stream.waiting() != 0) GPUMAN_TRY(stream.Await());
+  return {};
+}
+
+}  // namespace gpuman::mover

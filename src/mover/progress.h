@@ -1,0 +1,30 @@
+// What a step on a process's memory reports while it runs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace gpuman::mover {
+
+// Steps call these functions from the threads of all lanes at the same time. `gpu`: the lane's.
+class Progress {
+ public:
+  Progress() = default;
+  virtual ~Progress() = default;
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // So many more bytes have left the GPU, or have come to it; on the way out, `pieces` is the number of
+  // pieces of the batch that have left so far.
+  virtual void Moved(const std::string& /*gpu*/, std::uint64_t /*bytes*/, std::size_t /*pieces*/) {}
+  // Gets descriptors, for another mover if this one dies; called before the process gives its memory away.
+  // The descriptors stay the lane's.
+  virtual void Holding(const std::string& /*gpu*/, std::span<const int> /*descriptors*/) {}
+  // All of the lane's memory is whole in host memory: its descriptors are not needed any more.
+  virtual void Safe(const std::string& /*gpu*/) {}
+  // The process has given its memory away.
+  virtual void Taken(const std::string& /*gpu*/, std::uint64_t /*bytes*/) {}
+};
+
+}  // namespace gpuman::mover
