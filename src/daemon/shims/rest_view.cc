@@ -42,12 +42,14 @@ share::StepEnded::Why WhyOf(StepEnd end) {
   return Why::kRefused;
 }
 
-// The units of a process whose shim tells how it comes to rest. A call that has not returned may be for any
-// GPU, and at an open gate one may come at any time. `granted`: the unit with the process's open grant.
+// The units of a process whose shim tells how it comes to rest. At an open gate a call may come at any time.
+// A call that has not returned may be for any GPU; where one of the process's GPUs works, the call is taken to
+// wait for that one, so that threads at the gate can be stepped for the others. `granted`: the unit with the
+// process's open grant.
 void AddUnits(const ledger::SlotStatus& one, const std::optional<share::UnitId>& granted,
               std::vector<share::UnitView>& units) {
   const bool held = IsHeld(one);
-  const bool calls = !held && (one.rest.in_flight || !one.rest.shut);
+  const bool calls = !held && (!one.rest.shut || (one.rest.in_flight && one.rest.works == 0));
   const bool steppable = one.rest.shut && one.evicted.count == 0;
   const auto add = [&](unsigned gpu, bool works, bool waits) {
     units.push_back({{one.process, gpu}, works || calls, waits || one.rest.anywhere, steppable});
