@@ -88,6 +88,7 @@ void Write(wire::Ledger& ledger, const Eviction& eviction) {
   wire::Store(ledger.host_budget, Word(eviction.host_budget));
   wire::Store(ledger.patience_ms, PatienceWord(eviction));
   wire::Store(ledger.backing, static_cast<std::uint32_t>(backing));
+  wire::Store(ledger.features, wire::kFeatureHomes);
 }
 
 bool Says(const wire::Ledger& ledger, const Eviction& eviction) {
@@ -199,8 +200,8 @@ Result<JoinedSlot> Ledgers::Join(JobId job, base::ProcessId process) {
     wire::Ledger& ledger = *entry.page;
     wire::Clear(ledger, slot);  // the slot may still count memory of a process that has ended
     const auto order = static_cast<std::uint32_t>(entry.joining.what);
-    const std::uint64_t bytes = OrderBytesOf(entry.joining);
-    wire::Store(ledger.slot[slot].order_bytes, bytes);
+    const OrderBytes bytes = OrderBytesOf(entry, slot, entry.joining);
+    wire::Store(ledger.slot[slot].order_bytes, bytes.slot);
     wire::Store(ledger.slot[slot].order, order);
     wire::Store(ledger.slot[slot].start_time, process.start_time);
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);
@@ -249,9 +250,10 @@ std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, 
   if (!at) return std::nullopt;
   const base::Bytes held{wire::BytesOf(*at->ledger, at->gpu, at->slot)};
   const wire::Slot& slot = at->ledger->slot[at->slot];
+  if (const int further = wire::FindHome(*at->ledger, at->slot, at->gpu); further >= 0)
+    return held - base::Bytes{wire::Load(at->ledger->home[further].evicted)};
   const std::uint32_t home = wire::Load(slot.home);
-  if (home != 0 && home != at->gpu + 1) return held;
-  return held - base::Bytes{wire::Load(slot.evicted)};
+  return home != 0 && home != at->gpu + 1 ? held : held - base::Bytes{wire::Load(slot.evicted)};
 }
 
 bool Ledgers::IsMoving(JobId job, base::ProcessId process, std::string_view uuid) const {

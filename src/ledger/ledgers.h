@@ -68,7 +68,9 @@ struct Sharing {
 // An order to a process.
 struct Command {
   wire::OrderKind what = wire::OrderKind::kRun;
-  base::Bytes away{};  // kTake: at least so many bytes are to be away in all
+  // kTake: of each GPU at least so many bytes are to be away in all; 0 where a GPU is not named. Bytes of a
+  // GPU that is no home of the process (SlotStatus::homes) count for its first home.
+  std::map<std::string, base::Bytes> away{};
   // kHold: how long the process may take to come to rest. When it is over, the process runs again by itself,
   // held or not, unless another order came. 0: the ledger's patience, and then it is held without end. A shim
   // without SlotStatus::steps takes any patience for 0.
@@ -99,6 +101,15 @@ struct StepReport {
   friend bool operator==(const StepReport&, const StepReport&) = default;
 };
 
+// A GPU whose memory can leave it. All figures are of one process.
+struct Home {
+  std::string uuid{};
+  base::Bytes evictable{};  // on the GPU
+  base::Bytes evicted{};    // in host memory
+  base::Bytes wants{};      // the bytes that waiting allocations need there
+  friend bool operator==(const Home&, const Home&) = default;
+};
+
 // Where a process's memory is. All members except `process` and `ordered` come from the process itself.
 struct SlotStatus {
   base::ProcessId process;
@@ -107,18 +118,20 @@ struct SlotStatus {
   wire::OrderKind ordered = wire::OrderKind::kRun;
   wire::Trouble trouble = wire::Trouble::kNone;
   std::uint32_t driver_error = 0;  // CUresult, where the driver caused the trouble
-  base::Bytes evictable;           // on the GPU
-  base::Bytes evicted;             // in host memory
-  base::Bytes managed;             // memory that the driver moves
-  bool holds_imported = false;     // the process has memory that must not be on the GPU at a checkpoint
-  bool notifies = false;           // the shim sends a notification when it answers an order
+  // The GPUs whose memory can leave, each once, the first home first. There is a first home in any case; its
+  // UUID is empty where the process sees only one GPU, or has chosen none yet.
+  std::vector<Home> homes;
+  base::Bytes evictable;        // on the GPUs, the sum of `homes`
+  base::Bytes evicted;          // in host memory, the sum of `homes`
+  base::Bytes managed;          // memory that the driver moves
+  bool holds_imported = false;  // the process has memory that must not be on the GPU at a checkpoint
+  bool notifies = false;        // the shim sends a notification when it answers an order
   // What the process counts on each GPU where it counts anything, evicted memory included. Memory that is
   // neither evictable nor evicted is pinned.
   std::vector<GpuUsage> held;
-  std::string home;  // the GPU whose memory can leave, if the process sees several; else empty
   wire::Activity activity = wire::Activity::kUnknown;
   std::uint64_t activity_since = 0;  // CLOCK_MONOTONIC, ns
-  base::Bytes wants;                 // the bytes that waiting allocations need
+  base::Bytes wants;                 // the bytes that waiting allocations need, the sum of `homes`
   std::uint64_t completed = 0;       // calls; only differences mean anything
   bool steps = false;                // the shim tells `rest`, and takes grants of steps and a patience
   bool shares = false;               // the process exports memory by descriptor, dma-buf or multicast
@@ -217,10 +230,17 @@ class Ledgers {
   bool Intact(base::JobId job) const;
 
  private:
+  // The word `order_bytes` of the slot, and of each of its entries in Ledger::home, by index; 0 where an
+  // entry is not named.
+  struct OrderBytes {
+    std::uint64_t slot = 0;
+    std::map<unsigned, std::uint64_t> home{};
+    friend bool operator==(const OrderBytes&, const OrderBytes&) = default;
+  };
   struct Member {
     base::ProcessId process;
     std::uint32_t order = 0;
-    std::uint64_t order_bytes = 0;  // given with `order`
+    OrderBytes order_bytes{};  // given with `order`
     std::uint32_t step = 0;
   };
   struct Entry {
@@ -245,7 +265,8 @@ class Ledgers {
   static void TakeOver(Entry& entry);
   static void WriteSharing(Entry& entry);
   static void Tell(Entry& entry, unsigned slot, Member& member, const Command& command);
-  static std::uint64_t OrderBytesOf(const Command& command);
+  static OrderBytes OrderBytesOf(const Entry& entry, unsigned slot, const Command& command);
+  static std::vector<Home> HomesOf(const Entry& entry, unsigned slot);
   SlotStatus Read(const Entry& entry, unsigned slot, const Member& member) const;
   void WriteSampled(wire::Ledger& ledger) const;
 

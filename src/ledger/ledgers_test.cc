@@ -255,13 +255,13 @@ TEST(Ledgers, TakePartOfAProcessesMemoryAndHoldWhoJoinsMeanwhile) {
   wire::Slot& slot = SlotOf(mapped, *joined);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::OrderKind::kHold, {}}));
   EXPECT_EQ(wire::OrderKindOf(slot.order), wire::OrderKind::kHold);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {4096}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
   const std::uint32_t order = slot.order;
   EXPECT_EQ(wire::OrderKindOf(order), wire::OrderKind::kTake);
   EXPECT_EQ(slot.order_bytes, 4096u);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {4096}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
   EXPECT_EQ(slot.order, order) << "it stands";
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {8192}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {{kFirst, {8192}}}}));
   EXPECT_NE(slot.order, order) << "more is another order";
   EXPECT_EQ(slot.order_bytes, 8192u);
   auto late = ledgers.Join(kOwnedJob, base::SelfId());
@@ -286,7 +286,8 @@ TEST(Ledgers, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) {
   ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kHold}));
   EXPECT_NE(slot.order, order) << "to hold without end is another order";
   EXPECT_EQ(slot.order_bytes, 0u);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kRun, {4096}, base::Millis{5}}));
+  const Command run{wire::OrderKind::kRun, {{kFirst, {4096}}}, base::Millis{5}};
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, run));
   EXPECT_EQ(slot.order_bytes, 0u) << "only a hold has a patience, and only a take an amount";
 }
 
@@ -390,16 +391,75 @@ TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
   wire::Slot& slot = SlotOf(mapped, *joined);
   for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, joined->slot, 65536);
   slot.evicted = 4096;
-  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).home, "");
+  const auto first_home = [&] { return ledgers.SlotStatusesOf(kOwnedJob).at(0).homes.at(0).uuid; };
+  EXPECT_EQ(first_home(), "");
   slot.home = 2;
-  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).home, kSecond);
+  EXPECT_EQ(first_home(), kSecond);
   EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kFirst)->count, 65536u);
   EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kSecond)->count, 65536u - 4096);
   slot.home = 17;
-  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).home, "");
+  EXPECT_EQ(first_home(), "");
   EXPECT_FALSE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
   slot.stage = static_cast<std::uint32_t>(wire::MemoryStage::kRestoring);
   EXPECT_TRUE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
+}
+
+TEST(Ledgers, AProcessTellsOfEachGpuThatItsMemoryCanLeave) {
+  Ledgers ledgers;
+  ASSERT_TRUE(
+      ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  EXPECT_EQ((*mapped).features, wire::kFeatureHomes);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, joined->slot, 65536);
+  slot.home = 2;
+  slot.evictable = 8192;
+  slot.wants = 1;
+  (*mapped).home[0].owner = wire::PackOwner(joined->slot + 1, 0);  // another process
+  const int entry = wire::ClaimHome(*mapped, joined->slot, 0);
+  ASSERT_EQ(entry, 1);
+  EXPECT_EQ(wire::ClaimHome(*mapped, joined->slot, 0), entry) << "it has one already";
+  (*mapped).home[1].evictable = 4096;
+  (*mapped).home[1].evicted = 12288;
+  (*mapped).home[1].wants = 2;
+  (*mapped).home[2].owner = wire::PackOwner(joined->slot, 0);  // a program may write anything
+  (*mapped).home[3].owner = wire::PackOwner(joined->slot, 9);
+  const SlotStatus status = ledgers.SlotStatusesOf(kOwnedJob).at(0);
+  const Home first{kSecond, {8192}, {0}, {1}}, second{kFirst, {4096}, {12288}, {8192}};
+  EXPECT_EQ(status.homes, (std::vector{first, second}));
+  EXPECT_EQ(status.evictable.count, 12288u);
+  EXPECT_EQ(status.evicted.count, 12288u);
+  EXPECT_EQ(status.wants.count, 8193u);
+  EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kFirst)->count, 65536u - 12288);
+  EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kSecond)->count, 65536u);
+}
+
+TEST(Ledgers, TakeBytesOfEachGpu) {
+  Ledgers ledgers;
+  ASSERT_TRUE(
+      ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  slot.home = 1;
+  wire::Home& further = (*mapped).home[wire::ClaimHome(*mapped, joined->slot, 1)];
+  const auto take = [&](std::map<std::string, base::Bytes> away) {
+    const Command command{wire::OrderKind::kTake, std::move(away)};
+    EXPECT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), command));
+    return std::tuple(slot.order_bytes, further.order_bytes);
+  };
+  EXPECT_EQ(take({{kFirst, {4096}}, {kSecond, {8192}}}), std::tuple(4096u, 8192u));
+  const std::uint32_t order = slot.order;
+  take({{kFirst, {4096}}, {kSecond, {8192}}});
+  EXPECT_EQ(slot.order, order) << "it stands";
+  EXPECT_EQ(take({{kFirst, {4096}}, {kSecond, {12288}}}), std::tuple(4096u, 12288u));
+  EXPECT_NE(slot.order, order) << "more of one GPU is another order";
+  EXPECT_EQ(take({{kFirst, {4096}}}), std::tuple(4096u, 0u));
+  further.owner = 0;
+  EXPECT_EQ(take({{kFirst, {1}}, {kSecond, {2}}}), std::tuple(3u, 0u)) << "of an older shim: it has one home";
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
+  EXPECT_EQ(slot.order_bytes, 0u);
 }
 
 TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
@@ -409,6 +469,7 @@ TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
   const Mapped mapped(joined->owner);
   EXPECT_TRUE(ledgers.Intact(kOwnedJob));
   std::memset(static_cast<void*>(&SlotOf(mapped, *joined)), 0xff, sizeof(wire::Slot));
+  std::memset(static_cast<void*>(&(*mapped).home), 0xff, sizeof(wire::Ledger::home));
   const SlotStatus slot = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_EQ(slot.process, base::SelfId());
   EXPECT_EQ(slot.stage, wire::MemoryStage::kNone);

@@ -55,11 +55,41 @@ RestWords RestOf(std::uint32_t rest, std::uint32_t state, unsigned gpus) {
   return words;
 }
 
+constexpr std::uint64_t kMax = std::uint64_t{1} << 44;  // what the ledger can count
+
+base::Bytes Figure(const std::uint64_t& word) { return {std::min(wire::Load(word), kMax)}; }
+
+// The limit of the GPU with this index; null: there is none.
+const GpuLimit* LimitOf(const wire::Ledger& ledger, const std::vector<GpuLimit>& limits, int index) {
+  const auto found = std::ranges::find_if(limits, [&](const GpuLimit& limit) {
+    const auto uuid = ParseUuid(limit.uuid);
+    return index >= 0 && uuid && wire::FindGpu(ledger, uuid->data()) == index;
+  });
+  return found == limits.end() ? nullptr : &*found;
+}
+
 }  // namespace
+
+std::vector<Home> Ledgers::HomesOf(const Entry& entry, unsigned slot) {
+  const wire::Ledger& ledger = *entry.page;
+  const wire::Slot& place = ledger.slot[slot];
+  const auto* const first = LimitOf(ledger, entry.limits, static_cast<int>(wire::Load(place.home)) - 1);
+  std::vector<Home> homes{{first != nullptr ? first->uuid : std::string(), Figure(place.evictable),
+                           Figure(place.evicted), Figure(place.wants)}};
+  for (const wire::Home& one : ledger.home) {
+    const int gpu = wire::GpuOfOwner(wire::Load(one.owner), slot);
+    const auto* const limit = LimitOf(ledger, entry.limits, gpu);
+    if (limit == nullptr) continue;
+    const bool known = std::ranges::any_of(homes, [&](const Home& home) { return home.uuid == limit->uuid; });
+    if (known) continue;
+    const base::Bytes wants{std::uint64_t{wire::Load(one.wants)} * wire::kUnit};
+    homes.push_back({limit->uuid, Figure(one.evictable), Figure(one.evicted), wants});
+  }
+  return homes;
+}
 
 // The process may have written anything into its slot.
 SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member) const {
-  constexpr std::uint64_t kMax = std::uint64_t{1} << 44;  // what the ledger can count
   wire::Ledger& ledger = *entry.page;
   const wire::Slot& place = ledger.slot[slot];
   SlotStatus status;
@@ -71,8 +101,6 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   status.ordered = wire::OrderKindOf(member.order);
   status.trouble = wire::TroubleOf(error);
   status.driver_error = wire::DriverErrorOf(error);
-  status.evictable.count = std::min(wire::Load(place.evictable), kMax);
-  status.evicted.count = std::min(wire::Load(place.evicted), kMax);
   status.managed.count = std::min(wire::Load(place.managed), kMax);
   const std::uint32_t flags = wire::Load(place.flags);
   status.holds_imported = (flags & wire::kHoldsImported) != 0;
@@ -89,12 +117,16 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
     const std::uint64_t bytes = gpu < 0 ? 0 : wire::BytesOf(ledger, static_cast<unsigned>(gpu), slot);
     if (bytes != 0) status.held.push_back({limit.uuid, {bytes}});
-    if (gpu >= 0 && wire::Load(place.home) == static_cast<std::uint32_t>(gpu) + 1) status.home = limit.uuid;
+  }
+  status.homes = HomesOf(entry, slot);
+  for (const Home& home : status.homes) {
+    status.evictable += home.evictable;
+    status.evicted += home.evicted;
+    status.wants += home.wants;
   }
   const std::uint32_t activity = wire::Load(place.activity);
   if (activity < wire::kActivities) status.activity = static_cast<wire::Activity>(activity);
   status.activity_since = wire::Load(place.activity_since);
-  status.wants.count = std::min(wire::Load(place.wants), kMax);
   status.completed = wire::Load(place.completed);
   return status;
 }
@@ -109,31 +141,53 @@ void Ledgers::TakeOver(Entry& entry) {
     const auto process = base::IdentityOf(pid);
     if (!process || process->start_time != wire::Load(place.start_time)) continue;
     const std::uint32_t order = wire::Load(place.order);
-    entry.members[slot] = {*process, order, wire::Load(place.order_bytes), wire::Load(place.step)};
+    OrderBytes bytes{wire::Load(place.order_bytes), {}};
+    for (unsigned i = 0; i < wire::kHomes; ++i) {
+      const wire::Home& home = entry.page->home[i];
+      const std::uint64_t its = wire::Load(home.order_bytes);
+      if (wire::GpuOfOwner(wire::Load(home.owner), slot) >= 0 && its != 0) bytes.home[i] = its;
+    }
+    entry.members[slot] = {*process, order, std::move(bytes), wire::Load(place.step)};
     if (wire::OrderKindOf(order) == wire::OrderKind::kLeave) ++out;
   }
   if (out != 0 && out == entry.members.size()) entry.joining = {wire::OrderKind::kLeave};
 }
 
-// The word `order_bytes` that goes with the order.
-std::uint64_t Ledgers::OrderBytesOf(const Command& command) {
-  if (command.what == wire::OrderKind::kTake) return command.away.count;
-  return command.what == wire::OrderKind::kHold ? Milliseconds(command.patience) : 0;
+// The words that go with the order.
+Ledgers::OrderBytes Ledgers::OrderBytesOf(const Entry& entry, unsigned slot, const Command& command) {
+  if (command.what == wire::OrderKind::kHold) return {Milliseconds(command.patience), {}};
+  OrderBytes bytes;
+  if (command.what != wire::OrderKind::kTake) return bytes;
+  const wire::Ledger& ledger = *entry.page;
+  for (const auto& [gpu, its] : command.away) {
+    if (its.count == 0) continue;
+    const auto uuid = ParseUuid(gpu);
+    const int index = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
+    const int home = index < 0 ? -1 : wire::FindHome(ledger, slot, static_cast<unsigned>(index));
+    (home < 0 ? bytes.slot : bytes.home[static_cast<unsigned>(home)]) += its.count;
+  }
+  return bytes;
 }
 
 void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const Command& command) {
   wire::Slot& place = entry.page->slot[slot];
-  const std::uint64_t bytes = OrderBytesOf(command);
+  OrderBytes bytes = OrderBytesOf(entry, slot, command);
   const bool same = wire::OrderKindOf(member.order) == command.what && member.order_bytes == bytes;
   const bool refused = wire::Load(place.answered) == member.order &&
                        wire::TroubleOf(wire::Load(place.error)) != wire::Trouble::kNone;
   if (!same || refused) {
     member.order = wire::OrderAfter(member.order, command.what);
-    member.order_bytes = bytes;
+    member.order_bytes = std::move(bytes);
     Withdraw(place, member.step);
   }
   // Writes the order even where it is unchanged: the program may have overwritten it.
-  wire::Store(place.order_bytes, member.order_bytes);
+  wire::Store(place.order_bytes, member.order_bytes.slot);
+  for (unsigned i = 0; i < wire::kHomes; ++i) {
+    wire::Home& home = entry.page->home[i];
+    if (wire::GpuOfOwner(wire::Load(home.owner), slot) < 0) continue;
+    const auto named = member.order_bytes.home.find(i);
+    wire::Store(home.order_bytes, named == member.order_bytes.home.end() ? 0 : named->second);
+  }
   wire::Store(place.order, member.order);
   wire::WakeAll(place.order);
   WriteSharing(entry);

@@ -423,11 +423,11 @@ def fills():
 
 
 def device_used():
-    """NVML's figures of the device, without a context."""
+    """NVML's figures of the device with that index, else the first, without a context."""
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
     device, memory = pointer(), (u64 * 3)()
     assert nvml.nvmlInit_v2() == OK
-    assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == OK
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(int((sys.argv + [0])[2]), ctypes.byref(device)) == OK
     assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == OK
     return memory[2]
 

@@ -117,8 +117,8 @@ class EvictCase(ShimCase):
         finally:
             os.close(mover)
 
-    def device_used(self):
-        return self.probe("device_used", preload=False)
+    def device_used(self, index=0):
+        return self.probe("device_used", index, preload=False)
 
     def inject(self, *words):
         subprocess.run([SIM, "exec", "--dir", self.dir + "/machine", "--", SIM, "inject", *map(str, words)], check=True)

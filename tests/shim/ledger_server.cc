@@ -5,8 +5,8 @@
 //
 // Prints "ready", then executes one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
-//   order PID|all 0|1|hold|take [BYTES]   order PID|all hold_for MILLISECONDS   await PID|all MILLISECONDS
-//   (until they have answered)   stages host step PID GPU|any CALLS [STRIDE] [careful] [behind] (prints the
+//   order PID|all 0|1|hold|take [BYTES [UUID]]…   order PID|all hold_for MILLISECONDS
+//   await PID|all MILLISECONDS (until they have answered)   stages host step PID GPU|any CALLS [STRIDE] [careful] [behind] (prints the
 //   grant's number)   withdraw PID drop   mover (its pid)   stop   notifications   watch MILLISECONDS
 //   patience MILLISECONDS (for room) room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit
 //   BYTES|- (that memory comes back with) grant PID BYTES   moved (bytes that notices told: out, in)
@@ -187,12 +187,17 @@ class Test {
     return base::IdentityOf(static_cast<pid_t>(std::stol(pid)));
   }
 
-  static Command CommandOf(const std::string& what, std::uint64_t bytes) {
-    if (what == "hold") return {wire::OrderKind::kHold, {}};
-    if (what == "hold_for")
-      return {wire::OrderKind::kHold, {}, base::Millis{static_cast<std::int64_t>(bytes)}};
-    if (what == "take") return {wire::OrderKind::kTake, {bytes}};
-    return {what == "0" ? wire::OrderKind::kRun : wire::OrderKind::kLeave, {}};
+  // Bytes without a UUID are the first GPU's.
+  Command CommandOf(const std::string& what, std::istream& words) const {
+    Command command{what == "0" ? wire::OrderKind::kRun : wire::OrderKind::kLeave, {}};
+    if (what == "hold" || what == "hold_for") command.what = wire::OrderKind::kHold;
+    if (what == "take") command.what = wire::OrderKind::kTake;
+    for (std::uint64_t number = 0; words >> number;) {
+      if (what == "hold_for") command.patience = base::Millis{static_cast<std::int64_t>(number)};
+      std::string uuid;
+      if (what == "take") command.away[words >> uuid ? uuid : options_.gpus.front().uuid].count = number;
+    }
+    return command;
   }
 
   std::string Order(const std::string& whom, const Command& command) {
@@ -260,18 +265,27 @@ class Test {
         static_cast<unsigned>(one.stepped.ended), one.stepped.calls);
   }
 
+  static std::string HomesOf(const SlotStatus& one) {
+    std::string text;
+    for (const Home& home : one.homes)
+      text += fmt::format(R"({}{{"uuid":"{}","evictable":{},"evicted":{},"wants":{}}})",
+                          text.empty() ? "" : ",", home.uuid, home.evictable.count, home.evicted.count,
+                          home.wants.count);
+    return text;
+  }
+
   std::string Stages() const {
     std::string text;
     for (const SlotStatus& one : ledgers_.SlotStatusesOf(options_.job)) {
       const std::uint64_t held = one.held.empty() ? 0 : one.held.front().used.count;
       text += fmt::format(
           R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
-          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"home":"{}",{}}})",
+          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"homes":[{}],{}}})",
           text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.stage),
           one.answered ? "true" : "false", static_cast<unsigned>(one.trouble), one.driver_error,
           one.evictable.count, one.evicted.count, one.managed.count, held,
           static_cast<unsigned>(one.activity), one.wants.count, one.completed,
-          one.notifies ? "true" : "false", one.home, RestOf(one));
+          one.notifies ? "true" : "false", HomesOf(one), RestOf(one));
     }
     return "[" + text + "]";
   }
@@ -310,8 +324,8 @@ class Test {
     } else if (command == "order") {
       std::string whom;
       std::string what;
-      words >> whom >> what >> number;
-      Say(Order(whom, CommandOf(what, number)));
+      words >> whom >> what;
+      Say(Order(whom, CommandOf(what, words)));
     } else if (command == "step") {
       std::string whom;
       words >> whom;

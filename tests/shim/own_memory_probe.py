@@ -286,6 +286,17 @@ def two_devices():
             "destroyed": [cuda.cuCtxDestroy_v2(one) for one in (other, context)]}
 
 
+def fills_second():
+    """Takes memory on the first device, and then so many MiB on the second: that may wait for room."""
+    start()
+    assert allocate(2 * MIB)[0] == OK
+    other = pointer()
+    assert cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 1) == OK
+    print(json.dumps({"allocated": allocate(int(sys.argv[2]) * MIB)[0]}), flush=True)
+    sys.stdin.readline()
+    return {}
+
+
 def many():
     """Allocates a number of chunks of 2 MiB, each with its number."""
     start()

@@ -4,13 +4,18 @@ programs on the simulated driver. As evict_test.py.
 Usage: own_memory_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 """
 
+import contextlib
 import json
+import mmap
+import os
+import pathlib
 import random
+import signal
 import sys
 import unittest
 
-from evict_test import EVICTED, ON_GPU
-from lease_test import LeaseCase
+from evict_test import BUDGET, DRIVER, EVICTED, FAILED, ON_GPU
+from lease_test import HELD, LeaseCase
 from shim_test import CONTEXT, HERE, MIB
 
 
@@ -191,15 +196,15 @@ class SeveralDevices(OwnCase):
     def used_on(self, ledger):
         return [int(ledger("used", uuid)) for uuid in (self.uuid, self.other)]
 
-    def serve_both(self):
+    def serve_both(self, budget="-"):
         self.other = self.probe("uuid_of", 1, preload=False)
-        return self.sharing("-", 20_000, 8 << 30, "--gpu", self.other, 8 << 30, CONTEXT)
+        return self.sharing(budget, 20_000, 8 << 30, "--gpu", self.other, 8 << 30, CONTEXT)
 
     def test_of_which_one_is_used_are_as_one(self):
         ledger = self.serve_both()
         process = self.start_probe("holds", 16, 8)
         one = self.only(ledger)
-        self.assertEqual((one["evictable"], one["home"]), (16 * MIB, self.uuid))
+        self.assertEqual((one["evictable"], one["homes"][0]["uuid"]), (16 * MIB, self.uuid))
         before = self.device_used()
         for _ in range(3):
             self.assert_stands(self.order(ledger, one["pid"], True), EVICTED)
@@ -207,24 +212,160 @@ class SeveralDevices(OwnCase):
             self.assert_stands(self.order(ledger, one["pid"], False), ON_GPU)
             self.assert_good(process)
 
-    def test_that_are_both_used_reach_what_leaves_the_first_and_the_second_keeps_its_own(self):
-        ledger = self.serve_both()
+    def homes(self, ledger):
+        return {home["uuid"]: (home["evictable"], home["evicted"]) for home in self.only(ledger)["homes"]}
+
+    def used(self):
+        return [self.device_used(index) for index in range(2)]
+
+    def start_both(self, ledger):
+        """Starts a program with memory on both. The mover has a context on each then. Returns process and pid."""
         process = self.start_probe("two_devices")
-        one = self.only(ledger)
-        self.assertEqual((one["evictable"], one["home"]), (16 * MIB, self.uuid))
-        self.assertEqual(self.used_on(ledger), [CONTEXT + 16 * MIB, CONTEXT + 8 * MIB])
-        for times in range(4):
-            if times % 2:
-                self.assert_stands(self.take(ledger, one["pid"], 6 * MIB), 6)
-            away = self.order(ledger, one["pid"], True)
-            self.assert_stands(away, EVICTED)
-            self.assertEqual(away["evicted"], 16 * MIB)
-            self.assert_stands(self.order(ledger, one["pid"], False), ON_GPU)
-            answer = json.loads(self.tell(process))
-            self.assertEqual(answer, {"good": True, "access": [[[0, 3], [0, 3]]] * 3 + [[[0, 3], [0, 0]]]})
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.command_to(ledger, pid, "take", 2 * MIB, self.uuid, 2 * MIB, self.other), HELD)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        return process, pid
+
+    def tell_both(self, process):
+        both = [[0, 3], [0, 3]]
+        self.assertEqual(json.loads(self.tell(process)), {"good": True, "access": [both] * 3 + [[[0, 3], [0, 0]]]})
+
+    def end_both(self, ledger, process):
         self.assertEqual(self.finish(process), {"freed": [0] * 5, "destroyed": [0, 0]})
         ledger("reclaim")
         self.assertEqual(self.used_on(ledger), [0, 0])
+
+    def test_that_are_both_used_are_left_in_part_and_as_a_whole_and_reach_each_other_afterwards(self):
+        ledger = self.serve_both()
+        process, pid = self.start_both(ledger)
+        self.assertEqual(self.homes(ledger), {self.uuid: (16 * MIB, 0), self.other: (8 * MIB, 0)})
+        self.assertEqual(self.used_on(ledger), [CONTEXT + 16 * MIB, CONTEXT + 8 * MIB])
+        before = self.used()
+        for times in range(6):
+            if times % 3 == 1:  # of both, by one order
+                self.assert_stands(self.command_to(ledger, pid, "take", 6 * MIB, self.uuid, 2 * MIB, self.other), HELD)
+                self.assertEqual(self.homes(ledger), {self.uuid: (8 * MIB, 8 * MIB), self.other: (2 * MIB, 6 * MIB)})
+                self.assertEqual([was - now for was, now in zip(before, self.used())], [8 * MIB, 6 * MIB])
+            if times % 3 == 2:  # of the second alone, and then more of the first
+                self.assert_stands(self.command_to(ledger, pid, "take", 8 * MIB, self.other), HELD)
+                self.assertEqual(self.homes(ledger), {self.uuid: (16 * MIB, 0), self.other: (0, 8 * MIB)})
+                self.assert_stands(self.command_to(ledger, pid, "take", 8 * MIB, self.uuid), HELD)
+                self.assertEqual(self.homes(ledger), {self.uuid: (8 * MIB, 8 * MIB), self.other: (0, 8 * MIB)})
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.assertEqual(self.homes(ledger), {self.uuid: (0, 16 * MIB), self.other: (0, 8 * MIB)})
+            self.assertEqual([was - now for was, now in zip(before, self.used())], [16 * MIB, 8 * MIB])
+            self.assertEqual(int(ledger("host")), 24 * MIB)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            self.assertEqual((self.used(), int(ledger("host"))), (before, 0))
+            self.tell_both(process)
+        self.end_both(ledger, process)
+
+    def test_are_both_left_or_none(self):
+        ledger = self.serve_both(20 * MIB)  # of host memory: enough for each of them
+        process, pid = self.start_both(ledger)
+        before = self.used()
+        for _ in range(2):
+            self.assert_stands(self.order(ledger, pid, True), ON_GPU, BUDGET)
+            self.assertEqual((self.used(), int(ledger("host"))), (before, 0))
+            self.tell_both(process)
+            self.assert_stands(self.command_to(ledger, pid, "take", 8 * MIB, self.other), HELD)
+            more = self.command_to(ledger, pid, "take", 16 * MIB, self.uuid, 8 * MIB, self.other)
+            self.assert_stands(more, HELD, BUDGET)
+            self.assertEqual(self.homes(ledger), {self.uuid: (16 * MIB, 0), self.other: (0, 8 * MIB)})
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.end_both(ledger, process)
+
+    def test_that_die_while_a_process_is_off_both_leave_nothing(self):
+        ledger = self.serve_both()
+        process, pid = self.start_both(ledger)
+        rest = None  # of all devices, when the process has ended
+        for way in range(4):
+            if way % 2 == 0:
+                self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            else:
+                ledger("order", pid, 1)
+            os.kill(pid, signal.SIGKILL)
+            process.wait()
+            for uuid in (self.uuid, self.other):
+                ledger.until_given_back(uuid)
+            rest = rest or self.used()
+            self.until(lambda: self.used() == rest, lambda: (self.used(), rest))
+            process, pid = self.start_both(ledger)
+            self.tell_both(process)
+
+    def test_whose_mover_dies_comes_back_whole(self):
+        ledger = self.serve_both()
+        process = self.start_probe("two_devices")
+        pid = self.only(ledger)["pid"]
+        for _ in range(3):
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.kill_mover(ledger)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            self.tell_both(process)
+        self.end_both(ledger, process)
+
+    def test_of_which_the_second_is_lost_meanwhile_the_program_learns_of_it(self):
+        ledger = self.serve_both()
+        process = self.start_probe("two_devices")
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.inject("lost", "--gpu", 1)
+        failed = self.order(ledger, pid, False)
+        self.assert_stands(failed, FAILED, DRIVER)
+        self.assertNotEqual(failed["driver"], 0)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.wait(), 1)  # because a call failed
+
+    def test_are_told_apart_where_an_allocation_waits_for_room(self):
+        ledger = self.serve_both()
+        ledger("patience", 60_000)
+        ledger("room", self.other, CONTEXT + 4 * MIB)
+        process = self.start(*self.probe_command("fills_second", 8))
+        wants = lambda: {home["uuid"]: home["wants"] for home in self.only(ledger)["homes"]}
+        self.until(lambda: len(self.stages(ledger)) == 1 and self.other in wants() and wants()[self.other] != 0)
+        self.assertEqual(wants(), {self.uuid: 0, self.other: 8 * MIB})
+        ledger("room", self.other, "-")
+        ledger("offer")
+        self.assertEqual(json.loads(process.stdout.readline()), {"allocated": 0})
+        self.assertEqual(wants(), {self.uuid: 0, self.other: 0})
+
+    def edit(self, change):
+        """Changes the ledger's page, as a program of the job could."""
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if not words[0].endswith(b"ledger_server") or self.socket.encode() not in words:
+                    continue
+                for file in (folder / "fd").iterdir():
+                    if "gpuman-ledger" in os.readlink(file):
+                        with open(file, "r+b", buffering=0) as page, mmap.mmap(page.fileno(), 0) as memory:
+                            return change(memory)
+        self.fail("there is no ledger")
+
+    def test_of_which_the_daemon_knows_one_alone_keep_the_memory_of_the_second(self):
+        def forget(memory):
+            memory[2120:2124] = bytes(4)  # Ledger::features, as an older daemon leaves it
+
+        def fill(memory):
+            for entry in range(61):  # Ledger::home: all are another process's
+                memory[2128 + 32 * entry:2132 + 32 * entry] = (1000 | 1 << 16).to_bytes(4, "little")
+        for change in (forget, fill):
+            with self.subTest(change.__name__):
+                ledger = self.serve_both()
+                self.edit(change)
+                process = self.start_probe("two_devices")
+                pid = self.only(ledger)["pid"]
+                self.assertEqual(self.homes(ledger), {self.uuid: (16 * MIB, 0)})
+                for times in range(4):
+                    if times % 2:
+                        self.assert_stands(self.take(ledger, pid, 6 * MIB), HELD)
+                    self.assert_stands(self.order(ledger, pid, True), EVICTED)
+                    self.assertEqual(self.homes(ledger), {self.uuid: (0, 16 * MIB)})
+                    self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+                    self.tell_both(process)
+                self.end_both(ledger, process)
+                ledger.stop()
 
 
 if __name__ == "__main__":

@@ -139,12 +139,13 @@ void ShareController::Lend(Entry& entry) {
   entry.close.reset();
   entry.opening.reset();
   entry.evicting.clear();
+  entry.leaving.clear();
   entry.silence.clear();
   if (entry.bringing)
-    for (const auto& [process, load] : entry.bringing->loads)
-      if (!load.done) Secure(entry, process, {});
+    for (const auto& [lane, load] : entry.bringing->loads)
+      if (!load.done) Secure(entry, lane.process, load.lane, {});
   entry.bringing.reset();
-  for (const auto& [process, bytes] : entry.loaded) Secure(entry, process, {});
+  for (const auto& [lane, bytes] : entry.loaded) Secure(entry, lane.process, {}, {});
   entry.loaded.clear();
   entry.granted.clear();
   entry.promised.clear();
@@ -191,6 +192,8 @@ void ShareController::Feed(const share::Event& event) {
       if (IsTold()) spdlog::debug("share: -> {}", share::TextOf(action));
       Perform(action);
     }
+    // A process leaves all its GPUs at the same moment, by one order.
+    for (auto& [id, entry] : entries_) OrderToLeave(entry);
   }
   feeding_ = false;
   Settle();

@@ -86,16 +86,33 @@ class ShareController {
   }
 
  private:
+  // A process's memory of one GPU. It moves by itself: it has a lane of its own at the mover.
+  struct Lane {
+    base::ProcessId process;
+    std::string gpu;
+    auto operator<=>(const Lane&) const = default;
+  };
   struct Evicting {
     share::OrderId order = 0;
-    std::set<base::ProcessId> ordered{};  // processes that have not answered yet
-    unsigned moving = 0;                  // transfers at the movers
+    // Processes that have not answered yet, and how much of their memory of this GPU is to be away in all.
+    std::map<base::ProcessId, base::Bytes> ordered{};
+    unsigned moving = 0;  // transfers at the movers
     std::string why{};
     base::Bytes host{};                                    // what the job will have in host memory
     std::map<base::ProcessId, std::string> from_movers{};  // why a process could not be moved
   };
+  // Memory that a process hands out by one connection: it is of one GPU, which the mover tells with its first
+  // notice. Until then it may be of any GPU that the process was ordered to leave.
+  struct Departure {
+    base::JobId job;
+    base::ProcessId process;
+    std::map<std::string, share::OrderId> orders{};  // by GPU
+    bool named = false;                              // one of several GPUs was named
+    bool taken = false;                              // the process has given the memory away
+    base::Bytes moved{};
+  };
   struct Load {
-    std::string gpu;
+    std::string lane;  // as the mover is asked for it: empty where the process has memory of one GPU only
     base::Bytes need{}, granted{}, came{};
     base::Bytes again{};  // bytes that are copied again, and of which the scheduler was already told
     bool done = false;
@@ -103,7 +120,7 @@ class ShareController {
   };
   struct Bringing {
     share::OrderId order = 0;
-    std::map<base::ProcessId, Load> loads;
+    std::map<Lane, Load> loads;
     bool stopping = false;
     unsigned securing = 0;
     std::string why;
@@ -129,8 +146,9 @@ class ShareController {
     std::string silence;                    // which process does not answer; empty: all answer
     std::optional<base::MonoTime> opening;  // time of the last order; reset when all have answered
     std::map<std::string, Evicting> evicting;  // by GPU
+    std::set<base::ProcessId> leaving;  // processes that are to leave a GPU, and have not been ordered yet
     std::optional<Bringing> bringing;
-    std::map<base::ProcessId, base::Bytes> loaded;  // memory that the mover holds on the GPU
+    std::map<Lane, base::Bytes> loaded;  // memory that the mover holds on the GPU
     std::map<base::ProcessId, std::uint64_t> completed;
     std::map<std::string, share::Demand> demand;  // as the scheduler was told last
     bool stale = true;                            // tell the scheduler the demand even if it is unchanged
@@ -188,18 +206,23 @@ class ShareController {
 
   // --- share_controller_moves.cc: out
   void Evict(Entry& entry, const share::action::Evict& order);
+  base::Bytes SecureLoaded(Entry& entry, const share::action::Evict& order);
+  void OrderToLeave(Entry& entry);
   void Take(base::JobId job, base::ProcessId process, base::UntrustedSocket connection);
-  void GoOn(base::JobId job, base::ProcessId process, const std::string& gpu, share::OrderId order,
-            int losses);
-  void TakeEnded(base::JobId job, base::ProcessId process, const std::string& gpu, share::OrderId order,
-                 const std::string& why);
+  void GoOn(const std::shared_ptr<Departure>& departure, int losses);
+  // `lane`: the GPU as the mover names it; only suspend::LaneOf of it counts.
+  void Name(Departure& departure, const std::string& lane);
+  void TellMovedOut(const Departure& departure, const std::string& lane, base::Bytes bytes);
+  void TakeEnded(const Departure& departure, const std::string& why);
+  void TransferEnded(base::JobId job, const Lane& lane, share::OrderId order, const std::string& why);
   void EndEvicting(Entry& entry, const std::string& gpu);
   // The rest of the host memory that all jobs together may use (suspend.host_memory). HostMemoryLeft also
   // subtracts memory that jobs have been ordered to bring there; HostMemoryUnused subtracts only memory that
   // is there now.
   base::Bytes HostMemoryLeft() const;
   base::Bytes HostMemoryUnused() const;
-  void Secure(const Entry& entry, base::ProcessId process, suspend::Checkpointer::Done done);
+  void Secure(const Entry& entry, base::ProcessId process, const std::string& lane,
+              suspend::Checkpointer::Done done);
   // Returns a callback that calls `act` with this object if the object still exists.
   template <typename Act>
   auto IfHere(Act act) {
@@ -211,11 +234,10 @@ class ShareController {
 
   // --- share_controller_back.cc
   void Bring(Entry& entry, share::OrderId order);
-  void StartLoad(base::JobId job, base::ProcessId process, base::Bytes room);
-  void LoadCame(base::JobId job, base::ProcessId process, share::OrderId order, base::Bytes bytes);
-  void LoadEnded(base::JobId job, base::ProcessId process, share::OrderId order,
-                 const suspend::Answer& answer);
-  void TryAgain(base::JobId job, base::ProcessId process, share::OrderId order);
+  void StartLoad(base::JobId job, const Lane& lane, base::Bytes room);
+  void LoadCame(base::JobId job, const Lane& lane, share::OrderId order, base::Bytes bytes);
+  void LoadEnded(base::JobId job, const Lane& lane, share::OrderId order, const suspend::Answer& answer);
+  void TryAgain(base::JobId job, const Lane& lane, share::OrderId order);
   void StopBring(Entry& entry, std::string why);
   void EndBringing(Entry& entry);
   void GrantRoom(Entry& entry, const share::action::Grant& grant);
@@ -234,7 +256,7 @@ class ShareController {
   base::Bytes CountedOf(base::JobId job, const std::string& gpu) const;
   void SetCapacities();
   base::Bytes DriverOf(const std::string& gpu, base::Bytes shown);
-  std::string GpuOf(const Entry& entry, const ledger::SlotStatus& slot) const;
+  static std::string LaneName(const std::vector<ledger::Home>& homes, const ledger::Home& home);
 
   Core& core_;
   const base::Clock& clock_;

@@ -4,6 +4,7 @@
 
 #include "daemon/core/core.h"
 #include "daemon/sharing/share_controller.h"
+#include "daemon/shims/slot_state.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -21,51 +22,58 @@ void ShareController::Bring(Entry& entry, share::OrderId order) {
   Bringing& bringing = entry.bringing.emplace(Bringing{});
   bringing.order = order;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
-    if (one.evicted.count == 0 || entry.loaded.contains(one.process)) continue;
-    bringing.loads[one.process] = {.gpu = GpuOf(entry, one), .need = one.evicted};
+    const auto homes = HomesOf(one, entry.job.gpus);
+    for (const auto& home : homes) {
+      const Lane lane{one.process, home.uuid};
+      if (home.evicted.count == 0 || entry.loaded.contains(lane)) continue;
+      bringing.loads[lane] = {.lane = LaneName(homes, home), .need = home.evicted};
+    }
   }
   if (bringing.loads.empty()) return EndBringing(entry);
-  for (const auto& [process, load] : bringing.loads) StartLoad(entry.job.id, process, {});
+  for (const auto& [lane, load] : bringing.loads) StartLoad(entry.job.id, lane, {});
 }
 
-void ShareController::StartLoad(base::JobId job, base::ProcessId process, base::Bytes room) {
+void ShareController::StartLoad(base::JobId job, const Lane& lane, base::Bytes room) {
   const Entry& entry = entries_.at(job);
   const auto order = entry.bringing->order;
-  movers_.Move(entry.job.owner, {.verb = Verb::kLoad, .process = process, .room = room}, {},
-               IfHere([job, process, order](ShareController& me, const Answer& answer) {
-                 me.LoadEnded(job, process, order, answer);
+  movers_.Move(entry.job.owner,
+               {.verb = Verb::kLoad,
+                .process = lane.process,
+                .lane = entry.bringing->loads.at(lane).lane,
+                .room = room},
+               {}, IfHere([job, lane, order](ShareController& me, const Answer& answer) {
+                 me.LoadEnded(job, lane, order, answer);
                }),
-               IfHere([job, process, order](ShareController& me, const Answer& notice) {
-                 if (notice.outcome == Outcome::kMoving) me.LoadCame(job, process, order, notice.bytes);
+               IfHere([job, lane, order](ShareController& me, const Answer& notice) {
+                 if (notice.outcome == Outcome::kMoving) me.LoadCame(job, lane, order, notice.bytes);
                }));
 }
 
-void ShareController::LoadCame(base::JobId job, base::ProcessId process, share::OrderId order,
-                               base::Bytes bytes) {
+void ShareController::LoadCame(base::JobId job, const Lane& lane, share::OrderId order, base::Bytes bytes) {
   Entry* const entry = Find(job);
   if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;
-  Load& load = entry->bringing->loads.at(process);
+  Load& load = entry->bringing->loads.at(lane);
   const base::Bytes told = std::min(load.again, bytes);
   load.again = load.again - told;
   bytes = std::min(bytes - told, load.need - load.came);
   if (bytes.count == 0) return;
   load.came += bytes;
-  Feed(share::event::Back{job, load.gpu, bytes});
+  Feed(share::event::Back{job, lane.gpu, bytes});
 }
 
-void ShareController::LoadEnded(base::JobId job, base::ProcessId process, share::OrderId order,
+void ShareController::LoadEnded(base::JobId job, const Lane& lane, share::OrderId order,
                                 const Answer& answer) {
   Entry* const entry = Find(job);
   if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;
-  Load& load = entry->bringing->loads.at(process);
-  const bool over = !base::IsAlive(process);
+  Load& load = entry->bringing->loads.at(lane);
+  const bool over = !base::IsAlive(lane.process);
   if (answer.outcome == Outcome::kDone) {
-    LoadCame(job, process, order, load.need + load.again);  // the part not told yet
-    entry->loaded[process] = load.need;
+    LoadCame(job, lane, order, load.need + load.again);  // the part not told yet
+    entry->loaded[lane] = load.need;
   } else if (!over && (answer.outcome == Outcome::kLost || answer.outcome == Outcome::kNoRoom) &&
              ++load.tries < kMaxTries) {
     // The mover died, or other jobs are just giving up the memory.
-    return TryAgain(job, process, order);
+    return TryAgain(job, lane, order);
   } else if (!over) {
     return StopBring(*entry, answer.message);
   }
@@ -75,18 +83,16 @@ void ShareController::LoadEnded(base::JobId job, base::ProcessId process, share:
     EndBringing(*entry);
 }
 
-void ShareController::TryAgain(base::JobId job, base::ProcessId process, share::OrderId order) {
+void ShareController::TryAgain(base::JobId job, const Lane& lane, share::OrderId order) {
   const auto timer = std::make_shared<boost::asio::steady_timer>(core_.loop());
   timer->expires_after(kRetry);
-  timer->async_wait(
-      IfHere([timer, job, process, order](ShareController& me, const boost::system::error_code&) {
-        const Entry* const entry = me.Find(job);
-        if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping)
-          return;
-        Load& load = me.entries_.at(job).bringing->loads.at(process);
-        load.again = load.came;
-        me.StartLoad(job, process, load.granted);
-      }));
+  timer->async_wait(IfHere([timer, job, lane, order](ShareController& me, const boost::system::error_code&) {
+    const Entry* const entry = me.Find(job);
+    if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;
+    Load& load = me.entries_.at(job).bringing->loads.at(lane);
+    load.again = load.came;
+    me.StartLoad(job, lane, load.granted);
+  }));
 }
 
 // The memory that came leaves the GPU again. Host memory still holds all of it.
@@ -94,10 +100,10 @@ void ShareController::StopBring(Entry& entry, std::string why) {
   if (!entry.bringing || std::exchange(entry.bringing->stopping, true)) return;
   Bringing& bringing = *entry.bringing;
   bringing.why = std::move(why);
-  for (const auto& [process, load] : bringing.loads) {
+  for (const auto& [lane, load] : bringing.loads) {
     ++bringing.securing;
-    entry.loaded.erase(process);
-    Secure(entry, process,
+    entry.loaded.erase(lane);
+    Secure(entry, lane.process, load.lane,
            IfHere([job = entry.job.id, order = bringing.order](ShareController& me, const Answer&) {
              Entry* const there = me.Find(job);
              if (!there || !there->bringing || there->bringing->order != order) return;
@@ -120,13 +126,13 @@ void ShareController::GrantRoom(Entry& entry, const share::action::Grant& grant)
     entry.granted[grant.gpu] += grant.bytes;
     base::Bytes left = grant.bytes;
     if (!entry.bringing) return;
-    for (auto& [process, load] : entry.bringing->loads) {
-      if (load.gpu != grant.gpu) continue;
+    for (auto& [lane, load] : entry.bringing->loads) {
+      if (lane.gpu != grant.gpu) continue;
       const base::Bytes bytes = std::min(left, load.need - load.granted);
       if (bytes.count == 0) continue;
       load.granted += bytes;
       left = left - bytes;
-      movers_.Grant(entry.job.owner, process, {}, bytes);
+      movers_.Grant(entry.job.owner, lane.process, load.lane, bytes);
     }
     return;
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
+#include "daemon/shims/slot_state.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -27,14 +28,6 @@ bool IsMoving(const ledger::SlotStatus& one) {
 
 }  // namespace
 
-std::string ShareController::GpuOf(const Entry& entry, const ledger::SlotStatus& slot) const {
-  if (!slot.home.empty()) return slot.home;
-  const auto most = std::max_element(slot.held.begin(), slot.held.end(),
-                                     [](const auto& a, const auto& b) { return a.used < b.used; });
-  if (most != slot.held.end()) return most->uuid;
-  return entry.job.gpus.empty() ? std::string() : entry.job.gpus.front();
-}
-
 base::Bytes ShareController::CountedOf(base::JobId job, const std::string& gpu) const {
   for (const auto& one : shims_.UsageOf(job))
     if (one.uuid == gpu) return one.used;
@@ -46,25 +39,26 @@ ShareController::Demands ShareController::DemandOf(const Entry& entry,
   Demands demand;
   std::map<std::string, std::uint64_t> with_memory;  // processes
   for (const auto& one : slots) {
-    const auto gpu = GpuOf(entry, one);
-    if (gpu.empty()) continue;
-    const auto with_mover = entry.loaded.find(one.process);
-    const base::Bytes loaded =
-        with_mover == entry.loaded.end() ? base::Bytes{} : std::min(with_mover->second, one.evicted);
-    share::Demand& part = demand[gpu];
-    if ((one.evictable + one.evicted).count > 0) ++with_memory[gpu];
-    part.resident += one.evictable + loaded;
-    part.away += one.evicted - loaded;
-    part.wants += one.wants;
-    for (const auto& held : one.held) {
-      if (held.uuid != gpu) {
-        demand[held.uuid].pinned += held.used;
-        continue;
-      }
-      const base::Bytes rest = held.used - one.evictable - one.evicted, managed = std::min(one.managed, rest);
-      part.managed += managed;
-      part.pinned += rest - managed;
+    std::map<std::string, base::Bytes> rest;  // neither evictable nor evicted
+    for (const auto& held : one.held) rest[held.uuid] = held.used;
+    base::Bytes managed = one.managed;
+    for (const auto& home : HomesOf(one, entry.job.gpus)) {
+      const auto with_mover = entry.loaded.find({one.process, home.uuid});
+      const base::Bytes loaded =
+          with_mover == entry.loaded.end() ? base::Bytes{} : std::min(with_mover->second, home.evicted);
+      share::Demand& part = demand[home.uuid];
+      if ((home.evictable + home.evicted).count > 0) ++with_memory[home.uuid];
+      part.resident += home.evictable + loaded;
+      part.away += home.evicted - loaded;
+      part.wants += home.wants;
+      base::Bytes& left = rest[home.uuid];
+      left = left - home.evictable - home.evicted;
+      const base::Bytes paged = std::min(managed, left);
+      managed = managed - paged;
+      left = left - paged;
+      part.managed += paged;
     }
+    for (const auto& [gpu, bytes] : rest) demand[gpu].pinned += bytes;
   }
   // The job has nothing yet: its only GPU is where it will be.
   if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
@@ -122,12 +116,12 @@ std::set<std::string> ShareController::CheckPromises(Entry& entry, Demands& dema
 }
 
 void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
-  const auto gone = [&](const auto& one) {
+  const auto gone = [&](const base::ProcessId& process) {
     return std::none_of(slots.begin(), slots.end(),
-                        [&](const ledger::SlotStatus& there) { return there.process == one.first; });
+                        [&](const ledger::SlotStatus& there) { return there.process == process; });
   };
-  std::erase_if(entry.loaded, gone);
-  std::erase_if(entry.completed, gone);
+  std::erase_if(entry.loaded, [&](const auto& one) { return gone(one.first.process); });
+  std::erase_if(entry.completed, [&](const auto& one) { return gone(one.first); });
   auto demand = DemandOf(entry, slots);
   CheckPinned(entry, demand);
   auto taken = CheckPromises(entry, demand);
@@ -162,11 +156,12 @@ void ShareController::Check(Entry& entry) {
   if (entry.offer || entry.denied.count > 0) TellRoom();
 }
 
-// The most that a single process wants. That process gives up its allocation, and then the others may find
-// room.
+// The most that a single process wants on one GPU. That process gives up its allocation, and then the others
+// may find room.
 base::Bytes ShareController::MostWanted(const Entry& entry) const {
   base::Bytes most;
-  for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) most = std::max(most, one.wants);
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id))
+    for (const auto& home : one.homes) most = std::max(most, home.wants);
   return most;
 }
 

@@ -6,6 +6,7 @@
 
 #include "daemon/core/core.h"
 #include "daemon/sharing/share_controller.h"
+#include "daemon/shims/slot_state.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -28,7 +29,6 @@ std::string WhyNot(const base::ProcessId& process, const Answer& answer) {
 // First evicts memory that a mover has loaded, then memory of the processes that have most. An order says "at
 // least so many bytes"; the shim chooses the pieces.
 void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
-  const auto id = entry.job.id;
   const bool holds = order.bytes <= HostMemoryLeft();
   Evicting& evicting = entry.evicting[order.gpu] = {.order = order.order};
   if (!holds) {
@@ -37,40 +37,68 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
                     base::FormatBytes(order.bytes));
     return EndEvicting(entry, order.gpu);
   }
-  evicting.host = shims_.HostMemoryOf(id) + order.bytes;
-  auto slots = shims_.SlotStatusesOf(id);
-  std::sort(slots.begin(), slots.end(), [](const auto& a, const auto& b) {
-    return std::pair(b.evictable, a.process) < std::pair(a.evictable, b.process);
+  evicting.host = shims_.HostMemoryOf(entry.job.id) + order.bytes;
+  base::Bytes left = order.bytes - SecureLoaded(entry, order);
+  std::vector<std::pair<base::ProcessId, ledger::Home>> homes;
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id))
+    for (const auto& home : HomesOf(one, entry.job.gpus))
+      if (home.uuid == order.gpu) homes.emplace_back(one.process, home);
+  std::sort(homes.begin(), homes.end(), [](const auto& a, const auto& b) {
+    return std::pair(b.second.evictable, a.first) < std::pair(a.second.evictable, b.first);
   });
-  base::Bytes left = order.bytes;
-  for (const auto& one : slots) {
-    const auto loaded = entry.loaded.find(one.process);
-    if (loaded == entry.loaded.end() || GpuOf(entry, one) != order.gpu || left.count == 0) continue;
-    const base::Bytes bytes = std::min(loaded->second, one.evicted);
+  for (const auto& [process, home] : homes) {
+    const base::Bytes bytes = std::min(left, home.evictable);
+    if (bytes.count == 0) break;
     left = left - bytes;
-    entry.loaded.erase(loaded);
-    if (bytes.count == 0) continue;  // the process has taken it since
-    ++evicting.moving;
-    Secure(entry, one.process,
-           IfHere([id, process = one.process, gpu = order.gpu, number = order.order, bytes](
-                      ShareController& me, const Answer&) {
-             me.Feed(share::event::MovedOut{id, gpu, bytes});
-             me.TakeEnded(id, process, gpu, number, {});
-           }));
-  }
-  for (const auto& one : slots) {
-    if (left.count == 0) break;
-    if (one.evictable.count == 0 || GpuOf(entry, one) != order.gpu) continue;
-    const base::Bytes bytes = std::min(left, one.evictable);
-    left = left - bytes;
-    entry.ordered = clock_.Mono();
-    const auto ordered = Order(id, one.process, {OrderKind::kTake, one.evicted + bytes});
-    if (ordered)
-      evicting.ordered.insert(one.process);
-    else if (base::IsAlive(one.process))
-      evicting.why = ordered.error().message;
+    evicting.ordered[process] = home.evicted + bytes;
+    entry.leaving.insert(process);
   }
   if (evicting.ordered.empty() && evicting.moving == 0) EndEvicting(entry, order.gpu);
+}
+
+// Returns how much of the memory that the order is about goes back to host memory.
+base::Bytes ShareController::SecureLoaded(Entry& entry, const share::action::Evict& order) {
+  base::Bytes secured;
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
+    const Lane lane{one.process, order.gpu};
+    const auto loaded = entry.loaded.find(lane);
+    if (loaded == entry.loaded.end() || secured >= order.bytes) continue;
+    base::Bytes bytes;  // 0: the process has taken it since
+    std::string name;
+    const auto homes = HomesOf(one, entry.job.gpus);
+    for (const auto& home : homes) {
+      if (home.uuid != order.gpu) continue;
+      bytes = std::min(loaded->second, home.evicted);
+      name = LaneName(homes, home);
+    }
+    entry.loaded.erase(loaded);
+    if (bytes.count == 0) continue;
+    secured += bytes;
+    ++entry.evicting.at(order.gpu).moving;
+    Secure(entry, one.process, name,
+           IfHere([id = entry.job.id, lane, number = order.order, bytes](ShareController& me, const Answer&) {
+             me.Feed(share::event::MovedOut{id, lane.gpu, bytes});
+             me.TransferEnded(id, lane, number, {});
+           }));
+  }
+  return secured;
+}
+
+// One order for each process, for all GPUs that it has not left yet.
+void ShareController::OrderToLeave(Entry& entry) {
+  for (const auto& process : std::exchange(entry.leaving, {})) {
+    ledger::Command take{OrderKind::kTake, {}};
+    for (const auto& [gpu, evicting] : entry.evicting)
+      if (const auto its = evicting.ordered.find(process); its != evicting.ordered.end())
+        take.away[gpu] = its->second;
+    entry.ordered = clock_.Mono();
+    const auto ordered = Order(entry.job.id, process, take);
+    if (ordered) continue;
+    for (auto& [gpu, evicting] : entry.evicting)
+      if (evicting.ordered.erase(process) != 0 && base::IsAlive(process))
+        evicting.why = ordered.error().message;
+    CheckSoon(entry.job.id);
+  }
 }
 
 base::Bytes ShareController::HostMemoryUnused() const {
@@ -114,63 +142,88 @@ bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
 
 void ShareController::Take(base::JobId job, base::ProcessId process, base::UntrustedSocket connection) {
   Entry& entry = entries_.at(job);
-  std::string gpu;
-  share::OrderId order = 0;
-  for (auto& [uuid, evicting] : entry.evicting) {
+  const auto departure = std::make_shared<Departure>(Departure{job, process});  // of both callbacks
+  for (auto& [gpu, evicting] : entry.evicting) {
     if (!evicting.ordered.contains(process)) continue;
-    gpu = uuid;
-    order = evicting.order;
+    departure->orders[gpu] = evicting.order;
     ++evicting.moving;
   }
-  struct Course {
-    bool taken = false;
-    base::Bytes moved;
-  };
-  const auto course = std::make_shared<Course>();  // state of this transfer, shared by both callbacks
   movers_.Move(entry.job.owner, {.verb = Verb::kTake, .process = process, .whole = true},
-               std::move(connection),
-               IfHere([job, process, gpu, order, course](ShareController& me, const Answer& answer) {
+               std::move(connection), IfHere([departure](ShareController& me, const Answer& answer) {
+                 me.Name(*departure, answer.gpu);
                  const bool done = answer.outcome == Outcome::kDone;
-                 if (done && answer.bytes > course->moved && order != 0)
-                   me.Feed(share::event::MovedOut{job, gpu, answer.bytes - course->moved});
+                 if (done && answer.bytes > departure->moved)
+                   me.TellMovedOut(*departure, answer.gpu, answer.bytes - departure->moved);
                  // The data of memory that the process has given up must reach host memory.
-                 if (!done && (course->taken || answer.outcome == Outcome::kLost))
-                   return me.GoOn(job, process, gpu, order, 0);
-                 me.TakeEnded(job, process, gpu, order, WhyNot(process, answer));
+                 if (!done && (departure->taken || answer.outcome == Outcome::kLost))
+                   return me.GoOn(departure, 0);
+                 me.TakeEnded(*departure, WhyNot(departure->process, answer));
                }),
-               IfHere([job, gpu, order, course](ShareController& me, const Answer& notice) {
-                 if (notice.outcome == Outcome::kTaken) course->taken = true;
-                 if (notice.outcome != Outcome::kMoving || notice.bytes.count == 0) return;
-                 course->moved += notice.bytes;
-                 if (order != 0) me.Feed(share::event::MovedOut{job, gpu, notice.bytes});
+               IfHere([departure](ShareController& me, const Answer& notice) {
+                 me.Name(*departure, notice.gpu);
+                 if (notice.outcome == Outcome::kTaken) departure->taken = true;
+                 if (notice.outcome != Outcome::kMoving) return;
+                 departure->moved += notice.bytes;
+                 me.TellMovedOut(*departure, notice.gpu, notice.bytes);
                }));
 }
 
 // Has another mover finish a move that a mover has begun.
-void ShareController::GoOn(base::JobId job, base::ProcessId process, const std::string& gpu,
-                           share::OrderId order, int losses) {
-  const Entry* const entry = Find(job);
+void ShareController::GoOn(const std::shared_ptr<Departure>& departure, int losses) {
+  const Entry* const entry = Find(departure->job);
   if (!entry) return;
-  movers_.Move(entry->job.owner, {.verb = Verb::kSecure, .process = process}, {},
-               IfHere([job, process, gpu, order, losses](ShareController& me, const Answer& answer) {
+  suspend::Request request{.verb = Verb::kSecure, .process = departure->process};
+  if (departure->named) request.lane = departure->orders.begin()->first;
+  movers_.Move(entry->job.owner, std::move(request), {},
+               IfHere([departure, losses](ShareController& me, const Answer& answer) {
+                 const auto& process = departure->process;
                  if (answer.outcome == Outcome::kLost && losses < kMaxLosses && base::IsAlive(process))
-                   return me.GoOn(job, process, gpu, order, losses + 1);
-                 me.TakeEnded(job, process, gpu, order, WhyNot(process, answer));
+                   return me.GoOn(departure, losses + 1);
+                 me.TakeEnded(*departure, WhyNot(process, answer));
                }),
-               IfHere([job, gpu, order](ShareController& me, const Answer& notice) {
-                 if (notice.outcome == Outcome::kMoving && notice.bytes.count > 0 && order != 0)
-                   me.Feed(share::event::MovedOut{job, gpu, notice.bytes});
+               IfHere([departure](ShareController& me, const Answer& notice) {
+                 if (notice.outcome == Outcome::kMoving)
+                   me.TellMovedOut(*departure, notice.gpu, notice.bytes);
                }));
 }
 
-void ShareController::TakeEnded(base::JobId job, base::ProcessId process, const std::string& gpu,
-                                share::OrderId order, const std::string& why) {
+// The departure is of this GPU, as the mover calls it, and of no other.
+void ShareController::Name(Departure& departure, const std::string& lane) {
+  const auto is_of = [&](const auto& order) { return suspend::LaneOf(order.first) == suspend::LaneOf(lane); };
+  if (departure.orders.size() < 2 || std::none_of(departure.orders.begin(), departure.orders.end(), is_of))
+    return;
+  departure.named = true;
+  for (const auto& [gpu, order] : std::exchange(departure.orders, {})) {
+    if (suspend::LaneOf(gpu) == suspend::LaneOf(lane))
+      departure.orders[gpu] = order;
+    else
+      TransferEnded(departure.job, {departure.process, gpu}, order, {});
+  }
+}
+
+void ShareController::TellMovedOut(const Departure& departure, const std::string& lane, base::Bytes bytes) {
+  if (bytes.count == 0) return;
+  for (const auto& [gpu, order] : departure.orders) {
+    if (departure.orders.size() == 1 || suspend::LaneOf(gpu) == suspend::LaneOf(lane))
+      return Feed(share::event::MovedOut{departure.job, gpu, bytes});
+  }
+}
+
+void ShareController::TakeEnded(const Departure& departure, const std::string& why) {
+  const auto orders = departure.orders;
+  for (const auto& [gpu, order] : orders) TransferEnded(departure.job, {departure.process, gpu}, order, why);
+  Entry* const entry = orders.empty() ? Find(departure.job) : nullptr;
+  if (entry != nullptr) Check(*entry);
+}
+
+void ShareController::TransferEnded(base::JobId job, const Lane& lane, share::OrderId order,
+                                    const std::string& why) {
   Entry* const entry = Find(job);
   if (!entry) return;
-  const auto found = entry->evicting.find(gpu);
+  const auto found = entry->evicting.find(lane.gpu);
   if (found != entry->evicting.end() && found->second.order == order) {
     --found->second.moving;
-    if (!why.empty()) found->second.from_movers[process] = why;
+    if (!why.empty()) found->second.from_movers[lane.process] = why;
   }
   Check(*entry);
 }
@@ -182,8 +235,16 @@ void ShareController::EndEvicting(Entry& entry, const std::string& gpu) {
   Feed(share::event::OutDone{entry.job.id, gpu, node.mapped().order, node.mapped().why});
 }
 
-void ShareController::Secure(const Entry& entry, base::ProcessId process, suspend::Checkpointer::Done done) {
-  movers_.Move(entry.job.owner, {.verb = Verb::kSecure, .process = process}, {}, std::move(done));
+// A process that was moved to another GPU may still tell of the old one, so its only lane is not named.
+std::string ShareController::LaneName(const std::vector<ledger::Home>& homes, const ledger::Home& home) {
+  const auto has_memory = [](const ledger::Home& one) { return (one.evictable + one.evicted).count > 0; };
+  return std::ranges::count_if(homes, has_memory) > 1 ? home.uuid : std::string();
+}
+
+void ShareController::Secure(const Entry& entry, base::ProcessId process, const std::string& lane,
+                             suspend::Checkpointer::Done done) {
+  movers_.Move(entry.job.owner, {.verb = Verb::kSecure, .process = process, .lane = lane}, {},
+               std::move(done));
 }
 
 }  // namespace gpuman::daemon

@@ -54,6 +54,7 @@ bool Ends(const base::ProcessId& process, const std::vector<ledger::SlotStatus>&
 void ShareController::Open(Entry& entry) {
   rest_.Cancel(entry.job.id, entry.rest);
   entry.close.reset();
+  entry.leaving.clear();
   entry.ordered = clock_.Mono();
   entry.opening = clock_.Mono();
   entry.open = true;
@@ -113,9 +114,9 @@ void ShareController::CheckEvictions(Entry& entry) {
       if (!one.answered || evicting.ordered.erase(one.process) == 0) continue;
       if (one.trouble != Trouble::kNone && !IsAtItsEnd(one)) evicting.why = TextOf(one);
     }
-    std::erase_if(evicting.ordered, [&](const base::ProcessId& process) {
+    std::erase_if(evicting.ordered, [&](const auto& gone) {
       return std::none_of(slots.begin(), slots.end(),
-                          [&](const ledger::SlotStatus& one) { return one.process == process; });
+                          [&](const ledger::SlotStatus& one) { return one.process == gone.first; });
     });
     if (evicting.ordered.empty() && evicting.moving == 0) done.push_back(gpu);
   }

@@ -22,8 +22,8 @@ bool Has(std::uint16_t bits, unsigned gpu) { return (bits >> gpu & 1) != 0; }
 unsigned CountOf(std::uint16_t bits) { return static_cast<unsigned>(std::bitset<16>(bits).count()); }
 
 // The units of a process whose shim tells how it comes to rest. At an open gate a call may come at any time.
-// A call that has not returned counts for the GPUs that work, or for all where none does. `granted`: the GPU
-// of the process's open grant.
+// A call that has not returned is taken to wait for the GPUs that work, so that threads at the gate can be
+// stepped for the others; where none works it counts for all. `granted`: the GPU of the process's open grant.
 void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<unsigned> granted,
               std::vector<share::UnitView>& units) {
   const bool open = !IsHeld(one) && !one.rest.shut;

@@ -57,6 +57,14 @@ TEST_F(RestViewTest, ACallThatHasNotReturnedCountsForWhatWorksOrElseForEveryGpuO
   EXPECT_FALSE(View().all_shut);
 }
 
+TEST_F(RestViewTest, ACallThatHasNotReturnedWaitsForTheGpuThatWorks) {
+  Process(11, {.shut = true, .in_flight = true, .works = 1, .waits = 2});
+  const auto view = View();
+  ASSERT_EQ(view.units.size(), 2u);
+  EXPECT_TRUE(view.units[0].works && !view.units[0].waits);
+  EXPECT_TRUE(!view.units[1].works && view.units[1].waits && view.units[1].steppable);
+}
+
 TEST_F(RestViewTest, AProcessWithMemoryAwayIsNotStepped) {
   Process(11, {.shut = true, .waits = 1}).evicted = {4096};
   EXPECT_FALSE(View().units.at(0).steppable);

@@ -1,5 +1,9 @@
-// What the slot of a process says about it, for those who bring jobs to rest. Pure.
+// What the slot of a process says about it, for those who bring jobs to rest and move their memory.
+// Pure.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "ledger/ledgers.h"
 
@@ -14,6 +18,11 @@ inline bool HasContext(const ledger::SlotStatus& one) {
 inline bool IsHeld(const ledger::SlotStatus& one) {
   return one.stage == ledger::wire::MemoryStage::kHeld && one.answered;
 }
+
+// The homes of the process, each with its GPU. A process that sees only one GPU, or has nothing yet, does not
+// say which its first home is: it is the one where the process has most, or else the first of `gpus`, which
+// are the job's. Without either that home is left out.
+std::vector<ledger::Home> HomesOf(const ledger::SlotStatus& one, const std::vector<std::string>& gpus);
 
 // Its answer will come without a notification.
 inline bool AnswersSilently(const ledger::SlotStatus& one) {

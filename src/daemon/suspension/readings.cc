@@ -4,6 +4,7 @@
 
 #include "daemon/core/core.h"
 #include "daemon/shims/module.h"
+#include "daemon/shims/slot_state.h"
 #include "daemon/shims/stopped.h"
 #include "daemon/suspension/suspension_views.h"
 #include "suspend/would_stay.h"
@@ -76,18 +77,6 @@ std::optional<suspend::MoverUser> SuspensionReadings::OwnerOf(base::JobId id) co
   return owner;
 }
 
-namespace {
-
-// The GPU whose memory the process could evict: the shim says it where the process sees several.
-std::string HomeOf(const ledger::SlotStatus& slot, const std::vector<std::string>& gpus) {
-  if (!slot.home.empty()) return slot.home;
-  const auto most = std::ranges::max_element(slot.held, {}, &ledger::GpuUsage::used);
-  if (most != slot.held.end()) return most->uuid;
-  return gpus.empty() ? std::string() : gpus.front();
-}
-
-}  // namespace
-
 std::vector<Movable> SuspensionReadings::MovableMemory() const {
   std::vector<Movable> movable;
   const auto* const channel = shims_.channel();
@@ -106,10 +95,12 @@ std::vector<Movable> SuspensionReadings::MovableMemory() const {
     base::Bytes sum;
     std::vector<Movable> of_job;
     for (const auto& slot : channel->SlotStatusesOf(job.id)) {
-      const base::Bytes bytes = slot.evictable + slot.evicted;
-      if (bytes.count == 0) continue;
-      sum += bytes;
-      of_job.push_back({job.id, *owner, HomeOf(slot, job.gpus), bytes});
+      for (const auto& home : HomesOf(slot, job.gpus)) {
+        const base::Bytes bytes = home.evictable + home.evicted;
+        if (bytes.count == 0) continue;
+        sum += bytes;
+        of_job.push_back({job.id, *owner, home.uuid, bytes});
+      }
     }
     if (shared && job.spec->share && sum < kFirst) {
       of_job.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), kFirst - sum});

@@ -31,10 +31,9 @@ suspend::ShimStage StageOf(const ledger::SlotStatus& slot) {
   return suspend::ShimStage::kNone;
 }
 
-// The GPU that a shim's figures are about. There is one; a shim whose process sees several GPUs says which.
-std::string GpuOf(const suspend::ProcessView& view, const ledger::SlotStatus& slot,
-                  const suspend::BytesByGpu* held, const std::vector<std::string>& only) {
-  if (!slot.home.empty()) return slot.home;
+// The GPU of a home that its shim does not name: the process sees only one.
+std::string OnlyGpuOf(const suspend::ProcessView& view, const suspend::BytesByGpu* held,
+                      const std::vector<std::string>& only) {
   const suspend::GpuShare* most = nullptr;
   std::string uuid;
   for (const auto& [gpu, share] : view.gpus) {
@@ -84,17 +83,21 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.managed = slot.managed;
     view.error = TextOf(slot);
     const auto before = held.find(slot.process);
-    const auto uuid = GpuOf(view, slot, before == held.end() ? nullptr : &before->second, only);
-    if (uuid.empty() || (slot.evictable.count == 0 && slot.evicted.count == 0)) continue;
-    // A process's own figures are not believed beyond the size of the GPU.
-    const auto status = gpus.find(uuid);
-    const bool known = status != gpus.end() && status->second.sample.memory;
-    const base::Bytes most = known ? status->second.sample.memory->total : base::Bytes{UINT64_MAX};
-    view.gpus[uuid].evictable = std::min(slot.evictable, most);
-    view.gpus[uuid].evicted = std::min(slot.evicted, most);
-    auto& share = view.gpus[uuid];
-    share.context = context_cost(uuid);
-    view.settled = share.used >= slot.evictable || share.context.count > 0;
+    for (const auto& home : slot.homes) {
+      if (home.evictable.count == 0 && home.evicted.count == 0) continue;
+      const auto* const known_before = before == held.end() ? nullptr : &before->second;
+      const auto uuid = !home.uuid.empty() ? home.uuid : OnlyGpuOf(view, known_before, only);
+      if (uuid.empty()) continue;
+      // A process's own figures are not believed beyond the size of the GPU.
+      const auto status = gpus.find(uuid);
+      const bool known = status != gpus.end() && status->second.sample.memory;
+      const base::Bytes most = known ? status->second.sample.memory->total : base::Bytes{UINT64_MAX};
+      auto& share = view.gpus[uuid];
+      share.evictable = std::min(home.evictable, most);
+      share.evicted = std::min(home.evicted, most);
+      share.context = context_cost(uuid);
+      view.settled = view.settled && (share.used >= home.evictable || share.context.count > 0);
+    }
   }
   std::vector<suspend::ProcessView> list;
   list.reserve(views.size());

@@ -22,6 +22,7 @@
 
 #include <initializer_list>
 
+#include "ledger/wire/homes.h"
 #include "ledger/wire/layout.h"
 #include "ledger/wire/words.h"
 
@@ -186,6 +187,7 @@ inline Outcome Clear(Ledger& ledger, unsigned slot) {
     const Outcome cleared = GiveBack(ledger, account, slot, BytesOf(ledger, account, slot));
     if (cleared != Outcome::kDone) outcome = cleared;
   }
+  ClearHomes(ledger, slot);
   Slot& gone = ledger.slot[slot];
   for (std::uint32_t* const word : {&gone.flags, &gone.order, &gone.answered, &gone.stage, &gone.error,
                                     &gone.step, &gone.stepped, &gone.rest, &gone.rest_state})

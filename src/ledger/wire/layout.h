@@ -55,6 +55,19 @@ struct Gpu {
   std::uint8_t reserved1[8];
 };
 
+// Memory of a process that can leave a GPU other than the first GPU whose memory can leave, its first home
+// (Slot::home). The slot holds the same words for the first home. Only the process that owns the entry
+// (homes.h) writes here, with one exception: the daemon writes `order_bytes`.
+struct Home {
+  std::uint32_t owner;        // PackOwner: the process's slot and the GPU; 0: the entry is free
+  std::uint32_t wants;        // units that allocations on this GPU wait for
+  std::uint64_t evictable;    // bytes on this GPU now that can leave it
+  std::uint64_t evicted;      // bytes of this GPU that are in host memory instead
+  std::uint64_t order_bytes;  // with kTake: how many bytes of this GPU at least are to be evicted in all
+};
+// Eight processes with seven further GPUs each have room.
+inline constexpr unsigned kHomes = 61;
+
 // What one process has in one account (books.h).
 struct Holding {
   std::uint64_t books;   // Books
@@ -90,17 +103,18 @@ struct Slot {
   std::uint32_t answered;   // a futex word: the last order that was carried out or refused
   std::uint32_t stage;      // MemoryStage
   std::uint32_t error;      // why the last order was not carried out: PackError
-  std::uint64_t evictable;  // bytes on the device now that can leave it
-  std::uint64_t evicted;    // bytes that are in host memory instead
-  Holding host;             // host memory that holds evicted data
-  // With kTake: how many bytes at least are to be evicted in all. With kHold: the patience of this order, in
-  // ms (orders.h).
+  std::uint64_t evictable;  // bytes on the first home now that can leave it
+  std::uint64_t evicted;    // bytes of the first home that are in host memory instead
+  Holding host;             // host memory that holds evicted data of all homes
+  // With kTake: how many bytes of the first home at least are to be evicted in all. With kHold: the patience
+  // of this order, in ms (orders.h).
   std::uint64_t order_bytes;
-  std::uint64_t wants;           // bytes that allocations wait for
+  std::uint64_t wants;           // bytes that allocations wait for, on GPUs without an entry in Ledger::home
   std::uint64_t activity_since;  // CLOCK_MONOTONIC, ns
   std::uint64_t completed;       // calls that went through the gate; grows while the job is watched
   std::uint32_t activity;        // Activity
-  // Index + 1 of the GPU whose memory can leave; 0: the process sees only one GPU, or has chosen none yet.
+  // Index + 1 of the first home: the first GPU whose memory can leave. 0: the process sees only one GPU, or
+  // has chosen none yet. Ledger::home has the others.
   std::uint32_t home;
   std::uint64_t managed;     // bytes of managed memory, which the driver moves
   std::uint32_t step;        // StepGrant and its number: which calls may pass the closed gate (rest.h)
@@ -114,6 +128,9 @@ enum class AllocationMode : std::uint32_t {
   kPlain = 0,
   kEvictable = 1  // the memory can leave the device and come back
 };
+
+// Of Ledger::features. The daemon reads `home`: memory of a process can leave several GPUs.
+inline constexpr std::uint32_t kFeatureHomes = 1;
 
 struct Ledger {
   std::uint32_t magic;
@@ -135,9 +152,12 @@ struct Ledger {
   std::uint32_t rests;
   Gpu gpu[kMaxGpus];
   // No room will come for an allocation of this many bytes or more, nor for an allocation of a process whose
-  // allocations wait for this many bytes together: it fails without waiting. 0: there is no such size.
+  // allocations on that GPU wait for this many bytes together: it fails without waiting. 0: no such size.
   std::uint64_t denied;
-  std::uint8_t reserved1[4096 - 64 - kMaxGpus * sizeof(Gpu) - 8];
+  std::uint32_t features;  // what the daemon knows beyond the version: kFeatureHomes
+  std::uint8_t reserved1[4];
+  Home home[kHomes];
+  std::uint8_t reserved2[16];
   Slot slot[kSlots];
 };
 
@@ -147,6 +167,8 @@ static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, 
               offsetof(Gpu, refusal) == 72);
 static_assert(sizeof(Refusal) == 48 && offsetof(Refusal, bytes) == 8 && offsetof(Refusal, used) == 16 &&
               offsetof(Refusal, limit) == 24 && offsetof(Refusal, at) == 32 && offsetof(Refusal, by) == 40);
+static_assert(sizeof(Home) == 32 && offsetof(Home, wants) == 4 && offsetof(Home, evictable) == 8 &&
+              offsetof(Home, evicted) == 16 && offsetof(Home, order_bytes) == 24);
 static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
               offsetof(Slot, order) == 272 && offsetof(Slot, answered) == 276 &&
               offsetof(Slot, stage) == 280 && offsetof(Slot, error) == 284 &&
@@ -163,6 +185,7 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, watched_ms) == 48 && offsetof(Ledger, offers) == 52 &&
               offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, rests) == 60 &&
               offsetof(Ledger, gpu) == 64 && offsetof(Ledger, denied) == 64 + kMaxGpus * sizeof(Gpu) &&
+              offsetof(Ledger, features) == 2120 && offsetof(Ledger, home) == 2128 &&
               offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 

@@ -36,7 +36,7 @@ enum class OrderKind : std::uint32_t {
   // patience of this order in ms, in place of the ledger's, and the hold is provisional: when the patience is
   // over the process runs again, held or not, unless another order came.
   kHold = 2,
-  kTake = 3  // as kHold, and at least `order_bytes` are evicted in all
+  kTake = 3  // as kHold, and of each home at least its `order_bytes` are evicted in all (Slot, Home)
 };
 constexpr OrderKind OrderKindOf(std::uint32_t order) { return static_cast<OrderKind>(order & 3); }
 // Returns the order that comes after `order`, with the given kind.

@@ -20,7 +20,8 @@ struct Device {
   std::uint64_t granule;
   std::uint64_t held;  // bytes that this process counts on the device, in the ledger or not
   bool in_ledger;
-  unsigned gpu;  // index in the ledger
+  unsigned gpu;              // index in the ledger
+  std::uint32_t home_entry;  // atomic; 1 + the index of its entry in Ledger::home; 0: it has none
 };
 
 inline constexpr int kNoDevice = -1;
@@ -40,6 +41,7 @@ struct AccountingState : LinkState {
   pthread_mutex_t meter;
   std::uint32_t changes;  // Ledger::changes, as the shim saw it last
   Device devices[kMaxDevices];
+  std::uint32_t first_home;  // atomic; 1 + the device, of several (homes.h); 0: none yet
 
   // What each allocation costs.
   pthread_mutex_t books;

@@ -41,12 +41,12 @@ bool Regions::Add(const Region& region) {
   std::memmove(entries_ + place + 1, entries_ + place, (size_ - place) * sizeof(Region));
   entries_[place] = region;
   ++size_;
-  bytes_ += region.bytes;
+  bytes_[region.device] += region.bytes;
   return true;
 }
 
 void Regions::Remove(std::size_t index) {
-  bytes_ -= entries_[index].bytes;
+  bytes_[entries_[index].device] -= entries_[index].bytes;
   --size_;
   std::memmove(entries_ + index, entries_ + index + 1, (size_ - index) * sizeof(Region));
 }
@@ -87,7 +87,7 @@ void Regions::Reset() {
   if (entries_ != nullptr) ::munmap(entries_, capacity_ * sizeof(Region));
   entries_ = nullptr;
   capacity_ = size_ = 0;
-  bytes_ = 0;
+  std::memset(bytes_, 0, sizeof bytes_);
 }
 
 }  // namespace gpuman::shim

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/accounting/arrays.h"
+
 namespace gpuman::shim {
 
 // The most that one handle of the driver has, in a region that the shim backs.
@@ -31,20 +33,23 @@ constexpr std::uint64_t DeviceBit(int device) { return std::uint64_t{1} << devic
 struct Piece {
   std::uint64_t address;
   std::uint64_t bytes;
+  int device;
 };
 
 constexpr unsigned PiecesOf(const Region& region) {
   return region.token != 0 ? 1 : static_cast<unsigned>((region.bytes + kPieceBytes - 1) / kPieceBytes);
 }
 constexpr Piece PieceOf(const Region& region, unsigned index) {
-  if (region.token != 0) return {region.address, region.bytes};
+  if (region.token != 0) return {region.address, region.bytes, region.device};
   const std::uint64_t from = index * kPieceBytes;
-  return {region.address + from, region.bytes - from < kPieceBytes ? region.bytes - from : kPieceBytes};
+  const std::uint64_t left = region.bytes - from;
+  return {region.address + from, left < kPieceBytes ? left : kPieceBytes, region.device};
 }
 
 class Regions {
  public:
-  // Returns false when there is no memory for the entry, or when the region overlaps another.
+  // Returns false when there is no memory for the entry, or when the region overlaps another. The region's
+  // device is below kMaxDevices.
   bool Add(const Region& region);
   // Takes out the region that begins at the address. Returns false when there is none.
   bool Take(std::uint64_t address, Region& region);
@@ -58,7 +63,8 @@ class Regions {
 
   std::size_t size() const { return size_; }
   const Region& at(std::size_t index) const { return entries_[index]; }
-  std::uint64_t bytes() const { return bytes_; }
+  // Returns how many bytes the regions on the device have; the device is below kMaxDevices.
+  std::uint64_t BytesOn(int device) const { return bytes_[device]; }
 
   void Reset();
 
@@ -70,7 +76,7 @@ class Regions {
 
   Region* entries_ = nullptr;  // sorted by address
   std::size_t capacity_ = 0, size_ = 0;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t bytes_[kMaxDevices] = {};
 };
 
 }  // namespace gpuman::shim

@@ -27,7 +27,7 @@ TEST_F(RegionsTest, AreFoundByAnyAddressThatTheProgramWasGiven) {
   EXPECT_EQ(regions_.Find(kBase + 2 * kMiB), nullptr);
   EXPECT_EQ(regions_.Find(kBase + 103 * kMiB - 1)->address, kBase + 100 * kMiB);
   EXPECT_EQ(regions_.Find(kBase + 103 * kMiB), nullptr);  // mapped, but not given to the program
-  EXPECT_EQ(regions_.bytes(), 6 * kMiB);
+  EXPECT_EQ(regions_.BytesOn(0), 6 * kMiB);
 }
 
 TEST_F(RegionsTest, AreTakenOutByWhereTheyBeginAndByTheirContext) {
@@ -40,7 +40,7 @@ TEST_F(RegionsTest, AreTakenOutByWhereTheyBeginAndByTheirContext) {
   while (regions_.TakeOneOf(1, region)) ++taken;
   EXPECT_EQ(taken, 500u);
   EXPECT_EQ(regions_.size(), 499u);
-  EXPECT_EQ(regions_.bytes(), 499 * 2 * kMiB);
+  EXPECT_EQ(regions_.BytesOn(0), 499 * 2 * kMiB);
 }
 
 TEST_F(RegionsTest, DoNotOverlap) {

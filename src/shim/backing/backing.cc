@@ -47,16 +47,17 @@ bool DevicesWithVirtualMemory(int& devices) {
 }
 
 // The caller holds `books`.
-std::uint64_t Evictable(const BackingState& state) {
+std::uint64_t EvictableOn(const BackingState& state, int device) {
   if (wire::Load(state.descriptor_store.broken) != 0) return 0;
-  const std::uint64_t bytes = state.regions.bytes(), not_so = state.stuck + state.away;
+  const std::uint64_t bytes = state.regions.BytesOn(device);
+  const std::uint64_t not_so = state.stuck[device] + state.away[device];
   return bytes > not_so ? bytes - not_so : 0;
 }
 
 // The caller holds `books`.
-void Forget(BackingState& state, const PieceBacking& backing, std::uint64_t bytes) {
-  if (backing.kept == PieceBacking::kStuck || backing.stays) state.stuck -= bytes;
-  if (backing.kept != PieceBacking::kOwn) state.imported -= bytes;
+void Forget(BackingState& state, const PieceBacking& backing, const Piece& piece) {
+  if (backing.kept == PieceBacking::kStuck || backing.stays) state.stuck[piece.device] -= piece.bytes;
+  if (backing.kept != PieceBacking::kOwn) state.imported -= piece.bytes;
 }
 
 }  // namespace
@@ -91,7 +92,7 @@ std::uint64_t UnmapPiece(BackingState& state, const Piece& piece) {
   if (backing.kept > 0) CloseDescriptor(state.descriptor_store, backing.kept);
   const Locked lock(state.books);
   state.handles.Take(piece.address, backing);
-  Forget(state, backing, piece.bytes);
+  Forget(state, backing, piece);
   return piece.bytes;
 }
 
@@ -118,14 +119,29 @@ void TellAfterJoining(BackingState& state) {
 
 void TellEvictable(BackingState& state) {
   if (!IsJoined(state)) return;
-  const std::uint32_t home = wire::Load(state.home);
+  const std::uint32_t home = wire::Load(state.first_home);
   const int gpu = home != 0 ? LedgerGpuOf(state, static_cast<int>(home) - 1) : -1;
   {
     const Locked lock(state.books);
-    wire::Store(state.ledger->slot[state.slot].home, static_cast<std::uint32_t>(gpu + 1));
-    __atomic_store_n(&state.ledger->slot[state.slot].evictable, Evictable(state), __ATOMIC_SEQ_CST);
+    wire::Slot& slot = state.ledger->slot[state.slot];
+    wire::Store(slot.home, static_cast<std::uint32_t>(gpu + 1));
+    ForEachHome(state, [&](int device) {
+      const std::uint32_t entry = HomeEntryOf(state, device);
+      wire::Store(entry != 0 ? state.ledger->home[entry - 1].evictable : slot.evictable,
+                  EvictableOn(state, device));
+    });
   }
   TellImported(state);
+}
+
+void TellEvicted(BackingState& state) {
+  if (!IsJoined(state)) return;
+  const Locked lock(state.books);
+  ForEachHome(state, [&](int device) {
+    const std::uint32_t entry = HomeEntryOf(state, device);
+    wire::Store(entry != 0 ? state.ledger->home[entry - 1].evicted : state.ledger->slot[state.slot].evicted,
+                state.away[device]);
+  });
 }
 
 bool IsBacked(BackingState& state) {
@@ -145,12 +161,7 @@ bool IsBacked(BackingState& state) {
 }
 
 bool IsBackedOn(BackingState& state, int device) {
-  if (!IsBacked(state)) return false;
-  if (state.visible == 1) return true;
-  const auto wanted = static_cast<std::uint32_t>(device) + 1;
-  std::uint32_t home = 0;
-  return __atomic_compare_exchange_n(&state.home, &home, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
-         home == wanted;
+  return IsBacked(state) && (state.visible == 1 || TakeHome(state, device));
 }
 
 void GiveReach(BackingState& state, std::uint64_t address) {
@@ -241,13 +252,14 @@ std::uint64_t UnmapRegion(BackingState& state, const Region& region) {
   }
   // Only a process whose driver has failed frees evicted memory.
   const Locked lock(state.books);
-  state.away -= away < state.away ? away : state.away;
+  std::uint64_t& gone = state.away[region.device];
+  gone -= away < gone ? away : gone;
   return bytes;
 }
 
-std::uint64_t BytesEvictable(BackingState& state) {
+std::uint64_t BytesEvictable(BackingState& state, int device) {
   const Locked lock(state.books);
-  return Evictable(state);
+  return EvictableOn(state, device);
 }
 
 void PinRegion(BackingState& state, const Region& region) {
@@ -255,7 +267,7 @@ void PinRegion(BackingState& state, const Region& region) {
     const Piece piece = PieceOf(region, i);
     PieceBacking* const known = state.handles.Find(piece.address);
     if (known == nullptr || known->stays) continue;
-    if (known->kept != PieceBacking::kStuck) state.stuck += piece.bytes;
+    if (known->kept != PieceBacking::kStuck) state.stuck[piece.device] += piece.bytes;
     known->stays = true;
   }
 }
@@ -276,7 +288,7 @@ int DescriptorOf(BackingState& state, const Piece& piece, CUresult& result) {
     if (PieceBacking* const known = state.handles.Find(piece.address)) {
       known->kept = PieceBacking::kStuck;
       known->mark = PieceBacking::kNone;
-      state.stuck += piece.bytes;
+      state.stuck[piece.device] += piece.bytes;
     }
     return -1;
   }

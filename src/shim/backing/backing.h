@@ -5,6 +5,8 @@
 #pragma once
 
 #include "driver/abi/cuda.h"
+#include "ledger/wire/words.h"
+#include "shim/accounting/homes.h"
 #include "shim/accounting/meter.h"
 #include "shim/backing/backing_state.h"
 
@@ -16,8 +18,8 @@ inline constexpr std::uint64_t kMinBacked = Slabs::kBytes;
 // Returns whether memory is backed here: the job is evictable, and the process sees one device, or several
 // devices that reach each other.
 bool IsBacked(BackingState& state);
-// Returns whether memory on the device is backed. Where the process sees several devices, only the device on
-// which it first asks for memory has backed memory.
+// Returns whether memory on the device is backed: the device is a home of the process (accounting/homes.h),
+// or becomes one.
 bool IsBackedOn(BackingState& state, int device);
 // The program has a context on the device. Plain memory can be copied from there, so the device gets access
 // to backed memory as well. The caller holds state.contexts.
@@ -68,15 +70,25 @@ std::uint64_t UnmapRegion(BackingState& state, const Region& region);
 // `result` is the driver's error.
 int DescriptorOf(BackingState& state, const Piece& piece, driver::abi::CUresult& result);
 
-// These functions tell the daemon, in the slot, how many bytes can leave, and whether memory is shared with
-// other processes. They do nothing before the process has joined.
+// These functions tell the daemon, in the ledger, how many bytes of each home can leave, how many are in host
+// memory instead, and whether memory is shared with other processes. They do nothing before the process has
+// joined.
 void TellEvictable(BackingState& state);
+void TellEvicted(BackingState& state);
 void TellImported(BackingState& state);
 // The program has let others reach memory of its own; the slot tells it from now on.
 void TellShares(BackingState& state);
 // Tells the daemon, after the process has joined, what the slot could not say before.
 void TellAfterJoining(BackingState& state);
-// Returns how many bytes on the device can leave it.
-std::uint64_t BytesEvictable(BackingState& state);
+// Returns how many bytes can leave the device.
+std::uint64_t BytesEvictable(BackingState& state, int device);
+// Calls function(device) for each home that the process has now.
+template <typename Function>
+void ForEachHome(BackingState& state, Function function) {
+  const int first = static_cast<int>(ledger::wire::Load(state.first_home)) - 1;
+  for (int device = 0; device < state.visible; ++device) {
+    if (state.visible == 1 || device == first || HomeEntryOf(state, device) != 0) function(device);
+  }
+}
 
 }  // namespace gpuman::shim

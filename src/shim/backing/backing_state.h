@@ -40,16 +40,15 @@ struct BackingState : GateState {
   Slabs slabs;                  // under `books`
   MadeMemory made;              // under `books`: the program's own memory, with regions and without
   StreamMemory streams;         // under `pools`
-  std::uint64_t stuck;          // under `books`: bytes of pieces that cannot leave the device
-  std::uint64_t imported;       // under `books`: bytes of pieces that came from another process
-  std::uint64_t foreign;        // under `books`: how many imports and openings of the program there are
-  std::uint64_t away;           // under `books`: bytes of pieces that are in host memory instead
+  std::uint64_t stuck[kMaxDevices];  // under `books`: bytes of pieces that cannot leave the device
+  std::uint64_t imported;            // under `books`: bytes of pieces that came from another process
+  std::uint64_t foreign;             // under `books`: how many imports and openings of the program there are
+  std::uint64_t away[kMaxDevices];   // under `books`: bytes of pieces that are in host memory instead
   // Atomic; 1: the program has exported memory by descriptor, by dma-buf or through a multicast object.
   std::uint32_t shares;
   std::uint64_t births;   // under `books`: how many allocations there were
   std::uint32_t backing;  // atomic; 0: not known yet, 1: the shim makes regions, 2: it makes none
   int visible;            // how many devices the process sees; known with `backing`
-  std::uint32_t home;     // atomic; 1 + the device, of several, whose memory can leave; 0: none yet
   std::uint64_t reach;    // under `books`: the devices with contexts, one bit each
   DescriptorStore descriptor_store;
   Ipc ipc;

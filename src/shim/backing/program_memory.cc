@@ -47,10 +47,11 @@ void Recall(BackingState& state, Made& made) {
   if (state.handles.Take(made.address, backing)) {
     made.handle = backing.handle;
     made.kept = backing.kept;
-    if (made.kept == PieceBacking::kStuck) state.stuck -= made.bytes;
+    if (made.kept == PieceBacking::kStuck) state.stuck[made.device] -= made.bytes;
   } else {
     // Only a process whose driver has failed goes on while its memory is evicted.
-    state.away -= made.bytes < state.away ? made.bytes : state.away;
+    std::uint64_t& away = state.away[made.device];
+    away -= made.bytes < away ? made.bytes : away;
   }
 }
 

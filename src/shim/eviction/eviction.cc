@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "ledger/wire/books.h"
 #include "ledger/wire/transfer.h"
 #include "shim/backing/backing.h"
@@ -11,6 +13,7 @@
 #include "shim/libc/lock.h"
 #include "shim/link/join.h"
 #include "shim/symbols/driver.h"
+#include "shim/symbols/driver_calls.h"
 
 namespace gpuman::shim {
 namespace {
@@ -105,10 +108,13 @@ bool ReceiveBack(EvictionState& state, const Connection& mover, Message& message
   return received;
 }
 
-// Sends the pieces with this mark, `total` bytes, to the mover.
-Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, std::uint64_t total) {
+// Sends the pieces with this mark on the device, or on all devices: `total` bytes. A message has pieces of
+// one device only.
+Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, int device,
+            std::uint64_t total) {
   wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
   int descriptors[wire::kMaxParts];
+  int of = device;  // the device of the pieces in `parts`
   Ended ended{};
   const auto send = [&] {
     const bool sent = mover.Send(parts, descriptors);
@@ -118,6 +124,9 @@ Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark ma
     return sent;
   };
   const bool all = ForEachMarked(state, mark, [&](const Piece& piece) {
+    if (device != kAllDevices && piece.device != device) return true;
+    if (parts.count != 0 && piece.device != of && !send()) return false;
+    of = piece.device;
     if (mark == PieceBacking::kGoing && IsEnding(state)) {
       ended = AtItsEnd();
       return false;
@@ -165,7 +174,7 @@ Ended AwaitHostMemory(EvictionState& state, const Connection& mover) {
 CUresult Map(EvictionState& state, Message& message) {
   for (unsigned i = 0; i < message.parts.count && i < wire::kMaxParts; ++i) {
     const CUresult result =
-        AdoptPiece(state, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
+        AdoptPiece(state, message.parts.part[i].address, message.parts.part[i].bytes, message.Take(i));
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -199,7 +208,7 @@ Ended Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
 
 // Makes memory of the process's own, which the mover fills.
 Ended MakeOwn(EvictionState& state, const Connection& mover) {
-  UnmapMarked(state, PieceBacking::kFresh);
+  UnmapMarked(state, PieceBacking::kFresh, kAllDevices);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
   if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
   Ended ended = AwaitDone(state, mover);  // the mover has given up the memory that it made
@@ -207,7 +216,7 @@ Ended MakeOwn(EvictionState& state, const Connection& mover) {
     const CUresult result = MapRegion(state, state.regions.at(i), PieceBacking::kFresh);
     if (result != CUDA_SUCCESS) ended = Failed(result);
   }
-  if (ended.ok()) ended = Offer(state, mover, PieceBacking::kFresh, BytesAway(state));
+  if (ended.ok()) ended = Offer(state, mover, PieceBacking::kFresh, kAllDevices, BytesAway(state));
   return ended.ok() ? AwaitDone(state, mover) : ended;
 }
 
@@ -225,10 +234,17 @@ Ended Receive(EvictionState& state) {
   return ended;
 }
 
-// Returns what the driver says of the current context.
-CUresult Health() {
+// Returns the first error that the driver tells of a context: of the current one, and then of the others,
+// where one that has ended is no error. No context can be destroyed meanwhile (InSomeContext).
+CUresult Health(EvictionState& state) {
   auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
-  return synchronize == nullptr ? CUDA_ERROR_NOT_INITIALIZED : synchronize();
+  CUresult health = synchronize == nullptr ? CUDA_ERROR_NOT_INITIALIZED : synchronize();
+  state.context.ForEach([&](std::uint64_t context, const Context&) {
+    const CUresult its = health == CUDA_SUCCESS ? SynchronizeContext(context) : CUDA_SUCCESS;
+    if (its != CUDA_SUCCESS && its != CUDA_ERROR_INVALID_CONTEXT && its != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+      health = its;
+  });
+  return health;
 }
 
 // Counts, in the ledger, the host memory that holds evicted data, within the job's budget.
@@ -248,35 +264,57 @@ void UncountAll(EvictionState& state) {
                  wire::BytesOf(*state.ledger, wire::kHost, state.slot));
 }
 
-// Hands out the marked pieces, which have `bytes` in all.
-Ended HandOutMarked(EvictionState& state, std::uint64_t bytes) {
+// Hands out the marked pieces, by one connection for each device. The mover copies the memory of all these
+// devices at the same time. No device gives up memory before there is host memory for all.
+Ended HandOutMarked(EvictionState& state, const Leaving& marked) {
   const InSomeContext context(state);
   if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
   LearnAccess(state);
-  const Connection mover(wire::kOutMagic);
-  if (mover.get() < 0) return {Trouble::kNoMover};
   const unsigned segments = state.segments;
-  Ended ended = Offer(state, mover, PieceBacking::kGoing, bytes);
-  if (ended.ok()) ended = AwaitHostMemory(state, mover);
+  std::optional<Connection> movers[kMaxDevices];
+  const auto for_each = [&](auto act) {
+    Ended ended{};
+    for (int device = 0; device < kMaxDevices && ended.ok(); ++device) {
+      if (marked.bytes[device] != 0) ended = act(device, movers[device]);
+    }
+    return ended;
+  };
+  Ended ended = for_each([&](int device, std::optional<Connection>& mover) {
+    mover.emplace(wire::kOutMagic);
+    if (mover->get() < 0) return Ended{Trouble::kNoMover};
+    return Offer(state, *mover, PieceBacking::kGoing, device, marked.bytes[device]);
+  });
+  if (ended.ok())
+    ended =
+        for_each([&](int, const std::optional<Connection>& mover) { return AwaitHostMemory(state, *mover); });
   if (ended.ok() && IsEnding(state)) ended = AtItsEnd();
   if (!ended.ok()) {
     DiscardSegments(state, segments);
     return ended;
   }
-  const std::uint64_t gone = UnmapMarked(state, PieceBacking::kGoing);
-  {
-    const Locked lock(state.books);
-    state.away += gone;
-  }
-  mover.Receipt({});
-  return {};
+  return for_each([&](int device, const std::optional<Connection>& mover) {
+    const std::uint64_t gone = UnmapMarked(state, PieceBacking::kGoing, device);
+    {
+      const Locked lock(state.books);
+      state.away[device] += gone;
+    }
+    mover->Receipt({});
+    return Ended{};
+  });
 }
 
 }  // namespace
 
 std::uint64_t BytesAway(EvictionState& state) {
   const Locked lock(state.books);
-  return state.away;
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t away : state.away) bytes += away;
+  return bytes;
+}
+
+std::uint64_t BytesAwayFrom(EvictionState& state, int device) {
+  const Locked lock(state.books);
+  return state.away[device];
 }
 
 Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest) {
@@ -294,14 +332,21 @@ Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest) {
   return {};
 }
 
-Ended HandOut(EvictionState& state, std::uint64_t bytes) {
-  if (bytes == 0 || BytesEvictable(state) == 0) return {};
-  if (IsEnding(state)) return AtItsEnd();
-  const std::uint64_t marked = MarkGoing(state, bytes);
+Ended HandOut(EvictionState& state, const Leaving& leaving) {
+  Leaving marked{};
+  std::uint64_t bytes = 0;
+  ForEachHome(state, [&](int device) {
+    if (leaving.bytes[device] == 0 || BytesEvictable(state, device) == 0) return;
+    marked.bytes[device] = MarkGoing(state, device, leaving.bytes[device]);
+    bytes += marked.bytes[device];
+  });
+  if (bytes == 0) return {};
   Ended ended{Trouble::kBudget};
-  if (Count(state, marked) != wire::Outcome::kRefused) {
+  if (IsEnding(state)) {
+    ended = AtItsEnd();
+  } else if (Count(state, bytes) != wire::Outcome::kRefused) {
     ended = HandOutMarked(state, marked);
-    if (!ended.ok()) Uncount(state, marked);
+    if (!ended.ok()) Uncount(state, bytes);
   }
   UnmarkAll(state);
   return ended;
@@ -315,16 +360,16 @@ Ended FetchBack(EvictionState& state) {
     if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
     Ended ended = Receive(state);
     const bool other = !ended.ok() && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
-    if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS)
+    if (const CUresult health = other ? Health(state) : CUDA_SUCCESS; health != CUDA_SUCCESS)
       return {Trouble::kDriver, health, true};
     if (!ended.ok()) {
-      UnmapMarked(state, PieceBacking::kFresh);
+      UnmapMarked(state, PieceBacking::kFresh, kAllDevices);
       return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? Ended{Trouble::kNoRoom, ended.driver} : ended;
     }
     SettleAdopted(state);
     DiscardSegments(state, 0);
     const Locked lock(state.books);
-    state.away = 0;
+    for (std::uint64_t& away : state.away) away = 0;
   }
   UncountAll(state);
   return {};

@@ -24,17 +24,25 @@ struct Ended {
 
 inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
+// How many bytes at least are to leave each device.
+struct Leaving {
+  std::uint64_t bytes[kMaxDevices];
+};
+
 // Closes the gate and waits for the work of all contexts, within the limit; serves grants of steps meanwhile
 // (gate/rest.h). Where that fails, the gate is open again. `was_at_rest`: the gate is closed already.
 Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest = false);
 
-// Hands out at least `bytes` of the memory that can leave, or all of it, and gives it up. The gate is closed.
-Ended HandOut(EvictionState& state, std::uint64_t bytes);
+// Hands out so much of the memory that can leave, or all of it, and gives it up: of all devices, or of none.
+// The gate is closed.
+Ended HandOut(EvictionState& state, const Leaving& leaving);
 
 // Maps memory at all addresses again, with the same bytes in it. The gate is closed.
 Ended FetchBack(EvictionState& state);
 
 // Returns how many bytes of the process are in host memory.
 std::uint64_t BytesAway(EvictionState& state);
+// Returns how many of them came from the device.
+std::uint64_t BytesAwayFrom(EvictionState& state, int device);
 
 }  // namespace gpuman::shim

@@ -24,12 +24,12 @@ void ForEachThatCanLeave(EvictionState& state, const Region& region, Function fu
   }
 }
 
-// Returns how many bytes can leave, of the regions up to allocation number `born`.
-std::uint64_t BytesUpTo(EvictionState& state, std::uint64_t born) {
+// Returns how many bytes can leave, of the device's regions up to allocation number `born`.
+std::uint64_t BytesUpTo(EvictionState& state, int device, std::uint64_t born) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
     const Region& region = state.regions.at(i);
-    if (region.born > born) continue;
+    if (region.device != device || region.born > born) continue;
     ForEachThatCanLeave(state, region,
                         [&](const Piece& piece, const PieceBacking&) { bytes += piece.bytes; });
   }
@@ -38,13 +38,13 @@ std::uint64_t BytesUpTo(EvictionState& state, std::uint64_t born) {
 
 }  // namespace
 
-std::uint64_t MarkGoing(EvictionState& state, std::uint64_t bytes) {
+std::uint64_t MarkGoing(EvictionState& state, int device, std::uint64_t bytes) {
   const Locked lock(state.books);
   // Find the first allocation up to which enough bytes can leave.
   std::uint64_t low = 0, high = state.births;
-  while (low < high && bytes < state.regions.bytes()) {
+  while (low < high && bytes < state.regions.BytesOn(device)) {
     const std::uint64_t middle = low + (high - low) / 2;
-    if (BytesUpTo(state, middle) >= bytes)
+    if (BytesUpTo(state, device, middle) >= bytes)
       high = middle;
     else
       low = middle + 1;
@@ -53,7 +53,7 @@ std::uint64_t MarkGoing(EvictionState& state, std::uint64_t bytes) {
   for (const bool last : {false, true}) {
     for (std::size_t i = 0; i < state.regions.size(); ++i) {
       const Region& region = state.regions.at(i);
-      if (last ? region.born != high : region.born >= high) continue;
+      if (region.device != device || (last ? region.born != high : region.born >= high)) continue;
       ForEachThatCanLeave(state, region, [&](const Piece& piece, PieceBacking& backing) {
         if (marked >= bytes) return;
         backing.mark = PieceBacking::kGoing;
@@ -95,10 +95,11 @@ void LearnAccess(EvictionState& state) {
   });
 }
 
-std::uint64_t UnmapMarked(EvictionState& state, PieceBacking::Mark mark) {
+std::uint64_t UnmapMarked(EvictionState& state, PieceBacking::Mark mark, int device) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < state.regions.size(); ++i) {
     const Region region = state.regions.at(i);
+    if (device != kAllDevices && region.device != device) continue;
     for (unsigned p = 0; p < PiecesOf(region); ++p) {
       const Piece piece = PieceOf(region, p);
       bool marked = false;
@@ -113,18 +114,18 @@ std::uint64_t UnmapMarked(EvictionState& state, PieceBacking::Mark mark) {
   return bytes;
 }
 
-CUresult AdoptPiece(EvictionState& state, const Piece& piece, int descriptor) {
+CUresult AdoptPiece(EvictionState& state, std::uint64_t address, std::uint64_t bytes, int descriptor) {
   auto* const import = GPUMAN_REAL(cuMemImportFromShareableHandle);
   auto* const map = GPUMAN_REAL(cuMemMap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
   bool here = false, known = false;
   {
     const Locked lock(state.books);
-    here = state.handles.Find(piece.address) != nullptr;
-    const Region* const region = state.regions.Find(piece.address);
+    here = state.handles.Find(address) != nullptr;
+    const Region* const region = state.regions.Find(address);
     for (unsigned i = 0; region != nullptr && i < PiecesOf(*region); ++i) {
       const Piece own = PieceOf(*region, i);
-      known = known || (own.address == piece.address && own.bytes == piece.bytes);
+      known = known || (own.address == address && own.bytes == bytes);
     }
   }
   CUresult result = CUDA_ERROR_NOT_SUPPORTED;
@@ -133,7 +134,7 @@ CUresult AdoptPiece(EvictionState& state, const Piece& piece, int descriptor) {
     result = import(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (result == CUDA_SUCCESS) {
-    result = map(piece.address, piece.bytes, 0, handle, 0);
+    result = map(address, bytes, 0, handle, 0);
     if (result != CUDA_SUCCESS) release(handle);
   }
   if (result != CUDA_SUCCESS) {
@@ -142,14 +143,14 @@ CUresult AdoptPiece(EvictionState& state, const Piece& piece, int descriptor) {
   }
   const int kept = PutDescriptor(state.descriptor_store, descriptor);
   const Locked lock(state.books);
-  PieceBacking* const entry = state.handles.Insert(piece.address);
+  PieceBacking* const entry = state.handles.Insert(address);
   if (entry == nullptr) {
-    if (auto* const unmap = GPUMAN_REAL(cuMemUnmap)) unmap(piece.address, piece.bytes);
+    if (auto* const unmap = GPUMAN_REAL(cuMemUnmap)) unmap(address, bytes);
     release(handle);
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
   *entry = {handle, kept > 0 ? kept : PieceBacking::kUnkept, PieceBacking::kFresh};
-  state.imported += piece.bytes;
+  state.imported += bytes;
   return CUDA_SUCCESS;
 }
 
@@ -181,7 +182,7 @@ void SettleAdopted(EvictionState& state) {
       known->mark = PieceBacking::kNone;
       if (known->kept != PieceBacking::kUnkept) continue;
       known->kept = PieceBacking::kStuck;
-      state.stuck += piece.bytes;
+      state.stuck[piece.device] += piece.bytes;
     }
   }
 }

@@ -7,15 +7,17 @@
 
 namespace gpuman::shim {
 
-// Marks pieces that are to leave: at least `bytes`, or all that can leave. Memory that was allocated first
-// leaves first. Returns how many bytes it has marked.
-std::uint64_t MarkGoing(EvictionState& state, std::uint64_t bytes);
+// Marks pieces that are to leave the device: at least `bytes`, or all that can leave. Memory that was
+// allocated first leaves first. Returns how many bytes it has marked.
+std::uint64_t MarkGoing(EvictionState& state, int device, std::uint64_t bytes);
 void UnmarkAll(EvictionState& state);
 // Asks the driver which devices may read and write the marked memory of the program's own. Where the driver
 // does not tell, the memory loses its mark.
 void LearnAccess(EvictionState& state);
-// Unmaps the memory of the pieces with this mark. Returns how many bytes they had.
-std::uint64_t UnmapMarked(EvictionState& state, PieceBacking::Mark mark);
+// Unmaps the memory of the pieces with this mark on the device, or on all devices. Returns how many bytes
+// they had.
+inline constexpr int kAllDevices = -1;
+std::uint64_t UnmapMarked(EvictionState& state, PieceBacking::Mark mark, int device);
 // Calls function(piece) for each piece with this mark, while the function returns true. Returns false where
 // the function returned false.
 template <typename Function>
@@ -30,8 +32,9 @@ bool ForEachMarked(EvictionState& state, PieceBacking::Mark mark, Function funct
   }
   return true;
 }
-// Maps memory that came as a descriptor at the piece's addresses. It takes over the descriptor in any case.
-driver::abi::CUresult AdoptPiece(EvictionState& state, const Piece& piece, int descriptor);
+// Maps memory that came as a descriptor at the addresses of a piece. Takes over the descriptor in any case.
+driver::abi::CUresult AdoptPiece(EvictionState& state, std::uint64_t address, std::uint64_t bytes,
+                                 int descriptor);
 // The service thread calls this after it has adopted all pieces: this lets the devices use them.
 driver::abi::CUresult GiveAccessToFresh(EvictionState& state);
 // The service thread calls this after all memory has come back: this removes the marks. A piece whose

@@ -82,7 +82,7 @@ class Attending {
   }
   // The program allocates and frees while the gate is open.
   void TellMemory() {
-    __atomic_store_n(&slot_.evicted, BytesAway(state_), __ATOMIC_SEQ_CST);
+    TellEvicted(state_);
     TellEvictable(state_);
   }
   RestLimit LimitOfProgram() const {
@@ -191,6 +191,22 @@ class Attending {
     return ended.ok();
   }
 
+  // Finds out how much is to leave each home by the order. Returns false where the order leaves all memory
+  // where it is.
+  bool FindLeaving(wire::OrderKind what, Leaving& leaving) {
+    bool any = what == wire::OrderKind::kLeave;
+    ForEachHome(state_, [&](int device) {
+      const std::uint32_t entry = HomeEntryOf(state_, device);
+      const std::uint64_t away = BytesAwayFrom(state_, device);
+      const std::uint64_t wanted =
+          wire::Load(entry != 0 ? state_.ledger->home[entry - 1].order_bytes : slot_.order_bytes);
+      if (what == wire::OrderKind::kLeave) leaving.bytes[device] = kEverything;
+      if (what == wire::OrderKind::kTake && wanted > away) leaving.bytes[device] = wanted - away;
+      any = any || leaving.bytes[device] != 0;
+    });
+    return any;
+  }
+
   bool Hold(wire::OrderKind what, bool& shut) {
     const bool was_shut = shut;
     Ended ended{};
@@ -199,14 +215,12 @@ class Attending {
       ended = IsEnding(state_) ? Ended{Trouble::kBusy} : Shut(state_, LimitOfProgram());
       shut = ended.ok();
     }
-    const std::uint64_t away = BytesAway(state_), wanted = wire::Load(slot_.order_bytes);
-    const std::uint64_t bytes = what == wire::OrderKind::kLeave                   ? kEverything
-                                : what == wire::OrderKind::kTake && wanted > away ? wanted - away
-                                                                                  : 0;
-    if (ended.ok() && bytes != 0) {
+    Leaving leaving{};
+    const bool any = FindLeaving(what, leaving);
+    if (ended.ok() && any) {
       TellNoRest(state_);
       Tell(MemoryStage::kEvicting);
-      ended = HandOut(state_, bytes);
+      ended = HandOut(state_, leaving);
     } else if (ended.ok() && IsWhole()) {
       TellWaits(state_, expires_ != 0);
     }

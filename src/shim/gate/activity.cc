@@ -4,6 +4,7 @@
 
 #include "ledger/wire/books.h"
 #include "ledger/wire/orders.h"
+#include "shim/accounting/homes.h"
 #include "shim/gate/gate_state.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
@@ -39,10 +40,10 @@ bool IsDrained(GateState& state) {
   return drained;
 }
 
-// Returns whether there will be no room for `bytes`; with `all`, or for all that the process waits for.
-bool IsDenied(const GateState& state, std::uint64_t bytes, bool all) {
+// Returns whether there will be no room for `bytes`.
+bool IsDenied(const GateState& state, std::uint64_t bytes) {
   const std::uint64_t least = wire::Load(state.ledger->denied);
-  return least != 0 && (bytes >= least || (all && wire::Load(state.ledger->slot[state.slot].wants) >= least));
+  return least != 0 && bytes >= least;
 }
 
 }  // namespace
@@ -75,16 +76,17 @@ int LookAtActivity(GateState& state) {
 
 std::uint32_t OffersOf(GateState& state) { return IsJoined(state) ? wire::Load(state.ledger->offers) : 0; }
 
-bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
+bool AwaitRoom(GateState& state, int device, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
   const std::uint32_t patience = IsJoined(state) ? wire::Load(state.ledger->room_patience_ms) : 0;
   // A program may overwrite its ledger. The daemon writes no time that is longer than this.
   constexpr std::uint32_t kMaxMs = 3'600'000;
-  if (patience == 0 || patience > kMaxMs || !MayExitGate() || IsDenied(state, bytes, false)) return false;
+  if (patience == 0 || patience > kMaxMs || !MayExitGate() || IsDenied(state, bytes)) return false;
   if (wait.began == 0) wait.began = NowNs();
   const int before = errno;
   bool offered = false;
   {
-    const ForRoom waiting(state, bytes);
+    const std::uint32_t entry = HomeEntryOf(state, device);
+    const ForRoom waiting(state, entry, bytes);
     const GateExit aside(state);
     for (;;) {
       offered = wire::Load(state.ledger->offers) != offers;
@@ -92,7 +94,7 @@ bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, Room
       const std::uint64_t end =
           wait.began + std::uint64_t{wire::Load(state.ledger->room_patience_ms)} * 1'000'000;
       const std::uint64_t now = NowNs();
-      if (offered || now >= end || IsDenied(state, bytes, true)) break;
+      if (offered || now >= end || IsDenied(state, bytes) || IsDenied(state, WantsOf(state, entry))) break;
       const std::uint64_t left_ms = (end - now) / 1'000'000 + 1;
       wire::WaitOn(state.ledger->offers, offers,
                    static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));

@@ -20,7 +20,7 @@ struct RoomWait {
   std::uint64_t began;  // CLOCK_MONOTONIC, ns; 0: the wait has not begun
 };
 std::uint32_t OffersOf(GateState& state);
-bool AwaitRoom(GateState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
+bool AwaitRoom(GateState& state, int device, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
 
 // Calls attempt(full) until it succeeds, fails for another reason than a lack of room (`full`), or no room
 // comes. Where the program does not get the memory on `device` in the end, it tells the daemon so.
@@ -31,7 +31,7 @@ auto WithRoom(GateState& state, int device, std::uint64_t bytes, Attempt attempt
     const std::uint32_t offers = OffersOf(state);
     bool full = false;
     const auto result = attempt(full);
-    if (full && AwaitRoom(state, bytes, offers, wait)) continue;
+    if (full && AwaitRoom(state, device, bytes, offers, wait)) continue;
     TellIfRefused(state, device, bytes, result, full);
     return result;
   }

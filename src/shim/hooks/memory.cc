@@ -97,6 +97,7 @@ CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allo
   if (!scope || pointer == nullptr || asked == 0 || !CurrentWhere(*scope, where))
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
+  (void)IsBackedOn(*scope, where.device);  // the daemon has to know of this home before the program waits
   return WithRoom(*scope, where.device, reserved, [&](bool& full) {
     const CUresult result = TryWithin(*scope, where, pointer, reserved, allocate, made, full);
     if (result != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*scope, where.device)) return result;

@@ -47,6 +47,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     if (created != CUDA_SUCCESS) GiveBack(*scope, device, bytes);
     return created;
   };
+  (void)IsBackedOn(*scope, device);  // the daemon has to know of this home before the program waits
   const CUresult result = WithRoom(*scope, device, bytes, [&](bool& full) {
     const CUresult created = create(full);
     if (created != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*scope, device)) return created;

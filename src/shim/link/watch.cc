@@ -12,9 +12,20 @@ namespace {
 namespace wire = ledger::wire;
 using wire::Activity;
 
-// Changes the watch, and tells the daemon in the slot what the program does now.
+// Writes into the ledger what allocations wait for. Returns whether it is more than before.
+bool TellWants(LinkState& state, std::uint32_t entry) {
+  const std::uint64_t wants = state.watch.wants[entry], before = WantsOf(state, entry);
+  if (entry == 0)
+    wire::Store(state.ledger->slot[state.slot].wants, wants);
+  else
+    wire::Store(state.ledger->home[entry - 1].wants, static_cast<std::uint32_t>(wire::UnitsOf(wants)));
+  return wants > before;
+}
+
+// Changes the watch, and tells the daemon in the slot what the program does now. `entry`: where allocations
+// may wait for more or less by the change.
 template <typename Change>
-void Tell(LinkState& state, Change change) {
+void Tell(LinkState& state, Change change, std::uint32_t entry = 0) {
   Watch& watch = state.watch;
   bool notifies = false;
   {
@@ -25,8 +36,7 @@ void Tell(LinkState& state, Change change) {
     const Activity now = watch.for_room != 0  ? Activity::kForRoom
                          : watch.at_gate != 0 ? Activity::kAtGate
                                               : watch.own;
-    const bool wants_more = watch.wants > wire::Load(slot.wants);
-    wire::Store(slot.wants, watch.wants);
+    const bool wants_more = TellWants(state, entry);
     if (wire::Load(slot.activity) != static_cast<std::uint32_t>(now)) {
       wire::Store(slot.activity_since, now == watch.own ? watch.own_since : NowNs());
       wire::Store(slot.activity, static_cast<std::uint32_t>(now));
@@ -46,17 +56,29 @@ AtGate::~AtGate() {
   Tell(state_, [](Watch& watch) { --watch.at_gate; });
 }
 
-ForRoom::ForRoom(LinkState& state, std::uint64_t bytes) : state_(state), bytes_(bytes) {
-  Tell(state_, [&](Watch& watch) {
-    ++watch.for_room;
-    watch.wants += bytes_;
-  });
+ForRoom::ForRoom(LinkState& state, std::uint32_t entry, std::uint64_t bytes)
+    : state_(state), entry_(entry), bytes_(bytes) {
+  Tell(
+      state_,
+      [&](Watch& watch) {
+        ++watch.for_room;
+        watch.wants[entry_] += bytes_;
+      },
+      entry_);
 }
 ForRoom::~ForRoom() {
-  Tell(state_, [&](Watch& watch) {
-    --watch.for_room;
-    watch.wants -= bytes_;
-  });
+  Tell(
+      state_,
+      [&](Watch& watch) {
+        --watch.for_room;
+        watch.wants[entry_] -= bytes_;
+      },
+      entry_);
+}
+
+std::uint64_t WantsOf(const LinkState& state, std::uint32_t entry) {
+  return entry == 0 ? wire::Load(state.ledger->slot[state.slot].wants)
+                    : wire::Load(state.ledger->home[entry - 1].wants) * wire::kUnit;
 }
 
 bool AnyAtGate(LinkState& state) {

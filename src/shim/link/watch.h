@@ -21,7 +21,8 @@ struct Watch {
   std::uint64_t own_since;     // when `own` began; CLOCK_MONOTONIC, ns
   std::uint64_t last_call;  // when a call was last seen; CLOCK_MONOTONIC, ns; only the service thread uses it
   std::uint32_t at_gate, for_room;
-  std::uint64_t wants;
+  // Bytes that allocations wait for: where the slot tells them, and then by entry of Ledger::home.
+  std::uint64_t wants[1 + ledger::wire::kHomes];
   // No notification when threads come to the gate or leave it; the service thread sends one later.
   bool quiet;
 };
@@ -38,18 +39,23 @@ class AtGate {
   LinkState& state_;
 };
 
-// An allocation of `bytes` waits for room while the object lives.
+// An allocation of `bytes` waits for room while the object lives. `entry`: 1 + the index of the GPU's entry
+// in Ledger::home; 0: the slot tells of the GPU.
 class ForRoom {
  public:
-  ForRoom(LinkState& state, std::uint64_t bytes);
+  ForRoom(LinkState& state, std::uint32_t entry, std::uint64_t bytes);
   ~ForRoom();
   ForRoom(const ForRoom&) = delete;
   ForRoom& operator=(const ForRoom&) = delete;
 
  private:
   LinkState& state_;
+  const std::uint32_t entry_;
   const std::uint64_t bytes_;
 };
+
+// Returns how many bytes allocations wait for, as the ledger tells.
+std::uint64_t WantsOf(const LinkState& state, std::uint32_t entry);
 
 bool AnyAtGate(LinkState& state);
 bool AnyForRoom(LinkState& state);

@@ -1,0 +1,20 @@
+#include "daemon/shims/slot_state.h"
+
+#include <algorithm>
+
+namespace gpuman::daemon {
+
+std::vector<ledger::Home> HomesOf(const ledger::SlotStatus& one, const std::vector<std::string>& gpus) {
+  auto homes = one.homes;
+  if (homes.empty() || !homes.front().uuid.empty()) return homes;
+  const auto most = std::ranges::max_element(one.held, {}, &ledger::GpuUsage::used);
+  if (most != one.held.end())
+    homes.front().uuid = most->uuid;
+  else if (!gpus.empty())
+    homes.front().uuid = gpus.front();
+  else
+    homes.erase(homes.begin());
+  return homes;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,32 @@
+#include "daemon/shims/slot_state.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+using ledger::Home;
+
+TEST(SlotState, AHomeThatTheProcessNamesIsTakenAsItIs) {
+  ledger::SlotStatus one;
+  one.homes = {{.uuid = "b"}, {.uuid = "a", .evicted = {4096}}};
+  one.held = {{"c", {1}}};
+  EXPECT_EQ(HomesOf(one, {"c"}), one.homes);
+}
+
+TEST(SlotState, AFirstHomeWithoutANameIsWhereTheProcessHasMost) {
+  ledger::SlotStatus one;
+  one.homes = {{.evictable = {4096}}};
+  one.held = {{"a", {1}}, {"b", {2}}};
+  EXPECT_EQ(HomesOf(one, {"c"}), (std::vector<Home>{{.uuid = "b", .evictable = {4096}}}));
+}
+
+TEST(SlotState, AProcessThatHasNothingYetWillBeOnTheFirstGpuOfItsJob) {
+  ledger::SlotStatus one;
+  one.homes = {{.wants = {4096}}};
+  EXPECT_EQ(HomesOf(one, {"c", "d"}), (std::vector<Home>{{.uuid = "c", .wants = {4096}}}));
+  EXPECT_EQ(HomesOf(one, {}), std::vector<Home>{});
+}
+
+}  // namespace
+}  // namespace gpuman::daemon
