@@ -13,26 +13,29 @@ from share_test import MIB, build_dir, program, until  # noqa: F401
 SIZE = 16  # MiB of memory of its own, of each rank
 
 
-class GangCase(ManyCase):
-    """Two GPUs with room for the contexts of two such jobs and the memory of one."""
-    profile, context, gpus, each, beside = "h200", 518, 2, 2, 30
-    more = 'retry = "100ms"\n[log]\nlevel = "debug"\n'
+class Gangs:
+    """For a DaemonTest: jobs of gpuman-load's ranks. `peer`: as begin_gang has it."""
+    peer = "vmm"
 
-    def gang(self, tag, ranks=2, pattern="ddp", peer="vmm", work="2ms", size=SIZE, gpus=None, options=(), **more):
-        """Starts a job of so many ranks, one after the other on its GPUs; returns once it makes steps."""
-        job = self.begin_gang(tag, ranks, pattern, peer, work, size, gpus, options, **more)
+    def gang(self, tag, *words, **more):
+        """As begin_gang; returns once the job makes steps."""
+        job = self.begin_gang(tag, *words, **more)
         until(f"{tag} makes steps", lambda: self.steps(tag) >= 2, lambda: self.log(tag)[-1000:])
         return job
 
-    def begin_gang(self, tag, ranks=2, pattern="ddp", peer="vmm", work="2ms", size=SIZE, gpus=None, options=(), **more):
+    def begin_gang(self, tag, ranks=2, pattern="ddp", peer=None, work="2ms", size=SIZE, gpus=None, options=(), **more):
+        """Starts a job of so many ranks, one after the other on its GPUs. `peer`: of gpuman-load, or "threads", with which
+        the ranks are threads of one process."""
         self.end_of(tag).unlink(missing_ok=True)
         gpus = list(map(str, range(self.gpus) if gpus is None else gpus))
         return self.start(tag, "exec " + self.words_of(tag, ranks, pattern, peer, work, size, options), gpus=gpus,
                           **{"share": True, **more})
 
     def words_of(self, tag, ranks, pattern, peer, work, size, options=()):
-        return self.load(f"{size}MiB", "--ranks", str(ranks), "--pattern", pattern, "--peer", peer, "--work", work,
-                         "--verify", "--json", "--until", str(self.end_of(tag)), *map(str, options))
+        peer = peer or self.peer
+        way = ["--threads"] if peer == "threads" else ["--peer", peer]
+        return self.load(f"{size}MiB", "--ranks", str(ranks), "--pattern", pattern, *way, "--work", work, "--verify",
+                         "--json", "--until", str(self.end_of(tag)), *map(str, options))
 
     def end_of(self, tag):
         return self.m.dir / f"{tag}.end"
@@ -76,6 +79,12 @@ class GangCase(ManyCase):
 
     def all_told(self, kind, job):
         return [event for event in self.events() if event["kind"] == kind and event["job"] == job]
+
+
+class GangCase(ManyCase, Gangs):
+    """Two GPUs with room for the contexts of two such jobs and the memory of one."""
+    profile, context, gpus, each, beside = "h200", 518, 2, 2, 30
+    more = 'retry = "100ms"\n[log]\nlevel = "debug"\n'
 
     def fewest_hand_overs(self):
         return min((gpu["hand_overs"] for gpu in self.share()["gpus"]), default=0)

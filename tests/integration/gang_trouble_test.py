@@ -315,6 +315,11 @@ class FailsOnOneGpu(TroubleCase):
         self.ends_right([beside])
 
 
+class OneProcessFailsOnOneGpu(FailsOnOneGpu):
+    """The ranks are threads of one process, whose memory of each GPU goes by itself."""
+    peer = "threads"
+
+
 class HostMemory(TroubleCase):
     def host_memory(self, size):
         file, log = pathlib.Path(self.m.env["GPUMAN_CONFIG"]), self.m.dir / "daemon.log"
@@ -355,6 +360,10 @@ class HostMemory(TroubleCase):
         self.assertEqual(self.request("POST", f"/v1/jobs/{job}/resume").json()["state"], "running")
         self.goes_on("one")
         self.ends_with_its_data("one")
+
+
+class HostMemoryOfOneProcess(HostMemory):
+    peer = "threads"
 
 
 class DoNotRest(TroubleCase):

@@ -7,7 +7,7 @@ Usage: share_gangs_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the b
 import sys
 import unittest
 
-from gang_case import SIZE, GangCase
+from gang_case import GangCase
 from share_test import build_dir, until
 
 
@@ -29,24 +29,6 @@ class Overlapping(GangCase):
         for tag in gangs:
             self.ends_with_its_data(tag)
         self.ends_right(singles)
-
-
-class OneProcess(GangCase):
-    """Threads of one process, each on a GPU of its own, wait for each other as processes do."""
-
-    def test_is_brought_to_rest_on_all_its_gpus_and_comes_back_with_its_data(self):
-        job = self.start("one", "exec " + self.load(f"{SIZE}MiB", "--ranks", "2", "--threads", "--ahead", "4", "--work", "2ms",
-                                                    "--verify", "--json", "--until", str(self.end_of("one"))),
-                         gpus=["0", "1"], share=True)
-        for _ in range(4):
-            self.goes_on("one")
-            answer = self.request("POST", f"/v1/jobs/{job}/suspend")
-            self.assertEqual((answer.status, answer.json()["state"]), (200, "suspended"), answer.body)
-            answer = self.request("POST", f"/v1/jobs/{job}/resume", {})
-            self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
-        self.goes_on("one")
-        self.ends_with_its_data("one")
-        self.assertTrue(any(event["data"]["steps"] for event in self.all_told("job_suspended", job)))
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class ThirtyTwo(ManyCase):
         for _ in range(5):
             before = self.turns()
             until("everybody has had more of them",
-                  lambda: all(had >= before[job] + 0.02 for job, had in self.turns().items()))
+                  lambda: all(had >= before[job] + 0.02 for job, had in self.turns().items()), self.what_stands)
             self.keeps_within_the_devices_capacity()
         # Their contexts come one by one: until they no longer fit, all have their turns at once.
         until("they take turns on each GPU", lambda: all(

@@ -5,119 +5,185 @@ same moment, and comes back to all of them with its data.
 Usage: share_one_process_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
 gpuman-load --threads is the program: a thread for each GPU, kernels that wait for each other, every sum checked in its
-step. Its ranks reach each other's memory by addresses, and that memory leaves as well.
+step. Its ranks reach each other's memory by addresses, and that memory leaves as well. gang_trouble_test.py has what
+may go wrong with such jobs.
 """
 
-import json
-import signal
 import sys
 import unittest
 
-from share_many_test import ManyCase
-from share_test import build_dir, learn_what_a_context_takes, until
-from daemon_case import MIB, DaemonTest  # noqa: E402, I100
-from machine import program  # noqa: E402, I100
+from gang_case import MIB, SIZE, GangCase, Gangs, build_dir, until
+from share_test import learn_what_a_context_takes
+from daemon_case import DaemonTest  # noqa: E402, I100
 
 
-class Several:
-    """For a DaemonTest: jobs of one process with several GPUs, and their results."""
+class Turns(GangCase):
+    peer = "threads"
 
-    def several(self, tag, size="8MiB", *options, gpus=("0", "1"), **more):
-        (self.m.dir / f"stop.{tag}").unlink(missing_ok=True)
-        words = [program("gpuman-load"), "--json", "--ranks", len(gpus), "--threads", "--alloc", size, "--verify",
-                 "--work", "2ms", "--until", self.m.dir / f"stop.{tag}", *options]
-        return self.start(tag, "exec " + " ".join(map(str, words)), gpus=list(gpus), **{"share": True, **more})
+    def memory_of(self, job):
+        """What the job has on each of its GPUs, and what is away, by the GPU's index."""
+        return {gpu["index"]: one["memory"] for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job}
 
-    def said(self, tag):
-        return [json.loads(line) for line in self.log(tag).splitlines() if line.startswith("{")]
+    def is_off_both(self, job):
+        memory = self.memory_of(job)
+        return len(memory) == 2 and all(one["away"] >= SIZE * MIB and not one["resident"] for one in memory.values())
 
-    def steps(self, tag):
-        return self.log(tag).count('"event":"step"')
+    def test_two_that_do_not_fit_together_take_turns_on_both_gpus_with_their_data(self):
+        jobs = {tag: self.begin_gang(tag) for tag in ("one", "other")}
+        for tag, job in jobs.items():
+            until(f"{tag} is off both GPUs", lambda job=job: self.is_off_both(job), self.what_stands)
+            self.assertLess(max(one["pinned"] for one in self.memory_of(job).values()), (self.context + 1) * MIB, "its contexts")
+            self.goes_on(tag)
+        self.take_turns(12)
+        for tag, job in jobs.items():
+            self.goes_on(tag)
+            self.ends_with_its_data(tag)
+            # One that still takes its memory is let go at once, and asked again.
+            told = [event["message"] for event in self.all_told("share_not_yielded", job)]
+            self.assertEqual([message for message in told if "waits for room" not in message], [])
+            self.assertEqual(self.all_told("share_move_failed", job), [])
 
-    def goes_on(self, tag, more=6):
-        before = self.steps(tag)
-        until(f"{more} steps of {tag} after {before}", lambda: self.steps(tag) >= before + more, self.what_stands)
-
-    def ends_with_its_data(self, tag, ranks=2):
-        (self.m.dir / f"stop.{tag}").touch()
-        ended = self.wait(tag)
-        self.assertEqual((ended["state"], ended["exit_code"]), ("finished", 0), self.log(tag)[-1500:])
-        said = self.said(tag)
-        self.assertEqual({one["wrong_words"] for one in said if one["event"] == "step"}, {0})
-        self.assertEqual([one["exit"] for one in said if one["event"] == "done"], [0] * ranks)
-        self.assertEqual(len({one["pid"] for one in said}), 1, "one process")
-
-    def held_on(self, job):
-        """What the job's process holds on each GPU, as the driver shows it."""
-        held = {}
-        for gpu in self.request("GET", "/v1/gpus").json()["gpus"]:
-            for process in gpu["processes"]:
-                if process["job"] == job and process["memory"]:
-                    held[gpu["uuid"]] = held.get(gpu["uuid"], 0) + process["memory"]
-        return held
-
-    def told(self, kind, job):
-        return [event for event in self.events() if event["kind"] == kind and event["job"] == job]
-
-
-class TurnsCase(ManyCase, Several):
-    """GPUs that reach each other, with room for the contexts of two processes and nine tenths of what one has."""
-    gpus, profile, context, beside = 2, "h200", 518, 16
-
-    def hand_overs(self):
-        return [gpu["hand_overs"] for gpu in self.share()["gpus"]]
-
-
-class Turns(TurnsCase):
     def test_one_takes_turns_with_ordinary_jobs_on_either_of_its_gpus(self):
-        job = self.several("wide")
-        self.goes_on("wide")
-        plain = [self.checking(f"plain{gpu}", "--rest", 0.005, gpus=(gpu,)) for gpu in ("0", "1")]
-        until("they take turns on both", lambda: min(self.hand_overs()) >= 8, self.what_stands)
+        job = self.gang("wide")
+        plain = [self.checking(f"plain{gpu}", "--rest", 0.005, "--blocks", 8, gpus=(gpu,)) for gpu in ("0", "1")]
+        self.take_turns(8)
         self.goes_on("wide")
         self.ends_with_its_data("wide")
-        self.assertEqual(self.told("share_not_yielded", job), [])
+        self.assertEqual(self.all_told("share_not_yielded", job), [])
         self.ends_right(plain)
 
-    def test_two_take_turns_while_daemons_are_killed_and_lose_nothing(self):
-        jobs = {tag: self.several(tag) for tag in ("one", "other")}
-        for tag in jobs:
-            self.goes_on(tag)
+    def test_one_leaves_only_the_gpu_on_which_another_needs_its_place(self):
+        job = self.gang("wide")
+        plain = self.checking("plain", "--rest", 0.005, "--blocks", 8, gpus=("1",))
+        until("they take turns there", lambda: self.share()["gpus"][1]["hand_overs"] >= 8, self.what_stands)
+        self.goes_on("wide")
+        first, second = self.share()["gpus"]
+        self.assertEqual(first["moved_out"], 0)
+        self.assertGreater(second["moved_out"], 0)
+        self.assertEqual(self.memory_of(job)[0]["away"], 0)
+        self.ends_with_its_data("wide")
+        self.ends_right([plain])
+
+    def test_one_that_takes_more_memory_waits_for_room_on_the_gpu_that_is_full(self):
+        plain = self.checking("plain", "--rest", 0.005, "--blocks", 12, gpus=("1",))
+        until("it holds its memory", lambda: '"holds"' in self.log(plain), self.what_stands)
+        job = self.gang("wide")
+        self.assertEqual(set(self.memory_of(job)), {0, 1})
+        self.assertGreater(self.share()["gpus"][1]["hand_overs"], 0)
+        self.ends_with_its_data("wide")
+        self.ends_right([plain])
+
+    def test_suspended_beside_another_it_is_off_both_and_comes_back_with_its_turn(self):
+        jobs = {tag: self.gang(tag) for tag in ("one", "other")}
         for _ in range(3):
-            self.m.stop_daemon(signal.SIGKILL)
-            self.m.start_daemon()
-            until("they take turns", lambda: len(now := self.hand_overs()) == 2 and min(now) >= 3, self.what_stands)
+            answer = self.request("POST", "/v1/jobs/one/suspend")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "suspended"), answer.body)
+            before = self.steps("one")
+            self.goes_on("other", 20)
+            self.assertEqual(self.steps("one"), before)
+            answer = self.request("POST", "/v1/jobs/one/resume")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+            for tag in jobs:
+                self.goes_on(tag)
+        self.take_turns(2)
         for tag in jobs:
             self.goes_on(tag)
             self.ends_with_its_data(tag)
 
 
-class Suspended(DaemonTest, Several):
-    gpus, profile, memory, config = 2, "h200", "4GiB", '[sampling]\nrest = "20ms"\n'
+class OffCase(DaemonTest, Gangs):
+    """One such job, and GPUs on which it fits."""
+    gpus, profile, memory, config, peer = 2, "h200", "4GiB", '[sampling]\nrest = "20ms"\n', "threads"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         learn_what_a_context_takes(cls.m)
 
-    def test_it_leaves_both_gpus_and_comes_back_and_what_stays_is_told_for_each(self):
-        job = self.several("job", "48MiB")
-        self.goes_on("job")
-        for _ in range(3):
-            answer = self.request("POST", "/v1/jobs/job/suspend")
-            view = answer.json()
-            self.assertEqual((view["state"], view["reason"]), ("suspended", "held_by_user"), answer.body)
-            self.assertGreaterEqual(view["memory"]["host"], 2 * 52 * MIB)
-            left = view["memory"]["left"] or {}
-            self.assertLessEqual(max(left.values(), default=0), 16 * MIB, left)  # the driver takes the contexts as well
+    def on_gpus(self):
+        return self.request("GET", "/v1/gpus").json()["gpus"]
+
+    def held_on(self, job):
+        """What the job's process holds on each GPU, as the driver shows it."""
+        held = {}
+        for gpu in self.on_gpus():
+            for process in gpu["processes"]:
+                if process["job"] == job and process["memory"]:
+                    held[gpu["uuid"]] = held.get(gpu["uuid"], 0) + process["memory"]
+        return held
+
+    def goes(self, tag):
+        answer = self.request("POST", f"/v1/jobs/{tag}/suspend")
+        view = answer.json()
+        self.assertEqual((view["state"], view["reason"]), ("suspended", "held_by_user"), answer.body)
+        self.assertGreaterEqual(view["memory"]["host"], 2 * self.size * MIB)
+        return view
+
+    def comes_back(self, tag):
+        before = self.steps(tag)
+        answer = self.request("POST", f"/v1/jobs/{tag}/resume")
+        self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+        self.assertLessEqual(self.steps(tag), before + 4, "it made no steps meanwhile")
+        self.goes_on(tag)
+
+
+class Suspended(OffCase):
+    size = 48
+
+    def test_it_leaves_both_gpus_and_comes_back_with_its_data(self):
+        job = self.gang("job", size=self.size, options=("--ahead", 4))
+        for _ in range(4):
+            left = self.goes("job")["memory"]["left"]
+            self.assertLessEqual(max(left.values(), default=0), SIZE * MIB, "the driver takes the contexts as well")
             until("the driver shows no more of it", lambda: all(
                 used <= left.get(gpu, 0) for gpu, used in self.held_on(job).items()), lambda: (left, self.held_on(job)))
-            before = self.steps("job")
-            answer = self.request("POST", "/v1/jobs/job/resume")
-            self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
-            self.assertLessEqual(self.steps("job"), before + 4, "it made no steps meanwhile")
-            self.goes_on("job")
+            self.comes_back("job")
+        self.assertTrue(any(event["data"]["steps"] for event in self.all_told("job_suspended", job)))
         self.ends_with_its_data("job")
+
+    def test_host_memory_is_made_ready_for_both_gpus(self):
+        self.gang("job", size=self.size)
+        for index in range(2):
+            until(f"the mover has its context on GPU {index}", lambda index=index: any(
+                process["name"] == "gpuman-mover" for process in self.on_gpus()[index]["processes"]), self.on_gpus)
+        self.ends_with_its_data("job")
+
+
+class ContextsStay(OffCase):
+    """The driver cannot checkpoint: the contexts stay."""
+    size, driver = 48, "535.183.01"
+
+    def test_what_stays_is_told_for_each_gpu(self):
+        job = self.gang("job", size=self.size)
+        gpus = {gpu["uuid"] for gpu in self.on_gpus()}
+        for _ in range(2):
+            view = self.goes("job")
+            left = view["memory"]["left"]
+            self.assertEqual(set(left), gpus)
+            for index in range(2):
+                self.assertRegex(view["reason_detail"], rf"[\d.]+[MG]iB (stay )?on GPU {index}\b")
+            until("the driver shows as much", lambda: self.held_on(job) == left, lambda: (left, self.held_on(job)))
+            self.assertLess(max(left.values()), 600 * MIB)
+            self.comes_back("job")
+        self.ends_with_its_data("job")
+
+
+class Pressure(OffCase):
+    """One of its GPUs runs full: it leaves both, and comes back when there is room."""
+    memory = "3GiB"
+    config = '[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\non_pressure = "suspend"\n'
+
+    def test_it_leaves_and_comes_back_when_there_is_room(self):
+        job = self.gang("leaves", size=48, priority=10)
+        high = self.start("high", "exec " + self.load("700MiB", "--hold", "1h"), gpus=["1"], priority=200)
+        view = self.becomes("leaves", "suspended")
+        self.assertEqual(view["reason"], "device_pressure", view)
+        self.assertLessEqual(max(self.held_on(job).values(), default=0), SIZE * MIB)
+        self.assertEqual(self.job(high)["state"], "running")
+        self.request("DELETE", f"/v1/jobs/{high}")
+        self.becomes("leaves", "running")
+        self.goes_on("leaves")
+        self.ends_with_its_data("leaves")
 
 
 if __name__ == "__main__":
