@@ -23,17 +23,21 @@ CUresult Record(const char* function, CUevent handle, CUstream stream) {
   if (call.error != CUDA_SUCCESS) return call.error;
   const StreamReference on = ResolveStream(call.call, stream);
   if (!on) return CUDA_ERROR_INVALID_HANDLE;
-  const std::lock_guard lock(call.event->mutex);
-  auto reached = std::make_shared<std::atomic<std::uint64_t>>(0);
-  auto capture = on.context->CaptureOf(on.stream);
   Mark mark;
-  const CUresult queued = on.context->Enqueue(
-      on.stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, [reached] { reached->store(MonotonicNs()); }, &mark);
-  if (queued != CUDA_SUCCESS) return queued;
-  call.event->capture = std::move(capture);
-  call.event->recorded = true;
-  call.event->mark = std::move(mark);
-  call.event->reached_ns = std::move(reached);
+  {
+    const std::lock_guard lock(call.event->mutex);
+    auto reached = std::make_shared<std::atomic<std::uint64_t>>(0);
+    auto capture = on.context->CaptureOf(on.stream);
+    const CUresult queued = on.context->Enqueue(
+        on.stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, [reached] { reached->store(MonotonicNs()); }, &mark);
+    if (queued != CUDA_SUCCESS) return queued;
+    call.event->capture = std::move(capture);
+    call.event->recorded = true;
+    call.event->mark = mark;
+    call.event->reached_ns = std::move(reached);
+  }
+  if ((call.event->flags & CU_EVENT_BLOCKING_SYNC) != 0 && mark.stream != nullptr)
+    mark.stream->AddBlockingEvent(mark.sequence);
   return CUDA_SUCCESS;
 }
 

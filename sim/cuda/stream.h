@@ -51,6 +51,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Mark Last();
   bool Reached(std::uint64_t sequence);
   void WaitFor(std::uint64_t sequence);
+  // Work up to `sequence` ends with an event for which a thread can sleep. As on an H200 a stream takes only
+  // so many of them, and the call waits for the first.
+  void AddBlockingEvent(std::uint64_t sequence);
   // No more work will come: the thread ends when all work is done.
   void Close();
   // Whether the stream is closed and all its work is done.
@@ -69,6 +72,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::condition_variable changed_;
   std::deque<Operation> queue_;
   std::uint64_t submitted_ = 0, done_ = 0;
+  std::deque<std::uint64_t> blocking_events_;  // not reached yet
   bool running_ = false, closed_ = false;
 };
 

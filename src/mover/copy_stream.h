@@ -19,7 +19,7 @@ class CopyStream {
   CopyStream& operator=(CopyStream&& other) noexcept;
   ~CopyStream() { Close(); }
 
-  // Returns at once.
+  // Returns at once, however many copies have not begun.
   base::Result<> Add(std::span<const Copy> copies);
   // Copies from another GPU whose memory this stream's GPU may read.
   base::Result<> AddAcross(const Memory& to, const Memory& from);

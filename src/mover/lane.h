@@ -14,6 +14,7 @@
 // A step's caller holds Lock(); Hold and credit() are thread-safe without it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -105,8 +106,9 @@ class Lane {
   // Sends one message to the process; an error ends the step. No function: nothing is sent.
   using SendParts = std::function<base::Result<>(const ledger::wire::Parts&, const int* descriptors)>;
   // `gpu`: where the process will be; empty: where it came from. Pieces are sent as they arrive. If Load
-  // fails, no piece that is whole in host memory stays on a GPU.
-  suspend::Answer Load(const std::string& gpu, Credit& credit, Progress& progress, const SendParts& send);
+  // fails, no piece that is whole in host memory stays on a GPU. `stop`: it fails soon after this is true.
+  suspend::Answer Load(const std::string& gpu, Credit& credit, Progress& progress, const SendParts& send,
+                       const std::atomic<bool>& stop);
   // Takes pieces that are whole in host memory off the GPU.
   void Unload();
 

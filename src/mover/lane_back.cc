@@ -56,12 +56,14 @@ class Lane::Needs {
 // Makes memory for each piece that has none, loads its data, and sends pieces as they arrive.
 class Lane::Filling {
  public:
-  Filling(Lane& lane, int gpu, Credit& credit, Progress& progress, const SendParts& send)
+  Filling(Lane& lane, int gpu, Credit& credit, Progress& progress, const SendParts& send,
+          const std::atomic<bool>& stop)
       : lane_(lane),
         gpu_(gpu),
         credit_(credit),
         progress_(progress),
         send_(send),
+        stop_(stop),
         needs_(lane.means_.free_list, gpu) {}
 
   Result<> Run(Answer& answer) {
@@ -71,6 +73,7 @@ class Lane::Filling {
       if (!MemoryOf(ref)) needs_.Expect(piece.bytes);
     });
     while (next_ < refs_.size() || !flying_.empty()) {
+      if (stop_) return Fail(ErrorCode::kUnavailable, "memory of another GPU could not be loaded");
       GPUMAN_TRY(BeginCopies());
       const auto [ref, copied] = flying_.front();
       flying_.pop_front();
@@ -155,6 +158,7 @@ class Lane::Filling {
   Credit& credit_;
   Progress& progress_;
   const SendParts& send_;
+  const std::atomic<bool>& stop_;
   Needs needs_;
   std::optional<CopyStream> stream_;
   std::vector<PieceRef> refs_, ready_;
@@ -187,7 +191,8 @@ Result<> Lane::FinishBeforeLoading(int target, Progress& progress) {
               secured.message);
 }
 
-Answer Lane::Load(const std::string& wanted, Credit& credit, Progress& progress, const SendParts& send) {
+Answer Lane::Load(const std::string& wanted, Credit& credit, Progress& progress, const SendParts& send,
+                  const std::atomic<bool>& stop) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string& home = batches_.front().buffer.layout().gpu;
   if (const auto gpu = NumberOf(wanted); gpu && suspend::LaneOf(wanted) != suspend::LaneOf(home))
@@ -207,7 +212,7 @@ Answer Lane::Load(const std::string& wanted, Credit& credit, Progress& progress,
     batch.memory.resize(batch.buffer.layout().pieces.size());
   }
   Answer answer{.outcome = Outcome::kDone};
-  if (auto filled = Filling(*this, *target, credit, progress, send).Run(answer); !filled) {
+  if (auto filled = Filling(*this, *target, credit, progress, send, stop).Run(answer); !filled) {
     Unload();
     return AnswerOf(filled.error());
   }

@@ -55,7 +55,7 @@ class Session:
         until = ("--until", str(self.stop_file(tag)))
         if self.o.load == "gpuman":
             return [binary("gpuman-load"), "--ranks", self.o.ranks, "--pattern", self.o.pattern, "--peer", self.o.peer, "--work",
-                    self.o.work, "--alloc", size, "--verify", "--json", *until]
+                    self.o.work, "--alloc", size, *(("--step", self.o.step) if self.o.step else ()), "--verify", "--json", *until]
         if self.o.load == "jax":
             return ["python3", FRAMEWORKS / "jax_gang.py", "--ballast", size, *until]
         return ["python3", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", self.o.ranks,
@@ -230,10 +230,11 @@ class Session:
         self.m.api("PUT", "/v1/share", {"capacity": self.o.capacity})
         took = {}
         for count in (1, 2):
-            tags = [self.start(*(more if count == 2 else ("--phases", 2, *more[2:])), size=size) for _ in range(count)]
+            how = (*more, "--rest", self.o.ready) if count == 2 else ("--phases", 2, *more[2:])
+            tags = [self.start(*how, size=size) for _ in range(count)]
             for tag in tags:
                 self.until(f"{tag} ends", lambda: self.m.api("GET", f"/v1/jobs/{tag}")["ended_at"],
-                           self.o.phases * self.o.seconds * 5 + 60)
+                           self.o.phases * self.o.seconds * 5 + self.o.ready + 60)
                 self.finish(tag)
             took[count] = max(line["seconds"] for tag in tags for line in self.lines(tag) if line["event"] == "done")
         serial = 2 * took[1] / 2 * self.o.phases
@@ -250,9 +251,11 @@ def main():
     parser.add_argument("--peer", default="vmm")
     parser.add_argument("--work", default="20ms")
     parser.add_argument("--size", default="1GiB", help="of each rank")
+    parser.add_argument("--step", help="size of the blocks in which gpuman-load allocates (default: all at once)")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--cycles", type=int, default=5)
-    parser.add_argument("--ready", type=float, default=10, help="seconds from the first steps to the first suspension")
+    parser.add_argument("--ready", type=float, default=10,
+                        help="seconds from the first steps to the first suspension, or to the first of two jobs' phases")
     parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--away", type=float, default=0, help="seconds between suspend and resume")
     parser.add_argument("--bus", action="store_true", help="measure the buses as well (needs PyTorch)")

@@ -2,7 +2,7 @@
 """One rank of a job whose ranks need each other; torchrun starts as many as there are GPUs.
 
 Usage: torchrun --standalone --nproc-per-node N torch_gang.py --pattern ddp|fsdp|tensor [--ballast BYTES] [--until FILE]
-                                                              [--steps N] [--phases N --work STEPS --pause SECONDS]
+                                                              [--steps N] [--phases N --work STEPS --pause SECONDS --rest SECONDS]
 
   ddp, fsdp   trains a small transformer, as DistributedDataParallel, or with its weights sharded
   tensor      runs a transformer whose layers are split over the ranks, each step one launch of a CUDA graph that has the
@@ -149,6 +149,7 @@ def main():
     parser.add_argument("--phases", type=int)
     parser.add_argument("--work", type=int, default=100)
     parser.add_argument("--pause", type=float, default=1)
+    parser.add_argument("--rest", type=float, default=0, help="seconds between the first steps and the first phase")
     o = parser.parse_args()
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     torch.manual_seed(7)
@@ -157,6 +158,10 @@ def main():
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
     run = Run(o, dist.get_rank(), dist.get_world_size())
+    if o.rest:
+        run.steps(10)
+        torch.cuda.synchronize()
+        time.sleep(o.rest)
     begin = time.monotonic()
     if o.phases:
         run.phases()
