@@ -79,6 +79,7 @@ struct Command {
 };
 
 using wire::StepGrant;
+using wire::StepReport;
 
 // How a process that is ordered to hold comes to rest. A GPU is named by its index (Ledgers::GpusOf).
 struct RestWords {
@@ -91,14 +92,6 @@ struct RestWords {
   std::uint16_t waits = 0;    // one bit for each GPU for which a thread waits at the gate
   std::uint32_t changes = 0;  // 16 bits that grow with each change
   friend bool operator==(const RestWords&, const RestWords&) = default;
-};
-
-// What the process tells of the last grant of steps that it has seen.
-struct StepReport {
-  unsigned number = 0;  // as Ledgers::Step returned it; 0: the process has seen no grant
-  wire::StepEnd ended = wire::StepEnd::kNotYet;
-  unsigned calls = 0;  // that have passed
-  friend bool operator==(const StepReport&, const StepReport&) = default;
 };
 
 // A GPU whose memory can leave it. All figures are of one process.
@@ -136,7 +129,7 @@ struct SlotStatus {
   bool steps = false;                // the shim tells `rest`, and takes grants of steps and a patience
   bool shares = false;               // the process exports memory by descriptor, dma-buf or multicast
   RestWords rest;
-  StepReport stepped;
+  StepReport stepped;  // of the last grant of steps that the process has seen
 };
 
 // What the daemon gives to a process that joins. A process that holds `owner`, or a mapping made through

@@ -331,7 +331,7 @@ TEST(Ledgers, ReadHowAProcessComesToRest) {
   slot.flags = wire::kSteps | wire::kShares;
   slot.rest = wire::PackRest(0x2, 0x5);  // there is no third GPU
   slot.rest_state = 7u << 16 | wire::kRestShut | wire::kRestForRoom;
-  slot.stepped = wire::PackStepped({9, wire::StepEnd::kAtWork, 12});
+  slot.stepped = wire::PackStepReport({9, wire::StepEnd::kAtWork, 12});
   const SlotStatus one = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_TRUE(one.steps && one.shares);
   EXPECT_EQ(one.rest, (RestWords{.shut = true, .for_room = true, .works = 2, .waits = 1, .changes = 7}));

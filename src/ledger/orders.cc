@@ -108,8 +108,7 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   status.steps = (flags & wire::kSteps) != 0;
   status.shares = (flags & wire::kShares) != 0;
   // A process writes what works before it says that a call has returned, and both before the end of a grant.
-  const wire::Stepped stepped = wire::SteppedOf(wire::Load(place.stepped));
-  status.stepped = {stepped.number, stepped.ended, stepped.calls};
+  status.stepped = wire::StepReportOf(wire::Load(place.stepped));
   const std::uint32_t rest_state = wire::Load(place.rest_state);
   status.rest = RestOf(wire::Load(place.rest), rest_state, wire::GpusOf(ledger));
   for (const GpuLimit& limit : entry.limits) {

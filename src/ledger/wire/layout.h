@@ -118,7 +118,7 @@ struct Slot {
   std::uint32_t home;
   std::uint64_t managed;     // bytes of managed memory, which the driver moves
   std::uint32_t step;        // StepGrant and its number: which calls may pass the closed gate (rest.h)
-  std::uint32_t stepped;     // Stepped: the grant that the process has seen last, and how that ended
+  std::uint32_t stepped;     // StepReport: the grant that the process has seen last, and how that ended
   std::uint32_t rest;        // PackRest: the GPUs that work, and those for which threads wait at the gate
   std::uint32_t rest_state;  // kRestShut and its like; the upper half grows with each change
 };

@@ -57,17 +57,18 @@ enum class StepEnd : std::uint32_t {
 };
 inline constexpr std::uint32_t kStepEnds = 7;
 
-// What the process tells of the grant with that number.
-struct Stepped {
-  unsigned number = 0;
+// What the process tells of a grant.
+struct StepReport {
+  unsigned number = 0;  // of the grant; 0: the process has seen none
   StepEnd ended = StepEnd::kNotYet;
   unsigned calls = 0;  // how many calls have passed
+  friend bool operator==(const StepReport&, const StepReport&) = default;
 };
-constexpr std::uint32_t PackStepped(const Stepped& stepped) {
+constexpr std::uint32_t PackStepReport(const StepReport& stepped) {
   const unsigned calls = stepped.calls < 0xffff ? stepped.calls : 0xffff;
   return stepped.number << 20 | static_cast<std::uint32_t>(stepped.ended) << 16 | calls;
 }
-constexpr Stepped SteppedOf(std::uint32_t word) {
+constexpr StepReport StepReportOf(std::uint32_t word) {
   const std::uint32_t ended = word >> 16 & 15;
   return {word >> 20, ended < kStepEnds ? static_cast<StepEnd>(ended) : StepEnd::kRefused, word & 0xffff};
 }

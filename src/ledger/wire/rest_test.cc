@@ -26,14 +26,14 @@ TEST(StepGrant, NumbersBeginAnewAtOneSinceZeroIsNone) {
   EXPECT_EQ(StepNumberAfter(4095), 1u);
 }
 
-TEST(Stepped, IsReadFromItsWordAsItWasWritten) {
-  const Stepped read = SteppedOf(PackStepped({4095, StepEnd::kRefused, 1023}));
+TEST(StepReport, IsReadFromItsWordAsItWasWritten) {
+  const StepReport read = StepReportOf(PackStepReport({4095, StepEnd::kRefused, 1023}));
   EXPECT_EQ(read.number, 4095u);
   EXPECT_EQ(read.ended, StepEnd::kRefused);
   EXPECT_EQ(read.calls, 1023u);
-  EXPECT_EQ(SteppedOf(0).number, 0u);
-  EXPECT_EQ(SteppedOf(0).ended, StepEnd::kNotYet);
-  EXPECT_EQ(SteppedOf(0xffffffff).ended, StepEnd::kRefused) << "a program has written that";
+  EXPECT_EQ(StepReportOf(0).number, 0u);
+  EXPECT_EQ(StepReportOf(0).ended, StepEnd::kNotYet);
+  EXPECT_EQ(StepReportOf(0xffffffff).ended, StepEnd::kRefused) << "a program has written that";
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ void Steps::Serve() {
 }
 
 void Steps::Tell(StepEnd ended) {
-  wire::Store(SlotOf(state_).stepped, wire::PackStepped({number_, ended, calls_}));
+  wire::Store(SlotOf(state_).stepped, wire::PackStepReport({number_, ended, calls_}));
 }
 
 StepEnd Steps::Step() {
@@ -174,7 +174,7 @@ void RefuseGrant(GateState& state) {
   const std::uint32_t step = wire::Load(SlotOf(state).step);
   state.rest.grant = wire::StepNumberOf(step);
   const StepEnd ended = wire::GrantOf(step).calls == 0 ? StepEnd::kWithdrawn : StepEnd::kRefused;
-  wire::Store(SlotOf(state).stepped, wire::PackStepped({state.rest.grant, ended, 0}));
+  wire::Store(SlotOf(state).stepped, wire::PackStepReport({state.rest.grant, ended, 0}));
 }
 
 }  // namespace gpuman::shim
