@@ -19,6 +19,7 @@ from gang_case import MIB, SIZE, GangCase, build_dir, until
 from share_meeting_test import PROGRAM
 
 GATES = ("closing", "closed")
+ENOUGH = 4096  # MiB of host memory, for all that a job has, its contexts too
 
 
 class TroubleCase(GangCase):
@@ -331,13 +332,13 @@ class HostMemory(TroubleCase):
     def test_there_is_too_little_for_any_or_for_one_of_several(self):
         for size in (SIZE // 2, 3 * SIZE // 2):  # for no rank, for one of two
             with self.subTest(host_memory=size):
-                self.host_memory(1024)
+                self.host_memory(ENOUGH)
                 jobs = self.two()
                 self.host_memory(size)
                 before = self.failures()
                 until("a move failed", lambda: self.failures() > before, self.what_stands)
                 until("one has its turn", lambda: any(self.gates(job) == {"open"} for job in jobs), self.what_stands)
-                self.host_memory(1024)
+                self.host_memory(ENOUGH)
                 self.take_turns(2)
                 self.two_end_right()
                 for job in jobs:
@@ -347,7 +348,7 @@ class HostMemory(TroubleCase):
         return [event["kind"] for event in self.events()].count("share_move_failed")
 
     def test_a_job_that_it_does_not_hold_is_not_suspended(self):
-        self.host_memory(1024)
+        self.host_memory(ENOUGH)
         job = self.gang("one")
         self.host_memory(3 * SIZE // 2)  # for one rank of two
         answer = self.request("POST", f"/v1/jobs/{job}/suspend")
@@ -355,9 +356,11 @@ class HostMemory(TroubleCase):
         self.assertRegex(answer.json()["error"]["message"], "MiB")
         self.assertEqual(self.job(job)["state"], "running")
         self.goes_on("one")
-        self.host_memory(1024)
-        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/suspend").json()["state"], "suspended")
-        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/resume").json()["state"], "running")
+        self.host_memory(ENOUGH)
+        answer = self.request("POST", f"/v1/jobs/{job}/suspend")
+        self.assertEqual(answer.json().get("state"), "suspended", answer.body)
+        answer = self.request("POST", f"/v1/jobs/{job}/resume")
+        self.assertEqual(answer.json().get("state"), "running", answer.body)
         self.goes_on("one")
         self.ends_with_its_data("one")
 

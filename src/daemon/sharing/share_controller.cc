@@ -141,11 +141,12 @@ void ShareController::Lend(Entry& entry) {
   entry.evicting.clear();
   entry.leaving.clear();
   entry.silence.clear();
+  std::set<base::ProcessId> loaded;  // the mover has memory of them on a GPU, or is about to
   if (entry.bringing)
-    for (const auto& [lane, load] : entry.bringing->loads)
-      if (!load.done) Secure(entry, lane.process, load.lane, {});
+    for (const auto& [lane, load] : entry.bringing->loads) loaded.insert(lane.process);
+  for (const auto& [lane, bytes] : entry.loaded) loaded.insert(lane.process);
+  for (const auto& process : loaded) Secure(entry, process, {}, {});
   entry.bringing.reset();
-  for (const auto& [lane, bytes] : entry.loaded) Secure(entry, lane.process, {}, {});
   entry.loaded.clear();
   entry.granted.clear();
   entry.promised.clear();

@@ -107,7 +107,7 @@ class ShareController {
     base::JobId job;
     base::ProcessId process;
     std::map<std::string, share::OrderId> orders{};  // by GPU
-    bool named = false;                              // one of several GPUs was named
+    std::string lane{};                              // the GPU as the mover names it; empty: not named yet
     bool taken = false;                              // the process has given the memory away
     base::Bytes moved{};
   };
@@ -210,7 +210,7 @@ class ShareController {
   void OrderToLeave(Entry& entry);
   void Take(base::JobId job, base::ProcessId process, base::UntrustedSocket connection);
   void GoOn(const std::shared_ptr<Departure>& departure, int losses);
-  // `lane`: the GPU as the mover names it; only suspend::LaneOf of it counts.
+  // `lane`: the GPU as the mover names it; only suspend::LaneOf of it counts. Empty: not named.
   void Name(Departure& departure, const std::string& lane);
   void TellMovedOut(const Departure& departure, const std::string& lane, base::Bytes bytes);
   void TakeEnded(const Departure& departure, const std::string& why);

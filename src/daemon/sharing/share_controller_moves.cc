@@ -172,9 +172,8 @@ void ShareController::Take(base::JobId job, base::ProcessId process, base::Untru
 void ShareController::GoOn(const std::shared_ptr<Departure>& departure, int losses) {
   const Entry* const entry = Find(departure->job);
   if (!entry) return;
-  suspend::Request request{.verb = Verb::kSecure, .process = departure->process};
-  if (departure->named) request.lane = departure->orders.begin()->first;
-  movers_.Move(entry->job.owner, std::move(request), {},
+  movers_.Move(entry->job.owner,
+               {.verb = Verb::kSecure, .process = departure->process, .lane = departure->lane}, {},
                IfHere([departure, losses](ShareController& me, const Answer& answer) {
                  const auto& process = departure->process;
                  if (answer.outcome == Outcome::kLost && losses < kMaxLosses && base::IsAlive(process))
@@ -187,12 +186,13 @@ void ShareController::GoOn(const std::shared_ptr<Departure>& departure, int loss
                }));
 }
 
-// The departure is of this GPU, as the mover calls it, and of no other.
+// The departure is of this GPU and of no other.
 void ShareController::Name(Departure& departure, const std::string& lane) {
+  if (lane.empty() || !departure.lane.empty()) return;
+  departure.lane = lane;
   const auto is_of = [&](const auto& order) { return suspend::LaneOf(order.first) == suspend::LaneOf(lane); };
   if (departure.orders.size() < 2 || std::none_of(departure.orders.begin(), departure.orders.end(), is_of))
     return;
-  departure.named = true;
   for (const auto& [gpu, order] : std::exchange(departure.orders, {})) {
     if (suspend::LaneOf(gpu) == suspend::LaneOf(lane))
       departure.orders[gpu] = order;
