@@ -2,11 +2,14 @@
 """Runs fuzz targets side by side, each for the same time from its corpus and its seeds, and prints a table of them.
 
 What a target reaches is added to its corpus; an input that it dies of stays in --out, and the target goes on without it.
+The corpus also keeps how many seconds of a processor each target has had in all: on a machine with other work that is
+less than the time. With --in-all a target runs until it has had so many, over any number of calls.
 
 Exit status: 0 nothing found; 1 something found, or a target did not run; 2 usage.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -25,6 +28,7 @@ def parsed(arguments):
     parser.add_argument("--corpus", type=pathlib.Path, required=True, help="the same for what is kept; written to")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="inputs that a target died of; logs, table.txt")
     parser.add_argument("--seconds", type=int, default=30, help="for each target")
+    parser.add_argument("--in-all", type=int, help="leave out a target that has had so many seconds of a processor")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes at a time")
     parser.add_argument("--processes", type=int, default=1, help="of each target, on one corpus")
     parser.add_argument("targets", nargs="*", metavar="TARGET")
@@ -63,11 +67,23 @@ def number(pattern, text):
     return int(found[-1]) if found else 0
 
 
-def row(target, runs):
-    """Of all runs of all processes of a target: inputs tried, seconds of all processes, deaths, what is reached."""
+def row(target, runs, in_all):
+    """Of all runs of all processes of a target: inputs tried, seconds of all processes and of processors, deaths, what is
+    reached."""
     tried = sum(number(r"number_of_executed_units:\s+(\d+)", run.output) or number(r"(?m)^#(\d+)", run.output) for run in runs)
     reached = [max(number(word + r": (\d+)", run.output) for run in runs) for word in ("cov", "ft", "corp")]
-    return [target, tried, round(sum(run.seconds for run in runs)), sum(run.status != 0 for run in runs), *reached]
+    seconds = [round(sum(run.seconds for run in runs)), round(sum(run.processor for run in runs)), round(in_all)]
+    return [target, tried, *seconds, sum(run.status != 0 for run in runs), *reached]
+
+
+def add_times(options, done):
+    """Seconds of a processor that each target has had in all, these runs included."""
+    times = options.corpus / "processor_seconds.json"
+    sums = json.loads(times.read_text()) if times.exists() else {}
+    for (target, _), runs in done.items():
+        sums[target] = sums.get(target, 0) + sum(run.processor for run in runs)
+    times.write_text(json.dumps(sums, indent=1, sort_keys=True) + "\n")
+    return sums
 
 
 def main(arguments):
@@ -75,14 +91,21 @@ def main(arguments):
     targets = targets_of(options)
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
+    options.corpus.mkdir(parents=True, exist_ok=True)
     before = side_by_side.prefix()
+    if options.in_all is not None:
+        had = add_times(options, {})
+        targets = [target for target in targets if had.get(target, 0) < options.in_all]
     work = [(target, process) for process in range(options.processes) for target in targets]
     done = side_by_side.each(work, options.jobs, lambda one: fuzz(options, before, *one))
-    rows = [row(target, [run for (name, _), runs in done.items() if name == target for run in runs]) for target in targets]
-    text = side_by_side.table(["target", "inputs", "seconds", "deaths", "coverage", "features", "corpus"], rows)
+    sums = add_times(options, done)
+    rows = [row(target, [run for (name, _), runs in done.items() if name == target for run in runs], sums[target])
+            for target in targets]
+    heading = ["target", "inputs", "seconds", "processor", "in all", "deaths", "coverage", "features", "corpus"]
+    text = side_by_side.table(heading, rows)
     (options.out / "table.txt").write_text(text)
     sys.stdout.write(text)
-    return 1 if any(deaths for _, _, _, deaths, *_ in rows) else 0
+    return 1 if any(row[heading.index("deaths")] for row in rows) else 0
 
 
 if __name__ == "__main__":

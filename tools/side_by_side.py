@@ -6,14 +6,17 @@ import os
 import platform
 import signal
 import subprocess
+import threading
 import time
 
 
 @dataclasses.dataclass
 class Run:
-    """A command that has ended. `status` is its exit status, minus the signal, or None where it took too long."""
+    """A command that has ended. `status` is its exit status, minus the signal, or None where it took too long.
+    `processor`: the seconds that it, and the processes that it waited for, had a processor."""
     status: int
     seconds: float
+    processor: float
     output: str
 
 
@@ -35,17 +38,26 @@ def run(command, before=(), limit=None, cwd=None, env=None, log=None):
     started = time.monotonic()
     child = subprocess.Popen([*before, *map(str, command)], cwd=cwd, env=env, stdin=subprocess.DEVNULL, text=True,
                              errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        output, _ = child.communicate(timeout=limit)
-        status = child.returncode
-    except subprocess.TimeoutExpired:
+    too_long = threading.Event()
+
+    def end():
+        too_long.set()
         os.killpg(child.pid, signal.SIGKILL)
-        output, _ = child.communicate()
-        status = None
+
+    timer = threading.Timer(limit or threading.TIMEOUT_MAX, end)
+    timer.daemon = True
+    timer.start()
+    output = child.stdout.read()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # the number stays the child's as long as the timer runs
+    timer.cancel()
+    timer.join()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    child.stdout.close()
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(output)
-    return Run(status, time.monotonic() - started, output)
+    return Run(None if too_long.is_set() else child.returncode, time.monotonic() - started, usage.ru_utime + usage.ru_stime, output)
 
 
 def each(things, jobs, work, report=None):

@@ -58,13 +58,27 @@ class SideBySideTest(unittest.TestCase):
         (self.folder / "seeds" / "lives" / "one").write_text("1")
         status, said = self.fuzz("--processes", "2", "lives")
         self.assertEqual(status, 0, said)
-        self.assertRegex(said, r"(?m)^lives +24 +\d+ +0 +5 +9 +2$")
+        self.assertRegex(said, r"(?m)^lives +24 +\d+ +\d+ +\d+ +0 +5 +9 +2$")
         self.assertIn("one", (self.folder / "out/logs/lives.0.0.log").read_text())
         status, said = self.fuzz()
         self.assertEqual(status, 1, said)
-        self.assertRegex(said, r"(?m)^dies +19 +\d+ +1 +5 +9 +2$")
+        self.assertRegex(said, r"(?m)^dies +19 +\d+ +\d+ +\d+ +1 +5 +9 +2$")
         self.assertEqual(said, (self.folder / "out/table.txt").read_text())
         self.assertIn("no fuzz target unknown", self.fuzz("unknown")[1])
+
+    def test_a_target_that_has_had_its_time_of_a_processor_is_left_out(self):
+        for name in "one", "other":
+            self.script("programs/" + name, "#!/bin/sh\ni=0; while [ $i -lt 60000 ]; do i=$((i+1)); done\necho 'cov: 1'\n")
+        self.assertEqual(self.fuzz("one")[0], 0)
+        times = self.folder / "corpus/processor_seconds.json"
+        first = json.loads(times.read_text())
+        self.assertEqual(list(first), ["one"])
+        self.assertGreater(first["one"], 0)
+        self.fuzz("one", "--in-all", "1000")
+        self.assertGreater(json.loads(times.read_text())["one"], first["one"], "it had less than that")
+        times.write_text('{"one": 1000}')
+        status, said = self.fuzz("--in-all", "1000")
+        self.assertEqual((status, "one" in said, "other" in said), (0, False, True), said)
 
     def tidy(self, sources, *more):
         tidy = self.script("tidy", TIDY.replace("{said}", str(self.folder / "said")))

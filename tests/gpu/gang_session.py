@@ -6,7 +6,8 @@ Usage: gang_session.py [--load NAME] [--gpus 0,1] [--size 2GiB] [--seconds 20] [
   turns      two jobs of --ranks ranks that do not fit together: hand-overs, their time, steps a second; every sum is checked
   suspend    one job, suspended and resumed by hand --cycles times: how long each way takes, what both buses do together
              in the same run, and what stays on each GPU
-  alone      one job that nobody waits for: its steps a second as sharing job and without gpuman's shim, in turns
+  alone      one job that nobody waits for: its steps a second as sharing job and without gpuman's shim, in turns; of
+             PyTorch's, by the median time of ten steps
   phases     two jobs of 90 % of --capacity that work half of the time, in phases of --seconds, --phases of them: against
              one after the other
 
@@ -205,8 +206,10 @@ class Session:
                 self.until("it makes steps", lambda: self.steps(tag) > 20)
                 before, began = self.steps(tag), time.monotonic()
                 time.sleep(self.o.seconds / 2)
-                rates[name].append((self.steps(tag) - before) / (time.monotonic() - began))
+                rate = (self.steps(tag) - before) / (time.monotonic() - began)
                 self.finish(tag)
+                tens = [line["ten_steps"] for line in self.lines(tag) if "ten_steps" in line]
+                rates[name].append(10 / statistics.median(tens) if tens else rate)
         typical = {name: statistics.median(values) for name, values in rates.items()}
         plain = typical["without the shim"]
         slower = f"{100 * (1 - typical['shared'] / plain):.2f} % slower; " if plain else ""

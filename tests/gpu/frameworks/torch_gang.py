@@ -10,13 +10,14 @@ Usage: torchrun --standalone --nproc-per-node N torch_gang.py --pattern ddp|fsdp
 
 Beside that each rank holds --ballast bytes and changes some of them in each step. The last rank's words count: one JSON
 line for each 10 steps, {"event": "step", "number", "loss"}: the loss to the bit, which any run of as many ranks must come
-to. After a pause of a phase: {"event": "first", "seconds"}. At the end {"event": "done", "number", "wrong"}; exit status 1
-where bytes of the ballast are wrong. It ends after --steps or --phases, or soon after the file --until exists.
+to. After a pause of a phase: {"event": "first", "seconds"}. At the end {"event": "done", "number", "wrong", "ten_steps"}, the
+last the median time of ten steps; exit status 1 where bytes of the ballast are wrong. It ends after --steps or --phases, or soon after the file --until exists.
 """
 
 import argparse
 import os
 import pathlib
+import statistics
 import sys
 import time
 
@@ -113,6 +114,7 @@ class Run:
         self.ballast = Ballast(options.ballast, rank + 1)
         self.load = Split(rank, ranks) if options.pattern == "tensor" else Training(options.pattern == "fsdp", rank)
         self.number, self.end = 0, torch.zeros(1, device="cuda")
+        self.tens, self.ten_began = [], time.monotonic()  # seconds of ten steps each
 
     def steps(self, count):
         """Makes `count` steps; returns False when all ranks are to end. Every tenth step asks rank 0 for that."""
@@ -125,7 +127,10 @@ class Run:
                 dist.broadcast(self.end, 0)
                 if self.told:
                     say(event="step", number=self.number, loss=loss.item().hex())
-                if self.end.item():
+                ends = self.end.item()  # all ten steps have come to their end
+                self.tens.append(time.monotonic() - self.ten_began)
+                self.ten_began += self.tens[-1]
+                if ends:
                     return False
         return True
 
@@ -169,7 +174,7 @@ def main():
         run.steps(o.steps)
     torch.cuda.synchronize()
     wrong = run.ballast.wrong()
-    say(event="done", number=run.number, wrong=wrong, seconds=time.monotonic() - begin)
+    say(event="done", number=run.number, wrong=wrong, seconds=time.monotonic() - begin, ten_steps=statistics.median(run.tens))
     run.load = None  # NCCL waits for the end of graphs that have its kernels
     dist.destroy_process_group()
     sys.exit(1 if wrong else 0)
