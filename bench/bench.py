@@ -3,12 +3,14 @@
 
 Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [guard] [rest] [status] [run] [metrics] [health] [queue] [listings] [kube] [gangs] [shim]
        bench.py queue [--with-gflow]
+       bench.py gangs [--ranks N…] [--patterns NAME…] [--orders N]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
 
 Every figure is printed with its bar; nothing is asserted. --real uses the driver of this machine instead of the
 simulated one. On the simulated driver the figures are about gpuman and the machine's processors, not about a GPU; those of
-shim are over a driver that does nothing then.
+shim are over a driver that does nothing then. Those of gangs need a processor for each rank, and say what others left of
+the machine.
 """
 
 import argparse
@@ -317,9 +319,9 @@ def bench_kube(_):
     kube_bench.measure(row)
 
 
-def bench_gangs(_):
-    print("gangs: jobs whose ranks need each other come to rest, on simulated GPUs")
-    gang_bench.measure(row)
+def bench_gangs(arguments):
+    print("gangs: jobs whose ranks need each other, on simulated GPUs: order to rest, hand-overs, and what sharing costs")
+    gang_bench.measure(row, arguments.ranks, arguments.patterns, arguments.orders)
 
 
 def bench_shim(arguments):
@@ -348,6 +350,10 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
     parser.add_argument("--with-gflow", action="store_true",
                         help="measure gflow as well, for queue; it is installed below the build tree the first time")
+    parser.add_argument("--ranks", nargs="+", type=int, default=[2, 4, 8], metavar="N", help="of each job, for gangs")
+    parser.add_argument("--patterns", nargs="+", choices=gang_bench.PATTERNS, default=gang_bench.PATTERNS,
+                        help="of gpuman-load --ranks, for gangs (default: all)")
+    parser.add_argument("--orders", type=int, default=200, help="to rest, for each number of ranks and pattern, for gangs")
     parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "listings", "kube", "gangs", "shim"],
                         default=[])
     arguments = parser.parse_args()

@@ -7,6 +7,11 @@
 #include <thread>
 
 namespace gpuman::load {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{1};
+
+}  // namespace
 
 Board* Board::Map(std::uint64_t windows_bytes) {
   void* memory =
@@ -23,9 +28,14 @@ bool Board::Begin(std::uint64_t step) {
   return true;
 }
 
+void Board::AwaitOthersQueued(unsigned rank, unsigned ranks, std::uint64_t step) const {
+  for (unsigned other = 0; other < ranks; ++other)
+    while (other != rank && queued_[other].load() < step) std::this_thread::sleep_for(kLook);
+}
+
 void Board::AwaitAll(unsigned ranks) {
   arrived_.fetch_add(1);
-  while (arrived_.load() < ranks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (arrived_.load() < ranks) std::this_thread::sleep_for(kLook);
 }
 
 }  // namespace gpuman::load

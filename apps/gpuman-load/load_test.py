@@ -215,6 +215,23 @@ class Ranks(unittest.TestCase):
         status, events = run("--ranks", "2", "--iterations", "3", "--grow", "100%", "--grow-when", "/", gpus=2)
         self.assertEqual((status, len(named(events, "oom"))), (3, 1))
 
+    def test_a_rank_that_grows_keeps_the_others_waiting_on_their_devices(self):
+        for attempt in range(4):
+            with self.subTest(attempt=attempt), tempfile.TemporaryDirectory() as folder:
+                grow, end = pathlib.Path(folder, "grow"), pathlib.Path(folder, "end")
+                process = self.start("3", "--think", "20ms", "--grow", "2MiB", "--grow-rank", "1", "--grow-when",
+                                     str(grow), "--until", str(end), "--seed", str(attempt))
+                done = {}
+                for event in map(json.loads, process.stdout):
+                    if event["event"] == "step":
+                        done[event["rank"]] = event["number"]
+                        grow.touch()
+                    if event["event"] == "grows":
+                        # They queue a step once they have reported the one before.
+                        self.assertEqual([done[other] for other in (0, 2)], [event["step"] - 1] * 2)
+                        end.touch()
+                self.assertEqual(process.wait(30), 0)
+
     def test_threads_of_one_process_do_the_same_each_on_its_own_device(self):
         for pattern in ("ddp", "pipeline", "tensor", "random"):
             with self.subTest(pattern):

@@ -60,7 +60,7 @@ class Rank {
   Result<> MakeStreams();
   Result<> Spoil();
   Result<> Steps();
-  Result<> Grow();
+  Result<> Grow(std::uint64_t step);
   Result<> Queue(std::uint64_t step);
   Result<> Complete(std::uint64_t step);
   Result<> CaptureStep();
@@ -170,22 +170,24 @@ Result<> Rank::Steps() {
     if (options_.iterations != 0 && queued == options_.iterations) break;
     if (rank_ == 0 && ends()) board_.Stop();
     if (!board_.Begin(queued + 1)) break;
-    GPUMAN_TRY(Grow());
+    GPUMAN_TRY(Grow(queued + 1));
     if (queued >= pending_.size()) GPUMAN_TRY(Complete(queued + 1 - pending_.size()));
     GPUMAN_TRY(Queue(queued + 1));
+    board_.HasQueued(rank_, queued + 1);
   }
   while (completed_ < queued) GPUMAN_TRY(Complete(completed_ + 1));
   return {};
 }
 
-// The others have begun the step, and wait for this rank's part of it.
-Result<> Rank::Grow() {
+// The others have queued the step, and wait for this rank's part of it on their devices.
+Result<> Rank::Grow(std::uint64_t step) {
   std::error_code ignored;  // errors count as a missing file
   if (!options_.grow || rank_ != options_.grow_rank || grown_ ||
       !std::filesystem::exists(options_.grow_when, ignored))
     return {};
   grown_ = true;
-  report_.Event("grows", {{"rank", rank_}, {"step", completed_ + 1}});
+  board_.AwaitOthersQueued(rank_, options_.ranks, step);
+  report_.Event("grows", {{"rank", rank_}, {"step", step}});
   return blocks_.Take(blocks_.Of(options_.grow));
 }
 

@@ -1,5 +1,7 @@
 #include "sim/cuda/call.h"
 
+#include "sim/state/lifecycle.h"
+
 namespace gpuman::sim::cuda {
 namespace {
 
@@ -34,6 +36,7 @@ CUresult Call::Enter(const char* function, Need need) {
   const auto& stack = CurrentContexts();
   if (!stack.empty()) context_ = stack.back();
   ObeySlowCalls(driver_.state().shared(), function, context_ ? context_->device().gpu() : kAllGpus);
+  if (LosesContexts(driver_.state().shared().faults)) driver_.SetFault(CUDA_ERROR_ECC_UNCORRECTABLE);
   if (need == Need::kInit) return CUDA_SUCCESS;
   if (driver_.fault() != CUDA_SUCCESS) return driver_.fault();
   if (need == Need::kHealthy) return CUDA_SUCCESS;

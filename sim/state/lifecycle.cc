@@ -1,5 +1,7 @@
 #include "sim/state/lifecycle.h"
 
+#include <unistd.h>
+
 #include <cstring>
 
 #include "sim/state/mig.h"
@@ -120,6 +122,7 @@ void ClearFaults(Shared& shared, unsigned gpu) {
     shared.faults.allocation_fails_in[i].store(0);
     shared.faults.copy_fails_in[i].store(0);
   }
+  shared.faults.loses_contexts.store(0);
   std::uint32_t active = 0;
   for (SlowCall& call : shared.faults.slow_calls) {
     if (gpu == kAllGpus || call.gpu.load() == gpu) call.active.store(0);
@@ -143,6 +146,12 @@ std::optional<std::uint32_t> RefusalOf(Shared& shared, const char* function, uns
     return status;
   }
   return std::nullopt;
+}
+
+bool LosesContexts(Faults& faults) {
+  std::uint64_t struck = faults.loses_contexts.load(std::memory_order_relaxed);
+  return struck != 0 && struck == static_cast<std::uint64_t>(::getpid()) &&
+         faults.loses_contexts.compare_exchange_strong(struck, 0);
 }
 
 bool FaultStrikes(Word64& countdown) {

@@ -31,4 +31,7 @@ std::optional<std::uint32_t> RefusalOf(Shared& shared, const char* function, uns
 // Counts down a number of Faults; true if this call must fail.
 bool FaultStrikes(Word64& countdown);
 
+// Whether the contexts of this process are lost with this call; true once for each injection.
+bool LosesContexts(Faults& faults);
+
 }  // namespace gpuman::sim

@@ -231,6 +231,17 @@ void DeclareBreakage(CLI::App& parent, Injection& chosen) {
       ->required()
       ->check(CLI::PositiveNumber);
   failing->add_flag("--for-good", copy->flag, "The context of who copies is lost with it");
+
+  auto contexts = std::make_shared<Arguments>();
+  Declare(parent, chosen, "contexts-lost",
+          "A process loses its contexts with its next call (ECC_UNCORRECTABLE)", contexts,
+          [](const State& state, const Arguments& given) -> Result<> {
+            state->faults.loses_contexts.store(static_cast<std::uint64_t>(given.number));
+            return {};
+          })
+      ->add_option("--pid", contexts->number, "Which process, by its number here")
+      ->required()
+      ->check(CLI::PositiveNumber);
   DeclareMig(parent, chosen);
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -166,6 +167,21 @@ TEST_F(Injection, TheNthAllocationFails) {
     EXPECT_OK(cu.cuMemCreate(&handle, 2 * cuda::kMegabyte, &prop, 0));
     EXPECT_CU(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAllocManaged(&pointer, 4, CU_MEM_ATTACH_GLOBAL));
     EXPECT_OK(cu.cuMemAlloc_v2(&pointer, 4 * cuda::kMegabyte));
+  }));
+}
+
+TEST_F(Injection, AProcessLosesItsContextsAndNoOtherDoes) {
+  EXPECT_TRUE(cuda::Forked([&] {
+    using namespace driver::abi;  // NOLINT(google-build-using-namespace)
+    using cuda::Gives;
+    const cuda::Cuda cu;
+    cuda::Start(cu);
+    CUdeviceptr pointer = 0;
+    ASSERT_EQ(Inject("contexts-lost --pid 1"), 0);
+    EXPECT_OK(cu.cuMemAlloc_v2(&pointer, 4 * cuda::kMegabyte));
+    ASSERT_EQ(Inject("contexts-lost --pid " + std::to_string(::getpid())), 0);
+    EXPECT_CU(CUDA_ERROR_ECC_UNCORRECTABLE, cu.cuMemAlloc_v2(&pointer, 4 * cuda::kMegabyte));
+    EXPECT_CU(CUDA_ERROR_ECC_UNCORRECTABLE, cu.cuCtxSynchronize());
   }));
 }
 

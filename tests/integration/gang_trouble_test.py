@@ -315,6 +315,15 @@ class FailsOnOneGpu(TroubleCase):
         until("the other goes on", lambda: self.turns()[beside] > had)
         self.ends_right([beside])
 
+    def test_a_rank_has_lost_its_context_when_its_memory_comes_back(self):
+        one, _ = self.two()
+        lost = self.rank_pids("one")[1]
+        until("its memory is away", lambda: self.gates(one) == {"closed"} and all(
+            part["memory"]["away"] for part in self.tenants(one)), self.what_stands)
+        self.inject("contexts-lost", "--pid", lost)
+        self.fails_and_harms_nobody(one, "other")
+        self.assertEqual([line["pid"] for line in self.said("one", "error") if "ECC" in line["message"]], [lost])
+
 
 class OneProcessFailsOnOneGpu(FailsOnOneGpu):
     """The ranks are threads of one process, whose memory of each GPU goes by itself."""
@@ -367,6 +376,61 @@ class HostMemory(TroubleCase):
 
 class HostMemoryOfOneProcess(HostMemory):
     peer = "threads"
+
+
+class WithoutTheLibrary(TroubleCase):
+    """One of two processes runs without libgpuman.so, as a program does that is linked statically."""
+    more = TroubleCase.more + '[suspend]\npatience = "1s"\n'
+
+    def halves(self, tag, without):
+        page, halves = self.m.dir / "page", []
+        page.write_bytes(bytes(4096))
+        self.stop_of(tag).unlink(missing_ok=True)
+        for number, gpu in enumerate(("%%,*", "##*,")):
+            words = [f"CUDA_VISIBLE_DEVICES=${{CUDA_VISIBLE_DEVICES{gpu}}}", *["LD_PRELOAD="] * (number == without),
+                     sys.executable, PROGRAM, self.stop_of(tag), "--size", SIZE * MIB, "--only", number, "--page", page]
+            halves.append(" ".join(map(str, words)))
+        return self.start(tag, f"{halves[0]} & {halves[1]} && wait $!", gpus=["0", "1"], share=True)
+
+    def most_hand_overs(self):
+        return max((gpu["hand_overs"] for gpu in self.share()["gpus"]), default=0)
+
+    def test_works_on_while_the_other_one_takes_turns(self):
+        for without in (0, 1):
+            with self.subTest(without=without):
+                mixed = self.halves("mixed", without)
+                self.meets("mixed")
+                other, before = self.gang("other"), self.most_hand_overs()
+                until("they take turns", lambda: self.most_hand_overs() >= before + 4, self.what_stands)
+                self.meets("mixed")
+                self.goes_on("other")
+                self.assertEqual([len(self.tenants(job)) for job in (mixed, other)], [1, 2])
+                self.meeting_ends_with_its_data("mixed")
+                self.goes_on("other")
+                self.ends_with_its_data("other")
+                self.assertEqual(self.all_told("share_move_failed", mixed), [])
+                for job in (mixed, other):
+                    self.request("DELETE", f"/v1/jobs/{job}")
+
+    def test_is_suspended_with_the_other_one_or_both_run_on(self):
+        """Nothing holds it. If its work waits for the other one, the driver takes no checkpoint of it."""
+        for without in (0, 1):
+            with self.subTest(without=without):
+                mixed = self.halves("mixed", without)
+                self.meets("mixed")
+                answer = self.request("POST", f"/v1/jobs/{mixed}/suspend")
+                if answer.status == 200:
+                    self.assertEqual(self.job(mixed)["state"], "suspended")
+                    answer = self.request("POST", f"/v1/jobs/{mixed}/resume", {})
+                    self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+                else:
+                    self.assertEqual(answer.code(), "unsatisfiable", answer.body)
+                    self.assertRegex(answer.json()["error"]["message"], "process .* did not come to rest within 1s")
+                    self.assertEqual(self.job(mixed)["state"], "running")
+                    self.told("suspend_failed", mixed)
+                self.meets("mixed")
+                self.meeting_ends_with_its_data("mixed")
+                self.request("DELETE", f"/v1/jobs/{mixed}")
 
 
 class DoNotRest(TroubleCase):

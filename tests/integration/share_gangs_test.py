@@ -7,7 +7,7 @@ Usage: share_gangs_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the b
 import sys
 import unittest
 
-from gang_case import GangCase
+from gang_case import MIB, GangCase
 from share_test import build_dir, until
 
 
@@ -29,6 +29,66 @@ class Overlapping(GangCase):
         for tag in gangs:
             self.ends_with_its_data(tag)
         self.ends_right(singles)
+
+
+class Growing(GangCase):
+    """Two jobs on two GPUs, which have room for both. Then each wants more on one of the GPUs, where one alone has room
+    for it, while its other rank waits for it on the other GPU."""
+    beside, more = 72, 'retry = "100ms"\nyield_limit = "1s"\n[log]\nlevel = "debug"\n'
+    size, ranks = 24, {"one": 0, "other": 1}  # MiB, also of what is more; who takes it
+
+    def begin(self, grow):
+        """Starts both, each grows when its file in `grow` is there; returns the ids."""
+        for file in grow.values():
+            file.unlink(missing_ok=True)
+        return {tag: self.gang(tag, size=self.size, options=[
+            "--grow", f"{self.size}MiB", "--grow-rank", rank, "--grow-when", grow[tag]]) for tag, rank in self.ranks.items()}
+
+    def wants(self, job):
+        return sum(one["memory"]["wanted"] for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job)
+
+    def has_grown(self, tag):
+        return len(self.said(tag, "alloc")) == len(self.ranks) + 1
+
+    def was_denied(self, tag, jobs):
+        """The job's allocation failed as it would without gpuman, an event says why, and the other goes on with its own."""
+        ended, other = self.wait(tag), next(each for each in jobs if each != tag)
+        self.assertEqual((ended["state"], ended["exit_code"]), ("failed", 3), self.log(tag)[-1500:])
+        self.assertEqual([line["requested"] for line in self.said(tag, "oom")], [self.size * MIB])
+        told = self.all_told("share_move_failed", jobs[tag])
+        self.assertEqual([event["data"] for event in told], [{"asked": self.size * MIB}], told)
+        self.assertRegex(told[0]["message"], f"job {jobs[other]} has the room and waits for memory that this job has")
+        until("the other one has its memory", lambda: self.has_grown(other), self.what_stands)
+        self.goes_on(other)
+        self.ends_with_its_data(other)
+        self.assertEqual(self.all_told("share_move_failed", jobs[other]), [])
+
+    def test_of_two_that_wait_for_each_others_room_the_later_one_is_denied_and_the_other_goes_on(self):
+        grow = {tag: self.m.dir / f"grow.{tag}" for tag in self.ranks}
+        jobs = self.begin(grow)
+        self.share(pause=True)  # none leaves for the other before both wait
+        self.addCleanup(self.share, pause=False)
+        for tag, job in jobs.items():
+            grow[tag].touch()
+            until(f"{tag} waits for room", lambda: self.wants(job) > 0, self.what_stands)
+        self.share(pause=False)
+        self.was_denied("other", jobs)
+
+    def test_two_that_grow_at_once_take_turns_with_it_or_one_of_them_is_denied(self):
+        """Which of them depends on whether one comes to rest before it wants more."""
+        grow = self.m.dir / "grow.both"
+        jobs = self.begin(dict.fromkeys(self.ranks, grow))
+        grow.touch()
+        until("both have grown, or one is denied", lambda: all(map(self.has_grown, jobs)) or any(
+            self.all_told("share_move_failed", job) for job in jobs.values()), self.what_stands)
+        denied = [tag for tag, job in jobs.items() if self.all_told("share_move_failed", job)]
+        if denied:
+            return self.was_denied(*denied, jobs)
+        self.take_turns()
+        for tag in jobs:
+            self.goes_on(tag)
+        for tag in jobs:
+            self.ends_with_its_data(tag)
 
 
 if __name__ == "__main__":

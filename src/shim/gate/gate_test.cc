@@ -1,0 +1,70 @@
+// The gate by itself, with threads of the test. What the gate wants of other rooms is a stand-in below:
+// nobody is told who waits, and there is no driver.
+#include "shim/gate/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "shim/gate/gate_state.h"
+#include "shim/libc/wiped_memory.h"
+#include "shim/symbols/driver.h"
+#include "shim/symbols/evictable.h"
+
+namespace gpuman::shim {
+namespace {
+
+// In memory that a fork wipes, as that of a process; a thread of the test ends in it.
+GateState* StateOfTest() {
+  static auto* const state = static_cast<GateState*>(MapWiped(sizeof(GateState)));
+  return state;
+}
+
+void MakeCalls(int calls) {
+  for (int i = 0; i < calls; ++i) const GateGuard call(StateOfTest);
+}
+
+std::uint32_t Calls() { return LookAtGate(StateOfTest()->gate).calls; }
+
+// Runs each in a thread of its own, which has ended afterwards.
+void InThread(const std::function<void()>& body) { std::thread(body).join(); }
+
+TEST(Gate, SeesTheCallsOfEachThread) {
+  const std::uint32_t before = Calls();
+  MakeCalls(2);
+  EXPECT_EQ(Calls(), before + 2);
+  InThread([] { MakeCalls(3); });
+  EXPECT_EQ(Calls(), before + 5);
+}
+
+TEST(Gate, ThreadThatEndsDoesNotHideTheCallsOfAnother) {
+  MakeCalls(1);  // this thread has its place, and takes none that is left free
+  std::uint32_t before = 0;
+  InThread([&] {
+    MakeCalls(3);
+    before = Calls();
+  });
+  MakeCalls(3);  // as many as have gone
+  EXPECT_NE(Calls(), before);
+  InThread([] { MakeCalls(3); });  // in the place that has become free
+  EXPECT_EQ(Calls(), before + 6);
+}
+
+TEST(Gate, CallInFlightIsSeenUntilItReturns) {
+  {
+    const GateGuard call(StateOfTest);
+    EXPECT_TRUE(LookAtGate(StateOfTest()->gate).in_flight);
+  }
+  EXPECT_FALSE(LookAtGate(StateOfTest()->gate).in_flight);
+}
+
+}  // namespace
+
+bool MayBeEvicted() { return true; }
+AtGate::AtGate(LinkState& state) : state_(state) {}
+AtGate::~AtGate() = default;
+void* learned[kEntries];
+void* FindReal(Entry) { return nullptr; }
+
+}  // namespace gpuman::shim
