@@ -18,13 +18,13 @@ class GangCase(ManyCase):
     profile, context, gpus, each, beside = "h200", 518, 2, 2, 30
     more = 'retry = "100ms"\n[log]\nlevel = "debug"\n'
 
-    def gang(self, tag, ranks=2, pattern="ddp", peer="vmm", work="2ms", size=SIZE, gpus=None, options=(), **more):
+    def gang(self, tag, ranks=2, pattern="ddp", peer="vmm", work="20ms", size=SIZE, gpus=None, options=(), **more):
         """Starts a job of so many ranks, one after the other on its GPUs; returns once it makes steps."""
         job = self.begin_gang(tag, ranks, pattern, peer, work, size, gpus, options, **more)
         until(f"{tag} makes steps", lambda: self.steps(tag) >= 2, lambda: self.log(tag)[-1000:])
         return job
 
-    def begin_gang(self, tag, ranks=2, pattern="ddp", peer="vmm", work="2ms", size=SIZE, gpus=None, options=(), **more):
+    def begin_gang(self, tag, ranks=2, pattern="ddp", peer="vmm", work="20ms", size=SIZE, gpus=None, options=(), **more):
         self.end_of(tag).unlink(missing_ok=True)
         gpus = list(map(str, range(self.gpus) if gpus is None else gpus))
         return self.start(tag, "exec " + self.words_of(tag, ranks, pattern, peer, work, size, options), gpus=gpus,

@@ -35,7 +35,7 @@ class OneProcess(GangCase):
     """Threads of one process, each on a GPU of its own, wait for each other as processes do."""
 
     def test_is_brought_to_rest_on_all_its_gpus_and_comes_back_with_its_data(self):
-        job = self.start("one", "exec " + self.load(f"{SIZE}MiB", "--ranks", "2", "--threads", "--ahead", "4", "--work", "2ms",
+        job = self.start("one", "exec " + self.load(f"{SIZE}MiB", "--ranks", "2", "--threads", "--ahead", "4", "--work", "20ms",
                                                     "--verify", "--json", "--until", str(self.end_of("one"))),
                          gpus=["0", "1"], share=True)
         for _ in range(4):
