@@ -79,12 +79,13 @@ function(gpuman_program name)
 endfunction()
 
 # gpuman_test(NAME SOURCES … LIBS … LABEL unit|integration|fault|gpu TIMEOUT SECONDS): one GoogleTest
-# program, registered as one ctest test. Each test program runs in a temporary directory of its own making.
+# program, registered as one ctest test. Each test program runs in a temporary directory of its own making. OPTIMISED:
+# one that computes for longer than the compiler takes for that.
 function(gpuman_test name)
   if(NOT GPUMAN_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "SERIAL" "LABEL;TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;OPTIMISED" "LABEL;TIMEOUT" "SOURCES;LIBS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -103,8 +104,11 @@ function(gpuman_test name)
       set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
     endif()
   endif()
-  target_link_libraries(${name} PRIVATE gpuman_options gpuman_test_options ${ARG_LIBS} GTest::gmock GTest::gtest_main)
-  gpuman_precompiled(${name} gpuman_precompiled_test)
+  target_link_libraries(${name} PRIVATE gpuman_options ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  if(NOT ARG_OPTIMISED)
+    target_link_libraries(${name} PRIVATE gpuman_test_options)
+    gpuman_precompiled(${name} gpuman_precompiled_test)
+  endif()
   gpuman_unity(${name})
 endfunction()
 

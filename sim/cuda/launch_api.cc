@@ -7,20 +7,13 @@
 #include <shared_mutex>
 
 #include "sim/cuda/api.h"
+#include "sim/cuda/looks.h"
 #include "sim/cuda/managed.h"
 #include "sim/cuda/module.h"
 #include "sim/cuda/ptx_run.h"
 
 namespace gpuman::sim::cuda {
 namespace {
-
-// How long a kernel that waits for memory sleeps between two looks: the longer it has waited, the longer, so
-// that a long wait costs no processor and a short one little time.
-constexpr std::uint64_t kFirstPauseNs = 20'000, kPauseGrowthNs = 2'500, kLongestPauseNs = 1'000'000;
-
-std::uint64_t PauseOf(std::uint64_t asked_ns, unsigned looks) {
-  return std::min(std::max(asked_ns, kFirstPauseNs + kPauseGrowthNs * looks), kLongestPauseNs);
-}
 
 // The memory that a kernel on one device may touch. The thread holds `execution` while the kernel runs,
 // except while the kernel waits for memory that somebody else writes: mappings of the process may change
@@ -32,8 +25,7 @@ class KernelMemory : public ptx::Memory {
 
   bool Pause(std::uint64_t nanoseconds, unsigned looks) override {
     execution_.unlock();
-    const timespec pause{0, static_cast<long>(PauseOf(nanoseconds, looks))};
-    nanosleep(&pause, nullptr);
+    LookAgainLater(nanoseconds, looks);
     execution_.lock();
     return driver_.fault() == CUDA_SUCCESS;
   }

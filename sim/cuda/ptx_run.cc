@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <numeric>
+#include <optional>
 
 #include "sim/cuda/ptx_warp.h"
 
@@ -27,9 +29,17 @@ void SetActive(Warp& warp, std::uint32_t active) {
 
 std::uint32_t GuardBits(Warp& warp, const Instruction& instruction) {
   const std::uint64_t* predicate = warp.At(instruction.guard);
-  std::uint32_t bits = 0;
+  std::uint64_t all = predicate[0], any = predicate[0];
   for (unsigned lane = 0; lane < kLanes; ++lane) {
-    bits |= static_cast<std::uint32_t>(predicate[lane] & 1) << lane;
+    all &= predicate[lane];
+    any |= predicate[lane];
+  }
+  std::uint32_t bits = static_cast<std::uint32_t>(all);
+  if (all != any) {  // the threads differ, which is rare
+    bits = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      bits |= static_cast<std::uint32_t>(predicate[lane] & 1) << lane;
+    }
   }
   return instruction.guard_negated ? ~bits : bits;
 }
@@ -130,8 +140,9 @@ void RunWarp(Warp& warp, const Kernel& kernel, std::uint32_t live) {
   } while (places.Next());
 }
 
-std::uint64_t SpecialValue(Special special, unsigned thread, unsigned warp, unsigned warps, Dimensions grid,
-                           Dimensions block, Dimensions place) {
+// The value of a register that differs between the threads of a warp; nullopt: it is the same for all of
+// them.
+std::optional<std::uint64_t> ValueOfThread(Special special, unsigned thread, Dimensions block) {
   switch (special) {
     case Special::kTidX:
       return thread % block.x;
@@ -139,6 +150,16 @@ std::uint64_t SpecialValue(Special special, unsigned thread, unsigned warp, unsi
       return thread / block.x % block.y;
     case Special::kTidZ:
       return thread / block.x / block.y;
+    case Special::kLaneId:
+      return thread % kLanes;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::uint64_t ValueOfWarp(Special special, unsigned warp, unsigned warps, Dimensions grid, Dimensions block,
+                          Dimensions place) {
+  switch (special) {
     case Special::kNtidX:
       return block.x;
     case Special::kNtidY:
@@ -157,19 +178,31 @@ std::uint64_t SpecialValue(Special special, unsigned thread, unsigned warp, unsi
       return grid.y;
     case Special::kNctaidZ:
       return grid.z;
-    case Special::kLaneId:
-      return thread % kLanes;
     case Special::kWarpId:
       return warp;
     case Special::kNwarpId:
       return warps;
     case Special::kNsmId:
       return 1;
-    case Special::kSmId:
-    case Special::kTimer:
-      break;
+    default:
+      return 0;
   }
-  return 0;
+}
+
+void SetSpecials(std::vector<Column>& registers, const Kernel& kernel, unsigned warp, unsigned warps,
+                 Dimensions grid, Dimensions block, Dimensions place) {
+  for (const SpecialUse& use : kernel.specials) {
+    auto& column = registers[use.register_index].lane;
+    const unsigned first = warp * kLanes;
+    if (use.special == Special::kTidX && first % block.x + kLanes <= block.x) {
+      std::iota(column.begin(), column.end(), first % block.x);
+    } else if (ValueOfThread(use.special, first, block)) {
+      for (unsigned lane = 0; lane < kLanes; ++lane)
+        column[lane] = *ValueOfThread(use.special, first + lane, block);
+    } else {
+      column.fill(ValueOfWarp(use.special, warp, warps, grid, block, place));
+    }
+  }
 }
 
 }  // namespace
@@ -210,12 +243,7 @@ RunResult Run(const Kernel& kernel, std::span<const std::uint64_t> globals, Dime
         for (unsigned index = 0; index < warps; ++index) {
           const unsigned first = index * kLanes;
           const unsigned count = std::min(kLanes, threads - first);
-          for (const SpecialUse& use : kernel.specials) {
-            for (unsigned lane = 0; lane < kLanes; ++lane) {
-              registers[use.register_index].lane[lane] =
-                  SpecialValue(use.special, first + lane, index, warps, grid, block, place);
-            }
-          }
+          SetSpecials(registers, kernel, index, warps, grid, block, place);
           warp.elapsed_ns.lane.fill(0);
           warp.warp_began_ns = 0;
           RunWarp(warp, kernel, count == kLanes ? ~std::uint32_t{0} : (std::uint32_t{1} << count) - 1);

@@ -160,6 +160,38 @@ TEST(Ptx, AnAccessOutsideMappedMemoryIsAFault) {
   EXPECT_THAT(memory.words(), Each(0u));
 }
 
+// Each thread reads the word at p + step * thread and writes the one at q + step * thread, in one warp.
+constexpr const char* kCopy = R"(
+  .reg .u64 %rd<4>; .reg .u32 %r<4>;
+  ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [q]; ld.param.u32 %r1, [step];
+  mov.u32 %r2, %tid.x; mul.wide.u32 %rd3, %r2, %r1;
+  add.u64 %rd1, %rd1, %rd3; add.u64 %rd2, %rd2, %rd3;
+  ld.global.u32 %r3, [%rd1]; st.global.u32 [%rd2], %r3; ret;)";
+
+TEST(Ptx, ThreadsReadAndWriteSideBySideApartOrTheSameWord) {
+  const auto program = Load(kCopy, ".param .u64 p, .param .u64 q, .param .u32 step");
+  ASSERT_TRUE(program) << program.error();
+  constexpr unsigned kWords = 200, kTo = 100;
+  for (const unsigned threads : {32u, 7u}) {
+    for (const unsigned step : {0u, 4u, 8u, 12u}) {
+      OneBuffer memory(kWords);
+      std::iota(memory.words().begin(), memory.words().end(), 1u);
+      auto expected = memory.words();
+      for (unsigned i = 0; i < threads; ++i) expected[kTo + i * step / 4] = expected[i * step / 4];
+      const auto run = [&](std::uint64_t from, std::uint64_t to) {
+        return RunKernel(*program, memory, {1}, {threads}, from, to, std::uint32_t{step}).fault;
+      };
+      EXPECT_EQ(run(memory.Begin(), memory.Begin() + 4 * kTo), Fault::kNone);
+      EXPECT_EQ(memory.words(), expected) << threads << " threads, a step of " << step;
+      EXPECT_EQ(run(memory.Begin() + 2, memory.Begin() + 4 * kTo), Fault::kMisalignedAddress);
+      const std::uint64_t end = memory.Begin() + 4 * kWords;
+      EXPECT_EQ(run(end - step * threads, memory.Begin()), step == 0 ? Fault::kIllegalAddress : Fault::kNone);
+      EXPECT_EQ(run(end - step * (threads - 1), memory.Begin()), Fault::kIllegalAddress);
+      EXPECT_EQ(run(memory.Begin(), end - step * (threads - 1)), Fault::kIllegalAddress);
+    }
+  }
+}
+
 TEST(Ptx, WaitingByTheTimerTakesItsTimeOnceForTheWholeGrid) {
   const auto program = Load(R"(.reg .u64 %rd<4>; .reg .pred %p;
     ld.param.u64 %rd1, [p]; mov.u64 %rd2, %globaltimer;

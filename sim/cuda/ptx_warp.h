@@ -40,18 +40,22 @@ struct Warp {
 
   std::uint64_t* At(std::uint16_t index) { return registers[index].lane.data(); }
 
-  // Whether the kernel may touch `size` bytes at `address`; records the fault if not.
-  bool Check(std::uint64_t address, unsigned size, bool write) {
+  // Whether these bytes lie in one of the recent ranges.
+  bool Has(std::uint64_t address, std::uint64_t size, bool write) const {
     for (const Range& range : recent) {
       if (address >= range.begin && address < range.end && range.end - address >= size &&
-          (range.writable || !write)) {
-        if (address % size == 0) return true;
-        fault = Fault::kMisalignedAddress;
-        fault_address = address;
-        return false;
-      }
+          (range.writable || !write))
+        return true;
     }
-    return CheckSlowly(address, size, write);
+    return false;
+  }
+  // Whether the kernel may touch `size` bytes at `address`; records the fault if not.
+  bool Check(std::uint64_t address, unsigned size, bool write) {
+    if (!Has(address, size, write)) return CheckSlowly(address, size, write);
+    if (address % size == 0) return true;
+    fault = Fault::kMisalignedAddress;
+    fault_address = address;
+    return false;
   }
   bool CheckSlowly(std::uint64_t address, unsigned size, bool write);
 

@@ -1,10 +1,9 @@
 // Streams.
-#include <time.h>
-
 #include <shared_mutex>
 
 #include "sim/cuda/api.h"
 #include "sim/cuda/event.h"
+#include "sim/cuda/looks.h"
 #include "sim/cuda/pool.h"
 
 namespace gpuman::sim::cuda {
@@ -93,7 +92,7 @@ CUresult WaitValue(const StreamCall& call, CUdeviceptr address, T value, unsigne
   }
   return call.on.context->Enqueue(
       call.on.stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, [&driver, address, value, flags] {
-        while (driver.fault() == CUDA_SUCCESS) {
+        for (unsigned looks = 0; driver.fault() == CUDA_SUCCESS; ++looks) {
           {
             const std::shared_lock execution(driver.execution);
             if (driver.memory.Check(address, sizeof(T), false) != AddressSpace::Lookup::kGood) {
@@ -102,8 +101,7 @@ CUresult WaitValue(const StreamCall& call, CUdeviceptr address, T value, unsigne
             if (Satisfied(__atomic_load_n(reinterpret_cast<T*>(address), __ATOMIC_ACQUIRE), value, flags))
               return;
           }
-          const timespec pause{0, 20'000};
-          nanosleep(&pause, nullptr);
+          LookAgainLater(0, looks);
         }
       });
 }

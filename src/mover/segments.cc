@@ -24,6 +24,39 @@ using base::FailSystem;
 using base::Result;
 
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
+constexpr int kCollapse = 25;       // MADV_COLLAPSE, Linux 6.1
+constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
+
+// By default the kernel gives files no huge pages on the first touch, but makes one of a page that is there
+// when it is asked to: touching then takes a tenth of the time (measured). Small pages serve as well, only
+// slower.
+void MakeHugePages(std::uint8_t* at, std::uint64_t bytes) {
+  ::madvise(at, bytes, MADV_HUGEPAGE);
+  for (std::uint64_t i = 0; i < bytes; i += kHugePage) {
+    if (::madvise(at + i, 1, kPopulateWrite) != 0) return;
+  }
+  ::madvise(at, bytes, kCollapse);
+}
+
+// Maps the file at an address at which it can have huge pages; nullptr: see errno.
+std::uint8_t* MapAligned(int file, std::uint64_t bytes) {
+  const std::uint64_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  void* const room =
+      ::mmap(nullptr, whole + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::uint8_t*>(room);
+  const std::uint64_t before = -reinterpret_cast<std::uintptr_t>(room) % kHugePage;
+  std::uint8_t* const at = begin + before;
+  if (::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(room, whole + kHugePage);
+    errno = error;
+    return nullptr;
+  }
+  if (before != 0) ::munmap(begin, before);
+  ::munmap(at + whole, kHugePage - before);
+  return at;
+}
 
 Result<> Touch(std::uint8_t* at, std::uint64_t bytes) {
   if (::madvise(at, bytes, kPopulateWrite) == 0) return {};
@@ -51,10 +84,9 @@ Segment::~Segment() {
 }
 
 Result<> Segment::MapIt() {
-  void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
-  if (at == MAP_FAILED) return FailSystem(errno, "mapping host memory");
-  ::madvise(at, bytes_, MADV_DONTDUMP);  // core files do not contain the device's memory either
-  at_ = static_cast<std::uint8_t*>(at);
+  at_ = MapAligned(file_.get(), bytes_);
+  if (at_ == nullptr) return FailSystem(errno, "mapping host memory");
+  ::madvise(at_, bytes_, MADV_DONTDUMP);  // core files do not contain the device's memory either
   return {};
 }
 
@@ -71,9 +103,9 @@ Result<Segment> Segment::Make(std::uint64_t bytes, std::optional<int> node, cons
       ::fcntl(segment.file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return FailSystem(errno, "sizing host memory");
   GPUMAN_TRY(segment.MapIt());
-  ::madvise(segment.at_, bytes, MADV_HUGEPAGE);
   // Memory that the kernel does not put there serves as well, only slower.
   if (node) (void)base::PreferNode(segment.at_, bytes, *node);
+  MakeHugePages(segment.at_, bytes);
   GPUMAN_TRY(Touch(segment.at_, bytes));
   if (gpus.Register(segment.at_, bytes)) segment.registered_ = &gpus;
   return segment;

@@ -40,7 +40,7 @@ class Gangs(Shared):
     def start(self, _=None):
         self.number += 1
         pattern, peer = self.random.choice(KINDS)
-        words = ["--alloc", f"{SIZE}MiB", "--ranks", RANKS, "--pattern", pattern, "--peer", peer, "--work", "2ms",
+        words = ["--alloc", f"{SIZE}MiB", "--ranks", RANKS, "--pattern", pattern, "--peer", peer, "--work", "20ms",
                  "--verify", "--json", "--until", self.stop]
         job = self.m.run_json("run", "--tag", f"t{self.number}", "--gpu", "0,1", "--share", "--detach", "--",
                               machine.program("gpuman-load"), *map(str, words))

@@ -190,8 +190,8 @@ class Movers(HostileTest):
         super().tearDown()
 
     def busy(self, user, tag, size="96MiB", *options, **more):
-        """Starts a load of the user on GPU 0 that works all the time. Returns once it holds its memory."""
-        options = options or ("--kernel-time", "1ms")
+        """Starts a load of the user on GPU 0 that works, for two fifths of the time. Returns once it holds its memory."""
+        options = options or ("--kernel-time", "1ms", "--duty", "0.4")
         job = self.start_as(user, tag, "exec " + self.load(size, "--hold", "1h", *options),
                             **{"gpus": ["0"], "grace": "50ms", **more})
         until("it holds memory", lambda: (self.job(job)["memory"]["used"] or 0) > 64 * MIB)

@@ -23,7 +23,7 @@ class Gangs:
         until(f"{tag} makes steps", lambda: self.steps(tag) >= 2, lambda: self.log(tag)[-1000:])
         return job
 
-    def begin_gang(self, tag, ranks=2, pattern="ddp", peer=None, work="2ms", size=SIZE, gpus=None, options=(), **more):
+    def begin_gang(self, tag, ranks=2, pattern="ddp", peer=None, work="20ms", size=SIZE, gpus=None, options=(), **more):
         """Starts a job of so many ranks, one after the other on its GPUs. `peer`: of gpuman-load, or "threads", with which
         the ranks are threads of one process."""
         self.end_of(tag).unlink(missing_ok=True)

@@ -136,7 +136,7 @@ class Processes(TroubleCase):
     def test_a_launcher_restarts_its_ranks_in_the_middle_of_hand_overs(self):
         end = self.end_of("torchrun")
         end.unlink(missing_ok=True)
-        words = self.words_of("torchrun", 2, "ddp", "vmm", "2ms", SIZE)
+        words = self.words_of("torchrun", 2, "ddp", "vmm", "20ms", SIZE)
         launcher = self.start("torchrun", f"while [ ! -e {end} ]; do {words}; done", gpus=["0", "1"], share=True)
         other = self.gang("other")
         until("it makes steps", lambda: self.steps("torchrun") >= 2)
@@ -157,7 +157,7 @@ class Processes(TroubleCase):
 
     def test_a_job_adds_a_gpu_after_its_start(self):
         go, end = self.m.dir / "go", self.end_of("wide")
-        ranks = self.words_of("wide", 2, "ddp", "vmm", "2ms", SIZE // 2)
+        ranks = self.words_of("wide", 2, "ddp", "vmm", "20ms", SIZE // 2)
         self.make_room(4, 46)
         narrow = self.begin_gang("narrow", gpus=[0], size=SIZE // 2)
         both = (f"CUDA_VISIBLE_DEVICES=${{CUDA_VISIBLE_DEVICES%%,*}} {ranks} & until [ -e {go} ]; do sleep 0.02; done; "
@@ -181,7 +181,7 @@ class Processes(TroubleCase):
 
     def test_a_process_that_never_uses_the_gpu_again_keeps_nobody_from_his_turn(self):
         hold, before = self.load("2MiB", "--hold", "1h"), self.hand_overs()
-        words = self.words_of("one", 2, "ddp", "vmm", "2ms", SIZE)
+        words = self.words_of("one", 2, "ddp", "vmm", "20ms", SIZE)
         self.end_of("one").unlink(missing_ok=True)
         self.make_room(3, 30)
         self.start("one", f"{hold} & {words}; status=$?; kill $!; exit $status", gpus=["0", "1"], share=True)

@@ -210,7 +210,7 @@ class MovingTest(HealthCase):
     config = HealthCase.config + 'on_unhealthy = "move"\n[suspend]\npatience = "1m"\n'
 
     def test_jobs_on_a_gpu_that_turns_unhealthy_are_moved_where_that_is_asked_for(self):
-        self.start("moves", self.load("128MiB", "--verify", "--kernel-time", "1ms", "--hold", "1h"), gpus=["0"])
+        self.start("moves", self.load("128MiB", "--verify", "--kernel-time", "1ms", "--duty", "0.4", "--hold", "1h"), gpus=["0"])
         until("it holds memory", lambda: self.job("moves")["memory"]["used"])
         self.inject("xid", "48", "--gpu", "0")
         until("it is on the other", lambda: self.job("moves")["gpus"] == [self.uuid(1)])

@@ -112,6 +112,8 @@ def meet(options, number, page, gpu):
         if number == 0 and last is None and (stop.exists() or not stop.parent.exists()):
             words[END] = last = queued + 1
         last = words[END] or None if last is None else last
+        if last is not None and steps >= last:  # the first was slow to say so, and this step was the last
+            break
         while queued < steps + (options.ahead if number == 0 else 1) and (last is None or queued < last):
             if number == 1:
                 time.sleep(options.rest)

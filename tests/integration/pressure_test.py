@@ -44,9 +44,10 @@ class PressureCase(DaemonTest):
         return [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
 
     def verified(self, tag, size, hold="1h", **more):
-        """Starts a job that works on its memory for this time, and then verifies it. Returns once the job holds its
-        memory."""
-        job = self.start(tag, "exec " + self.load(size, "--verify", "--kernel-time", "1ms", "--json", "--hold", hold), **more)
+        """Starts a job that works on its memory, for two fifths of this time, and then verifies it. Returns once the job
+        holds its memory."""
+        options = ["--verify", "--kernel-time", "1ms", "--duty", "0.4", "--json", "--hold", hold]
+        job = self.start(tag, "exec " + self.load(size, *options), **more)
         until("it holds memory", lambda: any(e["event"] == "alloc" for e in self.said(tag)))
         return job
 

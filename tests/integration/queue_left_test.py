@@ -23,7 +23,7 @@ class Ranks:
     """For a DaemonTest: jobs of two ranks that need each other, and reach each other's memory by CUDA IPC."""
 
     def command(self, stop, alloc="64MiB"):
-        return (f"exec {program('gpuman-load')} --ranks 2 --peer ipc --work 10ms --verify --json --alloc {alloc} "
+        return (f"exec {program('gpuman-load')} --ranks 2 --peer ipc --work 60ms --verify --json --alloc {alloc} "
                 f"--until {stop}")
 
     def steps(self, job):

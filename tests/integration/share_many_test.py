@@ -113,7 +113,7 @@ class ThirtyTwo(ManyCase):
     each, beside = 8, 9
 
     def test_clients_on_four_gpus_all_get_their_turns_and_keep_their_data(self):
-        jobs = [self.checking(f"c{i}", "--blocks", 1 + i % 3, "--rest", 0.005, gpus=[str(i // 8)]) for i in range(32)]
+        jobs = [self.checking(f"c{i}", "--blocks", 1 + i % 3, "--rest", 0.02, gpus=[str(i // 8)]) for i in range(32)]
         until("everybody is there and has had a turn", lambda: self.all_have_had(jobs, 0.05))
         for _ in range(5):
             before = self.turns()

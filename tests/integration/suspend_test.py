@@ -27,10 +27,10 @@ class SuspendCase(DaemonTest):
     config = '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'  # simulated kernels are slow on a busy machine
 
     def busy(self, tag, size="96MiB", **more):
-        """Starts a load that works on its memory until finishes_with_its_data is called, and then verifies it. Returns
-        once the load holds its memory."""
+        """Starts a load that works on its memory, for two fifths of the time, until finishes_with_its_data is called, and
+        then verifies it. Returns once the load holds its memory."""
         more = {"gpus": ["0"], "share": True, **more}
-        options = ["--verify", "--kernel-time", "1ms", "--json", "--until", str(self.end_of(tag))]
+        options = ["--verify", "--kernel-time", "1ms", "--duty", "0.4", "--json", "--until", str(self.end_of(tag))]
         self.end_of(tag).unlink(missing_ok=True)
         job = self.start(tag, "exec " + self.load(size, *options), **more)
         until("it holds memory", lambda: '"event":"alloc"' in self.log(tag))

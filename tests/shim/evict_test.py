@@ -7,12 +7,14 @@ Usage: evict_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 import contextlib
 import json
 import os
+import pathlib
 import random
 import resource
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -54,6 +56,18 @@ class EvictCase(ShimCase):
                 process.stdin.close()
         self.addCleanup(end)
         return process
+
+    def start_work(self, size):
+        """Starts a load that works on this memory until a file is there, and then verifies it. Returns it, once it is at
+        work, and the file."""
+        folder = tempfile.TemporaryDirectory(prefix="gpuman-test-")
+        self.addCleanup(folder.cleanup)
+        end = pathlib.Path(folder.name) / "end"
+        process = self.start(LOAD, "--json", "--alloc", size, "--step", "2MiB", "--verify", "--kernel-time", "2ms",
+                             "--until", str(end))
+        while json.loads(process.stdout.readline())["event"] != "iteration":
+            pass
+        return process, end
 
     def probe_command(self, *words):
         return [sys.executable, str(HERE / "evict_probe.py"), *map(str, words)]
@@ -136,19 +150,15 @@ class Data(EvictCase):
 
     def test_is_the_same_after_many_times_away_while_kernels_run(self):
         ledger = self.evictable()
-        process = self.start(LOAD, "--json", "--alloc", "6MiB", "--step", "2MiB", "--verify", "--hold", "10s",
-                             "--kernel-time", "2ms")
-        while json.loads(process.stdout.readline())["event"] != "iteration":
-            pass
+        process, end = self.start_work("6MiB")
         pid = self.only(ledger)["pid"]
         for cycle in range(20):
             out, back = self.cycle(ledger, pid)
-            if out is None or back is None:
-                break  # the program ended on a slow machine
             self.assertEqual((out["stage"], back["stage"]), (EVICTED, ON_GPU))
             if cycle == 0:
                 self.assertEqual((out["evicted"], out["evictable"]), (8 * MIB, 0))  # and its small allocations
                 self.assertEqual((back["evicted"], back["evictable"]), (0, 8 * MIB))
+        end.touch()
         events = [json.loads(line) for line in process.stdout.read().splitlines()]
         self.assertEqual(process.wait(), 0, events[-3:])
         self.assertEqual([event["wrong_words"] for event in events if event["event"] == "verify"], [0])

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from evict_test import BUSY, BUDGET, CAPTURING, EVICTED, NO_MOVER, NO_ROOM, ON_GPU, EvictCase
-from shim_test import CONTEXT, GIB, LOAD, MIB
+from shim_test import CONTEXT, GIB, MIB
 
 HELD = 6
 UNKNOWN, IS_BUSY, IDLE, AT_GATE, FOR_ROOM = range(5)
@@ -155,18 +155,14 @@ class Parts(LeaseCase):
 
     def test_go_while_kernels_run_and_every_byte_is_right(self):
         ledger = self.sharing()
-        process = self.start(LOAD, "--json", "--alloc", "12MiB", "--step", "2MiB", "--verify", "--hold", "10s",
-                             "--kernel-time", "2ms")
-        while json.loads(process.stdout.readline())["event"] != "iteration":
-            pass
+        process, end = self.start_work("12MiB")
         pid = self.only(ledger)["pid"]
         for number in range(30):
-            if not self.stages(ledger):
-                break
             ledger("order", pid, "take", (2 + 2 * (number % 6)) * MIB)
             ledger("await", pid, 60_000)
             ledger("order", pid, 0)
             ledger("await", pid, 60_000)
+        end.touch()
         events = [json.loads(line) for line in process.stdout.read().splitlines()]
         self.assertEqual(process.wait(), 0, events[-3:])
         self.assertEqual([event["wrong_words"] for event in events if event["event"] == "verify"], [0])

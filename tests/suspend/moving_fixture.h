@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -43,10 +44,19 @@ class MovingTest : public CheckpointerFixture {
   static int DeviceOf(std::size_t piece) { return piece < kOther ? 0 : 1; }
   void UseDeviceOf(std::size_t piece) { Must(cuda->calls().cuCtxSetCurrent(contexts[DeviceOf(piece)])); }
 
+  // Byte j of page p of a piece is 7 * j + p + 31 * piece, modulo 256. 7 * 183 is 1, so that the page is a
+  // part of the same ramp, which begins 183 * (p + 31 * piece) bytes later; a loop over all bytes takes most
+  // of the test.
   std::vector<std::uint8_t> Pattern(std::size_t piece) const {
+    constexpr std::size_t kPage = 4096;
+    static const auto ramp = [] {
+      std::array<std::uint8_t, kPage + 256> bytes{};
+      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
+      return bytes;
+    }();
     std::vector<std::uint8_t> bytes(kPiece);
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = static_cast<std::uint8_t>(piece * 31 + i * 7 + (i >> 12));
+    for (std::size_t page = 0; page < kPiece / kPage; ++page)
+      std::memcpy(bytes.data() + page * kPage, ramp.data() + 183 * (page + 31 * piece) % 256, kPage);
     return bytes;
   }
   abi::CUdeviceptr At(std::size_t piece) const { return base + piece * kPiece; }

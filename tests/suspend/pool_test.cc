@@ -49,6 +49,12 @@ TEST_F(PoolTest, AGpusMemoryIsOfItsNode) {
   }
 }
 
+TEST_F(PoolTest, MemoryLiesWhereItCanHaveHugePages) {
+  constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
+  for (const Segment& segment : Take(kNear, 3))
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(segment.at()) % kHugePage, 0u);
+}
+
 TEST_F(PoolTest, WhatIsReadyIsTakenNearTheGpuFirstAndElsewhereRatherThanMade) {
   pool->Want({{kNear, {kSmall}}, {kFar, {kSmall}}});
   ASSERT_NO_FATAL_FAILURE(AwaitReady(2 * kSmall));
