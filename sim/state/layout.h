@@ -21,6 +21,7 @@ inline constexpr unsigned kMaxInstances = 16;  // MIG instances, of all GPUs tog
 inline constexpr unsigned kMaxDevices = kMaxGpus + kMaxInstances;
 inline constexpr unsigned kMaxProcesses = 4096;
 inline constexpr unsigned kMaxShared = 8192;
+inline constexpr unsigned kMaxHolders = 16;  // of the same memory; for those beyond it counts again
 inline constexpr unsigned kEventRingSize = 256;
 inline constexpr unsigned kMaxSlowCalls = 16;
 inline constexpr unsigned kMaxRefusals = 8;
@@ -234,7 +235,7 @@ struct SharedMemory {
   Word64 units;
   Word32 gpu;
   Word32 unused;
-  std::array<Holder, 4> holders;
+  std::array<Holder, kMaxHolders> holders;
 };
 
 struct Event {

@@ -13,8 +13,8 @@
 
 namespace gpuman::sim {
 
-// Records that the slot's process also holds the memory with this inode. A full table records nothing: the
-// memory is then counted more than once.
+// Records that the slot's process also holds the memory with this inode. A full table, or one of holders
+// (kMaxHolders), records nothing: the memory is then counted more than once.
 void BeginSharing(Shared& shared, unsigned slot, unsigned gpu, std::uint64_t inode, std::uint64_t bytes);
 void EndSharing(Shared& shared, unsigned slot, std::uint64_t inode);
 

@@ -10,7 +10,7 @@ namespace {
 class SimSharing : public ::testing::Test {
  protected:
   SimSharing() : shared_(std::make_unique<Shared>()) {
-    for (unsigned slot = 0; slot < 4; ++slot) {
+    for (unsigned slot = 0; slot < kMaxHolders; ++slot) {
       shared_->processes[slot].owner.store(100 + slot);
       shared_->processes[slot].gpu[0].contexts.store(1);
       shared_->processes[slot].gpu[0].context_created_us.store(1000 + slot);
@@ -38,6 +38,12 @@ TEST_F(SimSharing, WhatTwoHoldIsCountedOnceAndIsTheYoungerOnes) {
   EndSharing(*shared_, 1, 7);
   EXPECT_EQ(CountedAgain(*shared_, 0), 0u);
   EXPECT_EQ(Passed(0), 0u);
+}
+
+TEST_F(SimSharing, WhatEachOfManyHoldsIsCountedOnce) {
+  for (unsigned slot = 0; slot < kMaxHolders; ++slot) Begin(slot, 7);
+  EXPECT_EQ(CountedAgain(*shared_, 0), 2u * (kMaxHolders - 1));
+  EXPECT_GE(kMaxHolders, 9u) << "a rank on each of eight GPUs, and the mover";
 }
 
 TEST_F(SimSharing, WhoDiedHoldsNothing) {

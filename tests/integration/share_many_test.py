@@ -70,7 +70,8 @@ idle = "2ms"
         may be one more piece, which has left one job and waits to serve another (mover/free_list.h)."""
         most = (self.each * self.context + self.beside + self.context + self.slack) * MIB
         until("no GPU has more than its capacity", lambda: all(
-            gpu["memory"]["used"] <= empty + most for gpu, empty in zip(self.on_gpus(), self.empty)))
+            gpu["memory"]["used"] <= empty + most for gpu, empty in zip(self.on_gpus(), self.empty)),
+            lambda: f"{most} beside {self.empty}: {json.dumps(self.on_gpus())} {self.what_stands()}")
 
     def ends_right(self, jobs):
         """Ends all jobs; returns the rounds of each process, by job."""
