@@ -6,8 +6,9 @@
 // Prints "ready", then executes one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
 //   order PID|all 0|1|hold|take [BYTES [UUID]]…   order PID|all hold_for MILLISECONDS
-//   await PID|all MILLISECONDS (until they have answered)   stages host step PID GPU|any CALLS [STRIDE] [careful] [behind] (prints the
-//   grant's number)   withdraw PID drop   mover (its pid)   stop   notifications   watch MILLISECONDS
+//   await PID|all MILLISECONDS (until they have answered)   stages host
+//   step PID GPU|any CALLS [STRIDE] [careful] [behind] (prints the grant's number)   withdraw PID
+//   drop   mover (its pid)   stop   notifications   watch MILLISECONDS
 //   patience MILLISECONDS (for room) room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit
 //   BYTES|- (that memory comes back with) grant PID BYTES   moved (bytes that notices told: out, in)
 // --nobody answers every process that it is in no job; a BUDGET of - means none; --adopt takes over the
@@ -268,9 +269,9 @@ class Test {
   static std::string HomesOf(const SlotStatus& one) {
     std::string text;
     for (const Home& home : one.homes)
-      text += fmt::format(R"({}{{"uuid":"{}","evictable":{},"evicted":{},"wants":{}}})",
-                          text.empty() ? "" : ",", home.uuid, home.evictable.count, home.evicted.count,
-                          home.wants.count);
+      text +=
+          fmt::format(R"({}{{"uuid":"{}","evictable":{},"evicted":{},"wants":{}}})", text.empty() ? "" : ",",
+                      home.uuid, home.evictable.count, home.evicted.count, home.wants.count);
     return text;
   }
 

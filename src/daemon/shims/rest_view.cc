@@ -65,7 +65,9 @@ std::string WorkOf(const ledger::SlotStatus& one, const std::function<std::strin
   std::vector<std::string> gpus;
   for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu)
     if (Has(one.rest.works, gpu)) gpus.push_back(name_of(gpu));
-  if (!gpus.empty()) return fmt::format("works on {}", fmt::join(gpus, " and "));
+  if (!gpus.empty())
+    return fmt::format("works on {}{}", fmt::join(gpus, " and "),
+                       one.rest.for_room ? ", and a thread waits for room" : "");
   if (one.rest.capturing) return "records a CUDA graph";
   if (one.rest.for_room) return "waits for room";
   if (one.rest.in_flight) return "is in a call";
@@ -129,11 +131,13 @@ std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
   return text;
 }
 
+// The work that a process has on its only GPU comes to its end by itself.
 bool KeepsWorkForRoom(const std::vector<ledger::SlotStatus>& slots) {
   return std::any_of(slots.begin(), slots.end(), [&](const ledger::SlotStatus& waits) {
     const bool for_room = waits.rest.for_room || waits.activity == ledger::wire::Activity::kForRoom;
     return for_room && std::any_of(slots.begin(), slots.end(), [&](const ledger::SlotStatus& works) {
-             return &works != &waits && HasContext(works) && !IsHeld(works);
+             if (!HasContext(works) || IsHeld(works)) return false;
+             return &works != &waits || (works.rest.works != 0 && works.held.size() > 1);
            });
   });
 }

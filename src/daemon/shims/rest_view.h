@@ -42,8 +42,8 @@ RestCount CountAtRest(const std::vector<ledger::SlotStatus>& slots);
 std::string WhyNotAtRest(const std::vector<ledger::SlotStatus>& slots,
                          const std::function<std::string(unsigned)>& name_of);
 
-// A thread of the job waits for room, and other processes of the job do not come to rest: they may wait for
-// that thread.
+// A thread of the job waits for room, and other processes of the job, or other GPUs of its process, do not
+// come to rest: they may wait for that thread.
 bool KeepsWorkForRoom(const std::vector<ledger::SlotStatus>& slots);
 
 }  // namespace gpuman::daemon

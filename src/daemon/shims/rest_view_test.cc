@@ -191,5 +191,15 @@ TEST_F(RestViewTest, AProcessThatWaitsForRoomMayKeepTheOthersAtWork) {
   EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "nobody waits for room";
 }
 
+TEST_F(RestViewTest, AThreadThatWaitsForRoomMayKeepAnotherGpuOfItsProcessAtWork) {
+  auto& one = Process(11, {.shut = true, .for_room = true, .works = 1});
+  EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "on its only GPU the work ends by itself";
+  one.held = {{"a", {1}}, {"b", {1}}};
+  EXPECT_TRUE(KeepsWorkForRoom(slots_));
+  EXPECT_EQ(WhyNot(), "process 11 works on GPU 0, and a thread waits for room");
+  one.rest.works = 0;
+  EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "nothing works";
+}
+
 }  // namespace
 }  // namespace gpuman::daemon
