@@ -199,6 +199,47 @@ class Jammed : public Gangs {
   }
 };
 
+// It has the room soon in most cases: two jobs take their memory as they start, for example.
+TEST_F(Jammed, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
+  Runs(kGang, Resident({"a", "b"}, GiB(7)));
+  Runs(kOther, Resident({"a", "b"}, GiB(7)));
+  Grow(kGang, "a");
+  Pass(1s);
+  Grow(kOther, "b");
+  std::map<TenantId, int> refused;
+  while (refused[kGang] < 4 && refused[kOther] < 4) {
+    auto close = Said<action::Close>();
+    for (int tick = 0; close.empty() && tick < 20; ++tick) {
+      Tick();
+      close = Said<action::Close>();
+    }
+    ASSERT_EQ(close.size(), 1u);
+    const TenantId tenant = close.front().tenant;
+    Tell(event::GateNotClosed{tenant, close.front().order, "it waits for room", false, true});
+    EXPECT_EQ(Said<action::Report>().size(), ++refused[tenant] == 3 ? 1u : 0u) << refused[tenant];
+  }
+}
+
+TEST_F(Jammed, OneThatRefusedForRoomIsReportedForAnotherReason) {
+  Runs(kGang, Resident({"a", "b"}, GiB(7)));
+  Runs(kOther, Resident({"a", "b"}, GiB(7)));
+  Grow(kGang, "a");
+  Pass(1s);
+  Grow(kOther, "b");
+  const auto close = One<action::Close>();
+  Tell(event::GateNotClosed{close.tenant, close.order, "it waits for room", false, true});
+  EXPECT_TRUE(Said<action::Report>().empty());
+  auto again = Said<action::Close>();
+  for (int tick = 0; tick < 20 && (again.empty() || again.front().tenant != close.tenant); ++tick) {
+    Tick();
+    again = Said<action::Close>();
+  }
+  ASSERT_EQ(again.size(), 1u);
+  Said<action::Report>();  // of the other one
+  Tell(event::GateNotClosed{close.tenant, again.front().order, "process 7 works", true});
+  EXPECT_THAT(One<action::Report>().message, HasSubstr("process 7 works"));
+}
+
 TEST_F(Jammed, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
   Jam();
   EXPECT_FALSE(scheduler_.IsDenied(kOther));

@@ -19,6 +19,9 @@ constexpr Span kLongestBetween = std::chrono::minutes(30);
 // The scheduler does not report the same tenant more often than this, since a tenant may yield only
 // sometimes.
 constexpr Span kTellAgain = std::chrono::minutes(10);
+// A tenant that waits for room refuses at once, and yields when it has that room. So many such refusals in a row
+// are not reported.
+constexpr unsigned kSoonOver = 2;
 
 base::Millis MillisOf(Span span) { return std::chrono::duration_cast<base::Millis>(span); }
 
@@ -48,8 +51,9 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::
   if (tenant.gate != Gate::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
   tenant.gate = Gate::kOpen;
   tenant.gate_order = 0;
-  const bool told =
-      !tenant.refused.empty() || (tenant.told_refused && now < *tenant.told_refused + kTellAgain);
+  const bool told = (!tenant.refused.empty() && !tenant.untold) ||
+                    (tenant.told_refused && now < *tenant.told_refused + kTellAgain);
+  tenant.untold = !told && at_once && tenant.stuck && tenant.refusals < kSoonOver;
   if (!tenant.answers) {
     tenant.refused = tenant.silence;
     return TellSilence(tenant);
@@ -58,7 +62,7 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::
   tenant.refused = !late ? why
                          : fmt::format("its work did not come to rest within {}{}{}",
                                        base::FormatDuration(MillisOf(limit)), why.empty() ? "" : ": ", why);
-  if (!told) {
+  if (!told && !tenant.untold) {
     tenant.told_refused = now;
     figures.emplace("milliseconds", MillisOf(limit).count());
     figures["asked_again_milliseconds"] = MillisOf(*tenant.keeps_until - now).count();

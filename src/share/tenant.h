@@ -51,6 +51,7 @@ struct Tenant {
   bool stuck = false;     // it did not yield because it waits for room; until it has that room
   std::string refused;  // why it did not yield when it was asked last; empty: it was not asked, or it yielded
   std::optional<base::MonoTime> told_refused;
+  bool untold = false;  // `refused` was not reported: it may soon be over
   // False: one of its processes is stopped, or takes up no order.
   bool answers = true;
   std::string silence;  // which process, and why
