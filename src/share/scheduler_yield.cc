@@ -19,8 +19,8 @@ constexpr Span kLongestBetween = std::chrono::minutes(30);
 // The scheduler does not report the same tenant more often than this, since a tenant may yield only
 // sometimes.
 constexpr Span kTellAgain = std::chrono::minutes(10);
-// A tenant that waits for room refuses at once, and yields when it has that room. So many such refusals in a row
-// are not reported.
+// A tenant that waits for room refuses at once, and yields when it has that room. So many such refusals in a
+// row are not reported.
 constexpr unsigned kSoonOver = 2;
 
 base::Millis MillisOf(Span span) { return std::chrono::duration_cast<base::Millis>(span); }
