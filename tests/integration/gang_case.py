@@ -60,8 +60,9 @@ class Gangs:
         until(f"{more} steps of {tag} after {before}", lambda: self.steps(tag) >= before + more, self.what_stands)
 
     def rank_pids(self, tag):
-        """The processes of the ranks, in their order."""
-        return [line["child_pid"] for line in sorted(self.said(tag, "child"), key=lambda line: line["rank"])]
+        """The processes of the ranks, in their order; the only process, where they are its threads."""
+        children = sorted(self.said(tag, "child"), key=lambda line: line["rank"])
+        return [line["child_pid"] for line in children] or [self.said(tag)[0]["pid"]]
 
     def ends_with_its_data(self, tag):
         self.end_of(tag).touch()
