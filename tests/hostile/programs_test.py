@@ -61,9 +61,13 @@ import os, pty, signal, sys
 pid, fd = pty.fork()
 if pid == 0:
     os.execv(sys.argv[1], sys.argv[1:])
-taken = 0
+taken, last = 0, b""
 while taken < 1 << 20:
-    taken += len(os.read(fd, 65536))
+    try:
+        last = os.read(fd, 65536)
+    except OSError:  # it has ended
+        sys.exit(f"after {taken} bytes: {last[-400:]!r}, status {os.waitpid(pid, 0)[1]}")
+    taken += len(last)
 os.kill(pid, signal.SIGSTOP)
 print("stopped", flush=True)
 sys.stdin.read()
@@ -136,7 +140,9 @@ class Programs(HostileTest):
 
     def test_a_terminal_whose_owner_takes_nothing_holds_up_nobody(self):
         with self.beside("a job that writes to a terminal without end, whose owner takes nothing"):
-            watcher = self.python_as(ATTACKER, WATCHER, program("gpuman"), "run", "--gpus", "1", "--tag", "talks", "--pty", "--", "yes")
+            client = self.scratch(ATTACKER) / "gpuman"  # the build may be where the user cannot reach it
+            shutil.copy(program("gpuman"), client)
+            watcher = self.python_as(ATTACKER, WATCHER, client, "run", "--gpus", "1", "--tag", "talks", "--pty", "--", "yes")
             self.assertEqual(read_line(watcher), "stopped")
         cancelled = self.as_user(ATTACKER, "POST", "/v1/jobs/talks/cancel")
         self.assertEqual(cancelled.status, 200, cancelled)
