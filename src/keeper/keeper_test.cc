@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -349,6 +350,8 @@ class StartUnknownToItsKeeperTest : public KeeperTest {
     AwaitTrue([&] { return History().keeper.has_value(); });
     connection_ = KeeperConnection::Connect(job_dir_).value();
     ASSERT_TRUE(Answer(connection_->Send(WriteNote{"it is in its loop"}).value()));
+    // It waits for its input's other end; without it, nobody would ever open that.
+    AwaitTrue([&] { return HasChild(History().keeper->keeper.pid); });
     ASSERT_FALSE(History().run_open);
     ASSERT_TRUE(base::SendSignal(History().keeper->keeper, SIGSTOP));
     input_ = base::Fd(::open(input.c_str(), O_WRONLY | O_CLOEXEC));
@@ -356,6 +359,16 @@ class StartUnknownToItsKeeperTest : public KeeperTest {
     AwaitTrue([&] { return History().run_open; });
   }
   void GoOn() { ASSERT_TRUE(base::SendSignal(History().keeper->keeper, SIGCONT)); }
+
+  // True as well where the kernel does not tell.
+  static bool HasChild(pid_t pid) {
+    const auto tasks = std::filesystem::path("/proc") / std::to_string(pid) / "task";
+    for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+      std::ifstream children(task.path() / "children");
+      if (int child = 0; !children || children >> child) return true;
+    }
+    return false;
+  }
 
   base::Result<> Answer(std::uint64_t id) {
     for (;;) {
