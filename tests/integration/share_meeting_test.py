@@ -114,7 +114,7 @@ class TurnsCase(ManyCase, Meets):
 
 
 class TakingTurns(TurnsCase):
-    @unittest.skip("one of three runs: the other one is not shown to wait for a yield within 180 s; why is not known yet")
+    @unittest.skip("now and then the other is not shown to wait for a yield within 180 s; why is not known yet")
     def test_of_two_that_do_not_fit_together_one_goes_on_and_the_other_waits_with_the_reason(self):
         one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
@@ -204,7 +204,8 @@ class Resting(TurnsCase):
         one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
         other = self.meeting("other", self.NEVER_RESTS, share=True)
-        view = until("it is named what is not at rest", lambda: (t := self.tenant(one)) and t["detail"].startswith("is not at rest") and t)
+        view = until("it is named what is not at rest", lambda: (t := self.tenant(one)) and (
+            t["detail"] or "").startswith("is not at rest") and t)
         self.assertEqual((view["gate"], view["resting"]["units"]), ("closing", 2), view)
         self.assertLess(view["resting"]["at_rest"], 2, view)
         self.assertGreaterEqual(view["resting"]["milliseconds"], 1000, view)
