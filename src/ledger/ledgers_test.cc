@@ -382,13 +382,20 @@ TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
   EXPECT_EQ(ledgers.Order({9}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
 }
 
-TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
+class LedgersOfTwoGpus : public testing::Test {
+ protected:
+  base::Result<JoinedSlot> Join() {
+    EXPECT_TRUE(
+        ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
+    return ledgers.Join(kOwnedJob, base::SelfId());
+  }
   Ledgers ledgers;
-  ASSERT_TRUE(
-      ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
+  base::Result<JoinedSlot> joined = Join();  // of this process
+  const Mapped mapped{joined->owner};
   wire::Slot& slot = SlotOf(mapped, *joined);
+};
+
+TEST_F(LedgersOfTwoGpus, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
   for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, joined->slot, 65536);
   slot.evicted = 4096;
   const auto first_home = [&] { return ledgers.SlotStatusesOf(kOwnedJob).at(0).homes.at(0).uuid; };
@@ -404,14 +411,8 @@ TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
   EXPECT_TRUE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
 }
 
-TEST(Ledgers, AProcessTellsOfEachGpuThatItsMemoryCanLeave) {
-  Ledgers ledgers;
-  ASSERT_TRUE(
-      ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
+TEST_F(LedgersOfTwoGpus, AProcessTellsOfEachGpuThatItsMemoryCanLeave) {
   EXPECT_EQ((*mapped).features, wire::kFeatureHomes);
-  wire::Slot& slot = SlotOf(mapped, *joined);
   for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, joined->slot, 65536);
   slot.home = 2;
   slot.evictable = 8192;
@@ -435,13 +436,7 @@ TEST(Ledgers, AProcessTellsOfEachGpuThatItsMemoryCanLeave) {
   EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kSecond)->count, 65536u);
 }
 
-TEST(Ledgers, TakeBytesOfEachGpu) {
-  Ledgers ledgers;
-  ASSERT_TRUE(
-      ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
-  wire::Slot& slot = SlotOf(mapped, *joined);
+TEST_F(LedgersOfTwoGpus, TakeBytesOfEachGpu) {
   slot.home = 1;
   wire::Home& further = (*mapped).home[wire::ClaimHome(*mapped, joined->slot, 1)];
   const auto take = [&](std::map<std::string, base::Bytes> away) {

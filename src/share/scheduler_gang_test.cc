@@ -186,12 +186,15 @@ class Jammed : public Gangs {
     Pass(5s);
     Tell(event::GateNotClosed{close.tenant, close.order, "process 7 works on GPU 0", true, for_room});
   }
-  void Jam(bool for_room = true) {
+  void BothGrow() {
     Runs(kGang, Resident({"a", "b"}, GiB(7)));
     Runs(kOther, Resident({"a", "b"}, GiB(7)));
     Grow(kGang, "a");
     Pass(1s);
     Grow(kOther, "b");
+  }
+  void Jam(bool for_room = true) {
+    BothGrow();
     Refuse();
     Refuse(for_room);
     Said<action::Report>();
@@ -201,11 +204,7 @@ class Jammed : public Gangs {
 
 // It has the room soon in most cases: two jobs take their memory as they start, for example.
 TEST_F(Jammed, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
-  Runs(kGang, Resident({"a", "b"}, GiB(7)));
-  Runs(kOther, Resident({"a", "b"}, GiB(7)));
-  Grow(kGang, "a");
-  Pass(1s);
-  Grow(kOther, "b");
+  BothGrow();
   std::map<TenantId, int> refused;
   while (refused[kGang] < 4 && refused[kOther] < 4) {
     auto close = Said<action::Close>();
@@ -221,11 +220,7 @@ TEST_F(Jammed, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
 }
 
 TEST_F(Jammed, OneThatRefusedForRoomIsReportedForAnotherReason) {
-  Runs(kGang, Resident({"a", "b"}, GiB(7)));
-  Runs(kOther, Resident({"a", "b"}, GiB(7)));
-  Grow(kGang, "a");
-  Pass(1s);
-  Grow(kOther, "b");
+  BothGrow();
   const auto close = One<action::Close>();
   Tell(event::GateNotClosed{close.tenant, close.order, "it waits for room", false, true});
   EXPECT_TRUE(Said<action::Report>().empty());

@@ -73,6 +73,18 @@ class BooksRace : public testing::Test {
     body(*static_cast<wire::Ledger*>(at), joined->slot, joined->file.get());
     ::_exit(0);
   }
+  // Kills each process a moment after the one before; none of them has ended by itself.
+  static void KillAll(const std::vector<pid_t>& children, std::minstd_rand& random) {
+    for (const pid_t child : children) {
+      ::usleep(static_cast<useconds_t>(random() % 3000));
+      ::kill(child, SIGKILL);
+    }
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      EXPECT_TRUE(WIFSIGNALED(status)) << "exit status " << WEXITSTATUS(status);
+    }
+  }
   std::uint64_t Used() { return ledgers_.UsageOf(job_).at(0).used.count; }
 
   base::JobId job_{1};
@@ -121,15 +133,7 @@ TEST_F(BooksRace, WhatKilledProcessesHadComesBackToTheByte) {
       }
     });
     children.push_back(reclaims);
-    for (const pid_t child : children) {
-      ::usleep(static_cast<useconds_t>(random() % 3000));
-      ::kill(child, SIGKILL);
-    }
-    for (const pid_t child : children) {
-      int status = 0;
-      ::waitpid(child, &status, 0);
-      EXPECT_TRUE(WIFSIGNALED(status)) << "exit status " << WEXITSTATUS(status);
-    }
+    KillAll(children, random);
     ledgers_.Reclaim(job_);
     ASSERT_EQ(Used(), 0u) << "round " << round;
   }
@@ -163,15 +167,7 @@ TEST_F(BooksRace, HomesBelongToOneProcessAndComeBackWhenItIsKilled) {
         }
       }
     }));
-    for (const pid_t child : children) {
-      ::usleep(static_cast<useconds_t>(random() % 3000));
-      ::kill(child, SIGKILL);
-    }
-    for (const pid_t child : children) {
-      int status = 0;
-      ::waitpid(child, &status, 0);
-      EXPECT_TRUE(WIFSIGNALED(status)) << "exit status " << WEXITSTATUS(status);
-    }
+    KillAll(children, random);
     ledgers_.Reclaim(job_);
     auto joined = ledgers_.Join(job_, base::SelfId());  // to see the ledger
     ASSERT_TRUE(joined);
