@@ -115,10 +115,11 @@ ThreadSlot* Register(GateState& state) {
   return own;
 }
 
-// Returns 1 + the device of the calling thread's context; 0: it has none, or nobody wants to know.
+// Returns 1 + the device of the calling thread's context; 0: it has none, or the process has only one device.
+// It counts for orders that come later, too: between two of them the gate may be open for so short a time
+// that the thread stays in its place.
 std::uint32_t DeviceOfCaller(const GateState& state) {
-  if (Load(state.gate.phase) == static_cast<std::uint32_t>(RestPhase::kNone) || Load(state.drain.lanes) < 2)
-    return 0;
+  if (Load(state.drain.lanes) < 2) return 0;
   auto* const ask = GPUMAN_REAL(cuCtxGetDevice);
   driver::abi::CUdevice device = 0;
   const bool known = ask != nullptr && ask(&device) == driver::abi::CUDA_SUCCESS && device >= 0;

@@ -1,5 +1,5 @@
 // The gate by itself, with threads of the test. What the gate wants of other rooms is a stand-in below:
-// nobody is told who waits, and there is no driver.
+// nobody is told who waits, and the driver has one call.
 #include "shim/gate/gate.h"
 
 #include <gtest/gtest.h>
@@ -26,6 +26,13 @@ void MakeCalls(int calls) {
 }
 
 std::uint32_t Calls() { return LookAtGate(StateOfTest()->gate).calls; }
+
+constexpr driver::abi::CUdevice kDeviceOfTest = 3;
+
+driver::abi::CUresult GetDevice(driver::abi::CUdevice* device) {
+  *device = kDeviceOfTest;
+  return driver::abi::CUDA_SUCCESS;
+}
 
 // Runs each in a thread of its own, which has ended afterwards.
 void InThread(const std::function<void()>& body) { std::thread(body).join(); }
@@ -59,12 +66,32 @@ TEST(Gate, CallInFlightIsSeenUntilItReturns) {
   EXPECT_FALSE(LookAtGate(StateOfTest()->gate).in_flight);
 }
 
+// No order asks for it at that time.
+TEST(Gate, ThreadThatWaitsTellsItsDeviceWhereThereAreSeveral) {
+  GateState& state = *StateOfTest();
+  state.drain.lanes = 2;
+  ShutGate(state);
+  std::thread waiting([] { MakeCalls(1); });
+  GateLook look;
+  while (!look.waits) {
+    look = LookAtGate(state.gate);
+    std::this_thread::yield();
+  }
+  OpenGate(state);
+  waiting.join();
+  state.drain.lanes = 0;
+  EXPECT_FALSE(look.elsewhere);
+  EXPECT_EQ(look.devices, std::uint64_t{1} << kDeviceOfTest);
+}
+
 }  // namespace
 
 bool MayBeEvicted() { return true; }
 AtGate::AtGate(LinkState& state) : state_(state) {}
 AtGate::~AtGate() = default;
 void* learned[kEntries];
-void* FindReal(Entry) { return nullptr; }
+void* FindReal(Entry entry) {
+  return entry == Entry::cuCtxGetDevice ? reinterpret_cast<void*>(GetDevice) : nullptr;
+}
 
 }  // namespace gpuman::shim
