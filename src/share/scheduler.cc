@@ -211,7 +211,7 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
 void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime now) {
   Tenant* tenant = Find(not_closed.tenant);
   if (!tenant || tenant->gate != Gate::kClosing || tenant->gate_order != not_closed.order) return;
-  tenant->stuck = not_closed.for_room && tenant->LacksRoom();
+  tenant->stuck = not_closed.for_room;
   Refuse(*tenant, not_closed.why, not_closed.late, now, not_closed.figures);
 }
 

@@ -219,6 +219,22 @@ TEST_F(Jammed, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
   }
 }
 
+// It was given the room a moment ago, and has not taken it yet.
+TEST_F(Jammed, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
+  Runs(kGang, Resident({"a", "b"}, GiB(5)));
+  Rests(kC, {"b"}, GiB(12));
+  Memory memory = Resident({"a", "b"}, GiB(5));
+  memory["a"].wants = GiB(4);
+  Told(kGang, memory);
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
+  Pass(60s);
+  Is(kC, Activity::kWaiting);
+  const auto close = One<action::Close>();
+  EXPECT_EQ(close.tenant, kGang);
+  Tell(event::GateNotClosed{kGang, close.order, "it waits for room", false, true});
+  EXPECT_TRUE(Said<action::Report>().empty());
+}
+
 TEST_F(Jammed, OneThatRefusedForRoomIsReportedForAnotherReason) {
   BothGrow();
   const auto close = One<action::Close>();
