@@ -112,7 +112,14 @@ class Machine:
             self.sim.stdin.close()
             self.sim.wait(timeout=30)
             self.sim.stdout.close()
+        self._keep_log()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+    def _keep_log(self):
+        """Copies the daemon's log into the folder that GPUMAN_TEST_LOGS names, for a search after a failure."""
+        if folder := os.environ.get("GPUMAN_TEST_LOGS"):
+            with contextlib.suppress(OSError):
+                shutil.copy(self.dir / "daemon.log", pathlib.Path(folder) / f"{self.dir.name}.log")
 
     def _start_simulation(self):
         """Keeps one simulated driver for the life of the machine and uses the environment that it sets."""

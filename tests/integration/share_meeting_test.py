@@ -99,7 +99,7 @@ class Documents(unittest.TestCase):
 
 class TurnsCase(ManyCase, Meets):
     """Two GPUs, each with room for the contexts of two processes and the memory of one."""
-    gpus, more = 2, 'yield_limit = "200ms"\nretry = "100ms"\n[suspend]\npatience = "1s"\n'
+    gpus, more = 2, 'yield_limit = "200ms"\nretry = "100ms"\n[suspend]\npatience = "1s"\n[log]\nlevel = "debug"\n'
 
     def tenant(self, job):
         return next((one for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job), None)
@@ -114,7 +114,6 @@ class TurnsCase(ManyCase, Meets):
 
 
 class TakingTurns(TurnsCase):
-    @unittest.skip("now and then the other is not shown to wait for a yield within 180 s; why is not known yet")
     def test_of_two_that_do_not_fit_together_one_goes_on_and_the_other_waits_with_the_reason(self):
         one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
