@@ -196,7 +196,7 @@ class DaemonTest(unittest.TestCase):
         return self.request("GET", f"/v1/jobs/{ref}").json()
 
     def becomes(self, ref, state):
-        return until(f"job {ref} is {state}", lambda: (job := self.job(ref))["state"] == state and job)
+        return until(f"job {ref} is {state}", lambda: (job := self.job(ref))["state"] == state and job, self.what_stands)
 
     def wait(self, ref):
         return self.request("GET", f"/v1/jobs/{ref}/wait").json()

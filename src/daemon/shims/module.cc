@@ -175,7 +175,10 @@ base::Bytes ShimsModule::HostMemoryOf(base::JobId job) const {
   return channel_ ? channel_->HostMemoryOf(job) : base::Bytes{};
 }
 
+// The other GPUs of the same model expect the same.
 void ShimsModule::LearnContext(const gpu::Gpu& gpu, base::Bytes bytes) {
+  for (const auto& other : core_.inventory().gpus)
+    if (other.name == gpu.name && other.uuid != gpu.uuid) channel_->ExpectContext(other.uuid, bytes);
   if (!context_costs_.Learn(gpu.name, core_.inventory().driver_version, bytes)) return;
   boost::asio::post(core_.workers(), [path = ContextCostsFile(core_.config()), text = context_costs_.Text()] {
     if (auto written = base::ReplaceFile(path, text, 0600); !written)
