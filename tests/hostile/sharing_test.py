@@ -46,6 +46,8 @@ retry = "100ms"
 answer_limit = "500ms"
 [suspend]
 patience = "1s"
+[log]
+level = "debug"
 """
 
     @classmethod

@@ -6,7 +6,7 @@
 . tools/dev/common.sh
 . tools/dev/sanitizers.sh
 
-PASSED=0 FAILED=0 SKIPPED=0
+PASSED=0 FAILED=0 SKIPPED=0 OF_FAILED=
 sanitizer_options
 
 # pass PRESET CTEST-ARGUMENTS…: runs ctest and adds its counts to the total. Tests wait for a good part of their time, so
@@ -23,9 +23,26 @@ pass() {
   skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test .*(\*\*\*Skipped|Not Run \(Disabled\))' "$log" || true)
   if [ "$rc" != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
   if [ "$total" -lt $((failed + skipped)) ]; then total=$((failed + skipped)); fi
+  [ "$failed" = 0 ] || OF_FAILED+=$(ends_of_failed "$preset")$'\n'
   PASSED=$((PASSED + total - failed - skipped))
   FAILED=$((FAILED + failed))
   SKIPPED=$((SKIPPED + skipped))
+}
+
+# ends_of_failed PRESET: the last lines of what each failed test of the last run printed.
+ends_of_failed() {
+  local directory=build/$1/Testing/Temporary
+  awk -v lines=40 '
+    NR == FNR { sub(/^[^:]*:/, ""); failed[$0] = 1; next }
+    $2 == "Testing:" { name = $3; of_test = 0; n = 0; next }
+    $0 == "Output:" { of_test = 1; next }
+    /^<end of output>$/ && of_test {
+      of_test = 0
+      if (!(name in failed)) next
+      print "-- the end of what " name " printed:"
+      for (i = n > lines ? n - lines : 0; i < n; i++) print line[i]
+    }
+    of_test { line[n++] = $0 }' "$directory/LastTestsFailed.log" "$directory/LastTest.log" 2>/dev/null || true
 }
 
 # beside WHAT NOT-RUN COMMAND…: a ./dev command of its own as one test of the total; skipped where it says NOT-RUN.
@@ -99,6 +116,7 @@ elif [ $release_only = no ] && [ ${#CLANG[@]} = 0 ]; then
   say "clang: not asked for; ./dev clang builds everything with it and fuzzes each parser for 10 s"
 fi
 
+[ -z "$OF_FAILED" ] || printf '%s' "$OF_FAILED"
 say "all passes in $((SECONDS - started)) s"
 say "$PASSED passed, $FAILED failed, $SKIPPED skipped"
 [ "$FAILED" = 0 ]
