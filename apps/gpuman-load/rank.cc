@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <random>
 #include <system_error>
 #include <thread>
@@ -328,13 +329,15 @@ int Work(const Options& options, Report& report, const Shared& shared, unsigned 
   if (!session) return report.Failed(session.error());
   ReportContext(report, **session, *device, before);
 
-  Rank rank(options, report, shared, **session, number);
-  const auto right = rank.Run().and_then([&] { return rank.Verify(); });
+  auto rank = std::make_unique<Rank>(options, report, shared, **session, number);
+  const auto right = rank->Run().and_then([&] { return rank->Verify(); });
   if (!right) {
-    (void)session->release();  // its end would wait for kernels that wait for other ranks, for ever
+    // Their end would wait for kernels that wait for other ranks, for ever.
+    (void)rank.release();
+    (void)session->release();
     return report.Failed(right.error());
   }
-  summary = {{"rank", number}, {"total", rank.total().count}, {"steps", rank.steps()}};
+  summary = {{"rank", number}, {"total", rank->total().count}, {"steps", rank->steps()}};
   shared.board->AwaitAll(options.ranks);
   return *right ? kDone : kDataWrong;
 }

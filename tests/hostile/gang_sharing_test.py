@@ -62,7 +62,7 @@ class OneGpuOfSeveral(sharing_test.SharingCase):
         self.assertIn("share_forced", [event["kind"] for event in self.events()])
         self.runs("neighbours")
         until("it is let go on", lambda: self.signal(pid, signal.SIGCONT) or
-              self.job(self.attackers)["state"] == "running")
+              self.job(self.attackers)["state"] == "running", self.what_stands)
         self.goes_on("attackers")
         self.stops["attackers"].touch()
         self.assertEqual(self.wait("attackers")["state"], "finished", self.log("attackers")[-1500:])

@@ -12,6 +12,7 @@ may go wrong with such jobs.
 import sys
 import unittest
 
+import share_gangs_test
 from gang_case import MIB, SIZE, GangCase, Gangs, build_dir, until
 from share_test import learn_what_a_context_takes
 from daemon_case import DaemonTest  # noqa: E402, I100
@@ -90,6 +91,11 @@ class Turns(GangCase):
         for tag in jobs:
             self.goes_on(tag)
             self.ends_with_its_data(tag)
+
+
+class Growing(share_gangs_test.Growing):
+    """As there, where a thread of the same process waits on the other GPU."""
+    peer = "threads"
 
 
 class OffCase(DaemonTest, Gangs):
