@@ -162,10 +162,14 @@ struct Open {
   OrderId order = 0;
   friend bool operator==(const Open&, const Open&) = default;
 };
+// `in_part`: the tenant's processes wait for each other and cannot all come to rest. Those that wait for
+// room, and are at rest themselves, are closed; the others run on, and until the next Open their memory is
+// pinned.
 struct Close {
   TenantId tenant;
   OrderId order = 0;
   base::MonoTime deadline{};
+  bool in_part = false;
   friend bool operator==(const Close&, const Close&) = default;
 };
 // Only for a closed tenant: at least so many bytes have to leave the GPU.

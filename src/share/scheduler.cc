@@ -109,6 +109,7 @@ void Scheduler::Handle(const event::Left& left, base::MonoTime) { tenants_.erase
 void Scheduler::Forget(Tenant& tenant) {
   tenant.bring = tenant.gate_order = 0;
   tenant.stopping = tenant.member = tenant.backfilled = tenant.forced = tenant.stuck = false;
+  tenant.in_part = Tenant::InPart::kNo;
   tenant.incoming.reset();
   tenant.keeps_until.reset();
   tenant.out_blocked.reset();
@@ -149,6 +150,7 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
     part.demand.wants = told.wants;
     part.promised = {};
     part.denied = part.jammed = tenant->stuck = false;
+    tenant->in_part = Tenant::InPart::kNo;
   }
   tenant->parts = std::move(parts);
   tenant->moved = tenant->moved && (tenant->bring != 0 || tenant->IsEvicting());
@@ -203,6 +205,7 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
   tenant->refusals /= 2;
   tenant->refused.clear();
   tenant->stuck = false;
+  if (tenant->in_part == Tenant::InPart::kAsked) tenant->in_part = Tenant::InPart::kTried;
   // The tenant cannot use promised room any more; the scheduler grants it again in the tenant's next turn.
   for (auto& [gpu, part] : tenant->parts) part.promised = part.grown = {};
   SetWaiting(*tenant, waited, now);
@@ -212,6 +215,7 @@ void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime no
   Tenant* tenant = Find(not_closed.tenant);
   if (!tenant || tenant->gate != Gate::kClosing || tenant->gate_order != not_closed.order) return;
   tenant->stuck = not_closed.for_room;
+  if (tenant->in_part == Tenant::InPart::kAsked) tenant->in_part = Tenant::InPart::kTried;
   Refuse(*tenant, not_closed.why, not_closed.late, now, not_closed.figures);
 }
 

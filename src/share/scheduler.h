@@ -93,7 +93,8 @@ class Scheduler {
     MovingMeter meter;
     ComputeChoice compute;
     std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
-    std::optional<base::MonoTime> jam_ends;   // when an allocation is denied that waits for another in turn
+    std::optional<base::MonoTime>
+        jam_ends;  // when an attempt to end a jam is over, or an allocation is denied
     bool contended = false;
   };
   // What changes on one GPU; a hand-over of a tenant on several GPUs is one on each of them.
@@ -154,7 +155,7 @@ class Scheduler {
   Span CloseLimit(const Tenant& tenant) const;
 
   // --- scheduler_jam.cc: tenants that wait for each other's room
-  void DenyJammed(const Domain& domain, State& state, base::MonoTime now);
+  void EndJam(const Domain& domain, State& state, base::MonoTime now);
 
   // --- scheduler_turn.cc: which tenants run
   void Advance(Domain& domain, base::MonoTime now);

@@ -287,6 +287,52 @@ TEST_F(Jammed, TheLaterOneGoesOnWithoutItAndYields) {
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
 }
 
+// Both wait on one GPU, so there both are at rest, whatever they do on the other.
+class JammedOnOne : public Jammed {
+ protected:
+  JammedOnOne() {
+    Runs(kGang, Resident({"a", "b"}, GiB(7)));
+    Runs(kOther, Resident({"a", "b"}, GiB(7)));
+    Grow(kGang, "a");
+    Pass(1s);
+    Grow(kOther, "a");
+    Refuse();
+    Refuse();
+    Said<action::Report>();
+    Said<action::Open>();
+  }
+};
+
+TEST_F(JammedOnOne, TheLaterOneClosesInPartAndTheFirstHasItsRoom) {
+  const auto close = One<action::Close>();
+  EXPECT_EQ(std::make_pair(close.tenant, close.in_part), std::make_pair(kOther, true));
+  Told(kOther, {{"a", {GiB(7), {}, {}, GiB(4)}}, {"b", {{}, {}, GiB(7), {}}}});
+  Tell(event::GateClosed{kOther, close.order});
+  Leaves(One<action::Evict>());
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
+  EXPECT_FALSE(scheduler_.IsDenied(kOther));
+  Told(kGang, {{"a", {GiB(11), {}, {}, {}}}, {"b", {GiB(7), {}, {}, {}}}});
+  Pass(60s);
+  Tell(event::Tick{});
+  const auto next = One<action::Close>();
+  EXPECT_EQ(std::make_pair(next.tenant, next.in_part), std::make_pair(kGang, false))
+      << "it comes to rest now";
+}
+
+TEST_F(JammedOnOne, WhereItCannotItsAllocationIsDeniedAfterAWhile) {
+  const auto close = One<action::Close>();
+  Tell(event::GateNotClosed{kOther, close.order, "process 7 works on GPU 0", false, true});
+  Said<action::Open>();
+  for (int i = 0; i < 40 && !scheduler_.IsDenied(kOther) && !scheduler_.IsDenied(kGang); ++i) {
+    Tick();
+    for (const auto& each : Said<action::Close>()) {
+      EXPECT_FALSE(each.in_part && each.tenant == kOther) << "it has tried";
+      Tell(event::GateNotClosed{each.tenant, each.order, "process 7 works on GPU 0", false, true});
+    }
+  }
+  EXPECT_TRUE(scheduler_.IsDenied(kOther) || scheduler_.IsDenied(kGang));
+}
+
 TEST_F(Jammed, NobodyIsDeniedWhereOneHasItsRoomWhenOthersLeave) {
   Runs(kGang, Resident({"a", "b"}, GiB(7)));
   Runs(kOther, Resident({"a", "b"}, GiB(5)));

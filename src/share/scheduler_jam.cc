@@ -48,17 +48,47 @@ Group JammedOf(const Domain& domain, const Capacities& capacities) {
   return jammed;
 }
 
+// Returns the one that came last of those that wait for room where another of them waits, too, and have
+// memory there: they may give it up while the rest of them runs on. Null: there is none that has not tried.
+Tenant* FindToCloseInPart(const Group& by_time) {
+  const auto waits_on = [](const Tenant* tenant, const std::string& gpu) {
+    const auto part = tenant->parts.find(gpu);
+    return part != tenant->parts.end() && part->second.Lacks().count > 0;
+  };
+  for (auto each = by_time.rbegin(); each != by_time.rend(); ++each) {
+    if ((*each)->in_part == Tenant::InPart::kTried) continue;
+    for (const auto& [gpu, part] : (*each)->parts) {
+      const bool others = std::any_of(by_time.begin(), by_time.end(), [&, &of = gpu](const Tenant* other) {
+        return other != *each && waits_on(other, of);
+      });
+      if (others && waits_on(*each, gpu) && part.demand.resident.count > 0) return *each;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-void Scheduler::DenyJammed(const Domain& domain, State& state, base::MonoTime now) {
+void Scheduler::EndJam(const Domain& domain, State& state, base::MonoTime now) {
   state.jam_ends.reset();
   const Group jammed = JammedOf(domain, capacities_);
   if (jammed.size() < 2) return;
   const auto key = [](const Tenant* each) { return std::make_tuple(each->waiting_since, each->id); };
   std::vector<Tenant*> by_time = jammed;
   std::sort(by_time.begin(), by_time.end(), [&](const auto* a, const auto* b) { return key(a) < key(b); });
+  const Span holds = kJamHolds * Span(settings_.yield_limit);
+  if (Tenant* const one = FindToCloseInPart(by_time)) {
+    if (one->in_part == Tenant::InPart::kNo) {
+      one->in_part = Tenant::InPart::kAsked;
+      one->in_part_until = now + holds;
+      one->keeps_until.reset();
+    }
+    state.jam_ends = one->in_part_until;
+    if (now < one->in_part_until) return;
+    one->in_part = Tenant::InPart::kTried;
+  }
   Tenant& last = *by_time.back();
-  const base::MonoTime ends = last.waiting_since + kJamHolds * Span(settings_.yield_limit);
+  const base::MonoTime ends = last.waiting_since + holds;
   if (now < ends) {
     state.jam_ends = ends;
     return;

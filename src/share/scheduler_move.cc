@@ -57,7 +57,8 @@ void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
       tenant->gate = Gate::kClosing;
       tenant->gate_order = NextOrder();
       tenant->close_deadline = now + CloseLimit(*tenant);
-      out_.emplace_back(action::Close{tenant->id, tenant->gate_order, tenant->close_deadline});
+      out_.emplace_back(action::Close{tenant->id, tenant->gate_order, tenant->close_deadline,
+                                      tenant->in_part == Tenant::InPart::kAsked});
     }
     if (tenant->bring != 0 && !std::exchange(tenant->stopping, true))
       out_.emplace_back(action::StopBring{tenant->id, tenant->bring});

@@ -47,7 +47,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   State& state = states_[domain.name];
   SetPaged(domain);
   UpdateCompute(domain, state, now);
-  DenyJammed(domain, state, now);
+  EndJam(domain, state, now);
   DenyImpossible(domain);
   // There is more than one round if all orders take effect at once.
   for (int round = 0; round < 4; ++round) {

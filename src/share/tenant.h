@@ -49,6 +49,9 @@ struct Tenant {
   std::optional<base::MonoTime> keeps_until;
   unsigned refusals = 0;  // in a row
   bool stuck = false;     // it did not yield because it waits for room; until it has that room
+  // It is asked to close in part, to end a jam; or it was, and the jam did not end.
+  enum class InPart { kNo, kAsked, kTried } in_part = InPart::kNo;
+  base::MonoTime in_part_until{};  // while it is kAsked: when it counts as tried
   std::string refused;  // why it did not yield when it was asked last; empty: it was not asked, or it yielded
   std::optional<base::MonoTime> told_refused;
   bool untold = false;  // `refused` was not reported: it may soon be over

@@ -56,7 +56,9 @@ struct TextVisitor {
   std::string operator()(const event::Tick&) const { return "tick"; }
 
   std::string operator()(const action::Open& a) const { return "open " + Job(a.tenant); }
-  std::string operator()(const action::Close& a) const { return "close " + Job(a.tenant); }
+  std::string operator()(const action::Close& a) const {
+    return "close " + Job(a.tenant) + (a.in_part ? " in part" : "");
+  }
   std::string operator()(const action::Evict& a) const {
     return fmt::format("evict {} of {} on {}", a.bytes.count, Job(a.tenant), a.gpu);
   }

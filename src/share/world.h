@@ -37,7 +37,8 @@ class World {
   struct Job {
     Program program;
     bool alive = true, open = true, gap = false, told_idle = false, parked = false;
-    bool closing = false;  // ordered to close its gate, and not at rest yet: its memory stays in use
+    std::set<std::string> runs_on;  // closed in part: the GPUs on which its work did not come to rest
+    bool closing = false;           // ordered to close its gate, and not at rest yet: its memory stays in use
     std::map<std::string, base::Bytes> here, away, managed;
     std::map<std::string, base::Bytes> wanted, growth;  // its first memory there, with a context; more of it
     std::map<std::string, std::uint64_t> promised, credit;
@@ -112,6 +113,7 @@ class World {
     Stop(job);
     job.parked = true;
     job.open = job.closing = false;
+    job.runs_on.clear();
     ++job.epoch;
     if (job.gap) PlanGapEnd(id, job.epoch);
     job.close = job.bring = 0;
@@ -236,6 +238,10 @@ class World {
       is.gpus[gpu] = {job.here[gpu], job.away[gpu],
                       job.wanted.count(gpu) > 0 || job.parked ? base::Bytes{} : job.program.pinned,
                       job.parked ? base::Bytes{} : Wants(job, gpu), job.managed[gpu]};
+    for (const std::string& gpu : job.runs_on) {
+      is.gpus[gpu].pinned += is.gpus[gpu].resident;
+      is.gpus[gpu].resident = {};
+    }
     Feed(is);
   }
 
@@ -319,6 +325,7 @@ class World {
     if (job.stands) job.stood.push_back(now_ - *job.stands);
     job.stands.reset();
     job.since = now_;
+    if (!std::exchange(job.runs_on, {}).empty()) TellDemand(open.tenant);
     Continue(open.tenant);
   }
   void Do(const action::Close& close) {
@@ -331,6 +338,7 @@ class World {
     if (job.gap) PlanGapEnd(close.tenant, job.epoch);
     job.close = close.order;
     job.closing = true;
+    if (SpinsForRoom(job) && close.in_part) return At(now_ + 5ms, [this, close] { CloseInPart(close); });
     if (SpinsForRoom(job))
       return At(close.deadline - 20ms, [this, close] {
         if (jobs_.at(close.tenant).alive)
@@ -349,8 +357,20 @@ class World {
         if (current && !closing.gap && !closing.open) StandAtGate(close.tenant);
       });
   }
+  void CloseInPart(const action::Close& close) {
+    Job& job = jobs_.at(close.tenant);
+    if (!job.alive || job.close != close.order) return;
+    job.promised.clear();
+    job.closing = false;
+    for (const auto& [gpu, bytes] : job.program.memory)
+      if (Wants(job, gpu).count == 0) job.runs_on.insert(gpu);
+    TellDemand(close.tenant);
+    Feed(event::GateClosed{close.tenant, close.order});
+    if (!job.gap && !job.open) StandAtGate(close.tenant);
+  }
   void Do(const action::Evict& evict) {
-    EXPECT_FALSE(jobs_.at(evict.tenant).open) << "memory taken from one that runs";
+    EXPECT_FALSE(jobs_.at(evict.tenant).open || jobs_.at(evict.tenant).runs_on.count(evict.gpu) > 0)
+        << "memory taken from one that runs";
     jobs_.at(evict.tenant).evicts[evict.gpu] = evict.order;
     MoveOut(evict, evict.bytes.count);
   }

@@ -91,6 +91,32 @@ class Growing(GangCase):
             self.ends_with_its_data(tag)
 
 
+class GrowingOnOne(Growing):
+    """As Growing, but both want more on the same GPU, where the ranks that wait for room are at rest: one gives its
+    memory up there, while its other rank runs on."""
+    ranks = {"one": 0, "other": 0}
+    test_of_two_that_wait_for_each_others_room_the_later_one_is_denied_and_the_other_goes_on = None
+    test_two_that_grow_at_once_take_turns_with_it_or_one_of_them_is_denied = None
+
+    def test_of_two_that_wait_for_room_on_one_gpu_neither_is_denied(self):
+        grow = {tag: self.m.dir / f"grow.{tag}" for tag in self.ranks}
+        jobs = self.begin(grow)
+        self.share(pause=True)  # none leaves for the other before both wait
+        self.addCleanup(self.share, pause=False)
+        for tag, job in jobs.items():
+            grow[tag].touch()
+            until(f"{tag} waits for room", lambda: self.wants(job) > 0, self.what_stands)
+        self.share(pause=False)
+        for tag in jobs:
+            until(f"{tag} has grown", lambda: self.has_grown(tag), self.what_stands)
+        until("they take turns on that GPU", lambda: self.share()["gpus"][0]["hand_overs"] >= 8, self.what_stands)
+        for tag, job in jobs.items():
+            self.goes_on(tag)
+            self.assertEqual(self.all_told("share_move_failed", job), [])
+        for tag in jobs:
+            self.ends_with_its_data(tag)
+
+
 if __name__ == "__main__":
     if not (build_dir() / "lib/libgpuman.so").exists():
         print("skipped: there is no libgpuman.so here")

@@ -140,6 +140,7 @@ void ShareController::Lend(Entry& entry) {
   entry.opening.reset();
   entry.evicting.clear();
   entry.leaving.clear();
+  entry.at_work.clear();
   entry.silence.clear();
   std::set<base::ProcessId> loaded;  // the mover has memory of them on a GPU, or is about to
   if (entry.bringing)

@@ -153,6 +153,9 @@ class ShareController {
     std::map<std::string, share::Demand> demand;  // as the scheduler was told last
     bool stale = true;                            // tell the scheduler the demand even if it is unchanged
     bool open = true;
+    // Closed in part: these processes run on, since their work does not come to rest. Their memory stays.
+    std::set<base::ProcessId> at_work;
+    bool in_part = false;                        // the order to close asks for no more
     std::map<std::string, base::Bytes> granted;  // outstanding
     std::map<std::string, Promise> promised;
     std::optional<base::MonoTime> wants_fell;  // when demand fell although no promised room was taken
@@ -191,6 +194,7 @@ class ShareController {
   void Open(Entry& entry);
   void Close(Entry& entry, const share::action::Close& order);
   void BringToRest(Entry& entry, base::Millis limit);
+  void FindAtWork(Entry& entry);
   void OnRest(Entry& entry, const JobRest::Result& result);
   void CheckOrders(Entry& entry);
   void CheckEvictions(Entry& entry);

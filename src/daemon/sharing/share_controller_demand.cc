@@ -48,7 +48,7 @@ ShareController::Demands ShareController::DemandOf(const Entry& entry,
           with_mover == entry.loaded.end() ? base::Bytes{} : std::min(with_mover->second, home.evicted);
       share::Demand& part = demand[home.uuid];
       if ((home.evictable + home.evicted).count > 0) ++with_memory[home.uuid];
-      part.resident += home.evictable + loaded;
+      (entry.at_work.contains(one.process) ? part.pinned : part.resident) += home.evictable + loaded;
       part.away += home.evicted - loaded;
       part.wants += home.wants;
       base::Bytes& left = rest[home.uuid];

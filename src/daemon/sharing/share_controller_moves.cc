@@ -40,9 +40,11 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
   evicting.host = shims_.HostMemoryOf(entry.job.id) + order.bytes;
   base::Bytes left = order.bytes - SecureLoaded(entry, order);
   std::vector<std::pair<base::ProcessId, ledger::Home>> homes;
-  for (const auto& one : shims_.SlotStatusesOf(entry.job.id))
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
+    if (entry.at_work.contains(one.process)) continue;
     for (const auto& home : HomesOf(one, entry.job.gpus))
       if (home.uuid == order.gpu) homes.emplace_back(one.process, home);
+  }
   std::sort(homes.begin(), homes.end(), [](const auto& a, const auto& b) {
     return std::pair(b.second.evictable, a.first) < std::pair(a.second.evictable, b.first);
   });

@@ -6,6 +6,7 @@
 
 #include "daemon/sharing/share_controller.h"
 #include "daemon/shims/rest_view.h"
+#include "daemon/shims/slot_state.h"
 #include "daemon/shims/slot_text.h"
 #include "daemon/shims/stopped.h"
 #include "driver/abi/cuda.h"
@@ -58,6 +59,7 @@ void ShareController::Open(Entry& entry) {
   entry.ordered = clock_.Mono();
   entry.opening = clock_.Mono();
   entry.open = true;
+  entry.at_work.clear();
   entry.fruitless = 0;
   // The scheduler takes the job for busy from now on.
   if (entry.activity == share::Activity::kWaiting) entry.activity = share::Activity::kBusy;
@@ -68,6 +70,7 @@ void ShareController::Close(Entry& entry, const share::action::Close& order) {
   entry.close = order.order;
   entry.opening.reset();
   entry.open = false;
+  entry.in_part = order.in_part;
   const auto limit = std::chrono::duration_cast<base::Millis>(order.deadline - clock_.Mono());
   BringToRest(entry, std::max(limit - std::clamp(limit / 10, kLeastBefore, kMostBefore), limit / 2));
 }
@@ -77,7 +80,15 @@ void ShareController::BringToRest(Entry& entry, base::Millis limit) {
   const auto done = IfHere([job = entry.job.id](ShareController& me, const JobRest::Result& result) {
     if (Entry* const there = me.Find(job)) me.OnRest(*there, result);
   });
-  entry.rest = rest_.Begin(entry.job.id, limit, done);
+  const bool in_part = entry.close && entry.in_part;
+  entry.rest =
+      in_part ? rest_.BeginInPart(entry.job.id, limit, done) : rest_.Begin(entry.job.id, limit, done);
+}
+
+void ShareController::FindAtWork(Entry& entry) {
+  entry.at_work.clear();
+  for (const auto& one : shims_.SlotStatusesOf(entry.job.id))
+    if (HasContext(one) && !IsHeld(one)) entry.at_work.insert(one.process);
 }
 
 void ShareController::OnRest(Entry& entry, const JobRest::Result& result) {
@@ -91,6 +102,7 @@ void ShareController::OnRest(Entry& entry, const JobRest::Result& result) {
                                             result.late, KeepsWorkForRoom(shims_.SlotStatusesOf(id)),
                                             FiguresOf(result)});
   entry.stale = true;
+  if (entry.in_part) FindAtWork(entry);
   // Memory that the job took of its promises is counted before the promises are void.
   CheckDemand(entry, shims_.SlotStatusesOf(id));
   if (!entry.close) return;  // CheckDemand told the scheduler, and it opened the gate
@@ -147,8 +159,11 @@ void ShareController::GiveUpTaking(Entry& entry, const JobRest::Result& result) 
   if (whole) return JoinOpen(entry, entry.silence.empty() ? why : entry.silence);
   // A process that joins later is held until the job's turn, like those whose memory is away.
   (void)OrderAll(entry.job.id, {OrderKind::kHold});
-  for (const auto& one : slots)
-    if (one.evicted.count == 0) (void)Order(entry.job.id, one.process, {OrderKind::kRun});
+  for (const auto& one : slots) {
+    if (one.evicted.count != 0) continue;
+    (void)Order(entry.job.id, one.process, {OrderKind::kRun});
+    entry.at_work.insert(one.process);
+  }
   JoinClosed(entry);
 }
 

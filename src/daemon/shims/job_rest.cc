@@ -48,14 +48,27 @@ JobRest::JobRest(boost::asio::io_context& loop, const base::Clock& clock, ShimCh
 JobRest::~JobRest() { *self_ = nullptr; }
 
 JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, Done done) {
+  return Begin(job, limit, std::nullopt, std::move(done));
+}
+
+JobRest::AttemptId JobRest::BeginInPart(base::JobId job, base::Millis limit, Done done) {
+  Processes wait;
+  for (const auto& one : shims_.SlotStatusesOf(job))
+    if (one.rest.for_room || one.activity == ledger::wire::Activity::kForRoom) wait.insert(one.process);
+  if (wait.empty()) return Begin(job, limit, std::move(done));
+  return Begin(job, limit, std::move(wait), std::move(done));
+}
+
+JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, std::optional<Processes> only,
+                                  Done done) {
   if (const auto earlier = attempts_.find(job); earlier != attempts_.end()) Drop(earlier);
   std::erase_if(history_, [this](const auto& each) { return !shims_.Has(each.first); });
   const auto now = clock_.Mono(), deadline = now + limit;
   Attempt& attempt = attempts_
-                         .emplace(job, Attempt{++last_, now, deadline, std::move(done),
+                         .emplace(job, Attempt{++last_, std::move(only), now, deadline, std::move(done),
                                                AnswerPoll(kFirstLook), NewCut(history_[job], now, deadline)})
                          .first->second;
-  const auto slots = shims_.SlotStatusesOf(job);
+  const auto slots = SlotsOf(job, attempt);
   attempt.several = CutViewOf(slots, attempt.progress).units.size() > 1;
   attempt.opening = AreOpening(slots, Stands);
   if (!attempt.opening) OrderHold(job, attempt);
@@ -80,7 +93,7 @@ void JobRest::Drop(Attempts::iterator attempt) {
 std::optional<JobRest::Progress> JobRest::ProgressOf(base::JobId job) const {
   const auto found = attempts_.find(job);
   if (found == attempts_.end()) return std::nullopt;
-  const auto slots = shims_.SlotStatusesOf(job);
+  const auto slots = SlotsOf(job, found->second);
   return Progress{CountAtRest(slots), StepsOf(found->second), InMillis(clock_.Mono() - found->second.began),
                   WhyNot(job, slots)};
 }
@@ -90,6 +103,13 @@ share::Cut JobRest::NewCut(share::CutHistory history, base::MonoTime began, base
 }
 
 void JobRest::OnNotify(base::JobId job) { Check(job); }
+
+JobRest::Slots JobRest::SlotsOf(base::JobId job, const Attempt& attempt) const {
+  auto slots = shims_.SlotStatusesOf(job);
+  if (attempt.only)
+    std::erase_if(slots, [&](const ledger::SlotStatus& one) { return !attempt.only->contains(one.process); });
+  return slots;
+}
 
 // A single unit cannot be held in part, so its hold lasts from the begin.
 ledger::Command JobRest::Hold(const Attempt& attempt) const {
@@ -102,6 +122,10 @@ ledger::Command JobRest::Hold(const Attempt& attempt) const {
 // The order ends all grants.
 void JobRest::OrderHold(base::JobId job, Attempt& attempt) {
   attempt.poll.Ordered(clock_.Mono());
+  if (attempt.only) {
+    for (const auto& process : *attempt.only) (void)shims_.Order(job, process, Hold(attempt));
+    return;
+  }
   if (const auto told = shims_.OrderAll(job, Hold(attempt)); !told)
     End(job, attempt, {.why = told.error().message});
 }
@@ -111,7 +135,7 @@ void JobRest::Check(base::JobId job) {
   if (it == attempts_.end() || it->second.ended) return;
   Attempt& attempt = it->second;
   const auto now = clock_.Mono();
-  const auto slots = shims_.SlotStatusesOf(job);
+  const auto slots = SlotsOf(job, attempt);
   if (attempt.opening) return AwaitOpening(job, attempt, slots);
   const bool look = now >= attempt.stopped_at;
   if (look) attempt.stopped_at = now + kLookForStopped;
@@ -207,14 +231,14 @@ void JobRest::End(base::JobId job, Attempt& attempt, Result result) {
   const auto took = clock_.Mono() - attempt.began;
   result.steps = StepsOf(attempt);
   result.took = InMillis(took);
-  result.count = CountAtRest(shims_.SlotStatusesOf(job));
+  result.count = CountAtRest(SlotsOf(job, attempt));
   Count(totals_[attempt.several ? 1 : 0], result, took);
   spdlog::debug("job {} {} after {} ms: {} calls let through in {} rounds, {} leaps", job.value,
                 result.rested ? "rests" : "does not rest", result.took.count(), result.steps, figures.rounds,
                 figures.leaps);
   if (attempt.several)
     history_[job] = std::move(attempt.cut).Take();
-  else
+  else if (!attempt.only)
     history_.erase(job);
   boost::asio::post(loop_, [self = self_, job, id = attempt.id, result = std::move(result)] {
     if (!*self) return;

@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,9 @@ class JobRest {
   // the caller orders something else. Not rested: what the shims do is not known, and the caller orders all
   // of them to run.
   AttemptId Begin(base::JobId job, base::Millis limit, Done done);
+  // The same for the processes that wait for room, where there are any: only these are held, and count for
+  // the answer.
+  AttemptId BeginInPart(base::JobId job, base::Millis limit, Done done);
   // Ends the attempt without an answer, unless it is over or another has begun since. The caller orders what
   // follows.
   void Cancel(base::JobId job, AttemptId attempt);
@@ -95,8 +99,10 @@ class JobRest {
 
  private:
   using Slots = std::vector<ledger::SlotStatus>;
+  using Processes = std::set<base::ProcessId>;
   struct Attempt {
     AttemptId id = 0;
+    std::optional<Processes> only;  // nullopt: all, with those that join
     base::MonoTime began, deadline;
     Done done;
     AnswerPoll poll;
@@ -114,6 +120,8 @@ class JobRest {
     bool ended = false;  // the answer is on its way
   };
 
+  AttemptId Begin(base::JobId job, base::Millis limit, std::optional<Processes> only, Done done);
+  Slots SlotsOf(base::JobId job, const Attempt& attempt) const;
   void Check(base::JobId job);
   void Decide(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
   void Confirm(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
