@@ -93,8 +93,7 @@ class Scheduler {
     MovingMeter meter;
     ComputeChoice compute;
     std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
-    std::optional<base::MonoTime>
-        jam_ends;  // when an attempt to end a jam is over, or an allocation is denied
+    std::optional<base::MonoTime> jam_ends;   // when an attempt to end a jam is over, or its wait
     bool contended = false;
   };
   // What changes on one GPU; a hand-over of a tenant on several GPUs is one on each of them.
