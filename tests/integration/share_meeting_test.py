@@ -269,8 +269,11 @@ class TogetherCase(ManyCase, Meets):
 
 class Together(TogetherCase):
     def test_two_that_do_not_fit_together_take_turns_on_both_gpus_with_their_data(self):
-        jobs = [self.meeting(tag, share=True) for tag in ("one", "other")]
-        until("they take turns", lambda: self.hand_overs() >= 20)
+        jobs = [self.meeting("one", share=True)]
+        # If both began at once, each might have room on one GPU and wait for the other's: one would be denied.
+        self.goes_on("one")
+        jobs.append(self.meeting("other", share=True))
+        until("they take turns", lambda: self.hand_overs() >= 20, self.what_stands)
         for tag in ("one", "other"):
             self.goes_on(tag)
             self.ends_with_its_data(tag)
