@@ -350,7 +350,7 @@ void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
     const auto found = tenant.parts.find(changed.gpu);
     if (found == tenant.parts.end()) continue;
     GpuPart& part = found->second;
-    part.denied = false;
+    part.denied = part.jammed;
     // Promised room that does not fit into the capacity is void: the allocation is denied instead.
     if (part.promised + part.demand.resident + part.demand.pinned > changed.bytes) part.promised = {};
   }

@@ -266,6 +266,22 @@ TEST_F(Jammed, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
   EXPECT_THAT(report.message, HasSubstr("job 11 has the room and waits for memory that this job has"));
 }
 
+// Its program may take a while to take notice.
+TEST_F(Jammed, TheDenialIsReportedOnce) {
+  Jam();
+  Tick();
+  EXPECT_EQ(Said<action::Deny>().size(), 1u);
+  EXPECT_EQ(Said<action::Report>().size(), 1u);
+  const auto again = One<action::Close>();
+  EXPECT_EQ(again.tenant, kOther);
+  Tell(event::GateNotClosed{kOther, again.order, "it waits for room", false, true});
+  Said<action::Report>();
+  Tell(event::CapacityChanged{"b", GiB(16)});
+  EXPECT_TRUE(scheduler_.IsDenied(kOther));
+  EXPECT_TRUE(Said<action::Deny>().empty());
+  for (const auto& report : Said<action::Report>()) EXPECT_NE(report.kind, "share_move_failed");
+}
+
 TEST_F(Jammed, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
   Jam();
   Tick();

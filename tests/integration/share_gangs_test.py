@@ -31,11 +31,11 @@ class Overlapping(GangCase):
         self.ends_right(singles)
 
 
-class Growing(GangCase):
+class GrowCase(GangCase):
     """Two jobs on two GPUs, which have room for both. Then each wants more on one of the GPUs, where one alone has room
     for it, while its other rank waits for it on the other GPU."""
     beside, more = 72, 'retry = "100ms"\nyield_limit = "1s"\n[log]\nlevel = "debug"\n'
-    size, ranks = 24, {"one": 0, "other": 1}  # MiB, also of what is more; who takes it
+    size, ranks = 24, {}  # MiB, also of what is more; which rank takes it, by job
 
     def begin(self, grow):
         """Starts both, each grows when its file in `grow` is there; returns the ids."""
@@ -49,6 +49,22 @@ class Growing(GangCase):
 
     def has_grown(self, tag):
         return len(self.said(tag, "alloc")) == len(self.ranks) + 1
+
+    def both_wait_for_room(self):
+        """Starts both, and returns their ids once both wait, the later one last."""
+        grow = {tag: self.m.dir / f"grow.{tag}" for tag in self.ranks}
+        jobs = self.begin(grow)
+        self.share(pause=True)  # none leaves for the other before both wait
+        self.addCleanup(self.share, pause=False)
+        for tag, job in jobs.items():
+            grow[tag].touch()
+            until(f"{tag} waits for room", lambda: self.wants(job) > 0, self.what_stands)
+        self.share(pause=False)
+        return jobs
+
+
+class Growing(GrowCase):
+    ranks = {"one": 0, "other": 1}
 
     def was_denied(self, tag, jobs):
         """The job's allocation failed as it would without gpuman, an event says why, and the other goes on with its own."""
@@ -64,15 +80,7 @@ class Growing(GangCase):
         self.assertEqual(self.all_told("share_move_failed", jobs[other]), [])
 
     def test_of_two_that_wait_for_each_others_room_the_later_one_is_denied_and_the_other_goes_on(self):
-        grow = {tag: self.m.dir / f"grow.{tag}" for tag in self.ranks}
-        jobs = self.begin(grow)
-        self.share(pause=True)  # none leaves for the other before both wait
-        self.addCleanup(self.share, pause=False)
-        for tag, job in jobs.items():
-            grow[tag].touch()
-            until(f"{tag} waits for room", lambda: self.wants(job) > 0, self.what_stands)
-        self.share(pause=False)
-        self.was_denied("other", jobs)
+        self.was_denied("other", self.both_wait_for_room())
 
     def test_two_that_grow_at_once_take_turns_with_it_or_one_of_them_is_denied(self):
         """Which of them depends on whether one comes to rest before it wants more."""
@@ -91,22 +99,13 @@ class Growing(GangCase):
             self.ends_with_its_data(tag)
 
 
-class GrowingOnOne(Growing):
-    """As Growing, but both want more on the same GPU, where the ranks that wait for room are at rest: one gives its
+class GrowingOnOne(GrowCase):
+    """Both want more on the same GPU, where the ranks that wait for room are at rest: one gives its
     memory up there, while its other rank runs on."""
     ranks = {"one": 0, "other": 0}
-    test_of_two_that_wait_for_each_others_room_the_later_one_is_denied_and_the_other_goes_on = None
-    test_two_that_grow_at_once_take_turns_with_it_or_one_of_them_is_denied = None
 
     def test_of_two_that_wait_for_room_on_one_gpu_neither_is_denied(self):
-        grow = {tag: self.m.dir / f"grow.{tag}" for tag in self.ranks}
-        jobs = self.begin(grow)
-        self.share(pause=True)  # none leaves for the other before both wait
-        self.addCleanup(self.share, pause=False)
-        for tag, job in jobs.items():
-            grow[tag].touch()
-            until(f"{tag} waits for room", lambda: self.wants(job) > 0, self.what_stands)
-        self.share(pause=False)
+        jobs = self.both_wait_for_room()
         for tag in jobs:
             until(f"{tag} has grown", lambda: self.has_grown(tag), self.what_stands)
         until("they take turns on that GPU", lambda: self.share()["gpus"][0]["hand_overs"] >= 8, self.what_stands)
