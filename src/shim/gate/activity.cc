@@ -94,7 +94,11 @@ bool AwaitRoom(GateState& state, int device, std::uint64_t bytes, std::uint32_t 
       const std::uint64_t end =
           wait.began + std::uint64_t{wire::Load(state.ledger->room_patience_ms)} * 1'000'000;
       const std::uint64_t now = NowNs();
-      if (offered || now >= end || IsDenied(state, bytes) || IsDenied(state, WantsOf(state, entry))) break;
+      // A denial wakes the thread as an offer does. It counts here: once the wait is over, the daemon takes
+      // the next one for another allocation, to which the denial does not apply.
+      const bool denied = IsDenied(state, bytes) || IsDenied(state, WantsOf(state, entry));
+      offered = offered && !denied;
+      if (offered || denied || now >= end) break;
       const std::uint64_t left_ms = (end - now) / 1'000'000 + 1;
       wire::WaitOn(state.ledger->offers, offers,
                    static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));
