@@ -87,8 +87,8 @@ TEST(Gate, ThreadThatWaitsTellsItsDeviceWhereThereAreSeveral) {
 }  // namespace
 
 bool MayBeEvicted() { return true; }
-AtGate::AtGate(LinkState& state) : state_(state) {}
-AtGate::~AtGate() = default;
+AtGate::AtGate(LinkState& state) : state_(state) { ++state_.watch.at_gate; }
+AtGate::~AtGate() { --state_.watch.at_gate; }
 void* learned[kEntries];
 void* FindReal(Entry entry) {
   return entry == Entry::cuCtxGetDevice ? reinterpret_cast<void*>(GetDevice) : nullptr;
