@@ -97,6 +97,7 @@ void Charge(const Group& tenants, Span passed) {
   for (Tenant* tenant : tenants) {
     if (!tenant->IsOpen() || tenant->parked || tenant->starves) continue;
     if (HasTurn(*tenant)) tenant->had_turn += passed;
+    if (HasTurn(*tenant) && !tenant->IsIdle()) tenant->steady += passed;
     // A gap in which other tenants wait is charged like work.
     if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->weight;
     if (!tenant->IsIdle()) tenant->burst += passed;

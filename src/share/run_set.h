@@ -17,6 +17,9 @@ base::Bytes Immovable(const Tenant& tenant, const GpuPart& part);
 
 // Puts a run set together. Besides the members' demands each GPU holds the memory of the others that cannot
 // leave.
+//
+// Tenants on several GPUs that still grow do not run on the same GPU: each could take the room that another
+// one needs before it comes to rest, this one on one GPU and that one on another, and none could yield then.
 class Packing {
  public:
   // exclusive: no two members share a GPU. wanted: includes the room for allocations that wait.
@@ -46,7 +49,7 @@ class Packing {
   bool exclusive_, wanted_;
   std::map<std::string, base::Bytes> used_;      // by the members, and by memory that cannot leave
   std::map<std::string, base::Bytes> occupied_;  // by all memory on the GPU, and by what members lack
-  std::set<std::string> taken_;
+  std::set<std::string> taken_, growing_;        // GPUs with a member; with one that grows
 };
 
 }  // namespace gpuman::share

@@ -4,6 +4,18 @@
 #include <utility>
 
 namespace gpuman::share {
+namespace {
+
+void FollowGrowth(Tenant& tenant) {
+  base::Bytes all;
+  for (const auto& [gpu, part] : tenant.parts)
+    all += part.demand.resident + part.demand.away + part.demand.pinned + part.demand.managed;
+  // A tenant that is steady may still take more, but it does not wait for that.
+  if ((all > tenant.peak && tenant.steady < kSteady) || tenant.LacksRoom()) tenant.steady = {};
+  tenant.peak = std::max(tenant.peak, all);
+}
+
+}  // namespace
 
 Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over) {
   if (weights.empty()) return {};
@@ -153,6 +165,7 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
     tenant->in_part = Tenant::InPart::kNo;
   }
   tenant->parts = std::move(parts);
+  FollowGrowth(*tenant);
   tenant->moved = tenant->moved && (tenant->bring != 0 || tenant->IsEvicting());
   SetWaiting(*tenant, waited, now);
 }

@@ -18,6 +18,9 @@
 // are settled. A GPU is for the first tenant that waits for it: tenants after that one come in only where
 // nobody has to leave for them, and give way to it.
 //
+// Tenants on several GPUs that may still want more memory than they have do not run together on a GPU, even
+// where they fit (run_set.h).
+//
 // Managed memory is neither evicted nor brought: a tenant that has some waits at its gate until there is room
 // for it, and then the driver moves it. A tenant with more than the GPU runs when it can have all of the GPU.
 //

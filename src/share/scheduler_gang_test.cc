@@ -173,6 +173,94 @@ TEST_F(Gangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
       << "from its begin, before the domains were one";
 }
 
+// Gangs that have started a moment ago, and may need more memory than they have.
+class Growing : public Gangs {
+ protected:
+  // The gates of those that are to close do so, until a decision leaves all as it is.
+  void Settle() {
+    for (auto closes = Said<action::Close>(); !closes.empty(); closes = Said<action::Close>()) {
+      for (const auto& close : closes) {
+        Tell(event::GateClosed{close.tenant, close.order});
+        Is(close.tenant, Activity::kWaiting);
+      }
+    }
+  }
+};
+
+TEST_F(Growing, TwoOnTheSameGpusTakeTurnsThoughBothFit) {
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  Runs(kOther, Resident({"b", "c"}, GiB(1)));
+  Settle();
+  EXPECT_NE(IsIn(kGang), IsIn(kOther));
+  const bool before = IsIn(kGang);
+  for (int i = 0; i < 4 && IsIn(kGang) == before; ++i) Tick();
+  Settle();
+  EXPECT_NE(IsIn(kGang), before);
+  EXPECT_NE(IsIn(kOther), IsIn(kGang));
+  EXPECT_TRUE(Said<action::Evict>().empty());
+}
+
+TEST_F(Growing, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  Runs(kOther, Resident({"a", "b"}, GiB(1)));
+  Settle();
+  Span passed{};
+  for (int i = 0; i < 100 && !(IsIn(kGang) && IsIn(kOther)); ++i) {
+    const auto before = now_;
+    Tick();
+    Settle();
+    passed += now_ - before;
+  }
+  EXPECT_TRUE(IsIn(kGang) && IsIn(kOther));
+  EXPECT_GE(passed, 10s) << "one of them has run for so long";
+  EXPECT_FALSE(scheduler_.IsContended("a"));
+}
+
+TEST_F(Growing, OneThatTakesMoreIsNotTakenToHaveAll) {
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  for (std::uint64_t i = 2; i < 5; ++i) {
+    Pass(9s);
+    Told(kGang, Resident({"a", "b"}, GiB(i)));
+  }
+  Pass(1s);
+  Runs(kOther, Resident({"a", "b"}, GiB(1)));
+  EXPECT_EQ(Closed().size(), 1u);
+}
+
+TEST_F(Growing, OneBesideAnotherThatHasAll) {
+  Runs(kGang, Resident({"a", "b"}, GiB(4)));
+  Pass(11s);
+  Runs(kOther, Resident({"a", "b"}, GiB(1)));
+  EXPECT_TRUE(Closed().empty());
+}
+
+TEST_F(Growing, OneThatWaitsForRoomMayNeedMoreStill) {
+  Runs(kGang, Resident({"a", "b"}, GiB(4)));
+  Pass(11s);
+  Memory more = Resident({"a", "b"}, GiB(4));
+  more["a"].wants = GiB(1);
+  Told(kGang, more);
+  Told(kGang, Resident({"a", "b"}, GiB(5)));
+  Runs(kOther, Resident({"a", "b"}, GiB(1)));
+  EXPECT_EQ(Closed().size(), 1u);
+}
+
+TEST_F(Growing, OneBesideSingleJobs) {
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  Runs(kB, Resident({"a"}, GiB(1)));
+  Runs(kC, Resident({"b"}, GiB(1)));
+  EXPECT_TRUE(Closed().empty());
+}
+
+TEST_F(Growing, NobodyIsClosedForItWhileTurnsStayAsTheyAre) {
+  SchedulerSettings settings;
+  settings.pause = true;
+  Tell(event::SettingsChanged{settings});
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  Runs(kOther, Resident({"a", "b"}, GiB(1)));
+  EXPECT_TRUE(Closed().empty());
+}
+
 // Two gangs have all of the memory, and each waits for more of it on one of its GPUs.
 class Jammed : public Gangs {
  protected:
@@ -188,7 +276,9 @@ class Jammed : public Gangs {
   }
   void BothGrow() {
     Runs(kGang, Resident({"a", "b"}, GiB(7)));
+    Pass(11s);
     Runs(kOther, Resident({"a", "b"}, GiB(7)));
+    Pass(11s);
     Grow(kGang, "a");
     Pass(1s);
     Grow(kOther, "b");

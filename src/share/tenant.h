@@ -33,6 +33,8 @@ struct GpuPart {
 inline constexpr Span kStandsStill = std::chrono::seconds(30);
 // How long a tenant has to be too large for its GPU before that is reported.
 inline constexpr Span kTooLargeHolds = std::chrono::seconds(2);
+// A tenant that has run for so long without more memory than before is taken to have all that it needs.
+inline constexpr Span kSteady = std::chrono::seconds(10);
 
 struct Tenant {
   TenantId id;
@@ -65,6 +67,9 @@ struct Tenant {
   bool parked = false;          // suspended
   bool told = false;            // its demand was told
   bool moved = false;           // its memory moved, and no DemandIs has said since then how much is away
+  base::Bytes peak;             // the most memory that it had on all of its GPUs together
+  Span steady{};                // how long it has run since it had more than ever before, or waited for room
+  bool grows = false;           // it is on several GPUs, and may soon want more memory than it has
   OrderId bring = 0;            // not answered yet
   bool stopping = false;        // StopBring was sent for that Bring
   // A move failed: the scheduler does not try again before this time.

@@ -1,7 +1,7 @@
 """A job of two processes that wait for each other on the GPU, as an all-reduce does, for share_meeting_test.py and
 gang_trouble_test.py.
 
-Usage: meeting_program.py STOP [--size BYTES] [--ahead N] [--rest SECONDS] [--by-host] [--held-back]
+Usage: meeting_program.py STOP [--size BYTES] [--ahead N] [--rest SECONDS] [--by-host]
                                [--second HABIT] [--only 0|1 --page FILE]
 
 Each process sees one of the GPUs (the same if there is only one) and has memory there that it checks at its end. In
@@ -13,8 +13,6 @@ call of the second, and comes to rest only if the second may make that call.
 
 With --by-host the second writes its numbers from its host, without a call, and each only when the first has queued the
 next step. So the first never comes to rest while it is held, whatever calls of the second are let through.
-
-With --held-back each has its context, and takes its memory when the file STOP.go is there.
 
 --second says what the second process does besides: `captures`: it records a CUDA graph for most of each step;
 `grows`: in each step it takes another block of SIZE bytes, ten at most; `old`: it passes for a process with an older
@@ -100,9 +98,6 @@ def meet(options, number, page, gpu):
     must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
     must(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
     must(cuda.cuStreamCreate(ctypes.byref(stream), 1), "cuStreamCreate")
-    go = pathlib.Path(f"{options.stop}.go")
-    while options.held_back and go.parent.exists() and not go.exists():
-        time.sleep(0.005)
     blocks, habit = [Block(options.size)], HABITS[options.second if number == 1 else ""]()
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     must(cuda.cuMemHostRegister_v2(u64(address), size_t(mmap.PAGESIZE), PORTABLE | MAPPED), "cuMemHostRegister")
@@ -151,7 +146,6 @@ def main():
     parser.add_argument("--ahead", type=int, default=4)
     parser.add_argument("--rest", type=float, default=0.005)
     parser.add_argument("--by-host", action="store_true")
-    parser.add_argument("--held-back", action="store_true")
     parser.add_argument("--second", choices=HABITS, default="")
     parser.add_argument("--only", type=int, choices=(0, 1))
     parser.add_argument("--page")

@@ -104,22 +104,8 @@ class TurnsCase(ManyCase, Meets):
     def tenant(self, job):
         return next((one for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job), None)
 
-    def newcomer(self, tag):
-        """A job that never rests and wants its memory once the daemon knows its contexts. Before that, what it takes on
-        several GPUs is not bounded; then both jobs may have their memory, and neither waits."""
-        job = self.meeting(tag, self.NEVER_RESTS, "--held-back", share=True)
-        until("its contexts are known", lambda: len(known := self.has_on(job)) == 2 and
-              min(known.values()) >= self.context * MIB)
-        (self.m.dir / f"stop.{tag}.go").touch()
-        return job
-
     def late_attempts(self):
         return self.metric("gpuman_rest_attempts_total", processes="several", result="late")
-
-    def has_on(self, job):
-        """Bytes of the job on each GPU, as the scheduler knows them."""
-        return {gpu["uuid"]: one["memory"]["resident"] + one["memory"]["pinned"]
-                for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job}
 
     def waits_for(self, job, obstacle):
         """Every view names the job that it waits for."""
@@ -134,7 +120,7 @@ class TakingTurns(TurnsCase):
     def test_of_two_that_do_not_fit_together_one_goes_on_and_the_other_waits_with_the_reason(self):
         one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
-        other = self.newcomer("other")
+        other = self.meeting("other", self.NEVER_RESTS, share=True)
         self.told("share_not_yielded", one)
         # Before it is asked again, with more time.
         self.assertRegex(self.job(one)["reason_detail"], "did not come to rest within 200ms")
@@ -167,7 +153,7 @@ class TakingTurns(TurnsCase):
     def test_an_ordinary_one_that_was_there_first_yields_and_then_waits(self):
         plain = self.checking("plain", "--rest", 0.005)
         until("it holds its memory", lambda: '"holds"' in self.log(plain))
-        meeting = self.newcomer("meeting")
+        meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         self.told("share_not_yielded", meeting)
         self.waits_for(plain, meeting)
@@ -218,7 +204,7 @@ class Resting(TurnsCase):
     def test_the_status_says_how_far_it_is_and_which_process_is_not_at_rest(self):
         one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
-        other = self.newcomer("other")
+        other = self.meeting("other", self.NEVER_RESTS, share=True)
         view = until("it is named what is not at rest", lambda: (t := self.tenant(one)) and (
             t["detail"] or "").startswith("is not at rest") and t)
         self.assertEqual((view["gate"], view["resting"]["units"]), ("closing", 2), view)
@@ -269,10 +255,7 @@ class TogetherCase(ManyCase, Meets):
 
 class Together(TogetherCase):
     def test_two_that_do_not_fit_together_take_turns_on_both_gpus_with_their_data(self):
-        jobs = [self.meeting("one", share=True)]
-        # If both began at once, each might have room on one GPU and wait for the other's: one would be denied.
-        self.goes_on("one")
-        jobs.append(self.meeting("other", share=True))
+        jobs = [self.meeting(tag, share=True) for tag in ("one", "other")]
         until("they take turns", lambda: self.hand_overs() >= 20, self.what_stands)
         for tag in ("one", "other"):
             self.goes_on(tag)

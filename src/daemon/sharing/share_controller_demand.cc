@@ -22,6 +22,10 @@ constexpr base::Millis kPinnedHolds{250};
 // After this time a promise is offered again, or is void.
 constexpr base::Millis kPromiseHolds{20};
 
+bool MayUse(const SharedJob& job, const std::string& gpu) {
+  return std::find(job.gpus.begin(), job.gpus.end(), gpu) != job.gpus.end();
+}
+
 bool IsMoving(const ledger::SlotStatus& one) {
   return one.stage == MemoryStage::kEvicting || one.stage == MemoryStage::kRestoring;
 }
@@ -196,7 +200,7 @@ void ShareController::TellActivity(Entry& entry, const std::vector<ledger::SlotS
 }
 
 // Every job may take free memory within its share of the GPU without asking. There are as many shares as jobs
-// that run there.
+// that run there; one more for a job that has nothing there yet, and may come.
 void ShareController::TellRoom() {
   for (const auto& [gpu, capacity] : capacities_) {
     base::Bytes used;
@@ -216,16 +220,18 @@ void ShareController::TellRoom() {
         used += more->second.bytes;
       open += entry.open ? 1 : 0;
     }
-    const base::Bytes share{open == 0 ? 0 : (capacity - used).count / open};
+    const std::uint64_t free = (capacity - used).count;
     for (auto& [id, entry] : entries_) {
-      if (entry.mode == Entry::Mode::kLent || !entry.demand.contains(gpu)) continue;
+      const bool comes = !entry.demand.contains(gpu);
+      if (entry.mode == Entry::Mode::kLent || (comes && !MayUse(entry.job, gpu))) continue;
       if (entry.job.oversubscribes) {
         shims_.SetRoom(id, gpu, std::nullopt);
         continue;
       }
       const auto promised = entry.promised.find(gpu);
-      const base::Bytes more = (entry.open ? share : base::Bytes{}) +
-                               (promised == entry.promised.end() ? base::Bytes{} : promised->second.bytes);
+      const base::Bytes share{entry.open ? free / (open + (comes ? 1 : 0)) : 0};
+      const base::Bytes more =
+          share + (promised == entry.promised.end() ? base::Bytes{} : promised->second.bytes);
       shims_.SetRoom(id, gpu, shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) + more);
     }
   }
