@@ -124,7 +124,7 @@ TEST_F(LanesTest, WithoutALaneRoomIsForAllGpusInSumAndWhatIsCalledOffIsOffAll) {
 
 // The second GPU's piece comes in the first message, or in a later one.
 TEST_F(LanesTest, MemoryOfTwoGpusInOneTransferIsRefusedAndStaysTheProcesss) {
-  for (const std::size_t of_first : {2, 7}) {
+  for (const std::size_t of_first : {2u, 7u}) {
     base::Fd socket;
     const auto mixed = Begin({.verb = Verb::kTake, .whole = true}, &socket);
     std::vector<std::size_t> pieces;

@@ -298,8 +298,8 @@ void Dispatcher::AfterSamples() {
     if (!ReadLeft(active)) continue;
     Refresh(active);
     // A new pass is needed where less stays, or the job can be moved now, not at every change of memory.
-    const bool less = std::any_of(before.begin(), before.end(), [&](const auto& part) {
-      return BytesOn(active.row.left, part.first) < part.second;
+    const bool less = std::any_of(before.begin(), before.end(), [&left = active.row.left](const auto& part) {
+      return BytesOn(left, part.first) < part.second;
     });
     if (less) Wake();
   }
