@@ -42,13 +42,15 @@ enum class Activity { kUnknown, kBusy, kIdle, kWaiting };
 
 namespace event {
 // A tenant that runs already (the daemon is new) may join with its gate closed; it has no turn before its
-// first DemandIs. `user`: a word that is the same for all tenants of one user.
+// first DemandIs. `user`: a word that is the same for all tenants of one user. `gpus`: the UUIDs of the GPUs
+// that it may use.
 struct Joined {
   TenantId tenant;
   double weight = 1;
   int priority = 0;
   Gate gate = Gate::kOpen;
   std::string user{};
+  std::set<std::string> gpus{};
 };
 // The job is over, or does not share a GPU any more. Orders to the tenant are not answered.
 struct Left {

@@ -6,6 +6,19 @@
 namespace gpuman::share {
 namespace {
 
+// A tenant that may use several GPUs may come to any of them until it has all of its memory.
+void Expect(Tenant& tenant) {
+  if (tenant.may_use.size() < 2 || tenant.steady >= kSteady) return;
+  for (const std::string& gpu : tenant.may_use)
+    if (tenant.parts.count(gpu) == 0) tenant.parts[gpu].expected = true;
+}
+
+// Returns whether it was expected anywhere, and is not any more.
+bool ExpectNoMore(Tenant& tenant) {
+  return tenant.steady >= kSteady &&
+         std::erase_if(tenant.parts, [](const auto& part) { return part.second.expected; }) > 0;
+}
+
 void FollowGrowth(Tenant& tenant) {
   base::Bytes all;
   for (const auto& [gpu, part] : tenant.parts)
@@ -35,9 +48,11 @@ Actions Scheduler::On(const Event& event, base::MonoTime now) {
   std::visit([&](const auto& each) { Handle(each, now); }, event);
   for (auto& [id, tenant] : tenants_) Expire(tenant, now);
   ForceSilent(now);
-  if (std::holds_alternative<event::Joined>(event) || std::holds_alternative<event::Left>(event) ||
-      std::holds_alternative<event::DemandIs>(event))
-    Regroup();
+  bool regroups = std::holds_alternative<event::Joined>(event) ||
+                  std::holds_alternative<event::Left>(event) ||
+                  std::holds_alternative<event::DemandIs>(event);
+  for (auto& [id, tenant] : tenants_) regroups = ExpectNoMore(tenant) || regroups;
+  if (regroups) Regroup();
   for (Domain& domain : domains_) {
     Advance(domain, now);
     TellTooLarge(domain, now);
@@ -113,6 +128,8 @@ void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
   tenant.gate = joined.gate;
   tenant.since = tenant.waiting_since = tenant.turn_since = now;
   tenant.member = joined.gate == Gate::kOpen;
+  tenant.may_use = joined.gpus;
+  Expect(tenant);
   tenants_.insert_or_assign(joined.tenant, std::move(tenant));
 }
 
@@ -137,7 +154,7 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant) return;
   tenant->told = true;
-  const bool waited = tenant->Waits();
+  const bool waited = tenant->Waits(), was_stuck = tenant->stuck;
   std::map<std::string, GpuPart> parts;
   if (tenant->bring != 0 || tenant->IsEvicting()) parts = tenant->parts;
   // Memory that moves is followed by its own events; of the rest nothing is left where the tenant tells none.
@@ -150,6 +167,7 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
     const auto old = tenant->parts.find(gpu);
     GpuPart& part = parts[gpu] = old == tenant->parts.end() ? GpuPart{} : old->second;
     const bool moves = part.evict != 0 || tenant->bring != 0;
+    part.expected = false;
     part.demand.pinned = told.pinned;
     part.demand.managed = told.managed;
     if (!moves) {
@@ -165,7 +183,10 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
     tenant->in_part = Tenant::InPart::kNo;
   }
   tenant->parts = std::move(parts);
+  // It has the room that it waited for when it did not yield.
+  if (was_stuck && !tenant->stuck && !tenant->LacksRoom()) tenant->keeps_until.reset();
   FollowGrowth(*tenant);
+  Expect(*tenant);
   tenant->moved = tenant->moved && (tenant->bring != 0 || tenant->IsEvicting());
   SetWaiting(*tenant, waited, now);
 }

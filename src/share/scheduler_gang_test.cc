@@ -176,14 +176,25 @@ TEST_F(Gangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
 // Gangs that have started a moment ago, and may need more memory than they have.
 class Growing : public Gangs {
  protected:
+  // How many have their gates open, of those that have joined; `open_` names them.
+  std::size_t Open() {
+    open_.clear();
+    for (const TenantId tenant : {kGang, kOther})
+      if (!shut_.contains(tenant)) open_.push_back(tenant);
+    return open_.size();
+  }
+  std::vector<TenantId> open_;
+  std::set<TenantId> shut_;
   // The gates of those that are to close do so, until a decision leaves all as it is.
   void Settle() {
     for (auto closes = Said<action::Close>(); !closes.empty(); closes = Said<action::Close>()) {
       for (const auto& close : closes) {
+        shut_.insert(close.tenant);
         Tell(event::GateClosed{close.tenant, close.order});
         Is(close.tenant, Activity::kWaiting);
       }
     }
+    for (const auto& open : Said<action::Open>()) shut_.erase(open.tenant);
   }
 };
 
@@ -214,6 +225,68 @@ TEST_F(Growing, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
   EXPECT_TRUE(IsIn(kGang) && IsIn(kOther));
   EXPECT_GE(passed, 10s) << "one of them has run for so long";
   EXPECT_FALSE(scheduler_.IsContended("a"));
+}
+
+// Each might get the memory on one GPU that the other needs, before it is known that both need both.
+TEST_F(Growing, TwoThatHaveNothingYetTakeTurnsWhereBothMayCome) {
+  for (const TenantId tenant : {kGang, kOther}) {
+    Tell(event::Joined{tenant, 1, 0, Gate::kOpen, {}, {"a", "b"}});
+    Told(tenant, {});
+  }
+  Settle();
+  EXPECT_EQ(Open(), 1u);
+  const TenantId runs = open_.front(), waits = runs == kGang ? kOther : kGang;
+  Told(runs, Resident({"a"}, GiB(1)));
+  EXPECT_EQ(Open(), 1u);
+  Tick();
+  Settle();
+  ASSERT_EQ(Open(), 1u);
+  EXPECT_EQ(open_.front(), waits);
+}
+
+TEST_F(Growing, OneComesInOnlyWhenTheOtherIsAtRest) {
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  Runs(kOther, Resident({"a", "b"}, GiB(1)));
+  Settle();
+  const TenantId runs = IsIn(kGang) ? kGang : kOther, waits = runs == kGang ? kOther : kGang;
+  Tick();
+  const auto close = One<action::Close>();
+  EXPECT_EQ(close.tenant, runs);
+  EXPECT_TRUE(Said<action::Open>().empty());
+  // It needs more memory before it comes to rest, and gets it.
+  Memory more = Resident({"a", "b"}, GiB(1));
+  more["a"].wants = GiB(1);
+  Told(runs, more);
+  Tell(event::GateNotClosed{runs, close.order, "it waits for room", false, true});
+  EXPECT_EQ(One<action::Open>().tenant, runs);
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{runs, "a", GiB(1), false}));
+  EXPECT_FALSE(IsIn(waits));
+  Told(runs, Resident({"a", "b"}, GiB(2)));
+  for (int i = 0; i < 4 && !IsIn(waits); ++i) {
+    Tick();
+    Settle();
+  }
+  EXPECT_TRUE(IsIn(waits));
+  EXPECT_FALSE(IsIn(runs));
+}
+
+TEST_F(Growing, WhereItMightHaveComeItIsExpectedNoMoreOnceItHasAll) {
+  Tell(event::Joined{kGang, 1, 0, Gate::kOpen, {}, {"a", "b"}});
+  Told(kGang, Resident({"a"}, GiB(1)));
+  EXPECT_EQ(scheduler_.View(now_).gpus.at(1).tenants.size(), 0u) << "it has nothing there";
+  Pass(11s);
+  Told(kGang, Resident({"a"}, GiB(1)));
+  Tell(event::Joined{kOther, 1, 0, Gate::kOpen, {}, {"a", "b"}});
+  Told(kOther, Resident({"b"}, GiB(1)));
+  Pass(11s);
+  Told(kOther, Resident({"b"}, GiB(1)));
+  EXPECT_TRUE(Closed().empty());
+  // So a job on the other GPU alone does not wait for it.
+  Rests(kC, {"b"}, GiB(16));
+  Is(kC, Activity::kWaiting);
+  Pass(60s);
+  Tell(event::Tick{});
+  EXPECT_EQ(Closed(), (std::set<TenantId>{kOther}));
 }
 
 TEST_F(Growing, OneThatTakesMoreIsNotTakenToHaveAll) {
@@ -323,6 +396,25 @@ TEST_F(Jammed, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
   EXPECT_EQ(close.tenant, kGang);
   Tell(event::GateNotClosed{kGang, close.order, "it waits for room", false, true});
   EXPECT_TRUE(Said<action::Report>().empty());
+}
+
+TEST_F(Jammed, OneThatHasItsRoomIsAskedAgainAtOnce) {
+  BothGrow();
+  const auto close = One<action::Close>();
+  Pass(5s);
+  Tell(event::GateNotClosed{close.tenant, close.order, "it waits for room", true, true});
+  const auto other = One<action::Close>();
+  EXPECT_NE(other.tenant, close.tenant);
+  Tell(event::GateClosed{other.tenant, other.order});
+  Is(other.tenant, Activity::kWaiting);
+  Leaves(One<action::Evict>());
+  EXPECT_EQ(One<action::Grant>().tenant, close.tenant);
+  Pass(2s);
+  Told(close.tenant, Resident({"a", "b"}, GiB(9)));
+  const auto has_it = now_;
+  Tick();
+  EXPECT_LT(now_ - has_it, 30s) << "it kept its place for 50 s only for want of room";
+  EXPECT_EQ(Closed(), (std::set<TenantId>{close.tenant}));
 }
 
 TEST_F(Jammed, OneThatRefusedForRoomIsReportedForAnotherReason) {

@@ -181,9 +181,10 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
       continue;
     const bool one_before =
         std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-          return !other->member && other->gate == Gate::kClosing && other->Meets(*tenant);
+          return !other->member && other->gate == Gate::kClosing && other->Meets(*tenant) &&
+                 (exclusive || (other->grows && tenant->grows));
         });
-    if ((exclusive && one_before) || !HasRoomToPage(domain, *tenant)) continue;
+    if (one_before || !HasRoomToPage(domain, *tenant)) continue;
     tenant->gate = Gate::kOpen;
     tenant->gate_order = 0;
     tenant->turn_since = now;

@@ -26,6 +26,14 @@ bool IsSettled(const Tenant& tenant) {
   return tenant.gate == Gate::kClosed && tenant.bring == 0 && !tenant.IsEvicting();
 }
 
+// It comes in for another one that grows, as it does itself, and that one has kept its place.
+bool WaitsForOneThatGrows(const Domain& domain, const Tenant& tenant) {
+  if (tenant.IsOpen() || !tenant.grows) return false;
+  return std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
+    return other != &tenant && other->member && other->IsOpen() && other->grows && other->Meets(tenant);
+  });
+}
+
 }  // namespace
 
 void Scheduler::SetPaged(const Domain& domain) {
@@ -100,7 +108,7 @@ bool Scheduler::IsPossible(const Domain& domain) const {
   std::map<std::string, base::Bytes> used;
   bool all_run = true;
   for (const Tenant* tenant : domain.tenants) {
-    if (tenant->member && !MayRun(*tenant)) return false;
+    if (tenant->member && (!MayRun(*tenant) || WaitsForOneThatGrows(domain, *tenant))) return false;
     if (tenant->member && !tenant->Runs()) all_run = false;
     for (const auto& [gpu, part] : tenant->parts)
       used[gpu] += tenant->member ? part.demand.pinned + part.promised + part.demand.resident +

@@ -40,6 +40,7 @@ Snapshot Scheduler::View(base::MonoTime now) const {
   for (const auto& [gpu, capacity] : capacities_) gpus[gpu].capacity = capacity;
   for (const auto& [id, tenant] : tenants_) {
     for (const auto& [gpu, part] : tenant.parts) {
+      if (part.expected) continue;
       gpus[gpu].demand += part.demand.resident + part.demand.away + part.demand.pinned + part.demand.wants +
                           part.demand.managed;
       TenantStatus& status = gpus[gpu].tenants.emplace_back(StatusOf(tenant, part, now, unbooked));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct GpuPart {
   base::Bytes grown;       // memory of others that had to leave for its allocations in this turn
   bool denied = false;     // it does not get the room that it wants
   bool jammed = false;     // nor does the tenant that has this room give it before it gets room itself
+  bool expected = false;   // it has nothing there yet, and may come
 
   // The room that it wants and that was neither denied nor promised.
   base::Bytes Lacks() const { return denied ? base::Bytes{} : demand.wants - promised; }
@@ -42,6 +44,7 @@ struct Tenant {
   double weight = 1;
   int priority = 0;
   std::map<std::string, GpuPart> parts;
+  std::set<std::string> may_use;  // GPUs
 
   Gate gate = Gate::kOpen;
   OrderId gate_order = 0;  // number of the Close, until it is answered
@@ -69,7 +72,7 @@ struct Tenant {
   bool moved = false;           // its memory moved, and no DemandIs has said since then how much is away
   base::Bytes peak;             // the most memory that it had on all of its GPUs together
   Span steady{};                // how long it has run since it had more than ever before, or waited for room
-  bool grows = false;           // it is on several GPUs, and may soon want more memory than it has
+  bool grows = false;           // it is on several GPUs, or may come there, and may soon want more memory
   OrderId bring = 0;            // not answered yet
   bool stopping = false;        // StopBring was sent for that Bring
   // A move failed: the scheduler does not try again before this time.

@@ -75,7 +75,9 @@ class World {
     job.wanted = job.program.memory;
     job.left = job.program.burst;
     job.since = now_;
-    Feed(event::Joined{id, job.program.weight, job.program.priority});
+    event::Joined joined{id, job.program.weight, job.program.priority};
+    for (const auto& [gpu, bytes] : job.program.memory) joined.gpus.insert(gpu);
+    Feed(joined);
     Feed(event::ActivityIs{id, Activity::kBusy});
     TellDemand(id);
     return id;

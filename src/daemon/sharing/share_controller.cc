@@ -111,8 +111,12 @@ void ShareController::Join(SharedJob job) {
   entry.ordered = clock_.Mono();
   // An earlier daemon may have left the job in any state.
   const bool runs = RunWhole(shims_.SlotStatusesOf(id)) && !entry.job.lent;
-  Feed(share::event::Joined{id, entry.job.weight, entry.job.priority,
-                            runs ? share::Gate::kOpen : share::Gate::kClosed, UserOf(entry.job)});
+  Feed(share::event::Joined{id,
+                            entry.job.weight,
+                            entry.job.priority,
+                            runs ? share::Gate::kOpen : share::Gate::kClosed,
+                            UserOf(entry.job),
+                            {entry.job.gpus.begin(), entry.job.gpus.end()}});
   if (entry.job.lent) return Lend(entry);
   if (!runs) return TakeBack(entry);
   Check(entry);

@@ -240,8 +240,9 @@ void ShareController::TellRoom() {
 }
 
 void ShareController::TellSharing(Entry& entry) {
-  const bool contended = std::any_of(entry.demand.begin(), entry.demand.end(),
-                                     [this](const auto& part) { return scheduler_.IsContended(part.first); });
+  const auto& gpus = entry.job.gpus;
+  const bool contended =
+      std::any_of(gpus.begin(), gpus.end(), [this](const auto& gpu) { return scheduler_.IsContended(gpu); });
   const base::Millis idle = std::min(scheduler_.settings().idle, kToldIdle);
   const ledger::Sharing sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
   if (entry.told != sharing) {
