@@ -53,9 +53,9 @@ class GrowCase(GangCase):
     def both_wait_for_room(self):
         """Starts both, and returns their ids once both wait, the later one last."""
         grow = {tag: self.m.dir / f"grow.{tag}" for tag in self.ranks}
-        jobs = self.begin(grow)
         self.share(pause=True)  # none leaves for the other before both wait
         self.addCleanup(self.share, pause=False)
+        jobs = self.begin(grow)
         for tag, job in jobs.items():
             grow[tag].touch()
             until(f"{tag} waits for room", lambda: self.wants(job) > 0, self.what_stands)
