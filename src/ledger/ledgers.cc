@@ -287,6 +287,19 @@ unsigned Ledgers::Reclaim(JobId job) {
 }
 
 std::vector<GpuUsage> Ledgers::UsageOf(JobId job) const {
+  return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) { return wire::TotalOf(ledger, gpu); });
+}
+
+std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {
+  return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) {
+    const std::uint64_t peak = wire::Load(ledger.gpu[gpu].peak);
+    // Twice what a count reaches: a program has written it.
+    return peak > 2 * UINT32_MAX * wire::kUnit ? 0 : peak;
+  });
+}
+
+std::vector<GpuUsage> Ledgers::OnEachGpu(JobId job,
+                                         std::uint64_t (*bytes_of)(const wire::Ledger&, unsigned)) const {
   std::vector<GpuUsage> usage;
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return usage;
@@ -294,7 +307,7 @@ std::vector<GpuUsage> Ledgers::UsageOf(JobId job) const {
   for (const GpuLimit& limit : found->second.limits) {
     const auto uuid = ParseUuid(limit.uuid);
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    if (gpu >= 0) usage.push_back({limit.uuid, {wire::TotalOf(ledger, static_cast<unsigned>(gpu))}});
+    if (gpu >= 0) usage.push_back({limit.uuid, {bytes_of(ledger, static_cast<unsigned>(gpu))}});
   }
   return usage;
 }

@@ -34,7 +34,7 @@ struct GpuLimit {
 
 struct GpuUsage {
   std::string uuid;
-  base::Bytes used;  // by the processes that count in the ledger, by their own count
+  base::Bytes used;
 };
 
 // The last allocation on a GPU that was refused to a program of the job, as the process itself reports it.
@@ -215,8 +215,11 @@ class Ledgers {
   // Host memory that the job's processes keep for evicted data.
   base::Bytes HostMemoryOf(base::JobId job) const;
 
-  // In the order of the limits; empty for a job without a ledger.
+  // What the job's processes count, in the order of the limits; empty for a job without a ledger.
   std::vector<GpuUsage> UsageOf(base::JobId job) const;
+  // The most that the job's processes have counted on each GPU at a time since the ledger was made, however
+  // short that was. 0: they had none.
+  std::vector<GpuUsage> PeaksOf(base::JobId job) const;
   // The last refusal on each GPU that had one, in the order of the limits.
   std::vector<Refusal> RefusalsOf(base::JobId job) const;
   // False when the ledger's content differs from what the daemon wrote: a program has overwritten it.
@@ -252,6 +255,8 @@ class Ledgers {
     unsigned gpu;
   };
   static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
+  std::vector<GpuUsage> OnEachGpu(base::JobId job,
+                                  std::uint64_t (*bytes_of)(const wire::Ledger&, unsigned gpu)) const;
   std::optional<Account> AccountOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits,
                      const Eviction& eviction);

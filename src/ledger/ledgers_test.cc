@@ -74,6 +74,23 @@ TEST(Ledgers, AProcessReadsWhenItsGpuWasSampledWhereverTheGpuCameIntoTheLedger) 
   EXPECT_EQ(wire::Load((*mapped).gpu[1].sampled_at), 6u);
 }
 
+TEST(Ledgers, TellTheMostThatAJobHadOnEachGpu) {
+  Ledgers ledgers;
+  EXPECT_TRUE(ledgers.PeaksOf(kOwnedJob).empty());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1), Limit(kSecond, 1)}));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  ASSERT_TRUE(joined);
+  const Mapped mapped(joined->owner);
+  wire::RaisePeak(*mapped, 1, 8192);
+  wire::RaisePeak(*mapped, 1, 4096);
+  const auto peaks = ledgers.PeaksOf(kOwnedJob);
+  ASSERT_EQ(peaks.size(), 2u);
+  EXPECT_EQ(peaks[0].used.count, 0u);
+  EXPECT_EQ(peaks[1].used.count, 8192u);
+  wire::RaisePeak(*mapped, 0, UINT64_MAX);
+  EXPECT_EQ(ledgers.PeaksOf(kOwnedJob).at(0).used.count, 0u) << "no job can have had that";
+}
+
 TEST(Ledgers, AProcessHoldsItsSlotByItsMappingAlone) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));

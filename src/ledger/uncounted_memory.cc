@@ -51,7 +51,13 @@ base::Bytes UncountedMemory::Observe(const std::vector<ProcessSample>& samples) 
       context_ = std::min(context_.value_or(base::Bytes{UINT64_MAX}),
                           base::Bytes{static_cast<std::uint64_t>(median)});
   }
-  return {static_cast<std::uint64_t>(uncounted)};
+  results_.push_back({static_cast<std::uint64_t>(uncounted)});
+  if (results_.size() > kLasts) results_.pop_front();
+  return results_.back();
+}
+
+base::Bytes UncountedMemory::lasting() const {
+  return results_.size() < kLasts ? base::Bytes{} : *std::min_element(results_.begin(), results_.end());
 }
 
 }  // namespace gpuman::ledger

@@ -36,13 +36,16 @@ class UncountedMemory {
   // `samples`: all processes of the job on the GPU. Returns the bytes that count against the limit.
   base::Bytes Observe(const std::vector<ProcessSample>& samples);
 
+  // The least of the last results: a single one may be too large.
+  base::Bytes lasting() const;
+
   // What a context seems to cost: the least that a process showed beyond its count, over all processes with
   // enough samples between which no memory moved; nullopt: not known yet. Meaningful only while shims do not
   // count the contexts themselves.
   std::optional<base::Bytes> context() const { return context_; }
 
  private:
-  static constexpr std::size_t kSamples = 5;
+  static constexpr std::size_t kSamples = 5, kLasts = 3;
   struct Process {
     std::deque<std::int64_t> differences;
     std::optional<std::uint64_t> orders;  // of the last sample
@@ -52,6 +55,7 @@ class UncountedMemory {
 
   std::map<base::ProcessId, Process> processes_;
   std::optional<base::Bytes> context_;
+  std::deque<base::Bytes> results_;  // the last ones
 };
 
 }  // namespace gpuman::ledger

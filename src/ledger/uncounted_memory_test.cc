@@ -32,6 +32,17 @@ TEST(UncountedMemory, OneSampleInTheMiddleOfAnAllocationChangesNothing) {
   EXPECT_EQ(uncounted.Observe({Of(1, 1118, 100)}), MiB(518)) << "freed since the driver was asked";
 }
 
+TEST(UncountedMemory, LastsWhereThreeSamplesShowIt) {
+  UncountedMemory uncounted;
+  uncounted.Observe({Of(1, 1118, 100)});
+  EXPECT_EQ(uncounted.lasting(), MiB(0)) << "it may have freed memory since the driver was asked";
+  uncounted.Observe({Of(1, 618, 100)});
+  uncounted.Observe({Of(1, 618, 100)});
+  EXPECT_EQ(uncounted.lasting(), MiB(518));
+  uncounted.Observe({});
+  EXPECT_EQ(uncounted.lasting(), MiB(0));
+}
+
 TEST(UncountedMemory, StaysAsItWasWhileMemoryMoves) {
   UncountedMemory uncounted;
   const auto moving = [](std::uint64_t shown, std::uint64_t counted) {

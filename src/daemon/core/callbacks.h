@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct Callbacks {
 
   // --- sharing: whether the job takes turns with other jobs that want its GPU ---
   std::function<bool(const jobs::Job&)> may_share;
+
+  // --- shims: the exact peak of a job's memory; nullopt: the samples' is the best there is ---
+  std::function<std::optional<base::Bytes>(base::JobId)> exact_peak;
 
   // --- mps: environment of a job that is a client of MPS ---
   std::function<std::vector<std::string>(const jobs::Job&)> mps_variables;

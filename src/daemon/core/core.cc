@@ -192,8 +192,14 @@ std::vector<std::string> Core::AllGpus() const {
   return uuids;
 }
 
+guard::JobUsage Core::UsageOf(base::JobId job) const {
+  guard::JobUsage usage = guard().UsageOf(job);
+  if (const auto peak = callbacks_.exact_peak(job)) usage.peak = peak;
+  return usage;
+}
+
 api::JobView Core::View(const jobs::Job& job) const {
-  api::JobView view = JobViewOf(job, guard().UsageOf(job.id), inventory(), job_manager_->LogPathOf(job.id));
+  api::JobView view = JobViewOf(job, UsageOf(job.id), inventory(), job_manager_->LogPathOf(job.id));
   for (const auto* const module : modules_) module->Show(job, view);
   return view;
 }

@@ -117,6 +117,8 @@ class Core {
   // The job is on this GPU from now on, and its account of energy continues there. `done` is called when that
   // is stored.
   void ChangeGpu(base::JobId job, const std::string& gpu, const std::function<void(base::Result<>)>& done);
+  // The job's memory as the samples show it, with its exact peak where that is known.
+  guard::JobUsage UsageOf(base::JobId job) const;
   // The job as it is now, with what each module shows of it.
   api::JobView View(const jobs::Job& job) const;
 

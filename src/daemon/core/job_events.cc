@@ -116,7 +116,7 @@ void JobEvents::OnTrouble(const jobs::Job& job, const std::string& what) {
 
 bool JobEvents::IsOffGpu(base::JobId job) { return core_.callbacks().is_off_gpu(job); }
 
-std::optional<base::Bytes> JobEvents::PeakOf(base::JobId job) { return core_.guard().UsageOf(job).peak; }
+std::optional<base::Bytes> JobEvents::PeakOf(base::JobId job) { return core_.UsageOf(job).peak; }
 
 std::vector<std::string> JobEvents::AllGpus() { return core_.AllGpus(); }
 

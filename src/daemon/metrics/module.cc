@@ -99,7 +99,7 @@ metrics::Device MetricsModule::DeviceOf(const guard::GpuStatus& status) {
 }
 
 metrics::Job MetricsModule::JobOf(const jobs::Job& job) {
-  const auto usage = core_.guard().UsageOf(job.id);
+  const auto usage = core_.UsageOf(job.id);
   metrics::Job shown;
   shown.id = job.id.value;
   shown.tag = job.tag;

@@ -35,6 +35,9 @@ ShimsModule::ShimsModule(Core& core) : core_(core) {
   if (const auto known = base::ReadFile(ContextCostsFile(core_.config())))
     context_costs_ = ContextCosts::Parse(*known);
   if (!core_.options().shim_library.empty()) Open();
+  core_.callbacks().exact_peak = [this](base::JobId job) {
+    return channel_ ? channel_->PeakOf(job) : std::nullopt;
+  };
 }
 
 void ShimsModule::Open() {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -149,6 +150,19 @@ std::optional<ledger::Refusal> ShimChannel::RefusalOf(base::JobId job) const {
   return newest;
 }
 
+std::optional<base::Bytes> ShimChannel::PeakOf(base::JobId id) const {
+  const auto known = jobs_.find(id);
+  if (known == jobs_.end() || !known->second.all_count || known->second.overwritten) return std::nullopt;
+  base::Bytes most;
+  for (const auto& [uuid, counted] : ledgers_.PeaksOf(id)) {
+    const auto beside = known->second.uncounted_peak.find(uuid);
+    if (counted.count > 0)
+      most = std::max(
+          most, counted + (beside == known->second.uncounted_peak.end() ? base::Bytes{} : beside->second));
+  }
+  return most.count > 0 ? std::optional(most) : std::nullopt;
+}
+
 std::vector<base::JobId> ShimChannel::RefusedAnew() {
   std::vector<base::JobId> anew;
   for (auto& [id, job] : jobs_) {
@@ -162,6 +176,17 @@ std::vector<base::JobId> ShimChannel::RefusedAnew() {
 
 void ShimChannel::SetRun(base::JobId job, base::MonoTime began) {
   if (const auto known = jobs_.find(job); known != jobs_.end()) known->second.run_began = began;
+}
+
+// Whether a process does not count in three samples in a row. The driver may show one that has ended, and
+// whose slot was taken back, for a moment.
+bool ShimChannel::LastsUncounted(OnGpu& on, const std::vector<ledger::ProcessSample>& samples) {
+  constexpr unsigned kLasts = 3;
+  std::map<base::ProcessId, unsigned> now;
+  for (const auto& sample : samples)
+    if (!sample.counted) now[sample.process] = on.uncounted[sample.process] + 1;
+  on.uncounted = std::move(now);
+  return std::ranges::any_of(on.uncounted, [](const auto& one) { return one.second >= kLasts; });
 }
 
 ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
@@ -184,8 +209,12 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   }
   for (const auto& [id, seen] : samples) {
     Job& job = jobs_.at(id);
-    auto& [outside, told] = job.on.try_emplace(uuid, OnGpu{{}, base::Bytes{}}).first->second;
+    OnGpu& on = job.on.try_emplace(uuid, OnGpu{{}, base::Bytes{}}).first->second;
+    auto& outside = on.outside;
+    auto& told = on.told;
     const base::Bytes bytes = outside.Observe(seen);
+    base::Bytes& most = job.uncounted_peak[uuid];
+    most = std::max(most, outside.lasting());
     if (told != bytes) {
       told = bytes;
       ledgers_.SetUncounted(id, uuid, bytes);
@@ -205,6 +234,7 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
       all = all && look.counted;
       counted += look.counted.value_or(base::Bytes{});
     }
+    job.all_count = job.all_count && !LastsUncounted(on, seen);
     findings.counted[id] = all ? std::optional(counted) : std::nullopt;
     if (seen.empty()) job.on.erase(uuid);
   }

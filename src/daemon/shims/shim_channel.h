@@ -75,6 +75,10 @@ class ShimChannel {
   std::optional<ledger::Refusal> RefusalOf(base::JobId job) const;
   // The jobs with a new refusal since the last call of this function.
   std::vector<base::JobId> RefusedAnew();
+  // The most that the job has used of one GPU at a time: what its processes have counted, and the most
+  // uncounted memory beside it. nullopt: it is not known, since not all of its processes count, or none did
+  // yet.
+  std::optional<base::Bytes> PeakOf(base::JobId job) const;
   // A new run of the job began at that time. Earlier refusals belong to another run.
   void SetRun(base::JobId job, base::MonoTime began);
 
@@ -134,15 +138,21 @@ class ShimChannel {
   struct OnGpu {
     ledger::UncountedMemory outside;
     std::optional<base::Bytes> told;  // the value in the ledger; nullopt: a value from an earlier daemon
+    std::map<base::ProcessId, unsigned>
+        uncounted{};  // processes that do not count; in how many samples in a row
   };
   struct Job {
     std::vector<ledger::GpuLimit> limits;  // without contexts
     std::map<std::string, OnGpu> on;       // by GPU: where the job is, was at the last look, or may have been
     base::MonoTime run_began{};
     std::map<std::string, std::uint64_t> refused_told;  // by GPU: number of the last refusal told
+    std::map<std::string, base::Bytes> uncounted_peak;  // by GPU: the most uncounted memory that lasted
+    bool all_count = true;  // no process was seen that does not count; one that is ending does not matter
     bool overwritten = false;
     bool told_version = false;
   };
+
+  static bool LastsUncounted(OnGpu& on, const std::vector<ledger::ProcessSample>& samples);
 
   // The last figures of a GPU, and how often in a row they were the same.
   struct Seen {

@@ -130,6 +130,16 @@ inline bool HasRoom(const Ledger& ledger, unsigned gpu) {
   return room == kNoLimit || Load(ledger.gpu[gpu].outside) + TotalOf(ledger, gpu) <= room;
 }
 
+// The job has had so many bytes on the GPU at a time.
+inline void RaisePeak(Ledger& ledger, unsigned gpu, std::uint64_t bytes) {
+  constexpr unsigned kTries = 1000;  // a try fails only when another thread has raised the peak
+  std::uint64_t& peak = ledger.gpu[gpu].peak;
+  for (unsigned i = 0; i < kTries; ++i) {
+    const std::uint64_t before = Load(peak);
+    if (bytes <= before || Exchange(peak, before, bytes)) return;
+  }
+}
+
 enum class Check { kLimit, kNone };
 
 // The owner of the slot changes by `units` what the slot has in the account, never below zero.

@@ -52,7 +52,9 @@ struct Gpu {
   std::uint64_t sampled_at;
   std::uint64_t total;  // Total (books.h): units of all slots, and the last change
   Refusal refusal;
-  std::uint8_t reserved1[8];
+  // The most bytes that the slots have counted there at a time, of what the driver has granted. For people,
+  // as `refusal`.
+  std::uint64_t peak;
 };
 
 // Memory of a process that can leave a GPU other than the first GPU whose memory can leave, its first home
@@ -164,7 +166,7 @@ struct Ledger {
 static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, soft) == 24 &&
               offsetof(Gpu, context_bytes) == 32 && offsetof(Gpu, outside) == 40 &&
               offsetof(Gpu, room) == 48 && offsetof(Gpu, sampled_at) == 56 && offsetof(Gpu, total) == 64 &&
-              offsetof(Gpu, refusal) == 72);
+              offsetof(Gpu, refusal) == 72 && offsetof(Gpu, peak) == 120);
 static_assert(sizeof(Refusal) == 48 && offsetof(Refusal, bytes) == 8 && offsetof(Refusal, used) == 16 &&
               offsetof(Refusal, limit) == 24 && offsetof(Refusal, at) == 32 && offsetof(Refusal, by) == 40);
 static_assert(sizeof(Home) == 32 && offsetof(Home, wants) == 4 && offsetof(Home, evictable) == 8 &&

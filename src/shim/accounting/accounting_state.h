@@ -18,7 +18,8 @@ struct Device {
   bool known;
   std::uint8_t uuid[16];
   std::uint64_t granule;
-  std::uint64_t held;  // bytes that this process counts on the device, in the ledger or not
+  std::uint64_t held;      // bytes that this process counts on the device, in the ledger or not
+  std::uint64_t reserved;  // the part of them that the driver has not granted, or that no program has
   bool in_ledger;
   unsigned gpu;              // index in the ledger
   std::uint32_t home_entry;  // atomic; 1 + the index of its entry in Ledger::home; 0: it has none

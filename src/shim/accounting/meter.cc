@@ -31,6 +31,15 @@ std::uint64_t AskGranule(int device) {
   return RoundUp(granule, wire::kUnit);
 }
 
+// Returns how much granted memory the job counts, if that is more than ever before; else 0. What other
+// processes have reserved counts as well. The caller holds state.meter.
+std::uint64_t NewPeak(const AccountingState& state, const Device& device) {
+  if (!device.in_ledger) return 0;
+  const std::uint64_t all = wire::TotalOf(*state.ledger, device.gpu);
+  const std::uint64_t granted = all - (device.reserved < all ? device.reserved : all);
+  return granted > wire::Load(state.ledger->gpu[device.gpu].peak) ? granted : 0;
+}
+
 // The caller holds state.meter.
 void FindInLedger(AccountingState& state, Device& device) {
   if (!device.known || device.in_ledger || state.ledger == nullptr) return;
@@ -38,7 +47,9 @@ void FindInLedger(AccountingState& state, Device& device) {
   if (gpu < 0) return;
   device.gpu = static_cast<unsigned>(gpu);
   device.in_ledger = true;
-  if (device.held != 0) wire::Charge(*state.ledger, device.gpu, state.slot, device.held);
+  if (device.held == 0) return;
+  wire::Charge(*state.ledger, device.gpu, state.slot, device.held);
+  wire::RaisePeak(*state.ledger, device.gpu, NewPeak(state, device));
 }
 
 // Looks for GPUs that the daemon has added to the ledger. The caller holds state.meter.
@@ -78,7 +89,13 @@ bool TryReserve(AccountingState& state, Device& device, std::uint64_t bytes) {
       wire::Reserve(*state.ledger, device.gpu, state.slot, bytes) == wire::Outcome::kRefused)
     return false;
   device.held += bytes;
+  device.reserved += bytes;
   return true;
+}
+
+// Processes that have ended may still count. The caller holds state.meter.
+bool OthersCount(const AccountingState& state, const Device& device) {
+  return wire::BytesOf(*state.ledger, device.gpu, state.slot) != wire::TotalOf(*state.ledger, device.gpu);
 }
 
 // Gives back the memory of processes that have ended. Their locks ended with them.
@@ -162,6 +179,37 @@ bool IsWithinRoom(AccountingState& state, int ordinal) {
   return device == nullptr || !device->in_ledger || wire::HasRoom(*state.ledger, device->gpu);
 }
 
+void Granted(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
+  if (device == nullptr || bytes == 0) return;
+  {
+    const Locked lock(state.meter);
+    device->reserved -= bytes < device->reserved ? bytes : device->reserved;
+    const std::uint64_t peak = NewPeak(state, *device);
+    if (peak == 0) return;
+    if (!OthersCount(state, *device)) return wire::RaisePeak(*state.ledger, device->gpu, peak);
+  }
+  ReclaimOthers(state);
+  const Locked lock(state.meter);
+  wire::RaisePeak(*state.ledger, device->gpu, NewPeak(state, *device));
+}
+
+void Withdraw(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
+  if (device == nullptr || bytes == 0) return;
+  const Locked lock(state.meter);
+  device->held -= bytes < device->held ? bytes : device->held;
+  device->reserved -= bytes < device->reserved ? bytes : device->reserved;
+  if (device->in_ledger) wire::GiveBack(*state.ledger, device->gpu, state.slot, bytes);
+}
+
+void Retain(AccountingState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
+  if (device == nullptr) return;
+  const Locked lock(state.meter);
+  device->reserved += bytes;
+}
+
 void GiveBack(AccountingState& state, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
@@ -175,12 +223,16 @@ void Charge(AccountingState& state, int ordinal, std::uint64_t bytes) {
   if (device == nullptr || bytes == 0) return;
   const Locked lock(state.meter);
   device->held += bytes;
-  if (device->in_ledger) wire::Charge(*state.ledger, device->gpu, state.slot, bytes);
+  if (!device->in_ledger) return;
+  wire::Charge(*state.ledger, device->gpu, state.slot, bytes);
+  wire::RaisePeak(*state.ledger, device->gpu, NewPeak(state, *device));
 }
 
 bool Settle(AccountingState& state, int device, std::uint64_t reserved, std::uint64_t cost) {
-  if (cost < reserved) GiveBack(state, device, reserved - cost);
-  return cost <= reserved || Reserve(state, device, cost - reserved);
+  if (cost < reserved) Withdraw(state, device, reserved - cost);
+  if (cost > reserved && !Reserve(state, device, cost - reserved)) return false;
+  Granted(state, device, cost);
+  return true;
 }
 
 ReportedMemory ReportedMemoryOf(AccountingState& state, int ordinal) {

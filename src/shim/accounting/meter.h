@@ -1,8 +1,9 @@
 // Counts how many bytes the process has on each device, and holds the job's limit.
 //
-// A caller reserves bytes before it asks the driver, and settles or gives back afterwards. So two threads, or
-// two processes of the job, that take memory at the same time never pass the limit together. The ledger
-// rounds bytes up to its unit. Thread-safe.
+// A caller reserves bytes before it asks the driver, and afterwards says that the driver has granted them, or
+// withdraws them. So two threads, or two processes of the job, that take memory at the same time never pass
+// the limit together, and the job's peak has only what was granted. The ledger rounds bytes up to its unit.
+// Thread-safe.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -42,11 +43,19 @@ bool ReserveBesidePools(AccountingState& state, int device, std::uint64_t bytes)
 bool ReserveAtOnce(AccountingState& state, int device, std::uint64_t bytes);
 // Returns whether the job uses no more than the room that the daemon gives it on the device for now.
 bool IsWithinRoom(AccountingState& state, int device);
+// The driver has granted bytes that were reserved.
+void Granted(AccountingState& state, int device, std::uint64_t bytes);
+// The driver has not granted bytes that were reserved.
+void Withdraw(AccountingState& state, int device, std::uint64_t bytes);
+// Granted bytes are reserved again: no program has them, and they count for another program that asks soon.
+void Retain(AccountingState& state, int device, std::uint64_t bytes);
+// The device has got back bytes that it had granted.
 void GiveBack(AccountingState& state, int device, std::uint64_t bytes);
 // Counts bytes that the device has given already.
 void Charge(AccountingState& state, int device, std::uint64_t bytes);
-// A hook calls this after the driver has answered: `cost` bytes count instead of `reserved`. Returns false
-// where the limit does not hold `cost`; then `reserved` bytes still count.
+// A hook calls this after the driver has granted the memory: `cost` bytes count instead of `reserved`.
+// Returns false where the limit does not hold `cost`; then the caller gives up the memory, and withdraws
+// `reserved`.
 bool Settle(AccountingState& state, int device, std::uint64_t reserved, std::uint64_t cost);
 
 // Reported memory: what the shim tells the program of a device.

@@ -52,6 +52,7 @@ void CameBack(AccountingState& state, int device, std::uint64_t bytes) {
   if (spare < kSpareBytes && HeldOn(state, device) != 0 && IsNearLimit(state, device)) {
     const std::uint64_t kept = bytes < kSpareBytes - spare ? bytes : kSpareBytes - spare;
     spare += kept;
+    Retain(state, device, kept);
     bytes -= kept;
   }
   GiveBack(state, device, bytes);
@@ -76,7 +77,7 @@ void RefreshPools(AccountingState& state) {
     if (gone[device] != 0) CameBack(state, device, gone[device]);
     std::uint64_t& spare = state.spare[device];
     if (spare == 0 || HeldOn(state, device) != 0) continue;
-    GiveBack(state, device, spare);
+    Withdraw(state, device, spare);
     spare = 0;
   }
 }
@@ -115,8 +116,10 @@ Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uin
   const bool fresh = state.pool.Find(NumberOf(pool)) == nullptr;
   Pool* const entry = state.pool.Insert(NumberOf(pool));
   std::uint64_t has = 0;
-  if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has))
-    return Grown::kCovered;  // `reserved` stays counted
+  if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has)) {
+    Granted(state, device, reserved);  // it stays counted
+    return Grown::kCovered;
+  }
   __atomic_store_n(&state.pools_used, true, __ATOMIC_RELEASE);
   if (fresh) *entry = {device, 0};
   const std::uint64_t before = entry->held;
@@ -124,16 +127,22 @@ Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uin
   if (has < before) CameBack(state, device, before - has);
   const std::uint64_t grown = has > before ? has - before : 0;
   if (grown <= reserved) {
-    GiveBack(state, device, reserved - grown);
+    Withdraw(state, device, reserved - grown);
+    Granted(state, device, grown);
     FillSpare(state, device);
     return Grown::kCovered;
   }
   const std::uint64_t more = grown - reserved;
-  if (ReserveWithPools(state, device, more)) return Grown::kCovered;
+  if (ReserveWithPools(state, device, more)) {
+    Granted(state, device, grown);
+    return Grown::kCovered;
+  }
   std::uint64_t& spare = state.spare[device];
   const bool enough = more <= spare;
-  if (!enough) Charge(state, device, more - spare);
-  spare -= enough ? more : spare;
+  const std::uint64_t of_spare = enough ? more : spare;
+  spare -= of_spare;
+  Granted(state, device, reserved + of_spare);
+  if (!enough) Charge(state, device, more - of_spare);
   return enough ? Grown::kOnSpare : Grown::kTooFar;
 }
 

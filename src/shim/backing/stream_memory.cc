@@ -74,7 +74,10 @@ class Trial {
         result = AddSegment(state_, pool, bytes, where.granule);
     }
     full = result == CUDA_ERROR_OUT_OF_MEMORY;
-    if (result != CUDA_SUCCESS) GiveBack(state_, where.device, bytes);
+    if (result == CUDA_SUCCESS)
+      Granted(state_, where.device, bytes);
+    else
+      Withdraw(state_, where.device, bytes);
     return result;
   }
 

@@ -25,7 +25,7 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Report
   const Handle before = *handle;
   const CUresult result = create();
   if (result != CUDA_SUCCESS) {
-    GiveBack(*scope, where.device, reserved);
+    Withdraw(*scope, where.device, reserved);
     return refuse(result, true);
   }
   ArrayEntry entry{bytes, where.context, where.granule, where.device};
@@ -44,7 +44,7 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Report
     if (entered && (*scope).arrays.Take(number, entry)) (*scope).arrays.Freed(entry);
   }
   destroy(*handle);
-  GiveBack(*scope, where.device, reserved);
+  Withdraw(*scope, where.device, reserved);
   *handle = before;
   return refuse(CUDA_ERROR_OUT_OF_MEMORY, false);
 }

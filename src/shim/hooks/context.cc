@@ -65,10 +65,12 @@ CUresult Make(ProcessState& state, CUcontext* out, CUdevice device, std::uint64_
   bytes = ContextBytes(state, device);
   if (!Reserve(state, device, bytes)) return Refused(state, device, bytes);
   const CUresult result = create();
-  if (result == CUDA_SUCCESS)
+  if (result == CUDA_SUCCESS) {
+    Granted(state, device, bytes);
     Enter(state, NumberOf(*out), device, bytes);
-  else
-    GiveBack(state, device, bytes);
+  } else {
+    Withdraw(state, device, bytes);
+  }
   return result;
 }
 

@@ -73,7 +73,7 @@ CUresult TryWithin(ProcessState& state, const Where& where, CUdeviceptr* pointer
   full = !IsWithinRoom(state, where.device);
   const CUresult result = full ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&state, where);
   if (result != CUDA_SUCCESS) {
-    GiveBack(state, where.device, reserved);
+    Withdraw(state, where.device, reserved);
     full = result == CUDA_ERROR_OUT_OF_MEMORY;
     return result;
   }
@@ -85,7 +85,7 @@ CUresult TryWithin(ProcessState& state, const Where& where, CUdeviceptr* pointer
     return CUDA_SUCCESS;
   }
   Undo(state, *pointer);
-  GiveBack(state, where.device, reserved);
+  Withdraw(state, where.device, reserved);
   *pointer = before;
   return CUDA_ERROR_OUT_OF_MEMORY;
 }

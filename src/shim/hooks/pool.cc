@@ -59,7 +59,7 @@ CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, s
   const CUresult result = room ? source.allocate() : CUDA_ERROR_OUT_OF_MEMORY;
   if (result != CUDA_SUCCESS) {
     full = result == CUDA_ERROR_OUT_OF_MEMORY;
-    GiveBack(state, device, reserved);
+    Withdraw(state, device, reserved);
     RefreshPools(state);
     return result;
   }

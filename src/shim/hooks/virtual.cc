@@ -44,7 +44,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     const CUresult created =
         room ? CreateForProgram(*scope, handle, size, *prop, flags) : CUDA_ERROR_OUT_OF_MEMORY;
     full = created == CUDA_ERROR_OUT_OF_MEMORY;
-    if (created != CUDA_SUCCESS) GiveBack(*scope, device, bytes);
+    if (created == CUDA_SUCCESS)
+      Granted(*scope, device, bytes);
+    else
+      Withdraw(*scope, device, bytes);
     return created;
   };
   (void)IsBackedOn(*scope, device);  // the daemon has to know of this home before the program waits

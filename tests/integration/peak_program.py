@@ -1,0 +1,188 @@
+"""Takes and frees memory of the GPU at random, and knows the most that it had, for peak_test.py.
+
+Usage: peak_program.py SEED --context BYTES [--processes N] [--steps N] [--kills N] [--pool]
+
+N processes take turns, one call at a time, so that what all of them have together is known at each moment: cuMemAlloc
+and cuMemCreate of multiples of 2 MiB, now and then of more than there is. With --kills so many of them are killed, each
+at any instruction, and another takes its place. Prints a line of JSON at its end, with bounds for the most that they
+had, BYTES for each context included. `least`: what was surely there at a time; `most`: with the memory of processes
+that ended about that time, and what calls took in which a process was killed. Without kills both are the same. With
+--pool a single process takes its memory from the driver's pool, and says what the driver says of that.
+"""
+
+import argparse
+import ctypes
+import fcntl
+import json
+import mmap
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+
+u64, size_t = ctypes.c_uint64, ctypes.c_size_t
+GRANULE = 2 << 20
+
+
+class Location(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+class Properties(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", Location), ("metadata", ctypes.c_void_p),
+                ("flags", ctypes.c_uint8 * 8)]
+
+
+class Shared:
+    """What all processes have. The words of `page`: least, most, what there is if the call under way succeeds; what each
+    process has; and whether it was killed a moment ago: the kernel closes the files of its mappings later than its others. A
+    byte of the file is locked while a process calls, and one by each process as long as it lives."""
+
+    def __init__(self, processes):
+        self.processes, self.file = processes, tempfile.TemporaryFile()
+        self.file.truncate(mmap.PAGESIZE)
+        self.page = mmap.mmap(self.file.fileno(), mmap.PAGESIZE)
+        self.word = (ctypes.c_int64 * (3 + 2 * processes)).from_buffer(self.page)
+
+    def __enter__(self):
+        fcntl.lockf(self.file, fcntl.LOCK_EX, 1, 0)
+
+    def __exit__(self, *_):
+        fcntl.lockf(self.file, fcntl.LOCK_UN, 1, 0)
+
+    def live(self, number):
+        fcntl.lockf(self.file, fcntl.LOCK_EX, 1, 1 + number)
+
+    def alive(self, number):
+        """The bytes of all processes that live, of which the caller is one; with those of the killed ones."""
+        bytes_ = with_killed = self.word[3 + number]
+        for other in set(range(self.processes)) - {number}:
+            try:
+                fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1 + other)
+            except OSError:
+                bytes_ += self.word[3 + other]
+                with_killed += self.word[3 + other]
+            else:
+                fcntl.lockf(self.file, fcntl.LOCK_UN, 1, 1 + other)
+                with_killed += self.word[3 + other] if self.word[3 + self.processes + other] else 0
+        return bytes_, with_killed
+
+    def kill(self, pid, number):
+        self.word[3 + self.processes + number] = 1
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        time.sleep(0.05)
+        with self:
+            self.word[3 + number] = self.word[3 + self.processes + number] = 0
+
+    def call(self, number, bytes_, call):
+        """One call, while no other process makes one. `bytes_`: what it takes if it succeeds, below 0: what it frees."""
+        with self:
+            self.word[1] = max(self.word[1], self.word[2])  # a process was killed in its call
+            self.word[2] = self.alive(number)[1] + bytes_
+            if call() == 0:
+                self.word[3 + number] += bytes_
+                self.word[1] = max(self.word[1], self.word[2])
+                self.word[0] = max(self.word[0], self.alive(number)[0])
+            self.word[2] = 0
+
+
+def work(options, shared, number, seed):
+    cuda, draw = ctypes.CDLL("libcuda.so.1"), random.Random(seed)
+    device, context, held = ctypes.c_int(), ctypes.c_void_p(), []
+    properties = Properties(1, 0, Location(1, 0))
+
+    def begin():
+        return (cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0) or
+                cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) or cuda.cuCtxSetCurrent(context))
+
+    def take(size, made):
+        handle = u64()
+        status = (cuda.cuMemCreate(ctypes.byref(handle), size_t(size), ctypes.byref(properties), u64(0)) if made
+                  else cuda.cuMemAlloc_v2(ctypes.byref(handle), size_t(size)))
+        if status == 0:
+            held.append((handle, size, made))
+        return status
+
+    def free():
+        handle, size, made = held.pop(draw.randrange(len(held)))
+        shared.call(number, -size, lambda: cuda.cuMemRelease(handle) if made else cuda.cuMemFree_v2(handle))
+
+    shared.live(number)
+    shared.call(number, options.context, begin)
+    for _ in range(options.steps):
+        if held and draw.random() < 0.45:
+            free()
+        else:
+            size = GRANULE * (draw.randrange(1, 40) if draw.random() < 0.9 else 1 << 14)
+            made = draw.random() < 0.3
+            shared.call(number, size, lambda: take(size, made))
+    while held:
+        free()
+    shared.call(number, -options.context, lambda: cuda.cuDevicePrimaryCtxRelease_v2(device))
+
+
+def pool(options):
+    """Returns the most that the process had."""
+    cuda, draw = ctypes.CDLL("libcuda.so.1"), random.Random(options.seed)
+    device, context, its, high, held = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), u64(), []
+    failed = (cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0) or
+              cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) or cuda.cuCtxSetCurrent(context) or
+              cuda.cuDeviceGetMemPool(ctypes.byref(its), device))
+    for _ in range(options.steps):
+        if held and draw.random() < 0.45:
+            failed = failed or cuda.cuMemFreeAsync(held.pop(draw.randrange(len(held))), None) or cuda.cuCtxSynchronize()
+        else:
+            address, size = u64(), draw.randrange(1, 40 << 20) if draw.random() < 0.9 else 1 << 35
+            if cuda.cuMemAllocAsync(ctypes.byref(address), size_t(size), None) == 0:
+                held.append(address)
+    failed = failed or cuda.cuMemPoolGetAttribute(its, 6, ctypes.byref(high))  # RESERVED_MEM_HIGH
+    return 0 if failed else options.context + high.value
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--context", type=int, required=True)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--pool", action="store_true")
+    options = parser.parse_args()
+    if options.pool:
+        most = pool(options)
+        print(json.dumps({"least": most, "most": most}), flush=True)
+        return 0
+    draw, shared, running, kills = random.Random(options.seed), Shared(options.processes), {}, options.kills
+
+    def start(number):
+        seed = draw.random()
+        pid = os.fork()
+        if pid == 0:
+            work(options, shared, number, seed)
+            os._exit(0)
+        running[pid] = number
+
+    for number in range(options.processes):
+        start(number)
+    while running:
+        if kills:
+            time.sleep(draw.random() * 0.02)
+            pid = draw.choice(list(running))
+            shared.kill(pid, running[pid])
+            kills -= 1
+        else:
+            pid, status = os.wait()
+            if status:
+                return 5
+        number = running.pop(pid)
+        if kills:
+            start(number)
+    print(json.dumps({"least": shared.word[0], "most": shared.word[1]}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The peak of a job is exact, however short the job and the peak were (simulated driver).
+
+Usage: peak_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree; GPUMAN_PROGRAMS=N: how many random
+programs of each kind)
+"""
+
+import functools
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, MIB, until  # noqa: E402
+from share_test import build_dir, learn_what_a_context_takes  # noqa: E402
+
+PROGRAM = pathlib.Path(__file__).with_name("peak_program.py")
+PROGRAMS = int(os.environ.get("GPUMAN_PROGRAMS", "4"))
+
+
+class Peak(DaemonTest):
+    gpus, memory = 1, "4GiB"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        learn_what_a_context_takes(cls.m)
+
+    @functools.cached_property
+    def context_bytes(self):
+        """What a context takes, as the daemon has stored it."""
+        (known,) = json.loads((self.m.dir / "lib" / "contexts.json").read_text()).values()
+        return known["bytes"]
+
+    def ran(self, tag, *words, **more):
+        job = self.start(tag, f"exec {sys.executable} {PROGRAM} {' '.join(map(str, words))} --context {self.context_bytes}",
+                         gpus=["0"], **more)
+        ended = self.wait(job)
+        self.assertEqual(ended["state"], "finished", self.log(job))
+        said = json.loads(self.log(job).splitlines()[-1])
+        self.assertTrue(0 < said["least"] <= said["most"], said)
+        return ended, said
+
+    def test_of_a_program_alone(self):
+        for seed in range(PROGRAMS):
+            ended, said = self.ran(f"alone{seed}", seed, "--steps", 100)
+            self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
+
+    def test_of_one_at_its_limit(self):
+        for seed in range(PROGRAMS):
+            ended, said = self.ran(f"limit{seed}", seed, "--steps", 100, memory=700 * MIB)
+            self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
+            self.assertLessEqual(ended["memory"]["peak"], 700 * MIB)
+
+    def test_of_one_that_shares(self):
+        for seed in range(PROGRAMS):
+            ended, said = self.ran(f"shares{seed}", seed, "--steps", 100, share=True)
+            self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
+
+    def test_of_one_with_a_pool(self):
+        """Near its limit, too, where it has memory aside that no program has."""
+        for seed in range(PROGRAMS):
+            for limit in (None, 700 * MIB):
+                ended, said = self.ran(f"pool{seed}", seed, "--steps", 100, "--pool", memory=limit)
+                self.assertEqual(ended["memory"]["peak"], said["most"], (seed, limit, said))
+
+    def test_of_processes_together(self):
+        for seed in range(PROGRAMS):
+            ended, said = self.ran(f"three{seed}", seed, "--steps", 60, "--processes", 3)
+            self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
+
+    def test_where_processes_are_killed(self):
+        for seed in range(PROGRAMS):
+            ended, said = self.ran(f"killed{seed}", seed, "--steps", 400, "--processes", 3, "--kills", 8)
+            self.assertTrue(said["least"] <= ended["memory"]["peak"] <= said["most"], (seed, said, ended["memory"]))
+
+    def test_while_it_runs(self):
+        job = self.start("runs", "exec " + self.load("100MiB", "--hold", "1h"), gpus=["0"])
+        until("its peak is known", lambda: self.job(job)["memory"]["peak"] == self.context_bytes + 100 * MIB,
+              lambda: self.job(job)["memory"])
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("skipped: there is no libgpuman.so here")
+        sys.exit(77)
+    unittest.main(verbosity=2)
