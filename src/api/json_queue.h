@@ -271,6 +271,14 @@ void Fields(V& v, T& x) {
   v("factor", x.factor);
 }
 
+template <typename V, base::json::Of<PeakStats> T>
+void Fields(V& v, T& x) {
+  v("runs", x.runs);
+  v("median", x.median);
+  v("p95", x.p95);
+  v("most", x.most);
+}
+
 template <typename V, base::json::Of<StatsRow> T>
 void Fields(V& v, T& x) {
   v("name", x.name);
@@ -289,6 +297,7 @@ void Fields(V& v, T& x) {
   v("gpu_byte_hours", x.gpu_byte_hours);
   v("success", x.success);
   v("energy_j", x.energy);
+  v("peak", x.peak);
   v("fair_share", x.fair_share);
 }
 

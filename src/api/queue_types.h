@@ -277,6 +277,11 @@ struct FairShare {
 };
 
 // GET /v1/stats: one row for each user, project or GPU.
+// What runs have used of one GPU at most, each by its peak.
+struct PeakStats {
+  std::int64_t runs = 0;  // of which the peak is known
+  base::Bytes median, p95, most;
+};
 struct StatsRow {
   std::string name;       // "": jobs without a project
   std::int64_t jobs = 0;  // jobs that ran, each once, by the result of its last run
@@ -288,6 +293,7 @@ struct StatsRow {
   double gpu_byte_hours = 0;
   std::optional<double> success;          // part of the completed runs that finished, 0 to 1
   std::optional<double> energy;           // joules; null: not measured
+  std::optional<PeakStats> peak{};        // null: not known of any run
   std::optional<FairShare> fair_share{};  // as of now; null: a GPU, or a name that is not in the queue
 };
 struct StatsView {

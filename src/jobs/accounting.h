@@ -16,8 +16,10 @@ struct RunAccount {
   base::JobId job;
   std::string user;
   std::string project;
-  std::vector<std::string> gpus;  // UUIDs
-  base::Bytes memory;             // the job's own share on each of them; 0: not known
+  std::string name;                 // the job's tag; of an array's task, that of the array
+  std::vector<std::string> gpus;    // UUIDs
+  base::Bytes memory;               // the job's own share on each of them; 0: not known
+  std::optional<base::Bytes> peak;  // the most that the job has used of one GPU until then; absent: not known
   base::WallTime started{};
   base::WallTime ended{};
   base::Millis waited{0};

@@ -169,7 +169,9 @@ RunAccount AccountOf(const Job& job, base::WallTime ended) {
   run.job = job.id;
   run.user = job.owner->user;
   run.project = job.spec->project.value_or("");
+  run.name = AccountName(job);
   run.gpus = job.gpus;
+  run.peak = job.peak;
   run.started = *job.started_at;
   run.ended = ended;
   run.waited = std::max(run.started - (job.queued ? job.waiting_since : job.submitted_at), base::Millis{0});
@@ -458,6 +460,13 @@ Reason ReasonOf(const keeper::StartFailed& failure) {
   if (is_command) return {"command_not_executable", detail};
   if (failure.stage == "directory") return {"directory_unusable", detail};
   return {"start_failed", detail};
+}
+
+// The tasks of an array have its name and their number.
+std::string AccountName(const Job& job) {
+  const std::string number = fmt::format("_{}", job.array.task);
+  const bool is_task = job.array.array.value != 0 && job.tag.ends_with(number);
+  return is_task ? job.tag.substr(0, job.tag.size() - number.size()) : job.tag;
 }
 
 Transition Apply(const Job& job, const JobEvent& event) {

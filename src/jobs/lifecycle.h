@@ -126,6 +126,9 @@ struct Transition {
 
 Transition Apply(const Job& job, const JobEvent& event);
 
+// The name under which the runs of a job are accounted: its tag; of an array's task, that of the array.
+std::string AccountName(const Job& job);
+
 // The reason for a command that could not be executed.
 keeper::Reason ReasonOf(const keeper::StartFailed& failure);
 

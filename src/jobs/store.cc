@@ -103,7 +103,8 @@ class SqliteStore final : public Store {
                    "environment=excluded.environment,limits=excluded.limits,terms=excluded.terms");
       run_.emplace(db_,
                    "INSERT INTO accounting(job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
-                   "gpu_seconds,gpu_byte_seconds,outcome,energy_j) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
+                   "gpu_seconds,gpu_byte_seconds,outcome,energy_j,name,peak) "
+                   "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
       trim_runs_.emplace(db_, "DELETE FROM accounting WHERE ended_ms<?");
       set_.emplace(db_, "INSERT OR REPLACE INTO setting(key,value) VALUES(?,?)");
       unset_.emplace(db_, "DELETE FROM setting WHERE key=?");
@@ -168,10 +169,11 @@ class SqliteStore final : public Store {
   Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
                     const std::function<void(const RunAccount&)>& visit) override {
     return Guarded(file_, "reading", [&]() -> Result<> {
-      SQLite::Statement query(db_,
-                              "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
-                              "outcome,energy_j,id FROM accounting WHERE (ended_ms,id)>(?,?) AND ended_ms<? "
-                              "ORDER BY ended_ms,id");
+      SQLite::Statement query(
+          db_,
+          "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
+          "outcome,energy_j,id,name,peak FROM accounting WHERE (ended_ms,id)>(?,?) AND ended_ms<? "
+          "ORDER BY ended_ms,id");
       query.bind(1, static_cast<std::int64_t>(from.ended.time_since_epoch().count()));
       query.bind(2, from.after);
       query.bind(3, static_cast<std::int64_t>(until.time_since_epoch().count()));
@@ -301,6 +303,9 @@ class SqliteStore final : public Store {
       s.bind(11, run.GpuByteSeconds());
       s.bind(12, run.outcome);
       BindOptional(s, 13, run.energy);
+      s.bind(14, run.name);
+      BindOptional(s, 15,
+                   run.peak ? std::optional(static_cast<std::int64_t>(run.peak->count)) : std::nullopt);
     });
   }
 
@@ -321,6 +326,9 @@ class SqliteStore final : public Store {
     run.ran = base::Millis(row.getColumn(8).getInt64());
     run.outcome = row.getColumn(9).getString();
     if (!row.isColumnNull(10)) run.energy = row.getColumn(10).getDouble();
+    run.name = row.getColumn(12).getString();
+    if (!row.isColumnNull(13))
+      run.peak = base::Bytes{static_cast<std::uint64_t>(row.getColumn(13).getInt64())};
     return run;
   }
 

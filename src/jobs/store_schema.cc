@@ -40,6 +40,9 @@ constexpr std::array<const char*, kStoreVersion> kMigrations{
     // Messages that are not delivered yet.
     R"(CREATE TABLE outbox(number INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER, user TEXT NOT NULL,
                            record TEXT NOT NULL);)",
+    // Accounts of runs name the job, and have its peak of memory; of earlier runs neither is known.
+    R"(ALTER TABLE accounting ADD COLUMN name TEXT NOT NULL DEFAULT '';
+       ALTER TABLE accounting ADD COLUMN peak INTEGER;)",
 };
 
 }  // namespace

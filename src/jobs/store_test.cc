@@ -132,8 +132,10 @@ TEST_F(StoreTest, KeepsRunsAndSettings) {
   RunAccount run{{7},
                  "ann",
                  "vision",
+                 "resnet",
                  {"GPU-a", "GPU-b"},
                  base::GiB(2),
+                 base::GiB(1),
                  base::WallTime(base::Millis(1000)),
                  base::WallTime(base::Millis(5000)),
                  base::Millis(10),
@@ -156,9 +158,17 @@ TEST_F(StoreTest, KeepsRunsAndSettings) {
     return runs;
   };
   EXPECT_EQ(between(0, 6000), std::vector{run});
+  RunAccount unknown = run;
+  unknown.ended += base::Millis(1);
+  unknown.peak.reset();
+  unknown.energy.reset();
+  batch = {};
+  batch.runs = {unknown};
+  ASSERT_TRUE(store->Write(batch));
+  EXPECT_EQ(between(5001, 6000), std::vector{unknown});
   EXPECT_TRUE(between(0, 5000).empty());
   batch = {};
-  batch.first_run_kept = base::WallTime(base::Millis(5001));
+  batch.first_run_kept = base::WallTime(base::Millis(5002));
   ASSERT_TRUE(store->Write(batch));
   EXPECT_TRUE(between(0, 6000).empty());
 }
@@ -200,7 +210,11 @@ TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
     batch.settings["queue"] = "{}";
     ASSERT_TRUE(Opened()->Write(batch));
     SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
-    db.exec("DROP TABLE outbox; PRAGMA user_version=2;");
+    db.exec(
+        R"(DROP TABLE outbox; ALTER TABLE accounting DROP COLUMN name; ALTER TABLE accounting DROP COLUMN peak;
+               INSERT INTO accounting(job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,gpu_seconds,
+                                      gpu_byte_seconds,outcome) VALUES(5,'ann','','GPU-a',0,1,2,0,1,0,0,'finished');
+               PRAGMA user_version=2;)");
   }
   auto store = Opened();
   EXPECT_EQ(SQLite::Database(file.string()).execAndGet("PRAGMA user_version").getInt(), kStoreVersion);
@@ -212,6 +226,12 @@ TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
   EXPECT_EQ(contents->jobs.at(0).tag, "train");
   EXPECT_EQ(contents->settings.at("queue"), "{}");
   EXPECT_EQ(contents->outbox, batch.outbox);
+  std::vector<RunAccount> runs;
+  ASSERT_TRUE(store->EachRun({}, base::WallTime(base::Millis(9)),
+                             [&](const RunAccount& one) { runs.push_back(one); }));
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_EQ(runs[0].name, "") << "not known of runs from before";
+  EXPECT_EQ(runs[0].peak, std::nullopt);
 }
 
 TEST_F(StoreTest, KeepsMessagesUntilTheyAreErased) {

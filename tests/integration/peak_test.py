@@ -6,6 +6,7 @@ programs of each kind)
 """
 
 import functools
+import getpass
 import json
 import os
 import pathlib
@@ -75,6 +76,19 @@ class Peak(DaemonTest):
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"killed{seed}", seed, "--steps", 400, "--processes", 3, "--kills", 8)
             self.assertTrue(said["least"] <= ended["memory"]["peak"] <= said["most"], (seed, said, ended["memory"]))
+
+    def test_what_runs_of_a_name_used_is_in_the_statistics(self):
+        for size in ("100MiB", "300MiB", "200MiB"):
+            self.wait(self.start("named", "exec " + self.load(size, "--hold", "0s"), gpus=["0"]))
+        used = {"runs": 3, **{name: self.context_bytes + size * MIB for name, size in
+                              (("median", 200), ("p95", 300), ("most", 300))}}
+        for more in ((), ("-u", getpass.getuser())):
+            rows = {row["name"]: row for row in self.m.run_json("stats", "--by", "name", *more)["rows"]}
+            self.assertEqual(rows["named"]["peak"], used)
+        self.assertEqual(self.m.run_json("stats", "--by", "name", "-u", "nobody")["rows"], [])
+        self.assertRegex(self.m.run("stats", "--by", "name").stdout,
+                         r"(?m)^NAME .* PEAK MEDIAN +95% +MOST +OF RUNS\n(.*\n)*named +3 +3 +3 +0 .* 304MiB +404MiB +404MiB +3$")
+        self.assertIn(f",3,{used['median']},{used['p95']},{used['most']}\n", self.m.run("stats", "--by", "name", "-o", "csv").stdout)
 
     def test_while_it_runs(self):
         job = self.start("runs", "exec " + self.load("100MiB", "--hold", "1h"), gpus=["0"])

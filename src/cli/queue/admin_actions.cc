@@ -43,13 +43,14 @@ struct StatsSettings {
 
 Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   // Of runs that ended from `since` to `until`.
-  auto query = api::Query().Add("by", s.by).Add("since", s.since).Add("until", s.until);
+  api::Query query = api::Query().Add("by", s.by).Add("since", s.since).Add("until", s.until);
+  if (s.user && s.by != "user") query.Add("user", std::string_view(*s.user));
   GPUMAN_ASSIGN(auto stats, AskDaemon(session, api::routes::kStats, {{}, query}, {}, api::Patient()));
   const bool gflow = flavour == Flavour::kGflow;
   std::optional<std::string> user = s.user;
   if (gflow && !user && !s.all_users) user = CallersName();
   if (gflow && user == "all") user.reset();
-  if (user) {
+  if (user && s.by == "user") {
     std::erase_if(stats.rows, [&](const auto& row) { return row.name != *user; });
     stats.total = stats.rows.empty() ? api::StatsRow{} : stats.rows.front();
     stats.total.name = *user;
@@ -217,7 +218,9 @@ Command StatsCommand(Flavour flavour) {
     stats.options.push_back(
         {"--until", "TIME", "Only jobs that ended until this time", take::Into(s->until, since)});
     stats.options.push_back(
-        {"-b,--by", "user|project|gpu", "One line for each user, project or GPU", take::Text(s->by)});
+        {"-b,--by", "user|project|name|gpu",
+         "One line for each user, project, name of jobs (with the memory that they used) or GPU",
+         take::Text(s->by)});
   }
   return stats;
 }

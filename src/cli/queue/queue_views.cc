@@ -86,6 +86,37 @@ std::string GpuRequestText(const api::GpuRequest& gpus) {
   return text;
 }
 
+Table StatsByNameTable() {
+  return Table({{"NAME", Align::kLeft, 8},
+                {"JOBS", Align::kRight},
+                {"RUNS", Align::kRight},
+                {"FINISHED", Align::kRight},
+                {"FAILED", Align::kRight},
+                {"RUN", Align::kRight},
+                {"GPU-HOURS", Align::kRight},
+                {"PEAK MEDIAN", Align::kRight},
+                {"95%", Align::kRight},
+                {"MOST", Align::kRight},
+                {"OF RUNS", Align::kRight}});
+}
+
+std::vector<Cell> StatsByNameCells(const api::StatsRow& row, const std::string& name) {
+  const auto size = [&row](base::Bytes api::PeakStats::*which) {
+    return Cell(row.peak ? base::FormatBytes((*row.peak).*which) : "n/a");
+  };
+  return {name,
+          std::to_string(row.jobs),
+          std::to_string(row.runs),
+          std::to_string(row.finished),
+          std::to_string(row.failed + row.killed),
+          FormatClock(row.run_mean),
+          fmt::format("{:.2f}", row.gpu_hours),
+          size(&api::PeakStats::median),
+          size(&api::PeakStats::p95),
+          size(&api::PeakStats::most),
+          std::to_string(row.peak ? row.peak->runs : 0)};
+}
+
 Table StatsTable(const std::string& by) {
   return Table({{by == "user"      ? "USER"
                  : by == "project" ? "PROJECT"
@@ -419,9 +450,13 @@ std::string RenderQuotas(const std::vector<api::Quota>& quotas, const TerminalSt
 }
 
 std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style) {
-  Table table = StatsTable(stats.by);
-  for (const auto& row : stats.rows) table.Add(StatsCells(row, row.name.empty() ? "-" : row.name));
-  if (stats.rows.size() != 1) table.Add(StatsCells(stats.total, "all"));
+  const bool by_name = stats.by == "name";
+  Table table = by_name ? StatsByNameTable() : StatsTable(stats.by);
+  const auto add = [&](const api::StatsRow& row, const std::string& name) {
+    table.Add(by_name ? StatsByNameCells(row, name) : StatsCells(row, name));
+  };
+  for (const auto& row : stats.rows) add(row, row.name.empty() ? "-" : row.name);
+  if (stats.rows.size() != 1) add(stats.total, "all");
   return table.Render(style);
 }
 
@@ -429,19 +464,23 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
   std::string text =
       stats.by +
       ",jobs,finished,failed,cancelled,timeout,killed,running,queued,wait_mean_s,run_mean_s,gpu_hours,"
-      "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor,runs\n";
+      "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor,runs,"
+      "peak_runs,peak_median,peak_p95,peak_most\n";
   const auto seconds = [](base::Millis value) { return static_cast<double>(value.count()) / 1000; };
   const auto maybe = [](const std::optional<double>& value) {
     return value ? fmt::to_string(*value) : std::string();
   };
   for (const auto& row : stats.rows)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
                         row.finished, row.failed, row.cancelled, row.timeout, row.killed, row.running,
                         row.queued, seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours,
                         row.gpu_byte_hours, maybe(row.success), maybe(row.energy),
                         maybe(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
                         maybe(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
-                        maybe(row.fair_share ? row.fair_share->factor : std::nullopt), row.runs);
+                        maybe(row.fair_share ? row.fair_share->factor : std::nullopt), row.runs,
+                        row.peak ? fmt::format("{},{},{},{}", row.peak->runs, row.peak->median.count,
+                                               row.peak->p95.count, row.peak->most.count)
+                                 : "0,,,");
   return text;
 }
 

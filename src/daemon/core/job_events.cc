@@ -92,6 +92,7 @@ void JobEvents::RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record
 }
 
 void JobEvents::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
+  run.peak = std::max(run.peak, PeakOf(job.id));
   if (run.gpus.empty() && !job.queued) return;
   if (std::chrono::abs(core_.clock().Wall() - run.ended) < kFresh)
     run.energy = EnergyOf(job, EnergyAt(core_.guard().Statuses(), core_.clock().Mono()));

@@ -46,9 +46,9 @@ class QueueModule final : public Module, private DispatcherHost {
   // may be gone by then. `in_full`: also why a waiting job is ahead of others.
   void WithView(const jobs::Job& job, bool in_full,
                 const std::function<void(base::Result<api::JobView>)>& done);
-  // Adds up the accounts of runs that ended in [since, until), and the jobs that have not ended. The work
-  // counts for `user`, and stops once `*gone` is true.
-  void AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,
+  // Adds the accounts of runs that ended in [since, until), and the jobs that have not ended, to `stats`. The
+  // work counts for `user`, and stops once `*gone` is true.
+  void AddUp(Stats stats, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,
              std::function<void(base::Result<api::StatsView>)> done);
 
   void Restore(jobs::StoreContents& contents) override;

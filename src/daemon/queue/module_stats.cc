@@ -23,10 +23,10 @@ struct Adding {
 
 }  // namespace
 
-void QueueModule::AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user,
+void QueueModule::AddUp(Stats stats, base::WallTime since, base::WallTime until, uid_t user,
                         std::shared_ptr<bool> gone, std::function<void(base::Result<api::StatsView>)> done) {
   const auto adding = std::make_shared<Adding>(
-      Adding{Stats(by), std::move(gone), until, std::move(done), {}, {.ended = since}});
+      Adding{std::move(stats), std::move(gone), until, std::move(done), {}, {.ended = since}});
   // When the client has gone, the adding stops, and the loop destroys the sums.
   const auto read_runs = std::make_shared<std::function<void()>>();
   *read_runs = [this, adding, weak = std::weak_ptr(read_runs)] {

@@ -269,13 +269,15 @@ Result<base::WallTime> TimeParameter(const http::Request& request, std::string_v
 Result<> ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& call) {
   const auto& request = call.request();
   GPUMAN_ASSIGN(const auto by, ParseStatsBy(request.Query("by").value_or("user")));
+  const auto user = request.Query("user");
   GPUMAN_ASSIGN(const auto since, TimeParameter(request, "since", base::WallTime{}));
   GPUMAN_ASSIGN(const auto until,
                 TimeParameter(request, "until", base::WallTime(base::Millis(INT64_MAX / 2))));
   const auto gone = std::make_shared<bool>(false);
   call.exchange()->OnGone([gone] { *gone = true; });
   // The answer may be long: a user may name a new project for each run.
-  queue.AddUp(by, since, until, request.peer.uid, gone,
+  queue.AddUp(Stats(by, user ? std::optional<std::string>(*user) : std::nullopt), since, until,
+              request.peer.uid, gone,
               call.After([&queue, call](const api::StatsView& view) { call.SendAside(queue.core(), view); }));
   return {};
 }

@@ -5,30 +5,55 @@
 #include <algorithm>
 #include <utility>
 
+#include "jobs/lifecycle.h"
+
 namespace gpuman::daemon {
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
 
 std::string_view WordOf(StatsBy by) {
-  return by == StatsBy::kGpu ? "gpu" : by == StatsBy::kProject ? "project" : "user";
+  switch (by) {
+    case StatsBy::kUser:
+      return "user";
+    case StatsBy::kProject:
+      return "project";
+    case StatsBy::kName:
+      return "name";
+    case StatsBy::kGpu:
+      break;
+  }
+  return "gpu";
+}
+
+// The least of the sorted values that so many of a hundred do not pass.
+base::Bytes Percentile(const std::vector<base::Bytes>& sorted, std::size_t of_hundred) {
+  return sorted[(sorted.size() * of_hundred + 99) / 100 - 1];
+}
+
+std::optional<api::PeakStats> PeaksOf(std::vector<base::Bytes> peaks) {
+  if (peaks.empty()) return std::nullopt;
+  std::sort(peaks.begin(), peaks.end());
+  return api::PeakStats{static_cast<std::int64_t>(peaks.size()), Percentile(peaks, 50), Percentile(peaks, 95),
+                        peaks.back()};
 }
 
 }  // namespace
 
 base::Result<StatsBy> ParseStatsBy(std::string_view word) {
-  for (const auto by : {StatsBy::kUser, StatsBy::kProject, StatsBy::kGpu})
+  for (const auto by : {StatsBy::kUser, StatsBy::kProject, StatsBy::kName, StatsBy::kGpu})
     if (WordOf(by) == word) return by;
   return base::Fail(base::ErrorCode::kInvalidArgument,
-                    fmt::format("by: '{}' is none of user, project, gpu", word));
+                    fmt::format("by: '{}' is none of user, project, name, gpu", word));
 }
 
 std::vector<std::string> Stats::RowsOf(const jobs::RunAccount& run) const {
   if (by_ == StatsBy::kGpu) return run.gpus;
-  return {by_ == StatsBy::kUser ? run.user : run.project};
+  return {by_ == StatsBy::kUser ? run.user : by_ == StatsBy::kName ? run.name : run.project};
 }
 
 void Stats::Add(const jobs::RunAccount& run) {
+  if (user_ && run.user != *user_) return;
   Count(total_, run, 1);
   auto rows = RowsOf(run);
   const double part =
@@ -38,10 +63,12 @@ void Stats::Add(const jobs::RunAccount& run) {
 }
 
 void Stats::Add(const jobs::Job& job) {
+  if (user_ && job.owner->user != *user_) return;
   open_.insert(job.id);
   Count(total_, job);
   if (by_ == StatsBy::kUser) Count(sums_[job.owner->user], job);
   if (by_ == StatsBy::kProject) Count(sums_[job.spec->project.value_or("")], job);
+  if (by_ == StatsBy::kName) Count(sums_[jobs::AccountName(job)], job);
   if (by_ == StatsBy::kGpu)
     for (const auto& gpu : job.gpus) Count(sums_[gpu], job);
 }
@@ -54,6 +81,7 @@ void Stats::Count(Sums& sums, const jobs::RunAccount& run, double part) {
   if (run.energy) row.energy = row.energy.value_or(0) + part * *run.energy;
   sums.waited_ms += static_cast<double>(run.waited.count());
   sums.ran_ms += static_cast<double>(run.ran.count());
+  if (run.peak) sums.peaks.push_back(*run.peak);
 }
 
 void Stats::Count(api::StatsRow& row, const std::string& outcome) {
@@ -72,8 +100,9 @@ void Stats::Count(Sums& sums, const jobs::Job& job) {
     ++sums.row.running;
 }
 
-api::StatsRow Stats::Finished(const Sums& sums) {
+api::StatsRow Stats::Finished(Sums sums) {
   api::StatsRow row = sums.row;
+  row.peak = PeaksOf(std::move(sums.peaks));
   const auto mean = [&](double sum) {
     return base::Millis(static_cast<std::int64_t>(sum / static_cast<double>(row.runs)));
   };

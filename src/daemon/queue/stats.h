@@ -1,9 +1,11 @@
-// Statistics of the use of the machine, by user, project or GPU, from the accounts of runs. Pure.
+// Statistics of the use of the machine, by user, project, name or GPU, from the accounts of runs. Pure.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/queue_types.h"
@@ -13,12 +15,14 @@
 
 namespace gpuman::daemon {
 
-enum class StatsBy { kUser, kProject, kGpu };
-base::Result<StatsBy> ParseStatsBy(std::string_view word);  // user project gpu
+// kName: the names of jobs, and of arrays.
+enum class StatsBy { kUser, kProject, kName, kGpu };
+base::Result<StatsBy> ParseStatsBy(std::string_view word);  // user project name gpu
 
 class Stats {
  public:
-  explicit Stats(StatsBy by) : by_(by) {}
+  // `user`: of this user's jobs alone.
+  explicit Stats(StatsBy by, std::optional<std::string> user = {}) : by_(by), user_(std::move(user)) {}
 
   // A run on several GPUs counts for each GPU with an equal part. The caller adds runs in the order in which
   // they ended: a job counts once, by its last run.
@@ -33,6 +37,7 @@ class Stats {
   struct Sums {
     api::StatsRow row;
     double waited_ms = 0, ran_ms = 0;
+    std::vector<base::Bytes> peaks{};
   };
   // What is known of a job that has run.
   struct Last {
@@ -43,9 +48,10 @@ class Stats {
   static void Count(Sums& sums, const jobs::RunAccount& run, double part);
   static void Count(Sums& sums, const jobs::Job& job);
   static void Count(api::StatsRow& row, const std::string& outcome);
-  static api::StatsRow Finished(const Sums& sums);
+  static api::StatsRow Finished(Sums sums);
 
   StatsBy by_;
+  std::optional<std::string> user_;
   std::map<std::string, Sums> sums_;
   Sums total_;
   std::set<base::JobId> open_;

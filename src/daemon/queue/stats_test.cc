@@ -103,8 +103,67 @@ TEST(Stats, WhatItsUserCancelledIsNoPartOfTheSuccess) {
   EXPECT_EQ(view.rows.at(1).success, std::nullopt);
 }
 
-TEST(Stats, KnowsThreeWaysToAddUp) {
+TEST(Stats, TellsWhatRunsOfANameHaveUsed) {
+  Stats stats(StatsBy::kName);
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    auto run = Took(static_cast<std::int64_t>(i), "ann", "", {"GPU-a", "GPU-b"}, 60, "finished");
+    run.name = "train";
+    run.peak = base::MiB(i);
+    stats.Add(run);
+  }
+  auto unknown = Took(21, "ann", "", {"GPU-a"}, 60, "finished");
+  unknown.name = "eval";
+  stats.Add(unknown);
+  const auto view = stats.View();
+  ASSERT_EQ(view.rows.size(), 2U);
+  EXPECT_EQ(view.by, "name");
+  EXPECT_EQ(view.rows[0].name, "eval");
+  EXPECT_FALSE(view.rows[0].peak) << "unknown is no 0";
+  const auto peak = view.rows[1].peak;
+  ASSERT_TRUE(peak);
+  EXPECT_EQ(peak->runs, 20);
+  EXPECT_EQ(peak->median, base::MiB(10));
+  EXPECT_EQ(peak->p95, base::MiB(19));
+  EXPECT_EQ(peak->most, base::MiB(20));
+  ASSERT_TRUE(view.total.peak);
+  EXPECT_EQ(view.total.peak->runs, 20);
+  EXPECT_EQ(view.total.runs, 21);
+}
+
+TEST(Stats, OfOneRunItIsThatOne) {
+  Stats stats(StatsBy::kUser);
+  auto run = Took(1, "ann", "", {"GPU-a"}, 60, "finished");
+  run.peak = base::MiB(7);
+  stats.Add(run);
+  const auto peak = stats.View().rows.at(0).peak;
+  ASSERT_TRUE(peak);
+  EXPECT_EQ(peak->median, base::MiB(7));
+  EXPECT_EQ(peak->p95, base::MiB(7));
+  EXPECT_EQ(peak->most, base::MiB(7));
+}
+
+TEST(Stats, OfOneUserAlone) {
+  Stats stats(StatsBy::kName, "ann");
+  for (const char* user : {"ann", "bob"}) {
+    auto run = Took(1, user, "", {"GPU-a"}, 60, "finished");
+    run.name = std::string("of ") + user;
+    stats.Add(run);
+    jobs::Job job;
+    job.owner = jobs::Owner{.user = user};
+    job.tag = run.name;
+    job.state = spec::JobState::kRunning;
+    stats.Add(job);
+  }
+  const auto view = stats.View();
+  ASSERT_EQ(view.rows.size(), 1U);
+  EXPECT_EQ(view.rows[0].name, "of ann");
+  EXPECT_EQ(view.total.runs, 1);
+  EXPECT_EQ(view.total.running, 1);
+}
+
+TEST(Stats, KnowsFourWaysToAddUp) {
   EXPECT_TRUE(ParseStatsBy("gpu"));
+  EXPECT_TRUE(ParseStatsBy("name"));
   EXPECT_FALSE(ParseStatsBy("moon"));
 }
 
