@@ -295,6 +295,8 @@ void Fields(V& v, T& x) {
   v("run_mean_s", x.run_mean);
   v("gpu_hours", x.gpu_hours);
   v("gpu_byte_hours", x.gpu_byte_hours);
+  v("gpu_byte_hours_known", x.gpu_byte_hours_known);
+  v("gpu_byte_hours_unused", x.gpu_byte_hours_unused);
   v("success", x.success);
   v("energy_j", x.energy);
   v("peak", x.peak);

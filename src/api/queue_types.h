@@ -291,6 +291,8 @@ struct StatsRow {
   base::Millis wait_mean{}, run_mean{};
   double gpu_hours = 0;
   double gpu_byte_hours = 0;
+  // Of gpu_byte_hours: of runs with a known peak, and what of that they never used. Null: no peak is known.
+  std::optional<double> gpu_byte_hours_known{}, gpu_byte_hours_unused{};
   std::optional<double> success;          // part of the completed runs that finished, 0 to 1
   std::optional<double> energy;           // joules; null: not measured
   std::optional<PeakStats> peak{};        // null: not known of any run

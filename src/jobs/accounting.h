@@ -30,6 +30,11 @@ struct RunAccount {
   double GpuSeconds() const {
     return static_cast<double>(gpus.size()) * static_cast<double>(ran.count()) / 1000;
   }
+  // Of what GpuByteSeconds counts, what the run had for itself and never used; absent: not known.
+  std::optional<double> UnusedGpuByteSeconds() const {
+    if (!peak || memory.count == 0) return std::nullopt;
+    return GpuSeconds() * static_cast<double>((memory - *peak).count);
+  }
   double GpuByteSeconds() const { return GpuSeconds() * static_cast<double>(memory.count); }
   friend bool operator==(const RunAccount&, const RunAccount&) = default;
 };

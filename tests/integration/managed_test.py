@@ -129,7 +129,7 @@ class Managed(ManagedCase):
         self.share(memory="vmm")
         self.addCleanup(self.share, memory="managed")
         small = self.busy("small", iterations=0)
-        large = self.busy("large", "24MiB", iterations=6, oversubscribe=True)
+        large = self.busy("large", "24MiB", iterations=80, oversubscribe=True)  # of several turns
         self.takes_turns(2)
         managed = {job["tag"]: job["memory"]["managed"] for job in self.gpu()["jobs"]}
         self.assertEqual(managed["small"], 0)

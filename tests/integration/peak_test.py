@@ -88,7 +88,17 @@ class Peak(DaemonTest):
         self.assertEqual(self.m.run_json("stats", "--by", "name", "-u", "nobody")["rows"], [])
         self.assertRegex(self.m.run("stats", "--by", "name").stdout,
                          r"(?m)^NAME .* PEAK MEDIAN +95% +MOST +OF RUNS\n(.*\n)*named +3 +3 +3 +0 .* 304MiB +404MiB +404MiB +3$")
-        self.assertIn(f",3,{used['median']},{used['p95']},{used['most']}\n", self.m.run("stats", "--by", "name", "-o", "csv").stdout)
+        self.assertIn(f",3,{used['median']},{used['p95']},{used['most']},", self.m.run("stats", "--by", "name", "-o", "csv").stdout)
+        self.assertRegex(self.m.run("stats", "--waste", "--by", "name").stdout,
+                         r"(?m)^NAME +RUNS +GIB-HOURS +KNOWN +UNUSED +PART\n(.*\n)*named +3 .* 9\d%$")
+
+    def test_one_that_asked_for_much_more_than_it_used_is_told_so(self):
+        for tag, limit, told in (("wide", "3GiB", True), ("fits", "800MiB", False)):
+            job = self.start(tag, "exec " + self.load("200MiB", "--hold", "0s"), gpus=["0"], memory=limit)
+            self.assertEqual(self.wait(job)["state"], "finished")
+            notes = [note for note in self.job(job)["notes"] if "is enough" in note]
+            self.assertEqual(notes, ["its limit was 3GiB on each GPU, and it used 304MiB at most: `--memory 384MiB` is enough "
+                                     "for such a run"] if told else [])
 
     def test_while_it_runs(self):
         job = self.start("runs", "exec " + self.load("100MiB", "--hold", "1h"), gpus=["0"])

@@ -36,7 +36,7 @@ struct StatsSettings {
   std::string by = "user";
   std::string output = "table";
   std::optional<std::string> user;
-  bool all_users = false;
+  bool all_users = false, waste = false;
   std::optional<base::WallTime> since, until;
   std::optional<std::string> since_text;
 };
@@ -63,7 +63,9 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
     session.Print(gflow::RenderStats(stats.total, user.value_or("all"), s.since_text.value_or("all time"),
                                      session.style()));
   else
-    session.Print(s.output == "csv" ? RenderStatsCsv(stats) : RenderStats(stats, session.style()));
+    session.Print(s.output == "csv" ? RenderStatsCsv(stats)
+                  : s.waste         ? RenderWaste(stats, session.style())
+                                    : RenderStats(stats, session.style()));
   return kExitDone;
 }
 
@@ -221,6 +223,9 @@ Command StatsCommand(Flavour flavour) {
         {"-b,--by", "user|project|name|gpu",
          "One line for each user, project, name of jobs (with the memory that they used) or GPU",
          take::Text(s->by)});
+    stats.options.push_back({"--waste", "",
+                             "The memory that jobs had for themselves and never used, the most first",
+                             take::Flag(s->waste)});
   }
   return stats;
 }

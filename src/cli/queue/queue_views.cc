@@ -117,11 +117,19 @@ std::vector<Cell> StatsByNameCells(const api::StatsRow& row, const std::string& 
           std::to_string(row.peak ? row.peak->runs : 0)};
 }
 
+std::string TitleOf(const std::string& by) {
+  std::string title = by;
+  std::transform(title.begin(), title.end(), title.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  return title;
+}
+
+std::string GibHoursText(const std::optional<double>& bytes) {
+  return bytes ? fmt::format("{:.2f}", *bytes / static_cast<double>(std::uint64_t{1} << 30)) : "n/a";
+}
+
 Table StatsTable(const std::string& by) {
-  return Table({{by == "user"      ? "USER"
-                 : by == "project" ? "PROJECT"
-                                   : "GPU",
-                 Align::kLeft, 8},
+  return Table({{TitleOf(by), Align::kLeft, 8},
                 {"JOBS", Align::kRight},
                 {"RUNS", Align::kRight},
                 {"FINISHED", Align::kRight},
@@ -142,7 +150,6 @@ Table StatsTable(const std::string& by) {
 }
 
 std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) {
-  constexpr double kGiB = static_cast<double>(std::uint64_t{1} << 30);
   constexpr double kJoulesOfKwh = 3.6e6;
   const auto number = [](std::int64_t value) { return Cell(std::to_string(value)); };
   const auto part = [](double value) { return fmt::format("{:.0f}%", value * 100); };
@@ -164,7 +171,7 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
           FormatClock(row.wait_mean),
           FormatClock(row.run_mean),
           fmt::format("{:.2f}", row.gpu_hours),
-          fmt::format("{:.2f}", row.gpu_byte_hours / kGiB),
+          GibHoursText(row.gpu_byte_hours),
           row.success ? fmt::format("{:.0f}%", *row.success * 100) : "n/a",
           row.energy ? fmt::format("{:.2f}kWh", *row.energy / kJoulesOfKwh) : "n/a",
           entitled,
@@ -460,27 +467,51 @@ std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style)
   return table.Render(style);
 }
 
+std::string RenderWaste(const api::StatsView& stats, const TerminalStyle& style) {
+  std::vector<api::StatsRow> rows = stats.rows;
+  const auto unused = [](const api::StatsRow& row) { return row.gpu_byte_hours_unused.value_or(-1); };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const auto& a, const auto& b) { return unused(a) > unused(b); });
+  Table table({{TitleOf(stats.by), Align::kLeft, 8},
+               {"RUNS", Align::kRight},
+               {"GIB-HOURS", Align::kRight},
+               {"KNOWN", Align::kRight},
+               {"UNUSED", Align::kRight},
+               {"PART", Align::kRight}});
+  const auto add = [&](const api::StatsRow& row, const std::string& name) {
+    const auto hours = [](const std::optional<double>& bytes) { return Cell(GibHoursText(bytes)); };
+    const double known = row.gpu_byte_hours_known.value_or(0);
+    table.Add({name, std::to_string(row.runs), hours(row.gpu_byte_hours), hours(row.gpu_byte_hours_known),
+               hours(row.gpu_byte_hours_unused),
+               known > 0 ? fmt::format("{:.0f}%", *row.gpu_byte_hours_unused / known * 100) : "n/a"});
+  };
+  for (const auto& row : rows) add(row, row.name.empty() ? "-" : row.name);
+  if (rows.size() != 1) add(stats.total, "all");
+  return table.Render(style);
+}
+
 std::string RenderStatsCsv(const api::StatsView& stats) {
   std::string text =
       stats.by +
       ",jobs,finished,failed,cancelled,timeout,killed,running,queued,wait_mean_s,run_mean_s,gpu_hours,"
       "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor,runs,"
-      "peak_runs,peak_median,peak_p95,peak_most\n";
+      "peak_runs,peak_median,peak_p95,peak_most,gpu_byte_hours_known,gpu_byte_hours_unused\n";
   const auto seconds = [](base::Millis value) { return static_cast<double>(value.count()) / 1000; };
   const auto maybe = [](const std::optional<double>& value) {
     return value ? fmt::to_string(*value) : std::string();
   };
   for (const auto& row : stats.rows)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
-                        row.finished, row.failed, row.cancelled, row.timeout, row.killed, row.running,
-                        row.queued, seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name,
+                        row.jobs, row.finished, row.failed, row.cancelled, row.timeout, row.killed,
+                        row.running, row.queued, seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours,
                         row.gpu_byte_hours, maybe(row.success), maybe(row.energy),
                         maybe(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
                         maybe(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
                         maybe(row.fair_share ? row.fair_share->factor : std::nullopt), row.runs,
                         row.peak ? fmt::format("{},{},{},{}", row.peak->runs, row.peak->median.count,
                                                row.peak->p95.count, row.peak->most.count)
-                                 : "0,,,");
+                                 : "0,,,",
+                        maybe(row.gpu_byte_hours_known), maybe(row.gpu_byte_hours_unused));
   return text;
 }
 

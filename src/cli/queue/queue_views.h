@@ -24,6 +24,8 @@ std::string RenderReservations(const std::vector<api::Reservation>& list,
                                base::WallTime now);
 std::string RenderQuotas(const std::vector<api::Quota>& quotas, const TerminalStyle& style);
 std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style);
+// The memory that jobs had for themselves and never used, the most first.
+std::string RenderWaste(const api::StatsView& stats, const TerminalStyle& style);
 std::string RenderStatsCsv(const api::StatsView& stats);
 std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
                           const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style);

@@ -78,6 +78,13 @@ void Stats::Count(Sums& sums, const jobs::RunAccount& run, double part) {
   ++row.runs;
   row.gpu_hours += part * run.GpuSeconds() / kSecondsPerHour;
   row.gpu_byte_hours += part * run.GpuByteSeconds() / kSecondsPerHour;
+  if (const auto unused = run.UnusedGpuByteSeconds()) {
+    const auto add = [part](std::optional<double>& to, double seconds) {
+      to = to.value_or(0) + part * seconds / kSecondsPerHour;
+    };
+    add(row.gpu_byte_hours_known, run.GpuByteSeconds());
+    add(row.gpu_byte_hours_unused, *unused);
+  }
   if (run.energy) row.energy = row.energy.value_or(0) + part * *run.energy;
   sums.waited_ms += static_cast<double>(run.waited.count());
   sums.ran_ms += static_cast<double>(run.ran.count());

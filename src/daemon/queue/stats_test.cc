@@ -142,6 +142,22 @@ TEST(Stats, OfOneRunItIsThatOne) {
   EXPECT_EQ(peak->most, base::MiB(7));
 }
 
+TEST(Stats, TellsWhatRunsHadForThemselvesAndNeverUsed) {
+  Stats stats(StatsBy::kUser);
+  auto run = Took(1, "ann", "", {"GPU-a", "GPU-b"}, 3600, "finished");
+  run.peak = base::Bytes{4};
+  stats.Add(run);
+  run.peak = base::Bytes{40};  // more than its share: it is of one GPU
+  stats.Add(run);
+  stats.Add(Took(2, "ann", "", {"GPU-a"}, 3600, "finished"));
+  stats.Add(Took(3, "bob", "", {"GPU-a"}, 3600, "finished"));
+  const auto view = stats.View();
+  EXPECT_EQ(view.rows.at(0).gpu_byte_hours, 50);
+  EXPECT_EQ(view.rows.at(0).gpu_byte_hours_known, 40);
+  EXPECT_EQ(view.rows.at(0).gpu_byte_hours_unused, 12);
+  EXPECT_EQ(view.rows.at(1).gpu_byte_hours_unused, std::nullopt) << "unknown is no 0";
+}
+
 TEST(Stats, OfOneUserAlone) {
   Stats stats(StatsBy::kName, "ann");
   for (const char* user : {"ann", "bob"}) {

@@ -63,6 +63,22 @@ std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory
   return jobs::IsWaiting(job) && !all ? std::nullopt : tight;
 }
 
+std::optional<std::string> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory,
+                                     base::Bytes peak) {
+  constexpr std::uint64_t kWide = 3;
+  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;
+  std::optional<base::Bytes> limit;
+  for (const auto& each : LedgerLimitsOf(job, inventory)) {
+    const bool has = std::find(job.gpus.begin(), job.gpus.end(), each.uuid) != job.gpus.end();
+    if (each.hard && (has || job.gpus.empty())) limit = std::min(limit.value_or(*each.hard), *each.hard);
+  }
+  if (!limit || peak.count == 0 || limit->count / kWide < peak.count) return std::nullopt;
+  const base::Bytes enough{(peak.count + peak.count / 10 + kStep - 1) / kStep * kStep};
+  return fmt::format(
+      "its limit was {} on each GPU, and it used {} at most: `--memory {}` is enough for such a run",
+      base::FormatBytes(*limit), base::FormatBytes(peak), base::FormatBytes(enough));
+}
+
 std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
                              const std::function<bool(base::JobId, base::ProcessId)>& counts) {
   std::set<int> pids;

@@ -27,6 +27,10 @@ using ContextCost = std::function<std::optional<base::Bytes>(const std::string&)
 std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory& inventory,
                                       const ContextCost& context_on);
 
+// A sentence if the job's limit on the smallest of its GPUs is at least three times the most that it used;
+// nullopt: it has no limit, or needs most of it.
+std::optional<std::string> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory, base::Bytes peak);
+
 // The pids of the job's processes on any GPU that do not count their memory. `counts`: whether a process
 // does.
 std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,

@@ -57,6 +57,21 @@ TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
   EXPECT_EQ(LedgerLimitsOf({}, machine)[0].uuid, machine.gpus[1].uuid) << "it has the first instance";
 }
 
+TEST(WideLimit, IsSaidWhereAThirdWouldBeEnough) {
+  jobs::Job job;
+  job.gpus = {LimitedUuid(1)};
+  EXPECT_FALSE(WideLimit(job, Machine(2), base::GiB(1))) << "it has no limit";
+  job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("24GiB").value(); });
+  EXPECT_EQ(WideLimit(job, Machine(2), base::GiB(8)),
+            "its limit was 24GiB on each GPU, and it used 8GiB at most: `--memory 8.8GiB` is enough for such "
+            "a run");
+  EXPECT_FALSE(WideLimit(job, Machine(2), base::Bytes{base::GiB(8).count + 1}));
+  EXPECT_FALSE(WideLimit(job, Machine(2), base::Bytes{})) << "it used no GPU";
+  job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("90%").value(); });
+  EXPECT_TRUE(WideLimit(job, Machine(2), base::GiB(30)));
+  EXPECT_FALSE(WideLimit(job, Machine(0), base::GiB(1))) << "no GPU is known";
+}
+
 TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
   const auto machine = Machine(2);
   const auto context_on = [](const std::string& uuid) {

@@ -229,11 +229,16 @@ void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
   if (!channel_) return;
   if (std::holds_alternative<keeper::RunStarted>(record.body))
     return channel_->SetRun(job.id, base::MonoTime(record.mono));
-  if (!std::holds_alternative<keeper::RunEnded>(record.body)) return;
+  const auto* const ended = std::get_if<keeper::RunEnded>(&record.body);
+  if (!ended) return;
   TellRefusals();
   if (const auto seen = channel_->RefusalOf(job.id))
     job.refusal = daemon::RefusalOf(*seen, core_.clock().Mono(), core_.clock().Wall());
   Explain(job, core_.inventory());
+  const auto peak = std::max(job.peak, core_.UsageOf(job.id).peak);
+  const bool finished = ended->kind == keeper::EndKind::kExited && ended->code == 0;
+  if (auto wide = finished && peak ? WideLimit(job, core_.inventory(), *peak) : std::nullopt)
+    job.notes.push_back(std::move(*wide));
 }
 
 void ShimsModule::OnJobForgotten(base::JobId job) { refusals_.Forget(job); }
