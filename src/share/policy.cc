@@ -9,6 +9,8 @@ namespace gpuman::share {
 namespace {
 
 constexpr Span kSoon = std::chrono::milliseconds(1);  // an expected end is not checked more often
+// Of the time in which a tenant rests, so much less counts as time in which it could have taken more memory.
+constexpr int kRestCounts = 6;
 
 bool NeedsMoving(const Tenant& waiter) { return (waiter.Missing() + waiter.MostPagedToCome()).count > 0; }
 
@@ -97,7 +99,8 @@ void Charge(const Group& tenants, Span passed) {
   for (Tenant* tenant : tenants) {
     if (!tenant->IsOpen() || tenant->parked || tenant->starves) continue;
     if (HasTurn(*tenant)) tenant->had_turn += passed;
-    if (HasTurn(*tenant) && !tenant->IsIdle()) tenant->steady += passed;
+    if (HasTurn(*tenant) && tenant->HasMemory())
+      tenant->steady += tenant->IsIdle() ? passed / kRestCounts : passed;
     // A gap in which other tenants wait is charged like work.
     if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->weight;
     if (!tenant->IsIdle()) tenant->burst += passed;

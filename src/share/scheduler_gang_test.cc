@@ -307,6 +307,33 @@ TEST_F(Growing, OneBesideAnotherThatHasAll) {
   EXPECT_TRUE(Closed().empty());
 }
 
+TEST_F(Growing, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
+  Runs(kGang, Resident({"a", "b"}, GiB(1)));
+  Is(kGang, Activity::kIdle);
+  Pass(50s);
+  Tell(event::Tick{});
+  Runs(kOther, Resident({"a", "b"}, GiB(1)));
+  Is(kOther, Activity::kIdle);
+  Settle();
+  EXPECT_EQ(Open(), 1u);
+  for (int i = 0; i < 7; ++i) {
+    Pass(10s);
+    Tell(event::Tick{});
+    Settle();
+  }
+  EXPECT_EQ(Open(), 2u);
+}
+
+TEST_F(Growing, OneThatHasNothingYetDoesNotHaveAll) {
+  for (const TenantId tenant : {kGang, kOther}) {
+    Tell(event::Joined{tenant, 1, 0, Gate::kOpen, {}, {"a", "b"}});
+    Told(tenant, {});
+    Pass(600s);
+  }
+  Settle();
+  EXPECT_EQ(Open(), 1u);
+}
+
 TEST_F(Growing, OneThatWaitsForRoomMayNeedMoreStill) {
   Runs(kGang, Resident({"a", "b"}, GiB(4)));
   Pass(11s);

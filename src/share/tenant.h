@@ -35,7 +35,8 @@ struct GpuPart {
 inline constexpr Span kStandsStill = std::chrono::seconds(30);
 // How long a tenant has to be too large for its GPU before that is reported.
 inline constexpr Span kTooLargeHolds = std::chrono::seconds(2);
-// A tenant that has run for so long without more memory than before is taken to have all that it needs.
+// A tenant that has run for so long without more memory than before is taken to have all that it needs
+// (steady).
 inline constexpr Span kSteady = std::chrono::seconds(10);
 
 struct Tenant {
@@ -71,7 +72,8 @@ struct Tenant {
   bool told = false;            // its demand was told
   bool moved = false;           // its memory moved, and no DemandIs has said since then how much is away
   base::Bytes peak;             // the most memory that it had on all of its GPUs together
-  Span steady{};                // how long it has run since it had more than ever before, or waited for room
+  Span steady{};                // how long it has run since it had more than ever before, or waited for room;
+                                // of the time in which it rested a part
   bool grows = false;           // it is on several GPUs, or may come there, and may soon want more memory
   OrderId bring = 0;            // not answered yet
   bool stopping = false;        // StopBring was sent for that Bring
