@@ -16,7 +16,7 @@ struct RunAccount {
   base::JobId job;
   std::string user;
   std::string project;
-  std::string name;                 // the job's tag; of an array's task, that of the array
+  std::string name;                 // AccountName (lifecycle.h)
   std::vector<std::string> gpus;    // UUIDs
   base::Bytes memory;               // the job's own share on each of them; 0: not known
   std::optional<base::Bytes> peak;  // the most that the job has used of one GPU until then; absent: not known

@@ -462,11 +462,30 @@ Reason ReasonOf(const keeper::StartFailed& failure) {
   return {"start_failed", detail};
 }
 
-// The tasks of an array have its name and their number.
+// What a command runs, without its folder: of an interpreter's, what that runs.
+std::string ProgramName(const std::vector<std::string>& command) {
+  const auto base_of = [](const std::string& word) { return word.substr(word.rfind('/') + 1); };
+  if (command.empty()) return {};
+  const std::string program = base_of(command.front());
+  const bool interprets = program.starts_with("python") || program == "bash" || program == "sh" ||
+                          program == "torchrun" || program == "accelerate";
+  if (!interprets) return program;
+  for (auto word = command.begin() + 1; word != command.end(); ++word) {
+    if (*word == "-c") break;  // its own text follows
+    const bool is_file = word->ends_with(".py") || word->ends_with(".sh");
+    if (is_file || (*std::prev(word) == "-m" && !word->starts_with('-'))) return base_of(*word);
+  }
+  return program;
+}
+
+// A job that was given no name has its own number as its name; an array's task has the array's name, and its
+// number there.
 std::string AccountName(const Job& job) {
+  std::string name = job.tag;
   const std::string number = fmt::format("_{}", job.array.task);
-  const bool is_task = job.array.array.value != 0 && job.tag.ends_with(number);
-  return is_task ? job.tag.substr(0, job.tag.size() - number.size()) : job.tag;
+  if (job.array.array.value != 0 && name.ends_with(number)) name.resize(name.size() - number.size());
+  const base::JobId head = job.array.array.value != 0 ? job.array.array : job.id;
+  return name == fmt::format("job-{}", head.value) ? ProgramName(job.command) : name;
 }
 
 Transition Apply(const Job& job, const JobEvent& event) {

@@ -126,7 +126,8 @@ struct Transition {
 
 Transition Apply(const Job& job, const JobEvent& event);
 
-// The name under which the runs of a job are accounted: its tag; of an array's task, that of the array.
+// The name under which the runs of a job are accounted: its tag; of an array's task, that of the array; of a
+// job that was given no name, that of its program or script.
 std::string AccountName(const Job& job);
 
 // The reason for a command that could not be executed.

@@ -552,5 +552,39 @@ TEST(Lifecycle, AReasonThatTheKeeperRefusesIsTakenBack) {
   EXPECT_EQ(story.job.state, JobState::kStopping) << "for another reason";
 }
 
+TEST(AccountName, IsTheJobsOrTheArrays) {
+  Job job;
+  job.id = {7};
+  job.tag = "train";
+  EXPECT_EQ(AccountName(job), "train");
+  job.tag = "sweep_3";
+  EXPECT_EQ(AccountName(job), "sweep_3") << "it is in no array";
+  job.array = {{5}, 3, 0};
+  EXPECT_EQ(AccountName(job), "sweep");
+}
+
+TEST(AccountName, OfAJobWithoutANameIsThatOfItsProgram) {
+  Job job;
+  job.id = {7};
+  job.tag = "job-7";
+  for (const auto& [command, name] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"/opt/bin/serve", "--port", "1"}, "serve"},
+           {{"python3", "-u", "src/train.py", "--lr", "0.1"}, "train.py"},
+           {{"/usr/bin/python", "-m", "vllm.server", "x.py"}, "vllm.server"},
+           {{"torchrun", "--nproc-per-node", "2", "ddp.py"}, "ddp.py"},
+           {{"bash", "-c", "python a.py"}, "bash"},
+           {{"python3"}, "python3"},
+           {{}, ""}}) {
+    job.command = command;
+    EXPECT_EQ(AccountName(job), name);
+  }
+  job.command = {"python", "a.py"};
+  job.array = {{5}, 3, 0};
+  job.tag = "job-5_3";
+  EXPECT_EQ(AccountName(job), "a.py");
+  job.tag = "job-7";
+  EXPECT_EQ(AccountName(job), "job-7") << "its user named it so";
+}
+
 }  // namespace
 }  // namespace gpuman::jobs
