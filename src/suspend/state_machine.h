@@ -397,6 +397,7 @@ class SuspensionStateMachine {
   static bool IsOff(const Member& member);
   // The mover has some of the process's memory.
   static bool IsAway(const Member& member);
+  static bool ComesBack(const Member& member);
   static bool IsShimAtWork(const Member& member);
   // Others may reach memory of the process, or it reaches memory of others.
   static bool Shares(const Member& member) { return member.seen.holds_imported || member.seen.shares; }

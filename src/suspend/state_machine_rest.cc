@@ -19,10 +19,11 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
   if (!resting_) {
     bool any = false, unknown = false;
     for (const auto& [id, member] : members_) {
-      // An earlier daemon had already begun to evict, or the share controller has closed all gates.
+      // An earlier daemon had already begun to evict, or the share controller has closed all gates. One whose
+      // memory is away may be on its way back, and works again when it has the order.
       const bool leaves =
           member.order == Order::kEvict && !(member.seen.answered && member.seen.stage == ShimStage::kFailed);
-      if (leaves || IsAway(member)) rested_ = true;
+      if (leaves || (IsAway(member) && !ComesBack(member))) rested_ = true;
       any = any || CanBeHeld(member);
       unknown = unknown || (member.seen.has_shim && member.saved == Saved::kUnknown);
     }
@@ -41,6 +42,10 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
     member.seen.answered = false;
   }
   return true;
+}
+
+bool SuspensionStateMachine::ComesBack(const Member& member) {
+  return member.seen.has_shim && (member.seen.stage == ShimStage::kRestoring || !member.seen.answered);
 }
 
 void SuspensionStateMachine::CancelRest() {

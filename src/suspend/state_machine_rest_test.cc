@@ -30,6 +30,35 @@ TEST_F(Together, NothingLeavesBeforeAllHaveComeToRest) {
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
 }
 
+TEST_F(Together, WhatTheShareControllerHasClosedIsAtRest) {
+  for (const pid_t pid : {11, 12}) {
+    auto& [gpu, share] = *s_.At(pid).gpus.begin();
+    share.evicted = std::exchange(share.evictable, {});
+    s_.At(pid).held = s_.At(pid).answered = true;
+  }
+  s_.Look();
+  EXPECT_THAT(s_.Suspend(), Not(Contains("rest")));
+}
+
+// Its turn begins: it has been ordered to take its memory back, and then it works again.
+TEST_F(Together, OneThatIsOnItsWayBackComesToRestFirst) {
+  for (const bool taken_up : {false, true}) {
+    SCOPED_TRACE(taken_up ? "it takes its memory" : "it has not taken up the order");
+    Story story;
+    story.rests_by_hand = true;
+    story.Process(11, GiB(10), GiB(9));
+    auto& process = story.At(11);
+    auto& [gpu, share] = *process.gpus.begin();
+    share.evicted = std::exchange(share.evictable, {});
+    process.stage = taken_up ? ShimStage::kRestoring : ShimStage::kOnGpu;
+    process.held = !taken_up;
+    process.answered = false;
+    story.Look();
+    story.Can(true);
+    EXPECT_THAT(story.Suspend(), Contains("rest"));
+  }
+}
+
 TEST_F(Together, TheWaitIsAsLongAsThePatience) {
   s_.machine.SetSettings({.lock_timeout = base::Millis(700)});
   const Actions actions = s_.machine.On(event::SuspendAsked{"held_by_user", "by me"}, s_.now);
