@@ -36,7 +36,7 @@ class UncountedMemory {
   // `samples`: all processes of the job on the GPU. Returns the bytes that count against the limit.
   base::Bytes Observe(const std::vector<ProcessSample>& samples);
 
-  // The least of the last results: a single one may be too large.
+  // The least of the last three results, since a single one may be too large; 0 before there are three.
   base::Bytes lasting() const;
 
   // What a context seems to cost: the least that a process showed beyond its count, over all processes with

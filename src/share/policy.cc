@@ -9,7 +9,7 @@ namespace gpuman::share {
 namespace {
 
 constexpr Span kSoon = std::chrono::milliseconds(1);  // an expected end is not checked more often
-// Of the time in which a tenant rests, so much less counts as time in which it could have taken more memory.
+// A tenant that rests becomes steady so many times later than one that works.
 constexpr int kRestCounts = 6;
 
 bool NeedsMoving(const Tenant& waiter) { return (waiter.Missing() + waiter.MostPagedToCome()).count > 0; }

@@ -181,8 +181,8 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
       continue;
     const bool one_before =
         std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-          return !other->member && other->gate == Gate::kClosing && other->Meets(*tenant) &&
-                 (exclusive || (other->grows && tenant->grows));
+          return !other->member && other->gate == Gate::kClosing &&
+                 (exclusive ? other->Meets(*tenant) : other->MayJamWith(*tenant));
         });
     if (one_before || !HasRoomToPage(domain, *tenant)) continue;
     tenant->gate = Gate::kOpen;

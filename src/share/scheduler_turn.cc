@@ -26,11 +26,11 @@ bool IsSettled(const Tenant& tenant) {
   return tenant.gate == Gate::kClosed && tenant.bring == 0 && !tenant.IsEvicting();
 }
 
-// It comes in for another one that grows, as it does itself, and that one has kept its place.
+// The tenant was to come in for another one that grows, and that one did not yield.
 bool WaitsForOneThatGrows(const Domain& domain, const Tenant& tenant) {
-  if (tenant.IsOpen() || !tenant.grows) return false;
+  if (tenant.IsOpen()) return false;
   return std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-    return other != &tenant && other->member && other->IsOpen() && other->grows && other->Meets(tenant);
+    return other != &tenant && other->member && other->IsOpen() && other->MayJamWith(tenant);
   });
 }
 

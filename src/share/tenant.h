@@ -114,6 +114,8 @@ struct Tenant {
     return std::any_of(parts.begin(), parts.end(),
                        [&](const auto& part) { return other.parts.count(part.first) > 0; });
   }
+  // If both ran, each could take the room that the other needs before it comes to rest.
+  bool MayJamWith(const Tenant& other) const { return grows && other.grows && Meets(other); }
   bool LacksRoom() const {
     return std::any_of(parts.begin(), parts.end(),
                        [](const auto& part) { return part.second.Lacks().count > 0; });

@@ -147,7 +147,7 @@ class ShimChannel {
     base::MonoTime run_began{};
     std::map<std::string, std::uint64_t> refused_told;  // by GPU: number of the last refusal told
     std::map<std::string, base::Bytes> uncounted_peak;  // by GPU: the most uncounted memory that lasted
-    bool all_count = true;  // no process was seen that does not count; one that is ending does not matter
+    bool all_count = true;  // false: a process that does not count was seen three times in a row
     bool overwritten = false;
     bool told_version = false;
   };

@@ -47,7 +47,7 @@ bool IsWithinRoom(AccountingState& state, int device);
 void Granted(AccountingState& state, int device, std::uint64_t bytes);
 // The driver has not granted bytes that were reserved.
 void Withdraw(AccountingState& state, int device, std::uint64_t bytes);
-// Granted bytes are reserved again: no program has them, and they count for another program that asks soon.
+// The process keeps granted bytes counted though its program has given them back (the spare of pools).
 void Retain(AccountingState& state, int device, std::uint64_t bytes);
 // The device has got back bytes that it had granted.
 void GiveBack(AccountingState& state, int device, std::uint64_t bytes);
