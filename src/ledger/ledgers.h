@@ -75,6 +75,9 @@ struct Command {
   // held or not, unless another order came. 0: the ledger's patience, and then it is held without end. A shim
   // without SlotStatus::steps takes any patience for 0.
   base::Millis patience{0};
+  // kRun: a closed gate stays closed, so that the process is held with all its memory on the GPU. Only for a
+  // process with SlotStatus::fetches.
+  bool stay_held = false;
   friend bool operator==(const Command&, const Command&) = default;
 };
 
@@ -128,6 +131,7 @@ struct SlotStatus {
   std::uint64_t completed = 0;       // calls; only differences mean anything
   bool steps = false;                // the shim tells `rest`, and takes grants of steps and a patience
   bool shares = false;               // the process exports memory by descriptor, dma-buf or multicast
+  bool fetches = false;              // the shim knows Command::stay_held
   RestWords rest;
   StepReport stepped;  // of the last grant of steps that the process has seen
 };

@@ -306,6 +306,10 @@ TEST(Ledgers, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) {
   const Command run{wire::OrderKind::kRun, {{kFirst, {4096}}}, base::Millis{5}};
   ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, run));
   EXPECT_EQ(slot.order_bytes, 0u) << "only a hold has a patience, and only a take an amount";
+  const std::uint32_t open = slot.order;
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{.what = wire::OrderKind::kRun, .stay_held = true}));
+  EXPECT_EQ(slot.order_bytes, wire::kStayHeld);
+  EXPECT_NE(slot.order, open) << "to stay held is another order";
 }
 
 TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
@@ -342,15 +346,15 @@ TEST(Ledgers, ReadHowAProcessComesToRest) {
   const Mapped mapped(joined->owner);
   wire::Slot& slot = SlotOf(mapped, *joined);
   const SlotStatus older = ledgers.SlotStatusesOf(kOwnedJob).at(0);
-  EXPECT_FALSE(older.steps || older.shares);
+  EXPECT_FALSE(older.steps || older.shares || older.fetches);
   EXPECT_EQ(older.rest, RestWords{});
   EXPECT_EQ(older.stepped, StepReport{});
-  slot.flags = wire::kSteps | wire::kShares;
+  slot.flags = wire::kSteps | wire::kShares | wire::kFetches;
   slot.rest = wire::PackRest(0x2, 0x5);  // there is no third GPU
   slot.rest_state = 7u << 16 | wire::kRestShut | wire::kRestForRoom;
   slot.stepped = wire::PackStepReport({9, wire::StepEnd::kAtWork, 12});
   const SlotStatus one = ledgers.SlotStatusesOf(kOwnedJob).at(0);
-  EXPECT_TRUE(one.steps && one.shares);
+  EXPECT_TRUE(one.steps && one.shares && one.fetches);
   EXPECT_EQ(one.rest, (RestWords{.shut = true, .for_room = true, .works = 2, .waits = 1, .changes = 7}));
   EXPECT_EQ(one.stepped, (StepReport{9, wire::StepEnd::kAtWork, 12}));
   slot.rest_state = wire::kRestInFlight | wire::kRestCapturing | wire::kRestAnywhere;

@@ -107,6 +107,7 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   status.notifies = (flags & wire::kNotifiesAnswers) != 0;
   status.steps = (flags & wire::kSteps) != 0;
   status.shares = (flags & wire::kShares) != 0;
+  status.fetches = (flags & wire::kFetches) != 0;
   // A process writes what works before it says that a call has returned, and both before the end of a grant.
   status.stepped = wire::StepReportOf(wire::Load(place.stepped));
   const std::uint32_t rest_state = wire::Load(place.rest_state);
@@ -155,6 +156,7 @@ void Ledgers::TakeOver(Entry& entry) {
 // The words that go with the order.
 Ledgers::OrderBytes Ledgers::OrderBytesOf(const Entry& entry, unsigned slot, const Command& command) {
   if (command.what == wire::OrderKind::kHold) return {Milliseconds(command.patience), {}};
+  if (command.what == wire::OrderKind::kRun && command.stay_held) return {wire::kStayHeld, {}};
   OrderBytes bytes;
   if (command.what != wire::OrderKind::kTake) return bytes;
   const wire::Ledger& ledger = *entry.page;

@@ -157,6 +157,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     const auto since = std::chrono::duration_cast<base::Millis>(now - member.ordered_at);
     if (!member.seen.answered && view.answered) member.answered_at = now;
     if (member.order == Order::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
+    if (member.order == Order::kFetch && !member.seen.answered && view.answered) Spend("fetch", since);
     if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
     member.seen = view;
     CorrectPlace(member, now);
@@ -192,7 +193,8 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
 void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
   const ShimStage stage = member.seen.stage;
   if (stage == ShimStage::kEvicting || stage == ShimStage::kEvicted) member.order = Order::kEvict;
-  if (stage == ShimStage::kRestoring) member.order = Order::kReturn;
+  // It may have another order by now: it gets its order to return when it has answered.
+  if (stage == ShimStage::kRestoring && member.seen.fetches) member.order = Order::kFetch;
   member.ordered_at = now;
   const bool touched =
       record_.held.contains(member.seen.id) || !member.seen.gpus.empty() || stage != ShimStage::kNone;

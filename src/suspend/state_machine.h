@@ -13,10 +13,11 @@
 // parent. Where an evicted process still shares memory with another one, the driver could not restore what it
 // saved: then every process with a shim *stays*, with its context and that memory, behind its closed gate,
 // and the record has what is left on each GPU. Back: the mover copies (Load) while the driver restores,
-// parents first, and then the shims fetch their memory. If a step fails on the way out, the way out is undone
-// and the job runs on with the reason; if a step fails on the way back, the job is taken out again and stays
-// suspended with its data and the reason. A process that ends is no failure. Where the driver cannot
-// checkpoint, only eviction counts, and the contexts stay.
+// parents first, and then the shims fetch their memory. Processes that stayed need no driver: their shims
+// fetch their memory while it is copied (Fetch), and no gate opens before all of it is there. If a step fails
+// on the way out, the way out is undone and the job runs on with the reason; if a step fails on the way back,
+// the job is taken out again and stays suspended with its data and the reason. A process that ends is no
+// failure. Where the driver cannot checkpoint, only eviction counts, and the contexts stay.
 //
 // The next step always follows from the known state of each process, never from a fixed sequence: so a new
 // daemon goes on from what it can observe (Rebuild). The tests beside this file are the specification;
@@ -25,7 +26,7 @@
 //     one with a shim while another stays because of shared memory,
 //   - nothing leaves before the job has come to rest, where its shims can hold it,
 //   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
-//     are on a GPU again,
+//     are on a GPU again, nor while another one fetches,
 //   - no job stays in kSuspended before its data are whole in host memory: data that go straight to another
 //     GPU have room there, or are copied to the host,
 //   - the job comes to rest.
@@ -89,6 +90,7 @@ struct ProcessView {
   bool holds_imported = false;
   // Memory of this process was exported, or it has opened memory of others: they reach each other.
   bool shares = false;
+  bool fetches = false;  // the shim can bring its memory back behind its closed gate
   // Bytes of managed memory, which the driver does not checkpoint.
   base::Bytes managed{};
   // The shim's answer to the last order was: no call passes the gate and no work is in flight.
@@ -177,6 +179,11 @@ struct OrderEvict {
   base::ProcessId process;
   friend bool operator==(const OrderEvict&, const OrderEvict&) = default;
 };
+// All memory is on the GPU again, and the gate stays closed (ProcessView::fetches).
+struct OrderFetch {
+  base::ProcessId process;
+  friend bool operator==(const OrderFetch&, const OrderFetch&) = default;
+};
 struct OrderReturn {
   base::ProcessId process;
   bool held = false;  // with its gate closed and its memory where it is (SuspensionSettings::returns_held)
@@ -232,9 +239,10 @@ struct Emit {
   friend bool operator==(const Emit&, const Emit&) = default;
 };
 }  // namespace action
-using Action = std::variant<action::Rest, action::CancelRest, action::OrderEvict, action::OrderReturn,
-                            action::AskCan, action::AskState, action::Checkpoint, action::Restore,
-                            action::Secure, action::Load, action::Moved, action::SetState, action::Emit>;
+using Action =
+    std::variant<action::Rest, action::CancelRest, action::OrderEvict, action::OrderFetch,
+                 action::OrderReturn, action::AskCan, action::AskState, action::Checkpoint, action::Restore,
+                 action::Secure, action::Load, action::Moved, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
 // Thread-compatible. The caller carries out the actions in order, and before that stores record() if it
@@ -279,7 +287,7 @@ class SuspensionStateMachine {
   void SetSettings(SuspensionSettings settings) { settings_ = settings; }
 
  private:
-  enum class Order { kNone, kHold, kEvict, kReturn };
+  enum class Order { kNone, kHold, kEvict, kFetch, kReturn };
   // Where the mover has the memory that the shim gave away. kStraight: still on the GPU that the process
   // left, on its way to the target.
   enum class Location { kUnknown, kHost, kStraight, kGpu };
@@ -355,6 +363,8 @@ class SuspensionStateMachine {
   // Each of these returns true when the state machine has to wait for something, or the phase has changed.
   bool SecureAll(base::MonoTime now);
   bool IsSecure(const Member& member) const;
+  // To another GPU, as soon as it has left this one.
+  bool GoesOn() const { return record_.target && record_.wants_gpu; }
   bool AskUnknown(base::MonoTime now);
   bool AwaitShims(base::MonoTime now);
   bool AwaitDriver(base::MonoTime now);
@@ -376,10 +386,14 @@ class SuspensionStateMachine {
   // --- state_machine_back.cc
   void GoBack(base::MonoTime now);
   bool ReturnsHeld() const;
+  bool Fetches() const;
   void LoadAll();
   bool IsReadyToReturn(const Member& member) const;
   bool RestoreNext(base::MonoTime now);
-  bool ReturnShims(base::MonoTime now);
+  bool BringBack(Order order, base::MonoTime now);
+  static bool MustCome(const Member& member) {
+    return member.order == Order::kFetch || member.order == Order::kReturn;
+  }
   static bool MayNotCome(const Member& member);
   void ArriveBack(base::MonoTime now);
   void FailBack(const std::string& why, bool may_pass, base::MonoTime now);

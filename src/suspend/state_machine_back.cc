@@ -14,7 +14,9 @@ using base::MonoTime;
 
 void SuspensionStateMachine::GoBack(MonoTime now) {
   LoadAll();
-  if (pending_ || AskUnknown(now) || RestoreNext(now) || ReturnShims(now)) return;
+  if (pending_ || AskUnknown(now) || RestoreNext(now)) return;
+  if (Fetches() && BringBack(Order::kFetch, now)) return;
+  if (BringBack(Order::kReturn, now)) return;
   ArriveBack(now);
 }
 
@@ -26,6 +28,20 @@ bool SuspensionStateMachine::ReturnsHeld() const {
                      [](const auto& one) { return IsAway(one.second) || IsShimAtWork(one.second); });
 }
 
+// The shims take the memory while the mover copies it, and no gate opens before all processes have theirs:
+// the driver has to restore none of them, and the mover has nothing of theirs on a GPU.
+bool SuspensionStateMachine::Fetches() const {
+  if (ReturnsHeld() || record_.target) return false;
+  const auto is_fetching = [](const auto& one) { return one.second.order == Order::kFetch; };
+  if (std::any_of(members_.begin(), members_.end(), is_fetching)) return true;
+  return AnyStays() && std::all_of(members_.begin(), members_.end(), [](const auto& one) {
+           const Member& member = one.second;
+           const bool runs = member.saved == Saved::kRunning || member.saved == Saved::kUnknown;
+           const bool loads = member.moving || member.location == Location::kGpu;
+           return runs && !loads && (member.seen.fetches || !member.seen.has_shim);
+         });
+}
+
 bool SuspensionStateMachine::IsReadyToReturn(const Member& member) const {
   return !member.moving && (!IsAway(member) || member.location == Location::kGpu || ReturnsHeld());
 }
@@ -33,8 +49,10 @@ bool SuspensionStateMachine::IsReadyToReturn(const Member& member) const {
 // The mover loads while the driver works.
 void SuspensionStateMachine::LoadAll() {
   if (ReturnsHeld()) return;
+  const bool fetch = Fetches();
   for (auto& [id, member] : members_) {
-    const bool fetches = member.order == Order::kReturn && member.location == Location::kGpu;
+    const bool fetches = (member.order == Order::kReturn && member.location == Location::kGpu) ||
+                         (fetch && member.seen.fetches);
     if (IsAway(member) && !IsShimAtWork(member) && !member.moving && !fetches &&
         member.location != Location::kGpu)
       AskMover(member, Verb::kLoad);
@@ -128,17 +146,21 @@ bool SuspensionStateMachine::IsPartlyMoved() const {
 }
 
 bool SuspensionStateMachine::MayNotCome(const Member& member) {
-  return member.order == Order::kReturn && !member.seen.answered && !member.without_shim &&
+  return MustCome(member) && !member.seen.answered && !member.without_shim &&
          member.seen.stage != ShimStage::kNone;
 }
 
-bool SuspensionStateMachine::ReturnShims(MonoTime now) {
+// Gives the order to each process that is out. True: the state machine has to wait, or the phase has changed.
+bool SuspensionStateMachine::BringBack(Order order, MonoTime now) {
   // Processes that share memory wait for each other on the GPU: none runs before all can.
-  const bool all_ready = std::all_of(members_.begin(), members_.end(),
-                                     [this](const auto& one) { return IsReadyToReturn(one.second); });
+  const bool fetches = order == Order::kFetch;
+  const bool all_ready = fetches || std::all_of(members_.begin(), members_.end(), [this](const auto& one) {
+                           return IsReadyToReturn(one.second);
+                         });
   const bool not_yet = !all_ready && AnyStays();
   bool waiting = false;
   for (auto& [id, member] : members_) {
+    if (fetches && !member.seen.fetches) continue;
     const base::Bytes evicted = Sum(member.seen, &GpuShare::evicted);
     if (member.moving) {
       waiting = true;
@@ -147,9 +169,10 @@ bool SuspensionStateMachine::ReturnShims(MonoTime now) {
     // This includes an order of an earlier daemon that the shim has not answered yet.
     const bool may_be_out =
         member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered || member.seen.held);
-    const bool ready = IsReadyToReturn(member);
-    const bool is_out = member.order == Order::kEvict || member.order == Order::kHold;
-    if (ready && !not_yet && (is_out || may_be_out)) Give(member, Order::kReturn, now);
+    const bool ready = fetches || IsReadyToReturn(member);
+    const bool is_out = member.order == Order::kEvict || member.order == Order::kHold ||
+                        (!fetches && member.order == Order::kFetch);
+    if (ready && !not_yet && (is_out || may_be_out)) Give(member, order, now);
     if (member.seen.stage == ShimStage::kNone && evicted.count == 0) continue;  // nobody is there to answer
     if (IsShimAtWork(member)) {
       waiting = true;
@@ -160,7 +183,7 @@ bool SuspensionStateMachine::ReturnShims(MonoTime now) {
       return true;
     }
     waiting = waiting || !ready || not_yet;
-    if (!ready || member.order != Order::kReturn) continue;
+    if (!ready || !MustCome(member)) continue;
     if (!member.seen.answered) {
       if (now < member.ordered_at + settings_.answer_limit) {
         waiting = true;

@@ -2,7 +2,7 @@
 //
 //   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (with by_hand; else the mover does it at once)
 //   "rest" (with rests_by_hand; else all with a shim are held at once)  "cancel rest"
-//   "evict 11"  "return 11"
+//   "evict 11"  "fetch 11"  "return 11"
 //   "moved b"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
 //   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
 #pragma once
@@ -31,6 +31,9 @@ inline std::string WordOf(const Action& action) {
     std::string operator()(const action::CancelRest&) const { return "cancel rest"; }
     std::string operator()(const action::OrderEvict& a) const {
       return fmt::format("evict {}", a.process.pid);
+    }
+    std::string operator()(const action::OrderFetch& a) const {
+      return fmt::format("fetch {}", a.process.pid);
     }
     std::string operator()(const action::OrderReturn& a) const {
       return fmt::format("return {}", a.process.pid);
@@ -88,6 +91,8 @@ class Story {
     for (const Action& action : machine.On(event, now)) {
       if (const auto* evict = std::get_if<action::OrderEvict>(&action))
         At(evict->process.pid).answered = false;
+      if (const auto* fetch = std::get_if<action::OrderFetch>(&action))
+        At(fetch->process.pid).answered = At(fetch->process.pid).held = false;
       if (const auto* come = std::get_if<action::OrderReturn>(&action))
         At(come->process.pid).answered = At(come->process.pid).held = false;
       if (std::get_if<action::Rest>(&action) && !rests_by_hand) {
@@ -145,6 +150,11 @@ class Story {
     for (auto& [gpu, share] : At(pid).gpus)
       share = {share.used - share.evictable, {}, share.evicted + share.evictable};
     return Shim(pid, ShimStage::kEvicted);
+  }
+  // Its memory is on the GPU, and its gate is closed.
+  Words Fetched(pid_t pid) {
+    At(pid).held = true;
+    return Returned(pid);
   }
   Words Returned(pid_t pid) {
     for (auto& [gpu, share] : At(pid).gpus) share = {share.used + share.evicted, share.evicted, {}};

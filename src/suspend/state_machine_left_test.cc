@@ -76,6 +76,72 @@ TEST_F(Sharing, NoneRunsBeforeTheMemoryOfAllIsBack) {
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kLoad), ElementsAre("return 11", "return 12"));
 }
 
+// Their shims take the memory while the mover copies it.
+class Fetching : public Sharing {
+ protected:
+  Fetching() {
+    s_.At(11).fetches = s_.At(12).fetches = true;
+    s_.by_hand = true;
+    s_.Suspend();
+    s_.Evicted(11);
+    s_.Evicted(12);
+    s_.MoverAnswered(11, Verb::kSecure);
+    s_.MoverAnswered(12, Verb::kSecure);
+    s_.Resume();
+  }
+  Words ComeBack() { return s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}); }
+};
+
+TEST_F(Fetching, NoGateOpensBeforeAllHaveTheirMemory) {
+  EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "fetch 11", "fetch 12"));
+  EXPECT_THAT(s_.Shim(12, ShimStage::kRestoring), IsEmpty());
+  EXPECT_THAT(s_.Fetched(11), IsEmpty());
+  EXPECT_THAT(s_.Fetched(12), ElementsAre("return 11", "return 12"));
+  EXPECT_THAT(s_.Shim(11, ShimStage::kOnGpu), IsEmpty());
+  s_.At(11).held = s_.At(12).held = false;
+  EXPECT_THAT(s_.Shim(12, ShimStage::kOnGpu), ElementsAre("= running", "! job_resumed"));
+}
+
+TEST_F(Fetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
+  ComeBack();
+  s_.Fetched(11);
+  EXPECT_THAT(s_.Shim(12, ShimStage::kFailed, "no room on the device"),
+              ElementsAre("= retreating resume_failed", "! resume_failed", "evict 11", "evict 12"));
+  s_.Evicted(11);
+  s_.MoverAnswered(11, Verb::kSecure);
+  EXPECT_THAT(s_.Evicted(12), ElementsAre("= suspended resources")) << "its data have not left the host";
+}
+
+TEST_F(Fetching, ANewDaemonWaitsForAllAsWell) {
+  ComeBack();
+  s_.Shim(11, ShimStage::kRestoring);
+  s_.Fetched(12);
+  RestartDaemon();
+  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
+  EXPECT_THAT(s_.Restored(12), ElementsAre("fetch 12"));
+  EXPECT_THAT(s_.Fetched(12), IsEmpty());
+  EXPECT_THAT(s_.Fetched(11), ElementsAre("return 11", "return 12"));
+}
+
+TEST_F(Fetching, OneThatCannotIsLoadedAndAllWithIt) {
+  s_.At(12).fetches = false;
+  s_.Look();
+  EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "load 11", "load 12 b"));
+}
+
+TEST_F(Fetching, WhoIsSuspendedAgainOnTheWayBackLeaves) {
+  ComeBack();
+  s_.Fetched(11);
+  s_.Shim(12, ShimStage::kRestoring);
+  const Words asked = s_.Feed(event::SuspendAsked{"held_by_user", "by me"});
+  EXPECT_THAT(asked, Contains("evict 11"));
+  EXPECT_THAT(asked, Contains("evict 12"));
+  EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11"));
+  s_.MoverAnswered(11, Verb::kSecure);
+  EXPECT_THAT(s_.Evicted(12), Contains("= suspended held_by_user"));
+}
+
 TEST_F(Sharing, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
   s_.by_hand = true;
   s_.Suspend();

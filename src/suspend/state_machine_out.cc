@@ -77,8 +77,8 @@ bool SuspensionStateMachine::SecureAll(MonoTime now) {
 }
 
 bool SuspensionStateMachine::IsSecure(const Member& member) const {
-  const bool goes_straight = record_.target && phase() != SuspensionPhase::kRetreating;
-  return member.location == Location::kHost || (member.location == Location::kStraight && goes_straight);
+  const bool may_be_straight = GoesOn() && phase() != SuspensionPhase::kRetreating;
+  return member.location == Location::kHost || (member.location == Location::kStraight && may_be_straight);
 }
 
 bool SuspensionStateMachine::AskUnknown(MonoTime now) {
@@ -132,6 +132,8 @@ void SuspensionStateMachine::Give(Member& member, Order order, MonoTime now) {
   member.seen.answered = false;
   if (order == Order::kEvict)
     out_.push_back(action::OrderEvict{member.seen.id});
+  else if (order == Order::kFetch)
+    out_.push_back(action::OrderFetch{member.seen.id});
   else
     out_.push_back(action::OrderReturn{member.seen.id, ReturnsHeld()});
 }
@@ -267,8 +269,8 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
   const bool retreated = phase() == SuspensionPhase::kRetreating;
   const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
                      const Member& member = one.second;
-                     const bool may_go = member.order != Order::kReturn && !member.seen.answered &&
-                                         member.seen.stage != ShimStage::kNone;
+                     const bool may_go =
+                         !MustCome(member) && !member.seen.answered && member.seen.stage != ShimStage::kNone;
                      return IsOff(member) || IsShimAtWork(member) || may_go;
                    });
   if (retreated && !off) {
@@ -287,7 +289,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
     const auto detail = fmt::format("{}; {}", why_, Whereabouts());
     return SetState(record_.wants_gpu ? "resources" : turned_reason_, detail);
   }
-  SetAway(record_.target ? "moving" : std::string(record_.reason), Whereabouts());
+  SetAway(GoesOn() ? "moving" : std::string(record_.reason), Whereabouts());
   EmitWith(record_.left, "job_suspended", record_.detail, now);
 }
 
@@ -296,7 +298,9 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
 void SuspensionStateMachine::OpenGates(MonoTime now) {
   for (auto& [id, member] : members_) {
     const bool may_shut = member.order == Order::kNone && !member.seen.answered;
-    const bool shut = member.order == Order::kEvict || member.order == Order::kHold || member.seen.held;
+    const bool ordered =
+        member.order == Order::kEvict || member.order == Order::kHold || member.order == Order::kFetch;
+    const bool shut = ordered || member.seen.held;
     if ((shut || may_shut) && member.seen.has_shim) Give(member, Order::kReturn, now);
     member.order = Order::kNone;
   }

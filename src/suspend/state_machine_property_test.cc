@@ -20,7 +20,8 @@ struct Target {
   bool cuda = true;
   bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
   bool shares = false;                   // others may have some of its memory
-  enum class Told { kNothing, kHold, kEvict, kReturn } told = Told::kNothing;
+  bool shut = false;                     // its gate is closed
+  enum class Told { kNothing, kHold, kEvict, kFetch, kReturn } told = Told::kNothing;
 };
 
 class World {
@@ -54,6 +55,7 @@ class World {
     target.imported = target.view.has_shim && *rc::gen::inRange(0, 4) == 0;
     target.stuck = *rc::gen::inRange(0, 4) == 0;
     target.shares = target.view.has_shim && *rc::gen::inRange(0, 4) == 0;
+    target.view.fetches = target.view.has_shim && *rc::gen::inRange(0, 4) != 0;
     target.view.settled = *rc::gen::inRange(0, 4) != 0;
     // Without a context no thread of its shim answers.
     const bool has_context = target.view.has_shim && target.context.count > 0;
@@ -166,9 +168,14 @@ class World {
           target.view.stage == ShimStage::kNone)
         continue;
       if (target.told == Target::Told::kHold) {
+        // What it has begun to take back it takes; what it has not stays where it is.
+        if (target.view.stage == ShimStage::kRestoring) target.out = {};
+        if (target.view.stage == ShimStage::kRestoring || target.view.stage == ShimStage::kEvicted)
+          target.view.stage = ShimStage::kOnGpu;
         // The work may wait for another process; then the shim gives up by itself.
         target.view.answered = true;
         target.view.held = !fail;
+        target.shut = !fail;
         target.view.stage = fail ? ShimStage::kFailed : target.view.stage;
         target.told = Target::Told::kNothing;
         continue;
@@ -187,10 +194,11 @@ class World {
         target.view.stage = at_work;
       } else {
         target.view.stage = evict ? ShimStage::kEvicted : ShimStage::kOnGpu;
+        target.shut = evict || (target.told == Target::Told::kFetch && target.shut);
         // An order from before a restart may be carried out late: the mover loads what it is asked to give.
         target.out = evict ? target.data : base::Bytes{};
         target.imported = target.imported || !evict;
-        target.view.held = false;
+        target.view.held = !evict && target.shut;
         target.secure = target.loaded = false;
         target.told = Target::Told::kNothing;
       }
@@ -293,8 +301,10 @@ class World {
         RC_ASSERT(machine_.phase() == SuspensionPhase::kSuspending && !rest_ordered_);
         rest_ordered_ = true;
         for (auto& [id, target] : targets_) {
-          // None is held while another's memory has left already: the job could not go on.
-          RC_ASSERT(target.out.count == 0);
+          // None is held while another's memory has left already: the job could not go on. Memory that is on
+          // its way back has not.
+          RC_ASSERT(target.out.count == 0 || !target.view.answered ||
+                    target.view.stage == ShimStage::kRestoring);
           Hold(target);
         }
       }
@@ -304,8 +314,14 @@ class World {
         if (machine_.phase() == SuspensionPhase::kSuspending) RC_ASSERT(rested_);
         Tell(evict->process, Target::Told::kEvict);
       }
-      if (const auto* back = std::get_if<action::OrderReturn>(&action))
+      if (const auto* fetch = std::get_if<action::OrderFetch>(&action))
+        Tell(fetch->process, Target::Told::kFetch);
+      if (const auto* back = std::get_if<action::OrderReturn>(&action)) {
+        if (machine_.phase() == SuspensionPhase::kResuming)
+          for (const auto& [id, target] : targets_)
+            RC_ASSERT(target.told != Target::Told::kFetch || target.out.count == 0);
         Tell(back->process, Target::Told::kReturn);
+      }
       if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan});
       if (const auto* state = std::get_if<action::AskState>(&action)) Ask(state->process, Verb::kState);
       if (const auto* save = std::get_if<action::Checkpoint>(&action)) {
@@ -350,6 +366,10 @@ class World {
     const auto it = targets_.find(process);
     if (it == targets_.end()) return;
     if (honest_) RC_ASSERT(it->second.saved == Saved::kRunning || it->second.saved == Saved::kBroken);
+    if (told == Target::Told::kFetch) {
+      RC_ASSERT(it->second.view.fetches);
+      for (const Asked& moving : moves_) RC_ASSERT(moving.process != process);
+    }
     if (told == Target::Told::kReturn) RC_ASSERT(it->second.loaded || it->second.out.count == 0);
     it->second.told = told;
     it->second.view.answered = false;

@@ -346,7 +346,7 @@ void SuspensionStateMachine::Spend(const char* what, base::Millis time) {
 void SuspensionStateMachine::AskMover(Member& member, Verb verb) {
   member.moving = verb;
   if (verb == Verb::kSecure)
-    out_.push_back(action::Secure{member.seen.id, IsStrict() ? record_.target.value_or("") : ""});
+    out_.push_back(action::Secure{member.seen.id, IsStrict() && GoesOn() ? *record_.target : ""});
   else
     out_.push_back(action::Load{member.seen.id, ReturnsTo(record_, member.seen.id)});
 }

@@ -425,6 +425,8 @@ class LeftTest(SuspendCase):
                         self.assertEqual(told[kind]["left"], sum(left.values()), kind)
                         self.assertEqual({gpu: told[kind][f"left.{gpu}"] for gpu in left}, left, kind)
                     self.assertIn("milliseconds_rest", told["job_suspended"])
+                    self.assertIn("milliseconds_fetch", told["job_resumed"], "each gets its memory while it is copied")
+                    self.assertNotIn("milliseconds_copy", told["job_resumed"])
                 self.ends_with_its_data(tag)
 
     def held_on(self, job):

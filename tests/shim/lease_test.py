@@ -139,19 +139,36 @@ class Parts(LeaseCase):
         chance = random.Random(5)
         process = self.start_probe("holds", 64, 4)
         pid = self.only(ledger)["pid"]
-        before, away = self.device_used(), 0
-        for _ in range(60):
-            what = chance.choice(("0", "1", "hold", "take"))
+        before, away, shut = self.device_used(), 0, False
+        for _ in range(80):
+            what = chance.choice(("0", "1", "hold", "take", "fetch"))
             size = 4 * chance.randrange(1, 17)
             one = self.command_to(ledger, pid, what, size * MIB)
             stage, away = {"0": (ON_GPU, 0), "1": (EVICTED, 64), "hold": (HELD, away),
-                           "take": (HELD, max(away, size))}[what]
+                           "take": (HELD, max(away, size)), "fetch": (HELD if shut else ON_GPU, 0)}[what]
+            shut = stage != ON_GPU
             self.assert_stands(one, stage)
             self.assertEqual((one["evicted"], before - self.device_used()), (away * MIB, away * MIB), what)
             if what == "0":
                 self.assert_good(process)
         self.run_again(ledger, pid)
         self.assert_good(process)
+
+    def test_come_back_behind_the_closed_gate(self):
+        ledger = self.sharing()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+        before = self.device_used()
+        self.assertEqual(self.command_to(ledger, pid, "1")["evicted"], 16 * MIB)
+        one = self.command_to(ledger, pid, "fetch")
+        self.assert_stands(one, HELD)
+        self.assertTrue(one["fetches"])
+        self.assertEqual((one["evicted"], self.device_used()), (0, before))
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.until(lambda: self.only(ledger)["activity"] == AT_GATE)
+        self.run_again(ledger, pid)
+        self.assertTrue(json.loads(process.stdout.readline())["good"])
 
     def test_go_while_kernels_run_and_every_byte_is_right(self):
         ledger = self.sharing()

@@ -5,7 +5,7 @@
 //
 // Prints "ready", then executes one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
-//   order PID|all 0|1|hold|take [BYTES [UUID]]…   order PID|all hold_for MILLISECONDS
+//   order PID|all 0|1|fetch|hold|take [BYTES [UUID]]…   order PID|all hold_for MILLISECONDS
 //   await PID|all MILLISECONDS (until they have answered)   stages host
 //   step PID GPU|any CALLS [STRIDE] [careful] [behind] (prints the grant's number)   withdraw PID
 //   drop   mover (its pid)   stop   notifications   watch MILLISECONDS
@@ -190,7 +190,8 @@ class Test {
 
   // Bytes without a UUID are the first GPU's.
   Command CommandOf(const std::string& what, std::istream& words) const {
-    Command command{what == "0" ? wire::OrderKind::kRun : wire::OrderKind::kLeave, {}};
+    Command command{what == "0" || what == "fetch" ? wire::OrderKind::kRun : wire::OrderKind::kLeave, {}};
+    command.stay_held = what == "fetch";
     if (what == "hold" || what == "hold_for") command.what = wire::OrderKind::kHold;
     if (what == "take") command.what = wire::OrderKind::kTake;
     for (std::uint64_t number = 0; words >> number;) {
@@ -281,12 +282,12 @@ class Test {
       const std::uint64_t held = one.held.empty() ? 0 : one.held.front().used.count;
       text += fmt::format(
           R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
-          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"homes":[{}],{}}})",
+          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"fetches":{},"homes":[{}],{}}})",
           text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.stage),
           one.answered ? "true" : "false", static_cast<unsigned>(one.trouble), one.driver_error,
           one.evictable.count, one.evicted.count, one.managed.count, held,
           static_cast<unsigned>(one.activity), one.wants.count, one.completed,
-          one.notifies ? "true" : "false", HomesOf(one), RestOf(one));
+          one.notifies ? "true" : "false", one.fetches ? "true" : "false", HomesOf(one), RestOf(one));
     }
     return "[" + text + "]";
   }

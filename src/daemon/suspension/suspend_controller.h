@@ -139,7 +139,7 @@ class SuspendController {
   void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);
   void Perform(base::JobId job, const suspend::Actions& actions);
   void AskMover(base::JobId job, suspend::Request request);
-  void Order(base::JobId job, base::ProcessId process, ledger::wire::OrderKind what);
+  void Order(base::JobId job, base::ProcessId process, const ledger::Command& command);
   void Save(base::JobId job, std::string record, std::function<void()> done);
   void Tell(base::JobId job, const suspend::action::Emit& event);
   void Prepare();

@@ -23,10 +23,15 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
                    [&](const CancelRest&) {
                      if (auto* const rest = shims_.rest()) rest->Cancel(job, entries_.at(job).rest);
                    },
-                   [&](const OrderEvict& order) { Order(job, order.process, OrderKind::kLeave); },
+                   [&](const OrderEvict& order) {
+                     Order(job, order.process, {OrderKind::kLeave, {}});
+                   },
+                   [&](const OrderFetch& order) {
+                     Order(job, order.process, {.what = OrderKind::kRun, .stay_held = true});
+                   },
                    [&](const OrderReturn& order) {
                      // `held`: the job's memory comes back with its turn, and its gate stays shut until then.
-                     Order(job, order.process, order.held ? OrderKind::kHold : OrderKind::kRun);
+                     Order(job, order.process, {.what = order.held ? OrderKind::kHold : OrderKind::kRun});
                    },
                    [&](const AskCan&) {
                      AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
@@ -77,10 +82,9 @@ void SuspendController::Rest(base::JobId job, base::Millis limit) {
 
 // The ledger shows the result of an order, also when no process is there to take it. The ledger names the
 // process in a slot, but only attribution says whether that process belongs to the job.
-void SuspendController::Order(base::JobId job, base::ProcessId process, OrderKind what) {
+void SuspendController::Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
   auto* const channel = shims_.channel();
-  if (channel && core_.guard().JobOf(process.pid).job == job)
-    (void)channel->Order(job, process, ledger::Command{what, {}});
+  if (channel && core_.guard().JobOf(process.pid).job == job) (void)channel->Order(job, process, command);
 }
 
 // Stores the record with the job; calls `done` when it is on the disk, or cannot be stored.

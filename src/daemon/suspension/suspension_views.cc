@@ -80,6 +80,7 @@ std::vector<suspend::ProcessView> SuspensionView(
         slot.stage == ledger::wire::MemoryStage::kEvicting && view.stage == suspend::ShimStage::kOnGpu;
     view.holds_imported = slot.holds_imported;
     view.shares = slot.shares;
+    view.fetches = slot.fetches;
     view.managed = slot.managed;
     view.error = TextOf(slot);
     const auto before = held.find(slot.process);

@@ -92,13 +92,15 @@ inline constexpr std::uint32_t kSteps = 4;
 // legacy IPC, or has imported. Unlike kHoldsImported this says nothing of memory that came back from the
 // mover.
 inline constexpr std::uint32_t kShares = 8;
+// The shim of the process can bring its memory back behind its closed gate (kStayHeld, orders.h).
+inline constexpr std::uint32_t kFetches = 16;
 
 // One process. Only the process that holds the lock on the slot's byte of the file writes here (slot_lock.h),
 // with two exceptions: the daemon writes `order`, `order_bytes` (orders.h) and `step` (rest.h), and any
 // process may enter a change in `books` (books.h).
 struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: the slot is free
-  std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers, kSteps, kShares
+  std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers, kSteps, kShares, kFetches
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMaxGpus];
   std::uint32_t order;      // a futex word: the order kind, and the number of the order (orders.h)
@@ -109,7 +111,7 @@ struct Slot {
   std::uint64_t evicted;    // bytes of the first home that are in host memory instead
   Holding host;             // host memory that holds evicted data of all homes
   // With kTake: how many bytes of the first home at least are to be evicted in all. With kHold: the patience
-  // of this order, in ms (orders.h).
+  // of this order, in ms (orders.h). With kRun: 0 or kStayHeld.
   std::uint64_t order_bytes;
   std::uint64_t wants;           // bytes that allocations wait for, on GPUs without an entry in Ledger::home
   std::uint64_t activity_since;  // CLOCK_MONOTONIC, ns

@@ -30,7 +30,9 @@ enum class MemoryStage : std::uint32_t {
 inline constexpr std::uint32_t kStages = 7;
 
 enum class OrderKind : std::uint32_t {
-  kRun = 0,    // all memory is on the GPU, the gate is open
+  // All memory is on the GPU, and the gate is open. Where `order_bytes` is kStayHeld, a closed gate stays
+  // closed. Only a shim with the flag kFetches knows that.
+  kRun = 0,
   kLeave = 1,  // the gate is closed, all memory that can leave is evicted (suspended)
   // The gate is closed, the work is done; memory stays where it is. Where `order_bytes` is above 0, it is the
   // patience of this order in ms, in place of the ledger's, and the hold is provisional: when the patience is
@@ -38,6 +40,7 @@ enum class OrderKind : std::uint32_t {
   kHold = 2,
   kTake = 3  // as kHold, and of each home at least its `order_bytes` are evicted in all (Slot, Home)
 };
+inline constexpr std::uint64_t kStayHeld = 1;
 constexpr OrderKind OrderKindOf(std::uint32_t order) { return static_cast<OrderKind>(order & 3); }
 // Returns the order that comes after `order`, with the given kind.
 constexpr std::uint32_t OrderAfter(std::uint32_t order, OrderKind what) {

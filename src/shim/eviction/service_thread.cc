@@ -171,12 +171,14 @@ class Attending {
   bool IsWatched() const { return wire::Load(state_.ledger->watched_ms) != 0; }
 
   bool Run(bool& shut) {
+    const bool stays_held = wire::Load(slot_.order_bytes) == wire::kStayHeld;
     Ended ended{};
     TellNoRest(state_);
     if (shut) {
       Tell(MemoryStage::kRestoring);
       ended = FetchBack(state_);
-      shut = !ended.ok() && !ended.failed;
+      if (ended.ok()) away_ = MemoryStage::kHeld;
+      shut = ended.ok() ? stays_held : !ended.failed;
       TellMemory();
       if (!shut) {
         // This comes before the program's threads go on: they would tell that the program has been idle since
