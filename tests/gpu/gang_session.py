@@ -60,7 +60,7 @@ class Session:
         if self.o.load == "jax":
             return ["python3", FRAMEWORKS / "jax_gang.py", "--ballast", size, *until]
         return ["python3", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", self.o.ranks,
-                FRAMEWORKS / "torch_gang.py", "--pattern", self.o.load, "--ballast", size, *until]
+                FRAMEWORKS / "torch_gang.py", "--pattern", self.o.load, "--width", self.o.width, "--ballast", size, *until]
 
     def start(self, *more, share=True, preload=True, size=None):
         self.number += 1
@@ -215,6 +215,8 @@ class Session:
         slower = f"{100 * (1 - typical['shared'] / plain):.2f} % slower; " if plain else ""
         self.row(f"{self.what}: steps a second alone", f"{ {name: round(rate, 2) for name, rate in typical.items()} }",
                  slower + self.data())
+        lost = sorted(100 * (1 - shared / bare) for shared, bare in zip(*rates.values()))
+        self.row("  slower by, in % of each pair", f"median {statistics.median(lost):.2f}", ", ".join(f"{each:.2f}" for each in lost))
 
     def pace(self, size):
         tag = self.start(size=size, share=False, preload=False)
@@ -252,6 +254,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--pattern", default="ddp")
     parser.add_argument("--peer", default="vmm")
+    parser.add_argument("--width", type=int, default=1024, help="of PyTorch's transformer; 3072: the GPU is never idle")
     parser.add_argument("--work", default="20ms")
     parser.add_argument("--size", default="1GiB", help="of each rank")
     parser.add_argument("--step", help="size of the blocks in which gpuman-load allocates (default: all at once)")

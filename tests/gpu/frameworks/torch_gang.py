@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One rank of a job whose ranks need each other; torchrun starts as many as there are GPUs.
 
-Usage: torchrun --standalone --nproc-per-node N torch_gang.py --pattern ddp|fsdp|tensor [--ballast BYTES] [--until FILE]
+Usage: torchrun --standalone --nproc-per-node N torch_gang.py --pattern ddp|fsdp|tensor [--width N] [--ballast BYTES] [--until FILE]
                                                               [--steps N] [--phases N --work STEPS --pause SECONDS --rest SECONDS]
 
   ddp, fsdp   trains a small transformer, as DistributedDataParallel, or with its weights sharded
@@ -146,8 +146,10 @@ class Run:
 
 
 def main():
+    global WIDTH
     parser = argparse.ArgumentParser()
     parser.add_argument("--pattern", choices=("ddp", "fsdp", "tensor"), default="ddp")
+    parser.add_argument("--width", type=int, default=WIDTH, help="of the transformer")
     parser.add_argument("--ballast", type=int, default=0)
     parser.add_argument("--until")
     parser.add_argument("--steps", type=int, default=1 << 40)
@@ -156,6 +158,7 @@ def main():
     parser.add_argument("--pause", type=float, default=1)
     parser.add_argument("--rest", type=float, default=0, help="seconds between the first steps and the first phase")
     o = parser.parse_args()
+    WIDTH = o.width
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     torch.manual_seed(7)
     torch.use_deterministic_algorithms(True)
