@@ -60,6 +60,7 @@ std::string Dump(const Json& json) { return base::json::Dump(json); }
 GPUMAN_CODEC(RunRequest);
 GPUMAN_CODEC(PlaceRequest);
 GPUMAN_CODEC(JobView);
+GPUMAN_CODEC(JobStory);
 GPUMAN_CODEC(GpuView);
 GPUMAN_CODEC(EventView);
 GPUMAN_CODEC(ProcessView);

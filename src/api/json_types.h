@@ -115,6 +115,27 @@ void Fields(V& v, T& x) {
   v("message", x.message);
 }
 
+template <typename V, base::json::Of<StoryLine> T>
+void Fields(V& v, T& x) {
+  v.Required("at", x.at);
+  v.Required("text", x.text);
+  v("times", x.times);
+  v("last", x.last);
+}
+
+template <typename V, base::json::Of<JobStory> T>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v.Required("tag", x.tag);
+  v.Required("state", x.state);
+  v.Required("cause", x.cause);
+  v.Required("because", x.because);
+  v("story", x.story);
+  v("left_out", x.left_out);
+  v("left_out_after", x.left_out_after);
+  v("advice", x.advice);
+}
+
 template <typename V, base::json::Of<JobView> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);

@@ -100,6 +100,7 @@ inline constexpr JobRoute<PlaceRequest, JobView> kMoveJob{
 inline constexpr JobRoute<NoBody, JobView> kWaitForJob{
     {"GET", "/v1/jobs/{ref}/wait", Right::kSee, Wait::kNever}};
 inline constexpr JobRoute<NoBody, Text> kJobLog{{"GET", "/v1/jobs/{ref}/log", Right::kReadLog, Wait::kNever}};
+inline constexpr JobRoute<NoBody, JobStory> kWhyJob{{"GET", "/v1/jobs/{ref}/why", Right::kSee, Wait::kNever}};
 // The process must belong to the caller, unless the caller is root.
 inline constexpr Route<AttachRequest, Attached> kAttach{"POST", "/v1/attachments", Right::kSubmit,
                                                         Wait::kForGpus, 201};
@@ -183,6 +184,7 @@ void ForEach(const Visit& visit) {
   visit(kMoveJob);
   visit(kWaitForJob);
   visit(kJobLog);
+  visit(kWhyJob);
   visit(kAttach);
   visit(kSubmit);
   visit(kRedoJob);

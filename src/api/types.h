@@ -101,6 +101,26 @@ struct JobView {
   std::optional<QueueFields> queue;    // null: it never was in the queue
 };
 
+// GET /v1/jobs/{ref}/why: why the job waits, runs or ended, and how that came.
+struct StoryLine {
+  base::WallTime at{};
+  std::string text;
+  int times = 1;  // in a row
+  base::WallTime last{};
+};
+
+struct JobStory {
+  std::int64_t id = 0;
+  std::string tag;
+  JobState state = JobState::kStarting;
+  std::string cause;    // a word: memory_refused, time_limit, … (docs/why.md)
+  std::string because;  // a sentence with the numbers in it
+  std::vector<StoryLine> story;
+  int left_out = 0;  // so many lines are not in `story`, after its first `left_out_after`
+  int left_out_after = 0;
+  std::vector<std::string> advice;  // what to do, a sentence each
+};
+
 struct MemoryView {
   base::Bytes total, used, free, reserved;
 };

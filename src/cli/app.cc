@@ -42,6 +42,7 @@ constexpr std::array kCommands{
     Entry{"status", &StatusCommand, kLook},
     Entry{"top", &TopCommand, kLook},
     Entry{"proclist", &ProclistCommand, kLook},
+    Entry{"why", &WhyCommand, kLook},
     Entry{"events", &EventsCommand, kLook},
     Entry{"health", &HealthCommand, kLook},
     Entry{"doctor", &DoctorCommand, kLook},

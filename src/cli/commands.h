@@ -25,6 +25,7 @@ Command StatusCommand();
 Command TopCommand();
 Command ProclistCommand();
 Command EventsCommand();
+Command WhyCommand();
 Command HealthCommand();
 Command DoctorCommand();
 Command MetricsCommand();

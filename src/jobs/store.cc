@@ -189,6 +189,19 @@ class SqliteStore final : public Store {
     });
   }
 
+  Result<std::vector<Event>> EventsOf(JobId job, std::size_t limit) override {
+    return Events("job=?", limit, [&](SQLite::Statement& query) { query.bind(1, job.value); });
+  }
+
+  Result<std::vector<Event>> EventsOfGpu(const std::string& uuid, base::WallTime since, base::WallTime until,
+                                         std::size_t limit) override {
+    return Events("gpu=? AND job IS NULL AND at_ms BETWEEN ? AND ?", limit, [&](SQLite::Statement& query) {
+      query.bind(1, uuid);
+      query.bind(2, static_cast<std::int64_t>(since.time_since_epoch().count()));
+      query.bind(3, static_cast<std::int64_t>(until.time_since_epoch().count()));
+    });
+  }
+
   std::optional<base::Bytes> RoomOnDisk() const override {
     std::error_code error;
     const auto space = std::filesystem::space(file_.parent_path(), error);
@@ -363,6 +376,21 @@ class SqliteStore final : public Store {
     return message;
   }
 
+  // The newest `limit` events that meet the condition, by id.
+  Result<std::vector<Event>> Events(const std::string& condition, std::size_t limit,
+                                    const std::function<void(SQLite::Statement&)>& bind) {
+    return Guarded(file_, "reading", [&]() -> Result<std::vector<Event>> {
+      SQLite::Statement query(
+          db_,
+          fmt::format("SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events WHERE {} "
+                      "ORDER BY id DESC LIMIT {}) ORDER BY id",
+                      condition, limit));
+      bind(query);
+      std::vector<Event> events;
+      while (query.executeStep()) events.push_back(ReadEvent(query));
+      return events;
+    });
+  }
   static Event ReadEvent(SQLite::Statement& row) {
     Event event;
     event.id = row.getColumn(0).getInt64();

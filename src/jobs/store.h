@@ -24,7 +24,7 @@
 namespace gpuman::jobs {
 
 // The schema that this program writes; it migrates older ones and refuses newer ones.
-inline constexpr int kStoreVersion = 4;
+inline constexpr int kStoreVersion = 5;
 
 // Texts by name ("queue", "quota/user/ann"); only the part that owns a row knows its format.
 using SettingRows = std::map<std::string, std::optional<std::string>>;
@@ -77,6 +77,16 @@ class Store {
   };
   virtual base::Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
                                   const std::function<void(const RunAccount&)>& visit) = 0;
+
+  // The events of the GPU that are no job's, and that happened in [since, until], by id; the newest `limit`.
+  virtual base::Result<std::vector<Event>> EventsOfGpu(const std::string& /*uuid*/, base::WallTime /*since*/,
+                                                       base::WallTime /*until*/, std::size_t /*limit*/) {
+    return std::vector<Event>{};
+  }
+  // The newest `limit` events of the job, by id.
+  virtual base::Result<std::vector<Event>> EventsOf(JobId /*job*/, std::size_t /*limit*/) {
+    return std::vector<Event>{};
+  }
 
   // The free space of the store's disk; nullopt: not known.
   virtual std::optional<base::Bytes> RoomOnDisk() const { return std::nullopt; }

@@ -43,6 +43,9 @@ constexpr std::array<const char*, kStoreVersion> kMigrations{
     // Accounts of runs name the job, and have its peak of memory; of earlier runs neither is known.
     R"(ALTER TABLE accounting ADD COLUMN name TEXT NOT NULL DEFAULT '';
        ALTER TABLE accounting ADD COLUMN peak INTEGER;)",
+    // The story of a job is made of its events, and of those of its GPUs.
+    R"(CREATE INDEX events_by_job ON events(job) WHERE job IS NOT NULL;
+       CREATE INDEX events_by_gpu ON events(gpu) WHERE gpu IS NOT NULL AND job IS NULL;)",
 };
 
 }  // namespace

@@ -65,6 +65,43 @@ TEST_F(StoreTest, KeepsJobsAndEventsOverAReopening) {
   EXPECT_EQ(contents->events, (std::vector{Numbered(2), Numbered(3)}));
 }
 
+TEST_F(StoreTest, FindsTheNewestEventsOfAJob) {
+  auto store = Opened();
+  Batch batch;
+  for (int i = 1; i <= 9; ++i) {
+    batch.events.push_back(Numbered(i));
+    batch.events.back().job = i % 3;
+  }
+  ASSERT_TRUE(store->Write(batch));
+  const auto events = store->EventsOf({1}, 2);
+  ASSERT_TRUE(events);
+  EXPECT_EQ(*events, (std::vector{batch.events[3], batch.events[6]}));
+  EXPECT_TRUE(store->EventsOf({5}, 2)->empty());
+}
+
+TEST_F(StoreTest, FindsTheEventsOfAGpuInATimeThatAreNoJobs) {
+  auto store = Opened();
+  Batch batch;
+  for (int i = 1; i <= 6; ++i) {
+    batch.events.push_back(Numbered(i));
+    batch.events.back().at = base::WallTime(base::Millis(i));
+    batch.events.back().gpu = i == 2 ? "GPU-b" : "GPU-a";
+    batch.events.back().job.reset();
+  }
+  batch.events[3].job = 7;
+  ASSERT_TRUE(store->Write(batch));
+  const auto between = [&](int since, int until, std::size_t limit) {
+    const auto events = store->EventsOfGpu("GPU-a", base::WallTime(base::Millis(since)),
+                                           base::WallTime(base::Millis(until)), limit);
+    std::vector<std::int64_t> ids;
+    for (const Event& event : *events) ids.push_back(event.id);
+    return ids;
+  };
+  EXPECT_EQ(between(1, 5, 10), (std::vector<std::int64_t>{1, 3, 5}));
+  EXPECT_EQ(between(1, 6, 2), (std::vector<std::int64_t>{5, 6}));
+  EXPECT_TRUE(between(7, 9, 10).empty());
+}
+
 TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
   spec::JobSpec asked;
   asked.project = "vision";
@@ -211,7 +248,7 @@ TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
     ASSERT_TRUE(Opened()->Write(batch));
     SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
     db.exec(
-        R"(DROP TABLE outbox; ALTER TABLE accounting DROP COLUMN name; ALTER TABLE accounting DROP COLUMN peak;
+        R"(DROP TABLE outbox; DROP INDEX events_by_job; DROP INDEX events_by_gpu; ALTER TABLE accounting DROP COLUMN name; ALTER TABLE accounting DROP COLUMN peak;
                INSERT INTO accounting(job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,gpu_seconds,
                                       gpu_byte_seconds,outcome) VALUES(5,'ann','','GPU-a',0,1,2,0,1,0,0,'finished');
                PRAGMA user_version=2;)");

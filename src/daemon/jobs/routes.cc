@@ -273,6 +273,7 @@ void JobsModule::AddRoutes(http::Router& router) {
   ServeJob(*this, router, api::routes::kRestartJob, Restart);
   ServeJob(*this, router, api::routes::kWaitForJob, Wait);
   ServeJob(*this, router, api::routes::kJobLog, ShowLog);
+  AddStoryRoutes(router);
   AddSuspendRoutes(router);
   AddAttachRoutes(router);
   AddSubmitRoutes(router);

@@ -139,7 +139,7 @@ TakeValue MailTypes(Mail& mail) {
   };
 }
 
-std::vector<SbatchOption> Table(SubmitSettings& s, Mail& mail, base::WallTime now) {
+std::vector<SbatchOption> OptionsOf(SubmitSettings& s, Mail& mail, base::WallTime now) {
   auto& job = s.job;
   const auto count = [](const std::string& text) { return ParseInteger(text, 1, 1'000'000); };
   return {
@@ -263,7 +263,7 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
                                   base::WallTime now) {
   SbatchReading reading;
   Mail mail;
-  const auto table = Table(settings, mail, now);
+  const auto table = OptionsOf(settings, mail, now);
   std::string_view head = text.substr(0, queue::FirstCommand(text));
   for (int number = 1; !head.empty(); ++number) {
     const auto line = FirstLineOf(head);

@@ -1,0 +1,60 @@
+#include "cli/story_views.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+api::JobStory Failed() {
+  api::JobStory story;
+  story.id = 7;
+  story.tag = "train";
+  story.state = api::JobState::kFailed;
+  story.cause = "memory_refused";
+  story.because = "512MiB was refused; it ended with exit status 1 3s later";
+  story.story = {{base::WallTime{}, "submitted by ann", 1, {}},
+                 {base::WallTime{}, "allocation refused", 3, {}}};
+  story.advice = {"`gpuman job redo train --memory SIZE` runs it again with more"};
+  return story;
+}
+
+TEST(RenderStory, SaysTheCauseFirstThenTheStoryThenWhatToDo) {
+  const std::string text = RenderStory(Failed(), {});
+  EXPECT_THAT(
+      text, testing::StartsWith("job 7 'train' has ended: failed (memory_refused)\n  512MiB was refused; "));
+  EXPECT_THAT(text, HasSubstr("  submitted by ann\n"));
+  EXPECT_THAT(text, HasSubstr("allocation refused (3 times, until "));
+  EXPECT_THAT(text, testing::EndsWith(
+                        "\nWhat to do:\n  `gpuman job redo train --memory SIZE` runs it again with more\n"));
+  EXPECT_THAT(text, Not(HasSubstr("more; gpuman events")));
+}
+
+TEST(RenderStory, SaysWhereLinesAreMissing) {
+  api::JobStory story = Failed();
+  story.left_out = 40;
+  story.left_out_after = 1;
+  EXPECT_THAT(RenderStory(story, {}), HasSubstr("submitted by ann\n  … 40 more; gpuman events has them\n"));
+}
+
+TEST(RenderStory, AJobThatRunsHasNoCauseInBrackets) {
+  api::JobStory story = Failed();
+  story.state = api::JobState::kRunning;
+  story.cause = "runs";
+  story.advice.clear();
+  const std::string text = RenderStory(story, {});
+  EXPECT_THAT(text, testing::StartsWith("job 7 'train' is running\n"));
+  EXPECT_THAT(text, Not(HasSubstr("What to do")));
+}
+
+TEST(RenderStory, ShowsNoControlCharacters) {
+  api::JobStory story = Failed();
+  story.story[0].text = story.because = story.advice[0] = story.tag = "a\x1b[31mb";
+  EXPECT_THAT(RenderStory(story, {}), Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace gpuman::cli

@@ -1,0 +1,96 @@
+// Why a job waits, runs or ended: its record as the queue sees it, its events, and the runs that it waited
+// for.
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <memory>
+#include <utility>
+
+#include "daemon/jobs/routes.h"
+#include "jobs/story.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::size_t kMostEvents = 2000, kMostOfGpu = 200;
+// Who had the GPUs is looked for among runs that ended at most so long before the job started.
+constexpr base::Millis kLastPart{600'000};
+constexpr std::size_t kMostRuns = 5000;
+
+using StoryCall = Call<api::NoBody, api::JobStory>;
+
+struct Telling {
+  jobs::Job job;
+  std::vector<std::string> gpus;  // UUIDs
+  jobs::StoryFacts facts;
+  bool gone = false;
+};
+
+void TakeView(const api::JobView& view, jobs::StoryFacts& facts) {
+  facts.state = view.state;
+  facts.reason_detail = view.reason_detail.value_or("");
+  if (!view.refusal) return;
+  const api::RefusalView& refusal = *view.refusal;
+  facts.refusal = {refusal.gpu, refusal.asked, refusal.used, refusal.limit, refusal.by, refusal.at};
+  facts.refusal_text = refusal.message;
+}
+
+base::Result<> ReadFacts(jobs::Store& store, Telling& telling) {
+  const jobs::Job& job = telling.job;
+  std::vector<jobs::Event>& events = telling.facts.events;
+  GPUMAN_ASSIGN(events, store.EventsOf(job.id, kMostEvents));
+  const base::WallTime until = job.ended_at.value_or(base::WallTime::max());
+  for (const std::string& gpu : job.started_at ? telling.gpus : std::vector<std::string>{}) {
+    GPUMAN_ASSIGN(const auto its, store.EventsOfGpu(gpu, *job.started_at, until, kMostOfGpu));
+    events.insert(events.end(), its.begin(), its.end());
+  }
+  std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  if (!job.queued || !job.started_at) return {};
+  jobs::Store::RunCursor from{std::max(job.waiting_since, *job.started_at - kLastPart)};
+  return store.SomeRuns(from, *job.started_at + base::Millis{1}, kMostRuns,
+                        [&](const jobs::RunAccount& run) { telling.facts.holders.push_back(run); });
+}
+
+std::string NameOf(const std::string& uuid, const gpu::Inventory& inventory) {
+  for (const gpu::Gpu& one : inventory.gpus)
+    if (one.uuid == uuid) return "GPU " + gpu::NumberOf(one);
+  return "GPU " + uuid;
+}
+
+api::JobStory ViewOf(const Telling& telling, const jobs::JobStory& story) {
+  api::JobStory view{telling.job.id.value, telling.job.tag,
+                     telling.facts.state,  std::string(ToString(story.cause)),
+                     story.because,        {},
+                     story.left_out,       story.left_out_after,
+                     story.advice};
+  for (const jobs::StoryLine& line : story.lines)
+    view.story.push_back({line.at, line.text, line.times, line.last});
+  return view;
+}
+
+base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job) {
+  Core& core = jobs.core();
+  const auto telling = std::make_shared<Telling>(Telling{job, job.gpus, {}, false});
+  if (job.gpus.empty() && !job.queued) telling->gpus = core.AllGpus();
+  call.exchange()->OnGone([telling] { telling->gone = true; });
+  const auto tell = [&core, call, telling](const base::Result<>& read) {
+    if (telling->gone) return;
+    if (!read) return call.Refuse(read.error());
+    telling->facts.gpu_name = [&core](const std::string& uuid) { return NameOf(uuid, core.inventory()); };
+    call.Send(ViewOf(*telling, jobs::StoryOf(telling->job, telling->facts)));
+  };
+  jobs.queue().WithView(
+      job, /*in_full=*/true, [&core, call, telling, tell](const base::Result<api::JobView>& view) {
+        if (!view) return call.Refuse(view.error());
+        TakeView(*view, telling->facts);
+        core.store().Read([&core, telling, tell](jobs::Store& store) {
+          boost::asio::post(core.loop(), [tell, read = ReadFacts(store, *telling)] { tell(read); });
+        });
+      });
+  return {};
+}
+
+}  // namespace
+
+void JobsModule::AddStoryRoutes(http::Router& router) { ServeJob(*this, router, api::routes::kWhyJob, Why); }
+
+}  // namespace gpuman::daemon

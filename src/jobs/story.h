@@ -1,0 +1,95 @@
+// What became of a job: why it waits, runs or ended, and how that came, in sentences with times. Pure.
+//
+// The cause is one word for each way in which jobs end (docs/why.md has all of them). It follows from the
+// job's record, and where the record has only an exit status or a signal, from what happened just before:
+// a GPU that failed, or memory that the job was refused.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/words.h"
+#include "jobs/accounting.h"
+#include "jobs/event.h"
+#include "jobs/job.h"
+
+namespace gpuman::jobs {
+
+enum class Cause {
+  kWaits,
+  kRuns,
+  kSuspended,
+  kFinished,
+  kMemoryRefused,   // it ended soon after an allocation that it did not get
+  kMemoryLimit,     // the guard ended it: it used more than its limit
+  kDevicePressure,  // the guard ended it: its GPU had no memory left
+  kHostMemory,      // the machine, or its cgroup, had no memory left
+  kTimeLimit,
+  kExitStatus,
+  kSignal,
+  kGpuFault,    // it ended soon after its GPU became unhealthy
+  kCancelled,   // by a user
+  kDependency,  // what it waited for cannot happen any more
+  kMachineRestarted,
+  kKeeperLost,    // nobody saw its end
+  kNeverStarted,  // its command could not be executed
+  kOther          // gpuman ended it; the reason word of the job says why
+};
+constexpr auto WordsOf(Cause) {
+  using enum Cause;
+  return base::Words<Cause, 18>{{{kWaits, "waits"},
+                                 {kRuns, "runs"},
+                                 {kSuspended, "suspended"},
+                                 {kFinished, "finished"},
+                                 {kMemoryRefused, "memory_refused"},
+                                 {kMemoryLimit, "memory_limit"},
+                                 {kDevicePressure, "device_pressure"},
+                                 {kHostMemory, "host_memory"},
+                                 {kTimeLimit, "time_limit"},
+                                 {kExitStatus, "exit_status"},
+                                 {kSignal, "signal"},
+                                 {kGpuFault, "gpu_fault"},
+                                 {kCancelled, "cancelled"},
+                                 {kDependency, "dependency"},
+                                 {kMachineRestarted, "machine_restarted"},
+                                 {kKeeperLost, "keeper_lost"},
+                                 {kNeverStarted, "never_started"},
+                                 {kOther, "other"}}};
+}
+constexpr std::string_view ToString(Cause cause) { return base::WordOf(WordsOf(cause), cause); }
+
+// One thing that happened, or the same thing several times in a row.
+struct StoryLine {
+  base::WallTime at{};
+  std::string text;
+  int times = 1;
+  base::WallTime last{};  // the last of these times
+  friend bool operator==(const StoryLine&, const StoryLine&) = default;
+};
+
+struct JobStory {
+  Cause cause = Cause::kRuns;
+  std::string because;           // a sentence with the numbers
+  std::vector<StoryLine> lines;  // the oldest first
+  int left_out = 0;              // so many lines are not there, after the first `left_out_after`
+  int left_out_after = 0;
+  std::vector<std::string> advice;  // what the user can do, a sentence each
+};
+
+struct StoryFacts {
+  JobState state = JobState::kRunning;  // as users see it
+  std::string reason_detail;            // the same; empty: there is none
+  std::vector<Event> events;            // of the job, and of its GPUs during its last run, by id
+  std::vector<RunAccount> holders;      // runs of other jobs that ended while this one waited, by their end
+  std::optional<RefusedAllocation> refusal;                      // the last one of the current or last run
+  std::string refusal_text;                                      // and its sentence
+  std::function<std::string(const std::string& uuid)> gpu_name;  // "GPU 1"
+};
+
+JobStory StoryOf(const Job& job, const StoryFacts& facts);
+
+}  // namespace gpuman::jobs

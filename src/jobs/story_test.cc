@@ -1,0 +1,225 @@
+#include "jobs/story.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::jobs {
+namespace {
+
+using base::GiB;
+using base::MiB;
+using base::Millis;
+using base::WallTime;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+WallTime Clock(int seconds) { return WallTime(Millis(1'000'000) + Millis(seconds * 1000)); }
+
+Owner Ann() {
+  Owner ann;
+  ann.user = "ann";
+  return ann;
+}
+
+// A job of the queue that ran from second 100 to second 200 and failed with exit status 1.
+class Told : public testing::Test {
+ protected:
+  Told() {
+    job.id = {7};
+    job.tag = "train";
+    job.owner = Ann();
+    job.command = {"python3", "train.py"};
+    job.queued = true;
+    job.gpus = {"GPU-b"};
+    job.submitted_at = job.waiting_since = Clock(0);
+    job.started_at = Clock(100);
+    Ends(JobState::kFailed, "exit_status", "ended with exit status 1");
+    job.exit_code = 1;
+    facts.gpu_name = [](const std::string& uuid) { return uuid == "GPU-b" ? "GPU 1" : "GPU 0"; };
+    Tell(100, "job_started", "started as process 60");
+  }
+  void Ends(JobState state, std::optional<std::string> reason, const std::string& detail = "") {
+    job.state = facts.state = state;
+    job.reason = std::move(reason);
+    job.reason_detail = facts.reason_detail = detail;
+    if (detail.empty()) job.reason_detail.reset();
+    job.ended_at = Clock(200);
+    job.exit_code.reset();
+  }
+  void Tell(int second, const std::string& kind, const std::string& message) {
+    Event event;
+    event.id = ++last_;
+    event.at = Clock(second);
+    event.kind = kind;
+    event.job = 7;
+    event.message = message;
+    facts.events.push_back(event);
+  }
+  void Refuse(int second) {
+    facts.refusal = RefusedAllocation{"GPU-b", MiB(512), MiB(7782), GiB(8), "limit", Clock(second)};
+    facts.refusal_text = "512MiB was refused at its limit of 8GiB on GPU 1, of which it used 7.6GiB";
+  }
+  RunAccount Run(std::int64_t id, const std::string& user, const std::string& gpu, int ended) {
+    RunAccount run;
+    run.job = {id};
+    run.user = user;
+    run.name = "sweep";
+    run.gpus = {gpu};
+    run.ended = Clock(ended);
+    return run;
+  }
+  JobStory Story() const { return StoryOf(job, facts); }
+  std::string Cause() const { return std::string(ToString(Story().cause)); }
+  std::vector<std::string> Texts() const {
+    std::vector<std::string> texts;
+    for (const StoryLine& line : Story().lines) texts.push_back(line.text);
+    return texts;
+  }
+
+  Job job;
+  StoryFacts facts;
+
+ private:
+  std::int64_t last_ = 0;
+};
+
+TEST_F(Told, AnExitStatusIsTheCauseWhereNothingElseHappened) {
+  EXPECT_EQ(Cause(), "exit_status");
+  EXPECT_EQ(Story().because, "ended with exit status 1");
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman logs train")));
+}
+
+TEST_F(Told, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
+  Refuse(197);
+  EXPECT_EQ(Cause(), "memory_refused");
+  EXPECT_EQ(Story().because,
+            "512MiB was refused at its limit of 8GiB on GPU 1, of which it used 7.6GiB; it ended with exit "
+            "status 1 3s later");
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman job redo train --memory SIZE")));
+  job.exit_code.reset();
+  job.signal = 6;
+  job.reason = "signal";
+  EXPECT_THAT(Story().because, HasSubstr("it was ended by SIGABRT 3s later"));
+  Refuse(201);
+  EXPECT_THAT(Story().because, HasSubstr("it was ended by SIGABRT at once")) << "the clocks differ a little";
+  Refuse(139);
+  EXPECT_EQ(Cause(), "signal");
+  job.signal.reset();
+  Ends(JobState::kFinished, std::nullopt);
+  Refuse(199);
+  EXPECT_EQ(Cause(), "finished") << "the program did without";
+}
+
+TEST_F(Told, AFaultOfTheGpuComesBeforeARefusal) {
+  Refuse(197);
+  Tell(196, "gpu_unhealthy", "GPU 1 has fallen off the bus");
+  EXPECT_EQ(Cause(), "gpu_fault");
+  EXPECT_EQ(Story().because, "GPU 1 has fallen off the bus; it ended with exit status 1 4s later");
+  facts.events.back().at = Clock(50);
+  EXPECT_EQ(Cause(), "memory_refused") << "the fault was before this run";
+}
+
+TEST_F(Told, EachReasonWordHasItsCause) {
+  const struct {
+    JobState state;
+    std::string reason, cause;
+  } ends[] = {
+      {JobState::kKilled, "memory_limit", "memory_limit"},
+      {JobState::kKilled, "device_pressure", "device_pressure"},
+      {JobState::kFailed, "host_memory", "host_memory"},
+      {JobState::kKilled, "host_memory_limit", "host_memory"},
+      {JobState::kTimeout, "time_limit", "time_limit"},
+      {JobState::kFailed, "signal", "signal"},
+      {JobState::kCancelled, "cancelled", "cancelled"},
+      {JobState::kCancelled, "dependency_never", "dependency"},
+      {JobState::kKilled, "removed", "cancelled"},
+      {JobState::kFailed, "reboot", "machine_restarted"},
+      {JobState::kFailed, "keeper_lost", "keeper_lost"},
+      {JobState::kFailed, "command_not_found", "never_started"},
+      {JobState::kFailed, "directory_unusable", "never_started"},
+      {JobState::kKilled, "mps_died", "other"},
+  };
+  for (const auto& end : ends) {
+    Ends(end.state, end.reason, "because of " + end.reason);
+    EXPECT_EQ(Cause(), end.cause);
+    EXPECT_EQ(Story().because, "because of " + end.reason);
+    EXPECT_EQ(Story().advice.empty(), end.cause == "cancelled" || end.cause == "other") << end.cause;
+  }
+  Ends(JobState::kCancelled, std::nullopt);
+  EXPECT_EQ(Story().because, "cancelled") << "no reason is known";
+}
+
+TEST_F(Told, AJobThatHasNotEndedTellsWhatItDoes) {
+  job.ended_at.reset();
+  Refuse(197);
+  for (const auto& [state, cause] : {std::pair{JobState::kRunning, "runs"},
+                                     {JobState::kSuspended, "suspended"},
+                                     {JobState::kStarting, "runs"},
+                                     {JobState::kQueued, "waits"},
+                                     {JobState::kHeld, "waits"}}) {
+    job.state = facts.state = state;
+    EXPECT_EQ(Cause(), cause);
+  }
+  facts.state = JobState::kRunning;
+  facts.reason_detail.clear();
+  EXPECT_EQ(Story().because, "it runs on GPU 1");
+  facts.state = JobState::kQueued;
+  EXPECT_EQ(Story().because, "it is about to start");
+  facts.reason_detail = "waits for 2 GPUs";
+  EXPECT_EQ(Story().because, "waits for 2 GPUs");
+}
+
+TEST_F(Told, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
+  job.peak = MiB(7782);
+  Tell(150, "allocation_refused", "512MiB was refused");
+  Tell(160, "allocation_refused", "512MiB was refused");
+  Tell(200, "job_failed", "ended with exit status 1");
+  facts.holders = {Run(3, "eve", "GPU-a", 80), Run(5, "bob", "GPU-b", 99)};
+  EXPECT_THAT(
+      Texts(),
+      ElementsAre("submitted by ann: python3", "had waited 1m40s for its turn: bob had GPU 1 (job 5, sweep)",
+                  "started on GPU 1, started as process 60", "allocation refused: 512MiB was refused",
+                  "had used at most 7.6GiB of a GPU", "failed: ended with exit status 1"));
+  EXPECT_EQ(Story().lines[3].times, 2);
+  EXPECT_EQ(Story().lines[3].last, Clock(160));
+  EXPECT_EQ(Story().lines[1].at, Clock(100));
+}
+
+TEST_F(Told, OfManyHoldersTheLastOnesAreNamed) {
+  for (int i = 0; i < 9; ++i) facts.holders.push_back(Run(10 + i, "bob", "GPU-b", 90 + i));
+  EXPECT_THAT(Texts()[1],
+              HasSubstr("bob had GPU 1 (job 18, sweep), bob had GPU 1 (job 17, sweep), bob had GPU 1 "
+                        "(job 16, sweep), others before"));
+  facts.holders = {Run(7, "ann", "GPU-b", 99)};
+  EXPECT_EQ(Texts()[1], "had waited 1m40s for its turn") << "its own earlier run";
+}
+
+TEST_F(Told, AJobOutsideTheQueueWaitedForNobody) {
+  job.queued = false;
+  facts.holders = {Run(5, "bob", "GPU-b", 99)};
+  EXPECT_THAT(Texts()[0], HasSubstr("run by ann"));
+  EXPECT_THAT(Texts()[1], HasSubstr("started on GPU 1"));
+  Refuse(197);
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman restart train --memory SIZE")));
+}
+
+TEST_F(Told, ALongStoryIsOneScreen) {
+  for (int i = 0; i < 300; ++i) Tell(110 + i / 10, "job_suspended", "the " + std::to_string(i) + "th time");
+  const JobStory story = Story();
+  EXPECT_EQ(story.lines.size(), 15u);
+  EXPECT_EQ(story.left_out, 303 - 15);
+  EXPECT_EQ(story.left_out_after, 5);
+  EXPECT_THAT(story.lines.back().text, HasSubstr("299th"));
+  EXPECT_THAT(story.lines.front().text, HasSubstr("submitted"));
+}
+
+TEST_F(Told, AJobWithoutEventsHasAStoryAsWell) {
+  facts.events.clear();
+  job.command.clear();
+  EXPECT_THAT(Texts(), ElementsAre("submitted by ann"));
+}
+
+}  // namespace
+}  // namespace gpuman::jobs

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""`gpuman why`: of 200 jobs that end in twelve ways the cause is named right, on the simulated driver.
+
+Usage: why_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import contextlib
+from datetime import datetime, timezone
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, until  # noqa: E402
+from machine import program  # noqa: E402
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+class WhyCase(DaemonTest):
+    def why(self, job):
+        answer = self.request("GET", f"/v1/jobs/{job}/why")
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()
+
+    def texts(self, job):
+        return [line["text"] for line in self.why(job)["story"]]
+
+    def submissions(self, jobs):
+        environment = {"PATH": os.environ["PATH"]}
+        environment.update({k: v for k, v in self.m.env.items() if k.startswith("GPUMAN_SIM") or k == "LD_LIBRARY_PATH"})
+        answer = self.request("POST", "/v1/submissions", {"jobs": jobs, "directory": "/", "environment": environment})
+        self.assertEqual(answer.status, 201, answer.body)
+        return [job["id"] for job in answer.json()["jobs"]]
+
+    def shells(self, script, count, gpus=0, **more):
+        return self.submissions([{"command": ["/bin/sh", "-c", script], "gpus": {"count": gpus}, **more} for _ in range(count)])
+
+    def ends(self, jobs, cause):
+        """All of these jobs have ended for this cause, and say so in a sentence."""
+        for job in jobs:
+            ended = self.wait(job)
+            story = self.why(job)
+            self.assertEqual(story["cause"], cause, (story, ended))
+            self.assertEqual(story["state"], ended["state"])
+            self.assertGreater(len(story["because"]), 10, story)
+            times = [line["at"] for line in story["story"]]
+            self.assertEqual(times, sorted(times), story)
+            self.assertLessEqual(len(times), 15)
+        self.told[cause] = self.told.get(cause, 0) + len(jobs)
+
+
+class Causes(WhyCase):
+    gpus, memory, config = 2, "4GiB", '[sampling]\nrest = "20ms"\n'
+
+    def test_of_200_ended_jobs_are_named_right(self):
+        self.told = {}
+        for many in (self.many_at_once, self.refused, self.guarded, self.faulty, self.orphaned, self.restarted):
+            many()
+        self.assertEqual(sum(self.told.values()), 200, self.told)
+
+    def many_at_once(self):
+        self.ends(self.shells("exit 3", 40), "exit_status")
+        self.ends(self.shells("kill -SEGV $$", 25), "signal")
+        self.ends(self.shells("exit 0", 20), "finished")
+        self.ends(self.submissions([{"command": ["/nowhere/to/be/found"], "gpus": {"count": 0}}] * 20), "never_started")
+        self.ends(self.shells("exec sleep 1000", 10, time_limit_s=0.3), "time_limit")
+        bad, = self.shells("exit 1", 1)
+        self.wait(bad)
+        after = {"list": [{"kind": "afterok", "job": str(bad)}]}
+        self.ends(self.shells("true", 20, depends=after), "dependency")
+        for jobs in (self.shells("true", 15, hold=True), self.shells("exec sleep 1000", 15)):
+            for job in jobs:
+                self.assertEqual(self.request("POST", f"/v1/jobs/{job}/cancel").status, 200)
+            self.ends(jobs, "cancelled")
+
+    def refused(self):
+        jobs = [self.start(f"hog{i}", self.load("2GiB", "--step", "256MiB"), memory="1GiB") for i in range(10)]
+        self.ends(jobs, "memory_refused")
+        story = self.why(jobs[0])
+        self.assertRegex(story["because"], r"256MiB was refused at its limit of 1GiB on GPU [01].*; it ended with exit status 3 ")
+        self.assertRegex(" ".join(story["advice"]), r"gpuman restart hog0 --memory SIZE")
+        self.assertIn("had used at most", " ".join(self.texts(jobs[0])))
+
+    def guarded(self):
+        load = self.load("1GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h")
+        self.ends([self.start(f"over{i}", load, memory="256MiB", preload=False) for i in range(4)], "memory_limit")
+
+    def faulty(self):
+        jobs = [self.start(f"broken{i}", "until [ -e %s ]; do sleep 0.02; done; exit 9" % (self.m.dir / "end"), gpus=["1"])
+                for i in range(6)]
+        for job in jobs:
+            self.becomes(job, "running")
+        self.inject("lost", "--gpu", "1")
+        until("it is told", lambda: any(event["kind"] == "gpu_fault" for event in self.events()))
+        (self.m.dir / "end").touch()
+        self.ends(jobs, "gpu_fault")
+        self.inject("clear", "--gpu", "1")
+        until("it is well", lambda: all(gpu["health"]["state"] == "healthy" for gpu in
+                                        self.request("GET", "/v1/health").json()["gpus"]))
+        later = self.start("later", "exit 9", gpus=["1"])
+        self.wait(later)
+        self.assertEqual(self.why(later)["cause"], "exit_status", "the fault was before it")
+
+    def keeper_of(self, job):
+        pid = self.becomes(job, "running")["pid"]
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+    def orphaned(self):
+        jobs = [self.start(f"orphan{i}", "exec sleep 1000") for i in range(5)]
+        for job in jobs:
+            os.kill(self.keeper_of(job), signal.SIGKILL)
+        self.ends(jobs, "keeper_lost")
+
+    def restarted(self):
+        """As after a power cut: neither daemon nor keepers are there, and the machine has started another time."""
+        jobs = [self.start(f"cut{i}", "exec sleep 1000") for i in range(10)]
+        keepers = [self.keeper_of(job) for job in jobs]
+        self.m.stop_daemon(signal.SIGKILL)
+        for keeper in keepers:
+            os.kill(keeper, signal.SIGKILL)
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        state, another = pathlib.Path(self.m.env["GPUMAN_STATE_DIR"]), boot[::-1]
+        with contextlib.closing(sqlite3.connect(state / "gpuman.db")) as database:
+            database.execute("UPDATE jobs SET record = replace(record, ?, ?)", (boot, another))
+            database.commit()
+        for job in jobs:
+            journal = state / "jobs" / str(job) / "journal"
+            records = [line.split(" ", 1)[1].replace(boot, another) for line in journal.read_text().splitlines()]
+            journal.write_text("".join(f"{crc32c(record.encode()):08x} {record}\n" for record in records))
+        self.m.start_daemon()
+        self.ends(jobs, "machine_restarted")
+
+
+class Stories(WhyCase):
+    gpus, memory, config = 1, "1536MiB", '[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\n'
+
+    def test_of_a_job_that_waited_names_who_had_the_gpu(self):
+        self.told = {}
+        holder, = self.shells("until [ -e %s ]; do sleep 0.02; done" % (self.m.dir / "go"), 1, gpus=1, name="long")
+        self.becomes(holder, "running")
+        waits, = self.shells("exit 4", 1, gpus=1)
+        story = until("it waits", lambda: (story := self.why(waits))["because"].find("GPU") >= 0 and story)
+        self.assertEqual((story["cause"], story["state"]), ("waits", "queued"))
+        until("it has waited for more than a second", lambda: self.has_waited(waits, 1.2))
+        (self.m.dir / "go").touch()
+        self.ends([waits], "exit_status")
+        self.assertRegex("\n".join(self.texts(waits)), rf"had waited .* for its turn: root had GPU 0 \(job {holder}, long\)")
+        shown = self.m.run("why", str(waits)).stdout
+        self.assertRegex(shown, rf"(?s)^job {waits} '.*' has ended: failed \(exit_status\)\n  ended with exit status 4\n.*"
+                                rf"submitted by root.*started on GPU 0.*What to do:\n  `gpuman logs")
+        self.assertEqual(json.loads(self.m.run("why", "--json", str(waits)).stdout)["cause"], "exit_status")
+
+    def has_waited(self, job, seconds):
+        since = datetime.fromisoformat(self.job(job)["submitted_at"].replace("Z", "+00:00"))
+        return (datetime.now(timezone.utc) - since).total_seconds() > seconds
+
+    def test_of_a_job_that_made_room_under_pressure(self):
+        self.told = {}
+        low = self.start("low", self.load("512MiB", "--hold", "1h", "--json"), priority=10)
+        until("it holds memory", lambda: '"alloc"' in self.log("low"))
+        other = subprocess.Popen([program("gpuman-load"), "--alloc", "512MiB", "--hold", "1h"], env=self.m.env)
+        try:
+            self.ends([low], "device_pressure")
+        finally:
+            other.kill()
+            other.wait()
+        self.assertRegex(self.why(low)["because"], "below its reserve of 384MiB")
+
+    def test_of_a_job_that_runs_and_of_one_that_is_suspended(self):
+        job = self.start("runs", self.load("256MiB", "--hold", "1h", "--json"), share=True)
+        until("it holds memory", lambda: '"alloc"' in self.log("runs"))
+        self.assertEqual((self.why(job)["cause"], self.why(job)["state"]), ("runs", "running"))
+        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/suspend").status, 200)
+        story = self.why(job)
+        self.assertEqual((story["cause"], story["state"]), ("suspended", "suspended"))
+        self.assertRegex("\n".join(self.texts(job)), "suspended: .*in host memory")
+        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/resume").status, 200)
+        self.assertRegex("\n".join(self.texts(job)), "resumed: ")
+
+    def test_of_a_job_that_is_not_there(self):
+        answer = self.request("GET", "/v1/jobs/nobody/why")
+        self.assertEqual((answer.status, answer.code()), (404, "not_found"))
+        shown = self.m.run("why", "nobody")
+        self.assertNotEqual(shown.returncode, 0)
+
+    def test_goes_over_restarts_of_daemon_and_job(self):
+        job = self.start("again", "exit 5")
+        self.wait(job)
+        self.m.stop_daemon()
+        self.m.start_daemon()
+        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/restart").status, 200)
+        self.wait(job)
+        texts = self.texts(job)
+        self.assertEqual(sum(text.startswith("failed: ended with exit status 5") for text in texts), 2, texts)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
