@@ -30,6 +30,7 @@
 #include "base/sliced_work.h"
 #include "jobs/job.h"
 #include "jobs/keeper_link.h"
+#include "jobs/kernel_kill.h"
 #include "jobs/launch_plan.h"
 #include "jobs/lifecycle.h"
 #include "jobs/outbox.h"
@@ -58,6 +59,12 @@ class JobManagerHost {
   virtual void OnNotice(const Job& job, const Notice& notice) = 0;
   // A keeper's journal record is about to be applied to the job; the host may add facts that it knows now.
   virtual void OnRecorded([[maybe_unused]] Job& job, [[maybe_unused]] const keeper::JournalRecord& record) {}
+  // What ended the run that this record (RunEnded) tells of, if the kernel did for want of host memory. Asked
+  // where IsUnexplainedKill says so, before the record is applied.
+  virtual std::optional<KernelKill> KernelKillOf(const Job& /*job*/,
+                                                 const keeper::JournalRecord& /*record*/) {
+    return std::nullopt;
+  }
   // A run has ended. Its account is written with the job's record; the host may complete it.
   virtual void OnRunEnded(const Job& job, RunAccount& run) = 0;
   // The messages to send for these notices; they are stored with the record that the notices are about.

@@ -114,7 +114,9 @@ void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {
   if (std::holds_alternative<keeper::StopOrdered>(record.body)) entry.stop_in_journal = true;
   if (const auto* changed = std::get_if<keeper::SettingsChanged>(&record.body))
     entry.settings_in_journal = AsWrittenHere(changed->settings);
-  ApplyEvent(id, Recorded{record});
+  std::optional<KernelKill> kill;
+  if (IsUnexplainedKill(entry.job, record)) kill = host_.KernelKillOf(entry.job, record);
+  ApplyEvent(id, Recorded{record, std::move(kill)});
 }
 
 void JobManager::OnConnected(JobId id) {

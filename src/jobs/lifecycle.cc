@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -293,9 +294,11 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
 
 void OnEvent(Transition& t, const Recorded& recorded) {
   if (recorded.record.seq <= t.job.journal_seq || IsEnded(t.job)) return;
+  const bool unexplained = IsUnexplainedKill(t.job, recorded.record);
   t.changed = true;
   t.job.journal_seq = recorded.record.seq;
   std::visit([&](const auto& body) { OnRecord(t, recorded.record, body); }, recorded.record.body);
+  if (unexplained && recorded.kill) Explain(t.job, ReasonOf(*recorded.kill));
 }
 
 void EndUnstarted(Transition& t, const Reason& reason, base::WallTime at) {
@@ -486,6 +489,13 @@ std::string AccountName(const Job& job) {
   if (job.array.array.value != 0 && name.ends_with(number)) name.resize(name.size() - number.size());
   const base::JobId head = job.array.array.value != 0 ? job.array.array : job.id;
   return name == fmt::format("job-{}", head.value) ? ProgramName(job.command) : name;
+}
+
+bool IsUnexplainedKill(const Job& job, const keeper::JournalRecord& record) {
+  const auto* const ended = std::get_if<keeper::RunEnded>(&record.body);
+  const bool known = record.seq <= job.journal_seq || IsEnded(job);
+  return ended && !known && ended->kind == EndKind::kSignalled && ended->code == SIGKILL && !ended->ordered &&
+         job.state != JobState::kStopping;
 }
 
 Transition Apply(const Job& job, const JobEvent& event) {

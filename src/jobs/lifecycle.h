@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "jobs/accounting.h"
 #include "jobs/job.h"
+#include "jobs/kernel_kill.h"
 #include "keeper/journal.h"
 
 namespace gpuman::jobs {
@@ -32,6 +33,7 @@ namespace gpuman::jobs {
 // A record of the job's journal; a record that was applied before changes nothing.
 struct Recorded {
   keeper::JournalRecord record;
+  std::optional<KernelKill> kill{};  // what ended the run, where IsUnexplainedKill asks
 };
 
 // The owner or an administrator ordered the end. `remove`: forget the job when it has ended.
@@ -125,6 +127,9 @@ struct Transition {
 };
 
 Transition Apply(const Job& job, const JobEvent& event);
+
+// Whether the record tells of a run that was ended by SIGKILL, and nobody of gpuman ordered that.
+bool IsUnexplainedKill(const Job& job, const keeper::JournalRecord& record);
 
 // The name under which the runs of a job are accounted: its tag; of an array's task, that of the array; of a
 // job that was given no name, that of its program or script.

@@ -114,6 +114,38 @@ TEST(Lifecycle, AnEndMeansWhatTheTableSays) {
   }
 }
 
+const KernelKill kKernelKill{.pid = 60, .name = "python3", .memory = base::GiB(61)};
+
+TEST(Lifecycle, ARunThatTheKernelEndedForHostMemorySaysSo) {
+  struct Row {
+    const char* what;
+    RunEnded ended;
+    std::optional<JobEvent> before;
+    JobState state;
+    const char* reason;
+  };
+  const RunEnded killed{.run = 1, .kind = EndKind::kSignalled, .code = 9, .usage = {}, .ordered = {}};
+  RunEnded by_limit = killed, crashed = killed;
+  by_limit.ordered = kLimit;
+  crashed.code = 11;
+  for (const Row& row :
+       {Row{"nobody ordered it", killed, {}, JobState::kFailed, "host_memory"},
+        Row{"the keeper was told", by_limit, {}, JobState::kKilled, "memory_limit"},
+        Row{"the guard was about to", killed, GuardOrdered{kLimit}, JobState::kKilled, "memory_limit"},
+        Row{"another signal", crashed, {}, JobState::kFailed, "signal"}}) {
+    Story story;
+    story.KeeperStarts().Runs();
+    if (row.before) story.ApplyEvent(*row.before);
+    const keeper::JournalRecord end{3, At(3), base::Millis(0), row.ended};
+    EXPECT_EQ(IsUnexplainedKill(story.job, end), row.reason == std::string("host_memory")) << row.what;
+    story.ApplyEvent(Recorded{end, kKernelKill});
+    EXPECT_FALSE(IsUnexplainedKill(story.job, end)) << "it is known";
+    story.ApplyEvent(Recorded{{4, At(4), base::Millis(0), JobEnded{1, "finished"}}});
+    EXPECT_EQ(story.job.state, row.state) << row.what;
+    EXPECT_EQ(story.job.reason, row.reason) << row.what;
+  }
+}
+
 TEST(Lifecycle, RunningShowsProcessAndStart) {
   Story story;
   story.KeeperStarts().Runs();
@@ -457,6 +489,17 @@ TEST(Lifecycle, AFailedRunIsRepeatedAsOftenAsWasAskedFor) {
   EXPECT_EQ(story.job.state, JobState::kFailed);
   EXPECT_EQ(story.job.runs, 2);
   EXPECT_EQ(story.kinds, "job_started job_requeued job_restarted job_failed");
+}
+
+TEST(Lifecycle, ARunThatTheKernelEndedForHostMemoryIsRepeatedAsACrashIs) {
+  Story story = QueuedJob({1, {}, {}});
+  story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs();
+  story.ApplyEvent(Recorded{
+      {3, At(3), base::Millis(0), RunEnded{1, EndKind::kSignalled, 9, false, {}, {}, {}}}, kKernelKill});
+  EXPECT_EQ(story.last.run->outcome, "failed");
+  story.ApplyEvent(Recorded{{4, At(4), base::Millis(0), JobEnded{1, "finished"}}});
+  EXPECT_EQ(story.job.state, JobState::kQueued);
+  EXPECT_EQ(story.job.attempts, 1);
 }
 
 TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {

@@ -22,6 +22,20 @@ from machine import UnixConnection  # noqa: E402
 class JobsTest(DaemonTest):
     gpus, memory = 2, "4GiB"
 
+    @classmethod
+    def prepare(cls):
+        cls.kernel_log = cls.m.dir / "kmsg"
+        (cls.m.dir / "gpumand.toml").write_text(f'[health]\nkernel_log = "{cls.kernel_log}"\n')
+
+    def kernel_ends(self, *pids, facility=0):
+        """Ends the processes, after lines in the kernel's log about them: no process is gone before its line is there."""
+        with open(self.kernel_log, "a") as log:
+            for pid in pids:
+                log.write(f"{8 * facility + 4},1,{time.monotonic_ns() // 1000},-;Out of memory: Killed process {pid} (sleep) "
+                          "total-vm:9kB, anon-rss:64172851kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:0\n")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
     def test_a_hog_is_ended_at_its_limit_and_its_neighbour_finishes(self):
         neighbour = self.start("neighbour", self.load("64MiB", "--hold", "1s", "--verify"), memory="1GiB", gpus=["0"])
         self.becomes(neighbour, "running")
@@ -230,6 +244,27 @@ class JobsTest(DaemonTest):
         ended = self.wait("shot")
         self.assertEqual((ended["state"], ended["reason"], ended["signal"], ended["exit_code"]),
                          ("failed", "signal", signal.SIGKILL, None))
+
+    def test_a_command_that_the_kernel_ended_for_host_memory_says_so(self):
+        for tag in ("fat", "shot", "forged"):
+            self.start(tag, "exec sleep 1000")
+        pids = {tag: self.becomes(tag, "running")["pid"] for tag in ("fat", "shot", "forged")}
+        self.kernel_ends(pids["fat"])
+        self.kernel_ends(pids["forged"], facility=1)  # a program wrote that
+        os.kill(pids["shot"], signal.SIGKILL)
+        ended = self.wait("fat")
+        self.assertEqual((ended["state"], ended["reason"], ended["signal"]), ("failed", "host_memory", signal.SIGKILL))
+        self.assertIn(f"process {pids['fat']} (sleep), which had 61.2GiB, for want of host memory", ended["reason_detail"])
+        self.assertEqual([self.wait(tag)["reason"] for tag in ("shot", "forged")], ["signal", "signal"])
+
+    def test_a_daemon_that_was_away_finds_out_that_the_kernel_ended_a_command(self):
+        self.start("fat", "exec sleep 1000")
+        pid = self.becomes("fat", "running")["pid"]
+        self.m.stop_daemon(signal.SIGKILL)
+        self.kernel_ends(pid)
+        until("it ended while nobody looked", lambda: not pathlib.Path(f"/proc/{pid}").exists())
+        self.m.start_daemon()
+        self.assertEqual(self.wait("fat")["reason"], "host_memory")
 
     def test_a_killed_command_line_leaves_its_job_alone(self):
         with tempfile.TemporaryDirectory() as directory:

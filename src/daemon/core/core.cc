@@ -43,7 +43,8 @@ Core::Core(boost::asio::io_context& loop, const Config& config, DaemonOptions op
       aside_tasks_([this](std::function<void()> act) { boost::asio::post(aside_, std::move(act)); },
                    [&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); },
                    {.of_all = kAside}),
-      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock_) {}
+      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock_),
+      job_events_(*this, config.health.kernel_log) {}
 
 Core::~Core() = default;
 

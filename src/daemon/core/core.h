@@ -167,7 +167,7 @@ class Core {
   std::unique_ptr<jobs::StoreWorker> store_;
   std::unique_ptr<EventLog> events_;
   std::unique_ptr<GuardLoop> guard_loop_;
-  JobEvents job_events_{*this};
+  JobEvents job_events_;
   std::unique_ptr<jobs::JobManager> job_manager_;
   std::unique_ptr<Sampling> sampling_;
 };

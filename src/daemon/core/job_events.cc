@@ -91,6 +91,11 @@ void JobEvents::RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record
   if (clock && !clock->paused) ContinueEnergy(job, readings);
 }
 
+std::optional<jobs::KernelKill> JobEvents::KernelKillOf(const jobs::Job& job,
+                                                        const keeper::JournalRecord& record) {
+  return kernel_kills_.Find(job, record);
+}
+
 void JobEvents::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   run.peak = std::max(run.peak, PeakOf(job.id));
   if (run.gpus.empty() && !job.queued) return;

@@ -4,12 +4,15 @@
 // Lives on the event loop; not thread-safe.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "daemon/core/kernel_kills.h"
 #include "jobs/job_manager.h"
 
 namespace gpuman::daemon {
@@ -20,12 +23,16 @@ enum class Left;
 class JobEvents final : public jobs::JobManagerHost {
  public:
   // `core` must outlive this object.
-  explicit JobEvents(Core& core) : core_(core) {}
+  // `kernel_log`: as KernelKills takes it.
+  JobEvents(Core& core, std::filesystem::path kernel_log)
+      : core_(core), kernel_kills_(std::move(kernel_log)) {}
 
   void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
   void OnJobForgotten(base::JobId job) override;
   void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
   void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
+  std::optional<jobs::KernelKill> KernelKillOf(const jobs::Job& job,
+                                               const keeper::JournalRecord& record) override;
   void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
   std::vector<jobs::OutboxRow> MessagesAbout(const jobs::Job& job,
                                              const std::vector<jobs::Notice>& notices) override;
@@ -44,6 +51,7 @@ class JobEvents final : public jobs::JobManagerHost {
   void RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record);
 
   Core& core_;
+  KernelKills kernel_kills_;
   std::set<base::JobId> watched_;  // jobs that run: the guard and the modules watch them
   std::map<base::JobId, base::MonoTime> stopping_since_;
 };

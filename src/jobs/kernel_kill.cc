@@ -1,0 +1,99 @@
+#include "jobs/kernel_kill.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+
+#include "base/kernel_log.h"
+#include "base/printable.h"
+
+namespace gpuman::jobs {
+namespace {
+
+constexpr std::string_view kKilled = "Killed process ";
+constexpr std::string_view kOfMachine = "Out of memory: ";
+constexpr std::string_view kOfAsker = "Out of memory (oom_kill_allocating_task): ";
+constexpr std::string_view kOfCgroup = "Memory cgroup out of memory: ";
+constexpr std::string_view kAfterName = ") total-vm:";
+
+// The keeper's times of a run: it learns of a start a moment late, when execve has closed the child's report.
+constexpr base::Millis kKeeperLate{1'000};
+// The kernel corrects CLOCK_MONOTONIC by 1/2000 at most (adjtimex(2)), and the clock of its log not at all.
+constexpr std::int64_t kDrift = 2'000;
+
+bool Skip(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+template <typename T>
+std::optional<T> TakeNumber(std::string_view& text) {
+  T number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  return number;
+}
+
+// "…, anon-rss:8kB, …" -> 8 KiB. nullopt: the text does not say, or no number that can be.
+std::optional<base::Bytes> SizeAfter(std::string_view text, std::string_view word) {
+  const auto at = text.find(word);
+  if (at == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(at + word.size());
+  const auto count = TakeNumber<std::uint64_t>(text);
+  if (!count || *count > UINT64_MAX >> 10U || !text.starts_with("kB")) return std::nullopt;
+  return base::KiB(*count);
+}
+
+// The three parts of what a process has in RAM; a part that is missing makes the sum unknown.
+std::optional<base::Bytes> MemoryOf(std::string_view text) {
+  base::Bytes sum;
+  for (const auto* const part : {" anon-rss:", " file-rss:", " shmem-rss:"}) {
+    const auto size = SizeAfter(text, part);
+    if (!size) return std::nullopt;
+    sum += *size;
+  }
+  if (sum.count == 0) return std::nullopt;  // the process had given it back already
+  return sum;
+}
+
+}  // namespace
+
+std::optional<KernelKill> ParseKernelKill(std::string_view line) {
+  const auto record = base::ParseKernelLogLine(line);
+  if (!record || !record->from_kernel) return std::nullopt;
+  auto text = record->message;
+  KernelKill kill{.since_boot = record->since_boot};
+  kill.in_cgroup = Skip(text, kOfCgroup);
+  if (!kill.in_cgroup && !Skip(text, kOfMachine)) Skip(text, kOfAsker);
+  if (!Skip(text, kKilled)) return std::nullopt;
+  const auto pid = TakeNumber<pid_t>(text);
+  if (!pid || *pid <= 0 || !Skip(text, " (")) return std::nullopt;
+  kill.pid = *pid;
+  // A name may hold anything, the end of a name too.
+  const auto end = text.rfind(kAfterName);
+  if (end == std::string_view::npos) return std::nullopt;
+  kill.name = base::WithInstead(text.substr(0, end), [](auto, auto) { return std::string("?"); });
+  kill.memory = MemoryOf(text.substr(end));
+  return kill;
+}
+
+bool IsEndOf(const KernelKill& kill, pid_t pid, base::Millis ended, base::Millis lasted) {
+  if (kill.pid != pid) return false;
+  const auto at = std::chrono::duration_cast<base::Millis>(kill.since_boot);
+  const base::Millis slack = kKeeperLate + ended / kDrift;
+  return at >= ended - lasted - slack && at <= ended + slack;
+}
+
+keeper::Reason ReasonOf(const KernelKill& kill) {
+  return {"host_memory",
+          fmt::format("the kernel ended process {}{}{} for want of host memory{}; ask for less, or run fewer "
+                      "jobs at once",
+                      kill.pid, kill.name.empty() ? "" : fmt::format(" ({})", kill.name),
+                      kill.memory ? fmt::format(", which had {},", base::FormatBytes(*kill.memory)) : "",
+                      kill.in_cgroup ? " in its cgroup" : "")};
+}
+
+}  // namespace gpuman::jobs
