@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
@@ -63,16 +64,21 @@ class WhyCase(DaemonTest):
 
 
 class Causes(WhyCase):
-    gpus, memory, config = 2, "4GiB", '[sampling]\nrest = "20ms"\n'
+    gpus, memory = 2, "4GiB"
+
+    @classmethod
+    def prepare(cls):
+        cls.kernel_log = cls.m.dir / "kmsg"
+        (cls.m.dir / "gpumand.toml").write_text(f'[sampling]\nrest = "20ms"\n[health]\nkernel_log = "{cls.kernel_log}"\n')
 
     def test_of_200_ended_jobs_are_named_right(self):
         self.told = {}
-        for many in (self.many_at_once, self.refused, self.guarded, self.faulty, self.orphaned, self.restarted):
+        for many in (self.many_at_once, self.refused, self.guarded, self.starved, self.faulty, self.orphaned, self.restarted):
             many()
         self.assertEqual(sum(self.told.values()), 200, self.told)
 
     def many_at_once(self):
-        self.ends(self.shells("exit 3", 40), "exit_status")
+        self.ends(self.shells("exit 3", 36), "exit_status")
         self.ends(self.shells("kill -SEGV $$", 25), "signal")
         self.ends(self.shells("exit 0", 20), "finished")
         self.ends(self.submissions([{"command": ["/nowhere/to/be/found"], "gpus": {"count": 0}}] * 20), "never_started")
@@ -97,6 +103,17 @@ class Causes(WhyCase):
     def guarded(self):
         load = self.load("1GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h")
         self.ends([self.start(f"over{i}", load, memory="256MiB", preload=False) for i in range(4)], "memory_limit")
+
+    def starved(self):
+        jobs = [self.start(f"fat{i}", "exec sleep 1000") for i in range(4)]
+        pids = [self.becomes(job, "running")["pid"] for job in jobs]
+        with open(self.kernel_log, "a") as log:
+            for pid in pids:
+                log.write(f"4,1,{time.monotonic_ns() // 1000},-;Out of memory: Killed process {pid} (sleep) total-vm:9kB, "
+                          "anon-rss:8kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:0\n")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self.ends(jobs, "host_memory")
 
     def faulty(self):
         jobs = [self.start(f"broken{i}", "until [ -e %s ]; do sleep 0.02; done; exit 9" % (self.m.dir / "end"), gpus=["1"])
