@@ -195,6 +195,7 @@ void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
   if (stage == ShimStage::kEvicting || stage == ShimStage::kEvicted) member.order = Order::kEvict;
   // It may have another order by now: it gets its order to return when it has answered.
   if (stage == ShimStage::kRestoring && member.seen.fetches) member.order = Order::kFetch;
+  member.guessed = true;
   member.ordered_at = now;
   const bool touched =
       record_.held.contains(member.seen.id) || !member.seen.gpus.empty() || stage != ShimStage::kNone;

@@ -13,11 +13,12 @@
 // parent. Where an evicted process still shares memory with another one, the driver could not restore what it
 // saved: then every process with a shim *stays*, with its context and that memory, behind its closed gate,
 // and the record has what is left on each GPU. Back: the mover copies (Load) while the driver restores,
-// parents first, and then the shims fetch their memory. Processes that stayed need no driver: their shims
-// fetch their memory while it is copied (Fetch), and no gate opens before all of it is there. If a step fails
-// on the way out, the way out is undone and the job runs on with the reason; if a step fails on the way back,
-// the job is taken out again and stays suspended with its data and the reason. A process that ends is no
-// failure. Where the driver cannot checkpoint, only eviction counts, and the contexts stay.
+// parents first, and then the shims fetch their memory. Where a process stayed, and the driver has none of
+// the job to restore, the shims fetch their memory while it is copied (Fetch), and no gate opens before all
+// of it is there. If a step fails on the way out, the way out is undone and the job runs on with the reason;
+// if a step fails on the way back, the job is taken out again and stays suspended with its data and the
+// reason. A process that ends is no failure. Where the driver cannot checkpoint, only eviction counts, and
+// the contexts stay.
 //
 // The next step always follows from the known state of each process, never from a fixed sequence: so a new
 // daemon goes on from what it can observe (Rebuild). The tests beside this file are the specification;
@@ -297,6 +298,7 @@ class SuspensionStateMachine {
     Saved saved = Saved::kRunning;
     bool no_cuda = false;  // the driver finds no CUDA in it
     Order order = Order::kNone;
+    bool guessed = false;  // an earlier daemon gave `order`, or one like it
     base::MonoTime ordered_at{};
     base::MonoTime answered_at{};  // when the answer to `order` was seen
     base::MonoTime stage_since{};
@@ -418,6 +420,7 @@ class SuspensionStateMachine {
   // Its shim has evicted what can leave, and memory that is shared with others is left.
   static bool Stays(const Member& member);
   bool AnyStays() const;
+  bool AnyShares() const;
   static base::MonoTime AtWorkSince(const Member& member);  // on the last order
   static base::Bytes Sum(const ProcessView& view, base::Bytes GpuShare::*part);
   std::string Whereabouts() const;

@@ -157,7 +157,7 @@ bool SuspensionStateMachine::BringBack(Order order, MonoTime now) {
   const bool all_ready = fetches || std::all_of(members_.begin(), members_.end(), [this](const auto& one) {
                            return IsReadyToReturn(one.second);
                          });
-  const bool not_yet = !all_ready && AnyStays();
+  const bool not_yet = !all_ready && AnyShares();
   bool waiting = false;
   for (auto& [id, member] : members_) {
     if (fetches && !member.seen.fetches) continue;

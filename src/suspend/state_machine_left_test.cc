@@ -107,9 +107,26 @@ TEST_F(Fetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
   s_.Fetched(11);
   EXPECT_THAT(s_.Shim(12, ShimStage::kFailed, "no room on the device"),
               ElementsAre("= retreating resume_failed", "! resume_failed", "evict 11", "evict 12"));
-  s_.Evicted(11);
+  EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11"));
   s_.MoverAnswered(11, Verb::kSecure);
-  EXPECT_THAT(s_.Evicted(12), ElementsAre("= suspended resources")) << "its data have not left the host";
+  EXPECT_THAT(s_.Evicted(12), ElementsAre("secure 12"));
+  EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), ElementsAre("= suspended resources"));
+}
+
+TEST_F(Fetching, WhatCameAndLeftBeforeAnybodyLookedIsSecuredAnew) {
+  ComeBack();
+  s_.Shim(12, ShimStage::kFailed, "no room on the device");
+  EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11")) << "it was on the GPU meanwhile";
+}
+
+// The processes are held where they are, and the copies go on.
+TEST_F(Fetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
+  ComeBack();
+  s_.Fetched(11);
+  s_.Shim(12, ShimStage::kRestoring);
+  s_.Feed(event::SuspendAsked{"held_by_user", "by me"});
+  EXPECT_THAT(s_.Resume(), Contains("= undoing resuming"));
+  EXPECT_THAT(s_.Look(), Not(Contains("return 11")));
 }
 
 TEST_F(Fetching, ANewDaemonWaitsForAllAsWell) {
@@ -139,7 +156,8 @@ TEST_F(Fetching, WhoIsSuspendedAgainOnTheWayBackLeaves) {
   EXPECT_THAT(asked, Contains("evict 12"));
   EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11"));
   s_.MoverAnswered(11, Verb::kSecure);
-  EXPECT_THAT(s_.Evicted(12), Contains("= suspended held_by_user"));
+  EXPECT_THAT(s_.Evicted(12), ElementsAre("secure 12"));
+  EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), Contains("= suspended held_by_user"));
 }
 
 TEST_F(Sharing, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {

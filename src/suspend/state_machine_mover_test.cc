@@ -97,7 +97,8 @@ TEST(SuspendMover, WhatCouldNotGoStraightIsCopiedOutBeforeItIsTriedAgain) {
   s.Straight(11, Verb::kLoad);
   s.Restored(11);
   EXPECT_THAT(s.Shim(11, ShimStage::kFailed, "no room"),
-              ElementsAre("= retreating move_failed", "! move_failed", "evict 11", "secure 11"));
+              ElementsAre("= retreating move_failed", "! move_failed", "evict 11"));
+  EXPECT_THAT(s.Shim(11, ShimStage::kEvicted), ElementsAre("secure 11", "checkpoint 11"));
 }
 
 TEST(SuspendMover, OneThatWasHeldUpOnTheOtherGpuComesBackThere) {

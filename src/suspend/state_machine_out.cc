@@ -69,7 +69,7 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
 bool SuspensionStateMachine::SecureAll(MonoTime now) {
   bool waiting = false;
   for (auto& [id, member] : members_) {
-    const bool there = IsAway(member) && !IsShimAtWork(member) && !IsSecure(member);
+    const bool there = IsAway(member) && !IsShimAtWork(member) && !MayBegin(member) && !IsSecure(member);
     if (there && !member.moving && !member.outdated && !IsLeft(member, now)) AskMover(member, Verb::kSecure);
     waiting = waiting || member.moving || (there && member.outdated);
   }
@@ -128,8 +128,11 @@ void SuspensionStateMachine::OrderEvictions(MonoTime now) {
 
 void SuspensionStateMachine::Give(Member& member, Order order, MonoTime now) {
   member.order = order;
+  member.guessed = false;
   member.ordered_at = now;
   member.seen.answered = false;
+  // What it fetches is on the GPU again, and what it evicts may be more than what the mover has.
+  if (order == Order::kFetch || order == Order::kEvict) member.location = Location::kUnknown;
   if (order == Order::kEvict)
     out_.push_back(action::OrderEvict{member.seen.id});
   else if (order == Order::kFetch)

@@ -157,6 +157,7 @@ class World {
     rested_ = std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const Target& target = one.second;
       return target.out.count > 0 || target.told == Target::Told::kEvict ||
+             target.told == Target::Told::kFetch || target.shut ||
              target.view.stage == ShimStage::kEvicting || target.view.stage == ShimStage::kEvicted;
     });
   }

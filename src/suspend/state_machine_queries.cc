@@ -55,6 +55,10 @@ bool SuspensionStateMachine::Stays(const Member& member) {
   return member.seen.stage == ShimStage::kEvicted && member.seen.answered && Shares(member);
 }
 
+bool SuspensionStateMachine::AnyShares() const {
+  return std::any_of(members_.begin(), members_.end(), [](const auto& one) { return Shares(one.second); });
+}
+
 bool SuspensionStateMachine::AnyStays() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& one) { return Stays(one.second); });
 }

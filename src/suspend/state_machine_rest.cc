@@ -20,10 +20,12 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
     bool any = false, unknown = false;
     for (const auto& [id, member] : members_) {
       // An earlier daemon had already begun to evict, or the share controller has closed all gates. One whose
-      // memory is away may be on its way back, and works again when it has the order.
-      const bool stayed = member.seen.stage == ShimStage::kFailed || member.seen.stage == ShimStage::kOnGpu;
-      const bool leaves = member.order == Order::kEvict && !(member.seen.answered && stayed);
-      if (leaves || (IsAway(member) && !ComesBack(member))) rested_ = true;
+      // memory is away may be on its way back, and works again when it has the order; but where the shims
+      // fetch, no gate has opened yet.
+      const bool refused = member.seen.stage == ShimStage::kFailed || member.seen.stage == ShimStage::kOnGpu;
+      const bool leaves = member.order == Order::kEvict && !(member.seen.answered && refused);
+      const bool fetches = member.order == Order::kFetch && !member.guessed;
+      if (leaves || fetches || (IsAway(member) && !ComesBack(member))) rested_ = true;
       any = any || CanBeHeld(member);
       unknown = unknown || (member.seen.has_shim && member.saved == Saved::kUnknown);
     }

@@ -27,6 +27,7 @@ constexpr base::Millis kDenyAfter{300}, kHeardOfAll{3000};
 bool RunWhole(const std::vector<ledger::SlotStatus>& slots) {
   return std::all_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
     return one.ordered == ledger::wire::OrderKind::kRun && one.evicted.count == 0 &&
+           one.stage != ledger::wire::MemoryStage::kHeld &&
            (one.answered || one.stage == ledger::wire::MemoryStage::kNone);
   });
 }

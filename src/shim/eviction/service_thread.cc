@@ -165,13 +165,15 @@ class Attending {
     bool& shut = state_.service_thread.shut;
     what_ = what;
     expires_ = ExpiryOf(what);
-    return what == wire::OrderKind::kRun ? Run(shut) : Hold(what, shut);
+    return what == wire::OrderKind::kRun ? Run(order, shut) : Hold(what, shut);
   }
 
   bool IsWatched() const { return wire::Load(state_.ledger->watched_ms) != 0; }
 
-  bool Run(bool& shut) {
-    const bool stays_held = wire::Load(slot_.order_bytes) == wire::kStayHeld;
+  bool Run(std::uint32_t order, bool& shut) {
+    // The word may be the next order's already. Then that order decides what becomes of the gate.
+    const bool stays_held =
+        wire::Load(slot_.order_bytes) == wire::kStayHeld || wire::Load(slot_.order) != order;
     Ended ended{};
     TellNoRest(state_);
     if (shut) {
