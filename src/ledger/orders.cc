@@ -102,6 +102,9 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   status.trouble = wire::TroubleOf(error);
   status.driver_error = wire::DriverErrorOf(error);
   status.managed.count = std::min(wire::Load(place.managed), kMax);
+  // A process that waits for room has written for how much before it says so.
+  const std::uint32_t activity = wire::Load(place.activity);
+  if (activity < wire::kActivities) status.activity = static_cast<wire::Activity>(activity);
   const std::uint32_t flags = wire::Load(place.flags);
   status.holds_imported = (flags & wire::kHoldsImported) != 0;
   status.notifies = (flags & wire::kNotifiesAnswers) != 0;
@@ -124,8 +127,6 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
     status.evicted += home.evicted;
     status.wants += home.wants;
   }
-  const std::uint32_t activity = wire::Load(place.activity);
-  if (activity < wire::kActivities) status.activity = static_cast<wire::Activity>(activity);
   status.activity_since = wire::Load(place.activity_since);
   status.completed = wire::Load(place.completed);
   return status;
