@@ -26,7 +26,7 @@ std::string RenderStory(const api::JobStory& story, const TerminalStyle& style) 
   text += fmt::format("\n  {}\n\n", Printable(queue::WithLocalTimes(story.because)));
   for (std::size_t i = 0; i < story.story.size(); ++i) {
     if (story.left_out > 0 && i == static_cast<std::size_t>(story.left_out_after))
-      text += fmt::format("  … {} more; gpuman events has them\n", story.left_out);
+      text += fmt::format("  … {} more\n", story.left_out);
     text += Line(story.story[i], style);
   }
   if (!story.advice.empty()) text += "\nWhat to do:\n";

@@ -30,14 +30,14 @@ TEST(RenderStory, SaysTheCauseFirstThenTheStoryThenWhatToDo) {
   EXPECT_THAT(text, HasSubstr("allocation refused (3 times, until "));
   EXPECT_THAT(text, testing::EndsWith(
                         "\nWhat to do:\n  `gpuman job redo train --memory SIZE` runs it again with more\n"));
-  EXPECT_THAT(text, Not(HasSubstr("more; gpuman events")));
+  EXPECT_THAT(text, Not(HasSubstr("…")));
 }
 
 TEST(RenderStory, SaysWhereLinesAreMissing) {
   api::JobStory story = Failed();
   story.left_out = 40;
   story.left_out_after = 1;
-  EXPECT_THAT(RenderStory(story, {}), HasSubstr("submitted by ann\n  … 40 more; gpuman events has them\n"));
+  EXPECT_THAT(RenderStory(story, {}), HasSubstr("submitted by ann\n  … 40 more\n"));
 }
 
 TEST(RenderStory, AJobThatRunsHasNoCauseInBrackets) {

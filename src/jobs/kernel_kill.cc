@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 
@@ -19,6 +20,7 @@ constexpr std::string_view kAfterName = ") total-vm:";
 
 // The keeper's times of a run: it learns of a start a moment late, when execve has closed the child's report.
 constexpr base::Millis kKeeperLate{1'000};
+constexpr base::Millis kMostDrift{600'000};
 // The kernel corrects CLOCK_MONOTONIC by 1/2000 at most (adjtimex(2)), and the clock of its log not at all.
 constexpr std::int64_t kDrift = 2'000;
 
@@ -83,17 +85,18 @@ std::optional<KernelKill> ParseKernelKill(std::string_view line) {
 bool IsEndOf(const KernelKill& kill, pid_t pid, base::Millis ended, base::Millis lasted) {
   if (kill.pid != pid) return false;
   const auto at = std::chrono::duration_cast<base::Millis>(kill.since_boot);
-  const base::Millis slack = kKeeperLate + ended / kDrift;
+  const base::Millis slack = kKeeperLate + std::min(ended / kDrift, kMostDrift);
   return at >= ended - lasted - slack && at <= ended + slack;
 }
 
 keeper::Reason ReasonOf(const KernelKill& kill) {
-  return {"host_memory",
-          fmt::format("the kernel ended process {}{}{} for want of host memory{}; ask for less, or run fewer "
-                      "jobs at once",
-                      kill.pid, kill.name.empty() ? "" : fmt::format(" ({})", kill.name),
-                      kill.memory ? fmt::format(", which had {},", base::FormatBytes(*kill.memory)) : "",
-                      kill.in_cgroup ? " in its cgroup" : "")};
+  return {
+      "host_memory",
+      fmt::format("the kernel ended process {}{}{} because {} had no memory left; let it use less, or run "
+                  "fewer jobs at once",
+                  kill.pid, kill.name.empty() ? "" : fmt::format(" ({})", kill.name),
+                  kill.memory ? fmt::format(", which had {},", base::FormatBytes(*kill.memory)) : "",
+                  kill.in_cgroup ? "its cgroup" : "the machine")};
 }
 
 }  // namespace gpuman::jobs

@@ -30,8 +30,8 @@ struct KernelKill {
 std::optional<KernelKill> ParseKernelKill(std::string_view line);
 
 // Whether `kill` ended the run of this main process. `ended`: when the run was known to have ended, by
-// CLOCK_MONOTONIC of the same boot; `lasted`: the run's time. Another process may have had the id before or
-// after the run, but not within a second of it.
+// CLOCK_MONOTONIC of the same boot; `lasted`: the run's time. The clocks of the two drift apart, so ends some
+// time before and after the run count: a second, and 1/2000 of the time since boot, at most ten minutes.
 bool IsEndOf(const KernelKill& kill, pid_t pid, base::Millis ended, base::Millis lasted);
 
 keeper::Reason ReasonOf(const KernelKill& kill);

@@ -28,7 +28,7 @@ TEST(KernelKill, OfACgroupSaysSo) {
       ParseKernelKill("4,1,5,-,caller=T9;Memory cgroup out of memory: Killed process 7 (x)" + kSizes);
   ASSERT_TRUE(kill);
   EXPECT_TRUE(kill->in_cgroup);
-  EXPECT_NE(ReasonOf(*kill).detail.find("host memory in its cgroup; "), std::string::npos);
+  EXPECT_NE(ReasonOf(*kill).detail.find("because its cgroup had no memory left; "), std::string::npos);
 }
 
 TEST(KernelKill, OfOtherKernelsIsReadToo) {
@@ -65,7 +65,8 @@ TEST(KernelKill, WhatIsNotKnownIsLeftOut) {
     EXPECT_EQ(kill->memory, std::nullopt) << sizes;
   }
   EXPECT_EQ(ReasonOf({.pid = 7}).detail,
-            "the kernel ended process 7 for want of host memory; ask for less, or run fewer jobs at once");
+            "the kernel ended process 7 because the machine had no memory left; let it use less, or run "
+            "fewer jobs at once");
 }
 
 TEST(KernelKill, NothingElseIsOne) {
@@ -103,6 +104,8 @@ TEST(KernelKill, EndsTheRunOfItsProcessAndTimeAlone) {
   }
   const KernelKill after_a_month{.pid = 7, .since_boot = Millis(2'592'060'000)};
   EXPECT_TRUE(IsEndOf(after_a_month, 7, Millis(2'592'000'000), Millis(10))) << "the clocks drift apart";
+  const KernelKill long_before{.pid = 7, .since_boot = Millis(31'535'000'000)};
+  EXPECT_FALSE(IsEndOf(long_before, 7, Millis(31'536'000'000), Millis(10))) << "after a year, by 16 minutes";
 }
 
 }  // namespace

@@ -50,12 +50,19 @@ std::optional<Cause> CauseOfWord(std::string_view word) {
   return std::nullopt;
 }
 
+bool IsFault(const Event& event) {
+  static constexpr std::string_view kKinds[] = {"gpu_unhealthy", "gpu_lost", "gpu_unresponsive"};
+  // A GPU that works on, though it is degraded, ends no program.
+  if (event.kind == "gpu_fault") return event.data.contains("unhealthy");
+  return std::find(std::begin(kKinds), std::end(kKinds), event.kind) != std::end(kKinds);
+}
+
 // The fault of a GPU during the last run, not long before its end.
 const Event* FaultBeforeEnd(const Job& job, const StoryFacts& facts) {
+  if (!job.started_at || !job.ended_at) return nullptr;
   for (auto event = facts.events.rbegin(); event != facts.events.rend(); ++event) {
-    const bool is_fault = event->kind == "gpu_unhealthy" || event->kind == "gpu_fault";
-    if (!is_fault || !job.started_at || !job.ended_at) continue;
-    if (event->at >= *job.started_at && event->at + kSoonAfterFault >= *job.ended_at) return &*event;
+    const bool soon = event->at >= *job.started_at && event->at + kSoonAfterFault >= *job.ended_at;
+    if (soon && IsFault(*event)) return &*event;
   }
   return nullptr;
 }
@@ -106,6 +113,8 @@ std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
     case Cause::kRuns:
       if (!facts.reason_detail.empty()) return facts.reason_detail;
       return job.gpus.empty() ? "it runs" : "it runs on " + GpusOf(job, facts);
+    case Cause::kSuspended:
+      return facts.reason_detail.empty() ? "it is off its GPU" : facts.reason_detail;
     case Cause::kFinished:
       return "it finished with exit status 0";
     case Cause::kMemoryRefused:
@@ -122,7 +131,7 @@ std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
   }
 }
 
-// Who had the GPUs for which the job waited.
+// Who had the job's GPUs until it got them.
 std::string Holders(const Job& job, const StoryFacts& facts) {
   std::vector<std::string> names;
   for (auto run = facts.holders.rbegin(); run != facts.holders.rend(); ++run) {
@@ -130,7 +139,7 @@ std::string Holders(const Job& job, const StoryFacts& facts) {
         std::find_first_of(run->gpus.begin(), run->gpus.end(), job.gpus.begin(), job.gpus.end());
     if (shared == run->gpus.end() || run->job == job.id) continue;
     if (names.size() == kMostHolders) {
-      names.emplace_back("others before");
+      names.emplace_back("others as well");
       break;
     }
     names.push_back(fmt::format("{} had {} (job {}{}{})", run->user, facts.gpu_name(*shared), run->job.value,
@@ -144,11 +153,13 @@ class Writer {
   Writer(const Job& job, const StoryFacts& facts) : job_(job), facts_(facts) {}
 
   std::vector<StoryLine> Lines() {
-    const std::string command = job_.command.empty() ? "" : ": " + job_.command.front();
-    const char* const how = job_.attached ? "attached" : job_.queued ? "submitted" : "run";
-    Add(job_.submitted_at, fmt::format("{} by {}{}", how, job_.owner->user, command));
-    for (const Event& event : facts_.events) AddEvent(event);
-    if (!IsEnded(job_.state)) AddPeak(lines_.empty() ? job_.submitted_at : lines_.back().last);
+    // A job that was started again after its end has earlier events.
+    const auto since = std::find_if(facts_.events.begin(), facts_.events.end(),
+                                    [this](const Event& event) { return event.at >= job_.submitted_at; });
+    for (auto event = facts_.events.begin(); event != since; ++event) AddEvent(*event);
+    AddSubmission();
+    for (auto event = since; event != facts_.events.end(); ++event) AddEvent(*event);
+    if (!IsEnded(job_.state)) AddPeak(facts_.now);
     return std::move(lines_);
   }
 
@@ -160,6 +171,12 @@ class Writer {
       return;
     }
     lines_.push_back({at, std::move(text), 1, at});
+  }
+
+  void AddSubmission() {
+    const std::string command = job_.command.empty() ? "" : ": " + job_.command.front();
+    const char* const how = job_.attached ? "attached" : job_.queued ? "submitted" : "run";
+    Add(job_.submitted_at, fmt::format("{} by {}{}", how, job_.owner->user, command));
   }
 
   void AddEvent(const Event& event) {
@@ -177,17 +194,21 @@ class Writer {
     const WallTime since = first ? job_.submitted_at : job_.waiting_since;
     if (job_.queued && last_run && event.at > since + Millis{1000}) {
       const std::string holders = Holders(job_, facts_);
-      Add(event.at, fmt::format("had waited {} for its turn{}{}",
+      Add(event.at, fmt::format("had waited {}{}{}",
                                 FormatDuration(std::chrono::duration_cast<Millis>(event.at - since)),
-                                holders.empty() ? "" : ": ", holders));
+                                holders.empty() ? "" : "; until then ", holders));
     }
     const std::string where = last_run && !job_.gpus.empty() ? " on " + GpusOf(job_, facts_) : "";
-    Add(event.at, fmt::format("{}{}, {}", first ? "started" : "started again", where, event.message));
+    // The event says "started as process 7; a note".
+    constexpr std::string_view kStarted = "started ";
+    const std::string_view how = event.message;
+    Add(event.at, fmt::format("{}{} {}", first ? "started" : "started again", where,
+                              how.starts_with(kStarted) ? how.substr(kStarted.size()) : how));
   }
 
   void AddPeak(WallTime at) {
-    if (!job_.peak || job_.peak->count == 0) return;
-    Add(at, fmt::format("had used at most {} of a GPU", FormatBytes(*job_.peak)));
+    if (!facts_.peak || facts_.peak->count == 0) return;
+    Add(at, fmt::format("had used at most {} of a GPU", FormatBytes(*facts_.peak)));
   }
 
   static bool IsEndedWord(const std::string& word) {
@@ -195,10 +216,14 @@ class Writer {
     return state && IsEnded(*state);
   }
 
-  static std::string Sentence(const Event& event, bool ends) {
+  std::string Sentence(const Event& event, bool ends) const {
     if (ends) {
       const std::string word = event.kind.substr(4);
-      return event.message == word ? word : fmt::format("{}: {}", word, event.message);
+      std::string message = event.message;
+      // The reason of a job that was refused memory has the refusal as well, which has a line of its own.
+      const auto refusal = facts_.refusal ? message.find("; " + facts_.refusal_text) : std::string::npos;
+      if (refusal != std::string::npos) message.resize(refusal);
+      return message == word ? word : fmt::format("{}: {}", word, message);
     }
     std::string kind = event.kind;
     std::replace(kind.begin(), kind.end(), '_', ' ');
@@ -211,39 +236,53 @@ class Writer {
   std::vector<StoryLine> lines_;
 };
 
+// How the job is run again: "`gpuman restart train --memory SIZE` …"; nothing for a job that gpuman did not
+// start.
+std::vector<std::string> Again(const Job& job, const std::string& options, const std::string& what) {
+  if (job.attached) return {};
+  return {fmt::format("`{} {}{}{}` {}", job.queued ? "gpuman job redo" : "gpuman restart", job.tag,
+                      options.empty() ? "" : " ", options, what)};
+}
+
 std::vector<std::string> Advice(Cause cause, const Job& job) {
-  const std::string again = job.queued ? "gpuman job redo" : "gpuman restart";
+  const std::string again = "runs it again", more = "runs it again with more";
   switch (cause) {
     case Cause::kMemoryLimit:
-      return {fmt::format("`{} {} --memory SIZE` runs it again with more", again, job.tag),
-              fmt::format("`gpuman stats --by name` shows what runs like it have used")};
-    case Cause::kMemoryRefused:
-      return {fmt::format("`{} {} --memory SIZE` runs it again with more", again, job.tag)};
-    case Cause::kDevicePressure:
-      return {fmt::format("a limit (`--memory`) keeps its GPU's memory for it; `{} {}` runs it again", again,
-                          job.tag),
-              "with `--share` it would have waited for its turn"};
+    case Cause::kMemoryRefused: {
+      auto advice = Again(job, "--memory SIZE", more);
+      advice.emplace_back("`gpuman stats --by name` shows what runs like it have used");
+      return advice;
+    }
+    case Cause::kDevicePressure: {
+      auto advice = Again(job, "", again);
+      advice.emplace_back("in the queue a job has GPUs for itself, or with `--share` takes turns on them");
+      return advice;
+    }
     case Cause::kHostMemory:
-      return {fmt::format(
-          "let it use less of the machine's memory (fewer workers, smaller batches), then `{} {}`", again,
-          job.tag)};
+      if (job.reason == "host_memory_limit") return {"give it a larger `--host-memory`"};
+      return {
+          "let it use less of the machine's memory (fewer workers, smaller batches), or run fewer jobs at "
+          "once"};
     case Cause::kTimeLimit:
-      return {fmt::format("`{} {} --time DURATION` runs it again for longer", again, job.tag)};
+      return Again(job, "--time DURATION", "runs it again for longer");
     case Cause::kExitStatus:
     case Cause::kSignal:
       return {fmt::format("`gpuman logs {}` has what it wrote last", job.tag)};
-    case Cause::kGpuFault:
-      return {"`gpuman health` shows the state of the GPUs",
-              fmt::format("`{} {}` runs it again; the queue takes healthy GPUs alone", again, job.tag)};
+    case Cause::kGpuFault: {
+      std::vector<std::string> advice{"`gpuman health` shows the state of the GPUs"};
+      for (auto& line : Again(job, "", job.queued ? "runs it again, on healthy GPUs" : again))
+        advice.push_back(std::move(line));
+      return advice;
+    }
     case Cause::kDependency:
-      return {
-          fmt::format("`gpuman job redo {}` submits it again, when what it waits for was redone", job.tag)};
+      return Again(job, "", "submits it again, when what it waits for was redone");
     case Cause::kMachineRestarted:
     case Cause::kKeeperLost:
-      return {fmt::format("`{} {}` runs it again; `--retries` has the queue do so", again, job.tag)};
+      return Again(job, "", again);
     case Cause::kNeverStarted:
-      return {fmt::format("check its command and directory: `gpuman job show {}`", job.tag)};
+      return {fmt::format("`gpuman job show {}` shows its command and its directory", job.tag)};
     case Cause::kWaits:
+      if (job.state == JobState::kHeld) return {fmt::format("`gpuman job release {}` lets it go", job.tag)};
       return {"`gpuman queue` shows who is before it"};
     case Cause::kSuspended:
       return {fmt::format("`gpuman resume {}` brings it back when there is room", job.tag)};

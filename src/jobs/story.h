@@ -31,7 +31,7 @@ enum class Cause {
   kTimeLimit,
   kExitStatus,
   kSignal,
-  kGpuFault,    // it ended soon after its GPU became unhealthy
+  kGpuFault,    // it ended soon after its GPU became unhealthy or was lost
   kCancelled,   // by a user
   kDependency,  // what it waited for cannot happen any more
   kMachineRestarted,
@@ -81,10 +81,13 @@ struct JobStory {
 };
 
 struct StoryFacts {
+  base::WallTime now{};
   JobState state = JobState::kRunning;  // as users see it
   std::string reason_detail;            // the same; empty: there is none
   std::vector<Event> events;            // of the job, and of its GPUs during its last run, by id
-  std::vector<RunAccount> holders;      // runs of other jobs that ended while this one waited, by their end
+  std::vector<RunAccount>
+      holders;  // runs of other jobs that ended just before this one started, by their end
+  std::optional<base::Bytes> peak;                               // the most that it has used of a GPU so far
   std::optional<RefusedAllocation> refusal;                      // the last one of the current or last run
   std::string refusal_text;                                      // and its sentence
   std::function<std::string(const std::string& uuid)> gpu_name;  // "GPU 1"

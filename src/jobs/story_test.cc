@@ -97,7 +97,8 @@ TEST_F(Told, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
   EXPECT_EQ(Story().because,
             "512MiB was refused at its limit of 8GiB on GPU 1, of which it used 7.6GiB; it ended with exit "
             "status 1 3s later");
-  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman job redo train --memory SIZE")));
+  EXPECT_THAT(Story().advice, ElementsAre("`gpuman job redo train --memory SIZE` runs it again with more",
+                                          HasSubstr("gpuman stats --by name")));
   job.exit_code.reset();
   job.signal = 6;
   job.reason = "signal";
@@ -117,6 +118,12 @@ TEST_F(Told, AFaultOfTheGpuComesBeforeARefusal) {
   Tell(196, "gpu_unhealthy", "GPU 1 has fallen off the bus");
   EXPECT_EQ(Cause(), "gpu_fault");
   EXPECT_EQ(Story().because, "GPU 1 has fallen off the bus; it ended with exit status 1 4s later");
+  facts.events.back().kind = "gpu_fault";
+  EXPECT_EQ(Cause(), "memory_refused") << "a degraded GPU works on";
+  facts.events.back().data["unhealthy"] = 1;
+  EXPECT_EQ(Cause(), "gpu_fault");
+  facts.events.back().kind = "gpu_lost";
+  EXPECT_EQ(Cause(), "gpu_fault");
   facts.events.back().at = Clock(50);
   EXPECT_EQ(Cause(), "memory_refused") << "the fault was before this run";
 }
@@ -124,28 +131,39 @@ TEST_F(Told, AFaultOfTheGpuComesBeforeARefusal) {
 TEST_F(Told, EachReasonWordHasItsCause) {
   const struct {
     JobState state;
-    std::string reason, cause;
+    std::string reason, cause, advice;
   } ends[] = {
-      {JobState::kKilled, "memory_limit", "memory_limit"},
-      {JobState::kKilled, "device_pressure", "device_pressure"},
-      {JobState::kFailed, "host_memory", "host_memory"},
-      {JobState::kKilled, "host_memory_limit", "host_memory"},
-      {JobState::kTimeout, "time_limit", "time_limit"},
-      {JobState::kFailed, "signal", "signal"},
-      {JobState::kCancelled, "cancelled", "cancelled"},
-      {JobState::kCancelled, "dependency_never", "dependency"},
-      {JobState::kKilled, "removed", "cancelled"},
-      {JobState::kFailed, "reboot", "machine_restarted"},
-      {JobState::kFailed, "keeper_lost", "keeper_lost"},
-      {JobState::kFailed, "command_not_found", "never_started"},
-      {JobState::kFailed, "directory_unusable", "never_started"},
-      {JobState::kKilled, "mps_died", "other"},
+      {JobState::kKilled, "memory_limit", "memory_limit",
+       "`gpuman job redo train --memory SIZE` runs it again with more"},
+      {JobState::kKilled, "device_pressure", "device_pressure", "`gpuman job redo train` runs it again"},
+      {JobState::kFailed, "host_memory", "host_memory",
+       "let it use less of the machine's memory (fewer workers, smaller batches), or run fewer jobs at once"},
+      {JobState::kKilled, "host_memory_limit", "host_memory", "give it a larger `--host-memory`"},
+      {JobState::kTimeout, "time_limit", "time_limit",
+       "`gpuman job redo train --time DURATION` runs it again for longer"},
+      {JobState::kFailed, "signal", "signal", "`gpuman logs train` has what it wrote last"},
+      {JobState::kCancelled, "cancelled", "cancelled", ""},
+      {JobState::kCancelled, "dependency_never", "dependency",
+       "`gpuman job redo train` submits it again, when what it waits for was redone"},
+      {JobState::kKilled, "removed", "cancelled", ""},
+      {JobState::kFailed, "reboot", "machine_restarted", "`gpuman job redo train` runs it again"},
+      {JobState::kFailed, "machine_restarted", "machine_restarted", "`gpuman job redo train` runs it again"},
+      {JobState::kFailed, "keeper_lost", "keeper_lost", "`gpuman job redo train` runs it again"},
+      {JobState::kFailed, "command_not_found", "never_started",
+       "`gpuman job show train` shows its command and its directory"},
+      {JobState::kFailed, "command_not_executable", "never_started",
+       "`gpuman job show train` shows its command and its directory"},
+      {JobState::kFailed, "start_failed", "never_started",
+       "`gpuman job show train` shows its command and its directory"},
+      {JobState::kFailed, "directory_unusable", "never_started",
+       "`gpuman job show train` shows its command and its directory"},
+      {JobState::kKilled, "mps_died", "other", ""},
   };
   for (const auto& end : ends) {
     Ends(end.state, end.reason, "because of " + end.reason);
     EXPECT_EQ(Cause(), end.cause);
     EXPECT_EQ(Story().because, "because of " + end.reason);
-    EXPECT_EQ(Story().advice.empty(), end.cause == "cancelled" || end.cause == "other") << end.cause;
+    EXPECT_EQ(Story().advice.empty() ? "" : Story().advice.front(), end.advice) << end.reason;
   }
   Ends(JobState::kCancelled, std::nullopt);
   EXPECT_EQ(Story().because, "cancelled") << "no reason is known";
@@ -162,7 +180,12 @@ TEST_F(Told, AJobThatHasNotEndedTellsWhatItDoes) {
     job.state = facts.state = state;
     EXPECT_EQ(Cause(), cause);
   }
-  facts.state = JobState::kRunning;
+  facts.state = JobState::kSuspended;
+  facts.reason_detail = "85GiB are in host memory";
+  EXPECT_EQ(Story().because, "85GiB are in host memory");
+  job.state = facts.state = JobState::kHeld;
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman job release train")));
+  job.state = facts.state = JobState::kRunning;
   facts.reason_detail.clear();
   EXPECT_EQ(Story().because, "it runs on GPU 1");
   facts.state = JobState::kQueued;
@@ -172,28 +195,34 @@ TEST_F(Told, AJobThatHasNotEndedTellsWhatItDoes) {
 }
 
 TEST_F(Told, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
-  job.peak = MiB(7782);
+  facts.peak = MiB(7782);
   Tell(150, "allocation_refused", "512MiB was refused");
   Tell(160, "allocation_refused", "512MiB was refused");
   Tell(200, "job_failed", "ended with exit status 1");
   facts.holders = {Run(3, "eve", "GPU-a", 80), Run(5, "bob", "GPU-b", 99)};
-  EXPECT_THAT(
-      Texts(),
-      ElementsAre("submitted by ann: python3", "had waited 1m40s for its turn: bob had GPU 1 (job 5, sweep)",
-                  "started on GPU 1, started as process 60", "allocation refused: 512MiB was refused",
-                  "had used at most 7.6GiB of a GPU", "failed: ended with exit status 1"));
+  EXPECT_THAT(Texts(), ElementsAre("submitted by ann: python3",
+                                   "had waited 1m40s; until then bob had GPU 1 (job 5, sweep)",
+                                   "started on GPU 1 as process 60", "allocation refused: 512MiB was refused",
+                                   "had used at most 7.6GiB of a GPU", "failed: ended with exit status 1"));
   EXPECT_EQ(Story().lines[3].times, 2);
   EXPECT_EQ(Story().lines[3].last, Clock(160));
   EXPECT_EQ(Story().lines[1].at, Clock(100));
+}
+
+TEST_F(Told, TheRefusalIsNotToldTwice) {
+  Refuse(199);
+  Tell(199, "allocation_refused", facts.refusal_text);
+  Tell(200, "job_failed", "ended with exit status 1; " + facts.refusal_text);
+  EXPECT_EQ(Texts().back(), "failed: ended with exit status 1");
 }
 
 TEST_F(Told, OfManyHoldersTheLastOnesAreNamed) {
   for (int i = 0; i < 9; ++i) facts.holders.push_back(Run(10 + i, "bob", "GPU-b", 90 + i));
   EXPECT_THAT(Texts()[1],
               HasSubstr("bob had GPU 1 (job 18, sweep), bob had GPU 1 (job 17, sweep), bob had GPU 1 "
-                        "(job 16, sweep), others before"));
+                        "(job 16, sweep), others as well"));
   facts.holders = {Run(7, "ann", "GPU-b", 99)};
-  EXPECT_EQ(Texts()[1], "had waited 1m40s for its turn") << "its own earlier run";
+  EXPECT_EQ(Texts()[1], "had waited 1m40s") << "its own earlier run";
 }
 
 TEST_F(Told, AJobOutsideTheQueueWaitedForNobody) {
@@ -202,7 +231,9 @@ TEST_F(Told, AJobOutsideTheQueueWaitedForNobody) {
   EXPECT_THAT(Texts()[0], HasSubstr("run by ann"));
   EXPECT_THAT(Texts()[1], HasSubstr("started on GPU 1"));
   Refuse(197);
-  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman restart train --memory SIZE")));
+  EXPECT_THAT(Story().advice.front(), HasSubstr("gpuman restart train --memory SIZE"));
+  job.attached = true;
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("stats"))) << "gpuman did not start it";
 }
 
 TEST_F(Told, ALongStoryIsOneScreen) {
@@ -213,6 +244,25 @@ TEST_F(Told, ALongStoryIsOneScreen) {
   EXPECT_EQ(story.left_out_after, 5);
   EXPECT_THAT(story.lines.back().text, HasSubstr("299th"));
   EXPECT_THAT(story.lines.front().text, HasSubstr("submitted"));
+}
+
+TEST_F(Told, AJobThatWasStartedAgainAfterItsEndHasItsEarlierRunsBefore) {
+  Tell(200, "job_failed", "ended with exit status 1");
+  job.submitted_at = Clock(500);
+  job.queued = false;
+  job.started_at = Clock(501);
+  Tell(501, "job_restarted", "started as process 61");
+  EXPECT_THAT(Texts(), ElementsAre("started as process 60", "failed: ended with exit status 1",
+                                   "run by ann: python3", "started again on GPU 1 as process 61"));
+}
+
+TEST_F(Told, AJobThatRunsHasUsedSoMuchUntilNow) {
+  facts.peak = GiB(7);
+  facts.now = Clock(9000);
+  job.state = facts.state = JobState::kRunning;
+  job.ended_at.reset();
+  EXPECT_EQ(Story().lines.back().text, "had used at most 7GiB of a GPU");
+  EXPECT_EQ(Story().lines.back().at, Clock(9000));
 }
 
 TEST_F(Told, AJobWithoutEventsHasAStoryAsWell) {

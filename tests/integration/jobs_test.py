@@ -254,7 +254,7 @@ class JobsTest(DaemonTest):
         os.kill(pids["shot"], signal.SIGKILL)
         ended = self.wait("fat")
         self.assertEqual((ended["state"], ended["reason"], ended["signal"]), ("failed", "host_memory", signal.SIGKILL))
-        self.assertIn(f"process {pids['fat']} (sleep), which had 61.2GiB, for want of host memory", ended["reason_detail"])
+        self.assertIn(f"process {pids['fat']} (sleep), which had 61.2GiB, because the machine had no memory left", ended["reason_detail"])
         self.assertEqual([self.wait(tag)["reason"] for tag in ("shot", "forged")], ["signal", "signal"])
 
     def test_a_daemon_that_was_away_finds_out_that_the_kernel_ended_a_command(self):

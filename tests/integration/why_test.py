@@ -174,7 +174,7 @@ class Stories(WhyCase):
         until("it has waited for more than a second", lambda: self.has_waited(waits, 1.2))
         (self.m.dir / "go").touch()
         self.ends([waits], "exit_status")
-        self.assertRegex("\n".join(self.texts(waits)), rf"had waited .* for its turn: root had GPU 0 \(job {holder}, long\)")
+        self.assertRegex("\n".join(self.texts(waits)), rf"had waited .*; until then root had GPU 0 \(job {holder}, long\)")
         shown = self.m.run("why", str(waits)).stdout
         self.assertRegex(shown, rf"(?s)^job {waits} '.*' has ended: failed \(exit_status\)\n  ended with exit status 4\n.*"
                                 rf"submitted by root.*started on GPU 0.*What to do:\n  `gpuman logs")
@@ -203,6 +203,7 @@ class Stories(WhyCase):
         self.assertEqual(self.request("POST", f"/v1/jobs/{job}/suspend").status, 200)
         story = self.why(job)
         self.assertEqual((story["cause"], story["state"]), ("suspended", "suspended"))
+        self.assertIn("in host memory", story["because"])
         self.assertRegex("\n".join(self.texts(job)), "suspended: .*in host memory")
         self.assertEqual(self.request("POST", f"/v1/jobs/{job}/resume").status, 200)
         self.assertRegex("\n".join(self.texts(job)), "resumed: ")
@@ -221,6 +222,8 @@ class Stories(WhyCase):
         self.assertEqual(self.request("POST", f"/v1/jobs/{job}/restart").status, 200)
         self.wait(job)
         texts = self.texts(job)
+        times = [line["at"] for line in self.why(job)["story"]]
+        self.assertEqual(times, sorted(times))
         self.assertEqual(sum(text.startswith("failed: ended with exit status 5") for text in texts), 2, texts)
 
 

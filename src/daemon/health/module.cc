@@ -114,6 +114,7 @@ void HealthModule::Tell(const std::string& uuid, const health::Notice& notice, c
   event.message = text;
   if (notice.pid) event.data["pid"] = *notice.pid;
   event.data["count"] = static_cast<std::int64_t>(notice.fault.count);
+  if (notice.fault.state == health::State::kUnhealthy) event.data["unhealthy"] = 1;
   spdlog::warn("{}: {}", event.kind, text);
   core_.events().Add(std::move(event));
 }

@@ -47,9 +47,9 @@ class JobsModule final : public Module {
  private:
   void AddSuspendRoutes(http::Router& router);  // routes_suspend.cc
   void AddAttachRoutes(http::Router& router);   // routes_attach.cc
-  void AddSubmitRoutes(http::Router& router);
-  void AddStoryRoutes(http::Router& router);  // routes_submit.cc
-  void AddRedoRoutes(http::Router& router);   // routes_redo.cc
+  void AddSubmitRoutes(http::Router& router);   // routes_submit.cc
+  void AddStoryRoutes(http::Router& router);    // routes_story.cc
+  void AddRedoRoutes(http::Router& router);     // routes_redo.cc
 
   Core& core_;
   JobCapabilities uses_;

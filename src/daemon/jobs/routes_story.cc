@@ -12,9 +12,9 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr std::size_t kMostEvents = 2000, kMostOfGpu = 200;
-// Who had the GPUs is looked for among runs that ended at most so long before the job started.
-constexpr base::Millis kLastPart{600'000};
-constexpr std::size_t kMostRuns = 5000;
+// Runs that ended so soon before the job started had its GPUs until then.
+constexpr base::Millis kJustBefore{3'000};
+constexpr std::size_t kMostRuns = 1000;
 
 using StoryCall = Call<api::NoBody, api::JobStory>;
 
@@ -28,6 +28,7 @@ struct Telling {
 void TakeView(const api::JobView& view, jobs::StoryFacts& facts) {
   facts.state = view.state;
   facts.reason_detail = view.reason_detail.value_or("");
+  facts.peak = view.memory.peak;
   if (!view.refusal) return;
   const api::RefusalView& refusal = *view.refusal;
   facts.refusal = {refusal.gpu, refusal.asked, refusal.used, refusal.limit, refusal.by, refusal.at};
@@ -45,7 +46,7 @@ base::Result<> ReadFacts(jobs::Store& store, Telling& telling) {
   }
   std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   if (!job.queued || !job.started_at) return {};
-  jobs::Store::RunCursor from{std::max(job.waiting_since, *job.started_at - kLastPart)};
+  jobs::Store::RunCursor from{std::max(job.waiting_since, *job.started_at - kJustBefore)};
   return store.SomeRuns(from, *job.started_at + base::Millis{1}, kMostRuns,
                         [&](const jobs::RunAccount& run) { telling.facts.holders.push_back(run); });
 }
@@ -67,23 +68,43 @@ api::JobStory ViewOf(const Telling& telling, const jobs::JobStory& story) {
   return view;
 }
 
+// The UUIDs under which events of the job's GPUs are told: of an instance, that of its GPU.
+std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
+  std::vector<std::string> uuids;
+  for (const std::string& uuid : job.gpus) {
+    const auto known = std::find_if(inventory.gpus.begin(), inventory.gpus.end(),
+                                    [&](const gpu::Gpu& one) { return one.uuid == uuid; });
+    uuids.push_back(known != inventory.gpus.end() && known->mig ? known->mig->parent : uuid);
+  }
+  return uuids;
+}
+
+void Tell(Core& core, const StoryCall& call, Telling& telling, const base::Result<>& read) {
+  if (telling.gone) return;
+  if (!read) return call.Refuse(read.error());
+  telling.facts.gpu_name = [&core](const std::string& uuid) { return NameOf(uuid, core.inventory()); };
+  telling.facts.now = core.clock().Wall();
+  call.Send(ViewOf(telling, jobs::StoryOf(telling.job, telling.facts)));
+}
+
 base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job) {
   Core& core = jobs.core();
-  const auto telling = std::make_shared<Telling>(Telling{job, job.gpus, {}, false});
-  if (job.gpus.empty() && !job.queued) telling->gpus = core.AllGpus();
+  const auto telling = std::make_shared<Telling>();
   call.exchange()->OnGone([telling] { telling->gone = true; });
-  const auto tell = [&core, call, telling](const base::Result<>& read) {
-    if (telling->gone) return;
-    if (!read) return call.Refuse(read.error());
-    telling->facts.gpu_name = [&core](const std::string& uuid) { return NameOf(uuid, core.inventory()); };
-    call.Send(ViewOf(*telling, jobs::StoryOf(telling->job, telling->facts)));
-  };
   jobs.queue().WithView(
-      job, /*in_full=*/true, [&core, call, telling, tell](const base::Result<api::JobView>& view) {
+      job, /*in_full=*/true, [&core, call, telling](const base::Result<api::JobView>& view) {
         if (!view) return call.Refuse(view.error());
+        // The view may have come later than the request, and the job may have gone on.
+        const auto now = StillThere(core, {view->id});
+        if (!now) return call.Refuse(now.error());
+        telling->job = **now;
+        telling->gpus = GpusOf(telling->job, core.inventory());
         TakeView(*view, telling->facts);
-        core.store().Read([&core, telling, tell](jobs::Store& store) {
-          boost::asio::post(core.loop(), [tell, read = ReadFacts(store, *telling)] { tell(read); });
+        // The call goes back to the loop: its connection must not end on the store's thread.
+        auto tell = [&core, call, telling](const base::Result<>& read) { Tell(core, call, *telling, read); };
+        core.store().Read([&core, &facts = *telling, tell = std::move(tell)](jobs::Store& store) mutable {
+          auto read = ReadFacts(store, facts);
+          boost::asio::post(core.loop(), [tell = std::move(tell), read = std::move(read)] { tell(read); });
         });
       });
   return {};
