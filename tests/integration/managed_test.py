@@ -137,7 +137,7 @@ class Managed(ManagedCase):
         until("the other has the GPU", lambda: self.tenant(small)["gate"] == "open")
 
     def test_the_daemon_dies_and_comes_back(self):
-        jobs = [self.busy("one", iterations=0), self.busy("other", iterations=20)]
+        jobs = [self.busy("one", iterations=0), self.busy("other", iterations=200)]  # of many turns
         self.takes_turns(2)
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
