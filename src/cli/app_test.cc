@@ -214,7 +214,7 @@ TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
   for (const char* name :
        {"run",   "status",  "proclist",   "update", "restart", "remove",  "logs",   "events",
         "gpu",   "config",  "completion", "submit", "queue",   "job",     "cancel", "info",
-        "stats", "reserve", "quota",      "health", "top",     "metrics", "mig",     "why"}) {
+        "stats", "reserve", "quota",      "health", "top",     "metrics", "mig",    "why"}) {
     EXPECT_THAT(help, HasSubstr(std::string("\n  ") + name + " "));
     const auto outcome = Gpuman({name, "--help"});
     EXPECT_EQ(outcome.status, 0) << name;

@@ -82,6 +82,14 @@ std::string_view ToString(Link link) {
   return "unknown";
 }
 
+const Gpu* FindGpu(const Inventory& inventory, std::string_view uuid) {
+  const auto found = std::find_if(inventory.gpus.begin(), inventory.gpus.end(),
+                                  [&](const Gpu& gpu) { return gpu.uuid == uuid; });
+  return found == inventory.gpus.end() ? nullptr : &*found;
+}
+
+const std::string& WholeGpuOf(const Gpu& gpu) { return gpu.mig ? gpu.mig->parent : gpu.uuid; }
+
 std::string NumberOf(const Gpu& gpu) {
   return gpu.mig ? fmt::format("{}:{}", gpu.index, gpu.mig->number) : std::to_string(gpu.index);
 }

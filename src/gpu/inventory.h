@@ -60,6 +60,11 @@ struct Inventory {
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 
+// The GPU or instance of this UUID; nullptr: there is none.
+const Gpu* FindGpu(const Inventory& inventory, std::string_view uuid);
+// The UUID of the GPU; of an instance, that of the GPU of which it is a part.
+const std::string& WholeGpuOf(const Gpu& gpu);
+
 // The same, without the instances.
 std::vector<Gpu> WholeGpus(std::span<const Gpu> gpus);
 Inventory WithoutInstances(const Inventory& inventory);

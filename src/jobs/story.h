@@ -85,8 +85,8 @@ struct StoryFacts {
   JobState state = JobState::kRunning;  // as users see it
   std::string reason_detail;            // the same; empty: there is none
   std::vector<Event> events;            // of the job, and of its GPUs during its last run, by id
-  std::vector<RunAccount>
-      holders;  // runs of other jobs that ended just before this one started, by their end
+  // Runs of other jobs that ended just before this one started, by their end.
+  std::vector<RunAccount> holders;
   std::optional<base::Bytes> peak;                               // the most that it has used of a GPU so far
   std::optional<RefusedAllocation> refusal;                      // the last one of the current or last run
   std::string refusal_text;                                      // and its sentence

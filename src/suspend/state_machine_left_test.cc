@@ -22,6 +22,16 @@ class Sharing : public testing::Test {
     EXPECT_THAT(s_.Evicted(11), IsEmpty());
     EXPECT_THAT(s_.Evicted(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
   }
+  // All of it is in host memory, and it is to come back. From now on the mover answers by hand.
+  void IsAwayAndWanted() {
+    s_.by_hand = true;
+    s_.Suspend();
+    s_.Evicted(11);
+    s_.Evicted(12);
+    s_.MoverAnswered(11, Verb::kSecure);
+    s_.MoverAnswered(12, Verb::kSecure);
+    s_.Resume();
+  }
   // Process 12 has left. 100 ms later the last list of processes on GPU a is of `time`, and has process 11
   // with all of its memory.
   void SuspendWithListOf(base::MonoTime time) {
@@ -63,13 +73,7 @@ TEST_F(Sharing, ComeBackWithoutTheDriverAndNeedNoRoomForWhatStayed) {
 }
 
 TEST_F(Sharing, NoneRunsBeforeTheMemoryOfAllIsBack) {
-  s_.by_hand = true;
-  s_.Suspend();
-  s_.Evicted(11);
-  s_.Evicted(12);
-  s_.MoverAnswered(11, Verb::kSecure);
-  s_.MoverAnswered(12, Verb::kSecure);
-  s_.Resume();
+  IsAwayAndWanted();
   EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
               ElementsAre("= resuming resuming", "load 11", "load 12 b"));
   EXPECT_THAT(s_.MoverAnswered(11, Verb::kLoad), IsEmpty());
@@ -81,13 +85,7 @@ class Fetching : public Sharing {
  protected:
   Fetching() {
     s_.At(11).fetches = s_.At(12).fetches = true;
-    s_.by_hand = true;
-    s_.Suspend();
-    s_.Evicted(11);
-    s_.Evicted(12);
-    s_.MoverAnswered(11, Verb::kSecure);
-    s_.MoverAnswered(12, Verb::kSecure);
-    s_.Resume();
+    IsAwayAndWanted();
   }
   Words ComeBack() { return s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}); }
 };
@@ -161,13 +159,7 @@ TEST_F(Fetching, WhoIsSuspendedAgainOnTheWayBackLeaves) {
 }
 
 TEST_F(Sharing, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
-  s_.by_hand = true;
-  s_.Suspend();
-  s_.Evicted(11);
-  s_.Evicted(12);
-  s_.MoverAnswered(11, Verb::kSecure);
-  s_.MoverAnswered(12, Verb::kSecure);
-  s_.Resume();
+  IsAwayAndWanted();
   s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
   s_.MoverAnswered(11, Verb::kLoad);
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kLoad, Outcome::kNoRoom),

@@ -38,8 +38,6 @@ std::string MessageOf(const health::Notice& notice) {
   return advice.empty() ? text : fmt::format("{}; {}", text, advice);
 }
 
-const std::string& WholeGpuOf(const gpu::Gpu& gpu) { return gpu.mig ? gpu.mig->parent : gpu.uuid; }
-
 }  // namespace
 
 HealthModule::HealthModule(Core& core, SuspensionModule& suspension)
@@ -57,10 +55,12 @@ void HealthModule::Restore(jobs::StoreContents& contents) {
 
 void HealthModule::Reconfigure() { monitors_.SetSettings(core_.config().health.monitor); }
 
-bool HealthModule::IsUnhealthy(const gpu::Gpu& gpu) const { return monitors_.IsUnhealthy(WholeGpuOf(gpu)); }
+bool HealthModule::IsUnhealthy(const gpu::Gpu& gpu) const {
+  return monitors_.IsUnhealthy(gpu::WholeGpuOf(gpu));
+}
 
 std::optional<std::string> HealthModule::WhyUnhealthy(const gpu::Gpu& gpu) const {
-  const auto* const monitor = IsUnhealthy(gpu) ? monitors_.Find(WholeGpuOf(gpu)) : nullptr;
+  const auto* const monitor = IsUnhealthy(gpu) ? monitors_.Find(gpu::WholeGpuOf(gpu)) : nullptr;
   if (!monitor) return std::nullopt;
   for (const auto& fault : monitor->faults())
     if (!fault.acknowledged && fault.state == health::State::kUnhealthy) return fault.text;
@@ -174,7 +174,7 @@ std::optional<std::string> HealthModule::HealthyBeside(const gpu::Gpu& gpu) cons
 // --- What is shown ---
 
 void HealthModule::Show(const guard::GpuStatus& status, api::GpuView& view) const {
-  view.health = HealthViewOf(monitors_.Find(WholeGpuOf(status.gpu)), status.sample);
+  view.health = HealthViewOf(monitors_.Find(gpu::WholeGpuOf(status.gpu)), status.sample);
 }
 
 void HealthModule::AddMetrics(metrics::Snapshot& snapshot) {

@@ -52,9 +52,8 @@ base::Result<> ReadFacts(jobs::Store& store, Telling& telling) {
 }
 
 std::string NameOf(const std::string& uuid, const gpu::Inventory& inventory) {
-  for (const gpu::Gpu& one : inventory.gpus)
-    if (one.uuid == uuid) return "GPU " + gpu::NumberOf(one);
-  return "GPU " + uuid;
+  const gpu::Gpu* const gpu = gpu::FindGpu(inventory, uuid);
+  return "GPU " + (gpu != nullptr ? gpu::NumberOf(*gpu) : uuid);
 }
 
 api::JobStory ViewOf(const Telling& telling, const jobs::JobStory& story) {
@@ -72,9 +71,8 @@ api::JobStory ViewOf(const Telling& telling, const jobs::JobStory& story) {
 std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   std::vector<std::string> uuids;
   for (const std::string& uuid : job.gpus) {
-    const auto known = std::find_if(inventory.gpus.begin(), inventory.gpus.end(),
-                                    [&](const gpu::Gpu& one) { return one.uuid == uuid; });
-    uuids.push_back(known != inventory.gpus.end() && known->mig ? known->mig->parent : uuid);
+    const gpu::Gpu* const gpu = gpu::FindGpu(inventory, uuid);
+    uuids.push_back(gpu != nullptr ? gpu::WholeGpuOf(*gpu) : uuid);
   }
   return uuids;
 }

@@ -19,12 +19,6 @@ std::string_view WordOf(ledger::wire::RefusedBy by) {
   }
 }
 
-const gpu::Gpu* GpuOf(const std::string& uuid, const gpu::Inventory& inventory) {
-  const auto it = std::find_if(inventory.gpus.begin(), inventory.gpus.end(),
-                               [&](const gpu::Gpu& gpu) { return gpu.uuid == uuid; });
-  return it != inventory.gpus.end() ? &*it : nullptr;
-}
-
 // The command that gives the job a larger limit.
 std::string MoreFor(const jobs::Job& job) {
   const bool is_over = jobs::IsEnded(job) || (job.verdict && job.spec->restart == spec::RestartMode::kNo);
@@ -48,7 +42,7 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
                      const gpu::Inventory& inventory) {
   const auto asked = base::FormatBytes(refusal.asked);
   const auto used = base::FormatBytes(refusal.used);
-  const auto* const known = GpuOf(refusal.gpu, inventory);
+  const auto* const known = gpu::FindGpu(inventory, refusal.gpu);
   const auto gpu = "GPU " + (known ? gpu::NumberOf(*known) : refusal.gpu);
   const auto total = known ? known->memory : base::Bytes{};
   if (total.count > 0 && refusal.asked > total)
