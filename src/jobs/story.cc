@@ -236,11 +236,14 @@ class Writer {
   std::vector<StoryLine> lines_;
 };
 
+// How commands name the job: other jobs of the queue may have the same tag.
+std::string NameOf(const Job& job) { return job.queued ? std::to_string(job.id.value) : job.tag; }
+
 // How the job is run again: "`gpuman restart train --memory SIZE` …"; nothing for a job that gpuman did not
 // start.
 std::vector<std::string> Again(const Job& job, const std::string& options, const std::string& what) {
   if (job.attached) return {};
-  return {fmt::format("`{} {}{}{}` {}", job.queued ? "gpuman job redo" : "gpuman restart", job.tag,
+  return {fmt::format("`{} {}{}{}` {}", job.queued ? "gpuman job redo" : "gpuman restart", NameOf(job),
                       options.empty() ? "" : " ", options, what)};
 }
 
@@ -267,7 +270,7 @@ std::vector<std::string> Advice(Cause cause, const Job& job) {
       return Again(job, "--time DURATION", "runs it again for longer");
     case Cause::kExitStatus:
     case Cause::kSignal:
-      return {fmt::format("`gpuman logs {}` has what it wrote last", job.tag)};
+      return {fmt::format("`gpuman logs {}` has what it wrote last", NameOf(job))};
     case Cause::kGpuFault: {
       std::vector<std::string> advice{"`gpuman health` shows the state of the GPUs"};
       for (auto& line : Again(job, "", job.queued ? "runs it again, on healthy GPUs" : again))
@@ -280,12 +283,13 @@ std::vector<std::string> Advice(Cause cause, const Job& job) {
     case Cause::kKeeperLost:
       return Again(job, "", again);
     case Cause::kNeverStarted:
-      return {fmt::format("`gpuman job show {}` shows its command and its directory", job.tag)};
+      return {fmt::format("`gpuman job show {}` shows its command and its directory", NameOf(job))};
     case Cause::kWaits:
-      if (job.state == JobState::kHeld) return {fmt::format("`gpuman job release {}` lets it go", job.tag)};
+      if (job.state == JobState::kHeld)
+        return {fmt::format("`gpuman job release {}` lets it go", NameOf(job))};
       return {"`gpuman queue` shows who is before it"};
     case Cause::kSuspended:
-      return {fmt::format("`gpuman resume {}` brings it back when there is room", job.tag)};
+      return {fmt::format("`gpuman resume {}` brings it back when there is room", NameOf(job))};
     case Cause::kRuns:
     case Cause::kFinished:
     case Cause::kCancelled:

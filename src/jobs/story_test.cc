@@ -88,7 +88,7 @@ class Told : public testing::Test {
 TEST_F(Told, AnExitStatusIsTheCauseWhereNothingElseHappened) {
   EXPECT_EQ(Cause(), "exit_status");
   EXPECT_EQ(Story().because, "ended with exit status 1");
-  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman logs train")));
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman logs 7")));
 }
 
 TEST_F(Told, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
@@ -97,7 +97,7 @@ TEST_F(Told, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
   EXPECT_EQ(Story().because,
             "512MiB was refused at its limit of 8GiB on GPU 1, of which it used 7.6GiB; it ended with exit "
             "status 1 3s later");
-  EXPECT_THAT(Story().advice, ElementsAre("`gpuman job redo train --memory SIZE` runs it again with more",
+  EXPECT_THAT(Story().advice, ElementsAre("`gpuman job redo 7 --memory SIZE` runs it again with more",
                                           HasSubstr("gpuman stats --by name")));
   job.exit_code.reset();
   job.signal = 6;
@@ -134,29 +134,29 @@ TEST_F(Told, EachReasonWordHasItsCause) {
     std::string reason, cause, advice;
   } ends[] = {
       {JobState::kKilled, "memory_limit", "memory_limit",
-       "`gpuman job redo train --memory SIZE` runs it again with more"},
-      {JobState::kKilled, "device_pressure", "device_pressure", "`gpuman job redo train` runs it again"},
+       "`gpuman job redo 7 --memory SIZE` runs it again with more"},
+      {JobState::kKilled, "device_pressure", "device_pressure", "`gpuman job redo 7` runs it again"},
       {JobState::kFailed, "host_memory", "host_memory",
        "let it use less of the machine's memory (fewer workers, smaller batches), or run fewer jobs at once"},
       {JobState::kKilled, "host_memory_limit", "host_memory", "give it a larger `--host-memory`"},
       {JobState::kTimeout, "time_limit", "time_limit",
-       "`gpuman job redo train --time DURATION` runs it again for longer"},
-      {JobState::kFailed, "signal", "signal", "`gpuman logs train` has what it wrote last"},
+       "`gpuman job redo 7 --time DURATION` runs it again for longer"},
+      {JobState::kFailed, "signal", "signal", "`gpuman logs 7` has what it wrote last"},
       {JobState::kCancelled, "cancelled", "cancelled", ""},
       {JobState::kCancelled, "dependency_never", "dependency",
-       "`gpuman job redo train` submits it again, when what it waits for was redone"},
+       "`gpuman job redo 7` submits it again, when what it waits for was redone"},
       {JobState::kKilled, "removed", "cancelled", ""},
-      {JobState::kFailed, "reboot", "machine_restarted", "`gpuman job redo train` runs it again"},
-      {JobState::kFailed, "machine_restarted", "machine_restarted", "`gpuman job redo train` runs it again"},
-      {JobState::kFailed, "keeper_lost", "keeper_lost", "`gpuman job redo train` runs it again"},
+      {JobState::kFailed, "reboot", "machine_restarted", "`gpuman job redo 7` runs it again"},
+      {JobState::kFailed, "machine_restarted", "machine_restarted", "`gpuman job redo 7` runs it again"},
+      {JobState::kFailed, "keeper_lost", "keeper_lost", "`gpuman job redo 7` runs it again"},
       {JobState::kFailed, "command_not_found", "never_started",
-       "`gpuman job show train` shows its command and its directory"},
+       "`gpuman job show 7` shows its command and its directory"},
       {JobState::kFailed, "command_not_executable", "never_started",
-       "`gpuman job show train` shows its command and its directory"},
+       "`gpuman job show 7` shows its command and its directory"},
       {JobState::kFailed, "start_failed", "never_started",
-       "`gpuman job show train` shows its command and its directory"},
+       "`gpuman job show 7` shows its command and its directory"},
       {JobState::kFailed, "directory_unusable", "never_started",
-       "`gpuman job show train` shows its command and its directory"},
+       "`gpuman job show 7` shows its command and its directory"},
       {JobState::kKilled, "mps_died", "other", ""},
   };
   for (const auto& end : ends) {
@@ -184,7 +184,7 @@ TEST_F(Told, AJobThatHasNotEndedTellsWhatItDoes) {
   facts.reason_detail = "85GiB are in host memory";
   EXPECT_EQ(Story().because, "85GiB are in host memory");
   job.state = facts.state = JobState::kHeld;
-  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman job release train")));
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman job release 7")));
   job.state = facts.state = JobState::kRunning;
   facts.reason_detail.clear();
   EXPECT_EQ(Story().because, "it runs on GPU 1");
