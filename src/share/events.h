@@ -82,8 +82,8 @@ struct GateClosed {
   TenantId tenant;
   OrderId order = 0;
 };
-// The tenant says that it cannot close its gate. A passed deadline means the same: the scheduler withdraws
-// the order and asks the tenant again later.
+// The tenant says that it cannot close its gate: the scheduler withdraws the order and asks the tenant again
+// later. No answer means the same, a second after the deadline: a caller that is late tells still why.
 struct GateNotClosed {
   TenantId tenant;
   OrderId order = 0;

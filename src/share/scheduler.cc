@@ -103,7 +103,8 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   if (tenant.out_blocked && now >= *tenant.out_blocked) tenant.out_blocked.reset();
   if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
   if (tenant.keeps_until && now >= *tenant.keeps_until) tenant.keeps_until.reset();
-  if (tenant.gate == Gate::kClosing && now >= tenant.close_deadline) Refuse(tenant, {}, true, now);
+  if (tenant.gate == Gate::kClosing && now >= tenant.close_deadline + kAnswersLate)
+    Refuse(tenant, {}, true, now);
   // The scheduler only reports it, because the mover may be the cause.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
       !std::exchange(tenant.told_staying, true))

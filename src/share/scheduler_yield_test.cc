@@ -38,7 +38,7 @@ TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
   Ask();
   const auto close = One<action::Close>();
   Tick();
-  EXPECT_EQ(now_, close.deadline);
+  EXPECT_EQ(now_, close.deadline + 1s);
   EXPECT_EQ(One<action::Open>().tenant, kA);
   const auto report = One<action::Report>();
   EXPECT_EQ(report.kind, "share_not_yielded");
@@ -54,6 +54,18 @@ TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
   EXPECT_THAT(Of(kB).why, HasSubstr("did not come to rest within 5s"));
   Tell(event::GateClosed{kA, close.order});
   EXPECT_TRUE(Silent()) << "too late: it runs again";
+}
+
+TEST_F(DoesNotYield, AnAnswerALittleAfterTheDeadlineStillSaysWhy) {
+  Ask();
+  const auto close = One<action::Close>();
+  now_ = close.deadline + 300ms;
+  Tell(event::ActivityIs{kB, Activity::kWaiting});
+  EXPECT_TRUE(Said<action::Open>().empty());
+  Tell(event::GateNotClosed{kA, close.order, "process 1 works on GPU 0", true});
+  EXPECT_EQ(One<action::Open>().tenant, kA);
+  EXPECT_THAT(One<action::Report>().message,
+              HasSubstr("did not come to rest within 5s: process 1 works on GPU 0"));
 }
 
 TEST_F(DoesNotYield, IsAskedAgainLessAndLessOftenAndIsToldOfOnce) {

@@ -30,6 +30,9 @@ struct GpuPart {
   base::Bytes Lacks() const { return denied ? base::Bytes{} : demand.wants - promised; }
 };
 
+// How long after the deadline of a Close an answer counts. An attempt that ends at its deadline is told a
+// little later, on a loaded machine much later, and only the answer says why it failed.
+inline constexpr Span kAnswersLate = std::chrono::seconds(1);
 // How long, beyond yield_limit, memory that has to leave may stand still before that is reported: a mover has
 // to start and find host memory.
 inline constexpr Span kStandsStill = std::chrono::seconds(30);

@@ -21,9 +21,6 @@ namespace {
 
 // How long after a refused order to open the gate the order is given again.
 constexpr base::Millis kOpenAgain{1000};
-// The attempt ends so long before the scheduler gives it up, so that the scheduler is told why it failed,
-// also on a loaded machine: a tenth of the limit, between these two.
-constexpr base::Millis kLeastBefore{20}, kMostBefore{200};
 
 std::map<std::string, std::int64_t> FiguresOf(const JobRest::Result& result) {
   return {{"milliseconds", result.took.count()},
@@ -71,8 +68,7 @@ void ShareController::Close(Entry& entry, const share::action::Close& order) {
   entry.opening.reset();
   entry.open = false;
   entry.in_part = order.in_part;
-  const auto limit = std::chrono::duration_cast<base::Millis>(order.deadline - clock_.Mono());
-  BringToRest(entry, std::max(limit - std::clamp(limit / 10, kLeastBefore, kMostBefore), limit / 2));
+  BringToRest(entry, std::chrono::duration_cast<base::Millis>(order.deadline - clock_.Mono()));
 }
 
 void ShareController::BringToRest(Entry& entry, base::Millis limit) {
