@@ -20,6 +20,7 @@
 #include "mover/packet.h"
 #include "mover/process_memory.h"
 #include "mover/progress.h"
+#include "mover/workers.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
@@ -120,17 +121,20 @@ class Mover {
         Begin(std::move(*request), std::move(packet->files));
     }
     {
-      std::unique_lock lock(mutex_);
+      const std::lock_guard lock(mutex_);
       ending_ = true;
       changed_.notify_all();
       // No daemon is left that could grant room or go on with memory that stayed on a GPU. So the mover
       // brings such memory to host memory: the memory that it has now, and then the memory that requests in
       // progress leave on a GPU.
       for (const auto& [process, memory] : memory_) memory->CallOff({});
-      for (int round = 0; round < 2; ++round) {
-        for (const auto& [process, memory] : memory_) Work([one = memory] { one->Finish({}, {}); });
-        changed_.wait(lock, [this] { return at_work_ == 0; });
+    }
+    for (int round = 0; round < 2; ++round) {
+      {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [process, memory] : memory_) workers_.Run([one = memory] { one->Finish({}, {}); });
       }
+      workers_.Wait();
     }
     checkpoints.join();
     sweeper.join();
@@ -152,7 +156,7 @@ class Mover {
         const auto found = memory_.find(request.process);
         if (found == memory_.end()) return;
         found->second->CallOff(request.lane);
-        return Work([memory = found->second, lane = request.lane] { memory->Drop(lane); });
+        return workers_.Run([memory = found->second, lane = request.lane] { memory->Drop(lane); });
       }
       case Verb::kTake:
       case Verb::kSecure:
@@ -162,8 +166,7 @@ class Mover {
         if (request.verb == Verb::kSecure) memory->CallOff(request.lane);
         if (request.verb == Verb::kLoad) memory->Begin(request.lane, request.room);
         if (request.verb == Verb::kGive) memory->Begin({}, request.room);
-        const std::lock_guard lock(mutex_);
-        return Work([this, request, memory, files = std::move(files)]() mutable {
+        return workers_.Run([this, request, memory, files = std::move(files)]() mutable {
           Perform(request, *memory, std::move(files));
         });
       }
@@ -186,18 +189,6 @@ class Mover {
     if (request.each.empty() && request.bytes.count != 0)
       wanted[gpus_.Find(request.gpu).value_or(0)] = {request.bytes.count};
     return wanted;
-  }
-
-  // Runs `function` in a thread of its own. mutex_ is held.
-  template <typename Function>
-  void Work(Function function) {
-    ++at_work_;
-    std::thread([this, function = std::move(function)]() mutable {
-      function();
-      const std::lock_guard done(mutex_);
-      --at_work_;
-      changed_.notify_all();
-    }).detach();
   }
 
   // Makes the driver's checkpoint calls, one after the other.
@@ -280,8 +271,8 @@ class Mover {
   std::condition_variable changed_;
   std::deque<Request> queue_;
   std::map<base::ProcessId, std::shared_ptr<ProcessMemory>> memory_;
-  int at_work_ = 0;
   bool ending_ = false;
+  Workers workers_;  // the last: they need the others
 };
 
 // A mover holds thousands of descriptors.
