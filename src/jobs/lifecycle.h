@@ -1,7 +1,6 @@
 // The life of a job as a state machine: (job, event) -> (job, what to do about it).
 //
-//   queued <--> held                    a job of the queue waits for its start; either --CancelAsked-->
-//   cancelled
+//   queued <--> held     a job of the queue waits for its start; CancelAsked makes either of them cancelled
 //     | ^
 //     | +-------------- a retry, or it made room for another ---------------+
 //     StartOrdered                                                          |

@@ -2,8 +2,8 @@
 // jobs, the guard and the sampler, together.
 //
 //   sampler threads --Sample--> loop: guard, modules --Event--> event log --> store, followers
-//   socket --request--> routes of modules --> job manager --> store, keepers --Record--> job events -->
-//   modules
+//   socket --request--> routes of modules --> job manager --> store, keepers
+//   keepers --Record--> job events --> modules
 //
 // The core knows no capability. Each capability joins as a module (core/module.h), and the core tells the
 // module what happens. Where the core has to ask a module, the module registers a callback
