@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/job_output.h"
 #include "cli/log_printer.h"
 #include "cli/take.h"
 #include "cli/views.h"
@@ -21,6 +22,7 @@ base::Result<int> Logs(Session& session, const std::string& job, const api::LogO
       ShowLog(session, daemon, job, options, [&](std::string_view piece) { return lines.Feed(piece); });
   if (!shown) return base::Fail(WithNearestTag(daemon, job, shown.error()));
   lines.Finish();
+  TellOtherOutput(session, daemon, job);
   return kExitDone;
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "spec/file_name.h"
+
 namespace gpuman::jobs {
 
 std::filesystem::path LogPath(const std::filesystem::path& log_dir, JobId id) {
@@ -14,38 +16,12 @@ std::filesystem::path JobDirectory(const std::filesystem::path& jobs_dir, const 
                                           : fmt::format("{}.{}", job.id.value, job.incarnation));
 }
 
-std::string ExpandFile(std::string_view pattern, const Job& job) {
-  std::string name;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char letter = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[++i] : '\0';
-    const bool task = job.array.array.value != 0;
-    switch (letter) {
-      case 'j':
-        name += std::to_string(job.id.value);
-        break;
-      case 'A':
-        name += std::to_string(task ? job.array.array.value : job.id.value);
-        break;
-      case 'a':
-        name += std::to_string(job.array.task);
-        break;
-      case 'x':
-        name += job.tag;
-        break;
-      case '%':
-        name += '%';
-        break;
-      case '\0':
-        name += pattern[i];
-        break;
-      default:
-        name.append({'%', letter});
-    }
-  }
-  return name;
-}
-
 namespace {
+
+spec::FileNameWords WordsFor(const Job& job) {
+  const bool task = job.array.array.value != 0;
+  return {job.id.value, task ? std::optional(job.array.array.value) : std::nullopt, job.array.task, job.tag};
+}
 
 // `before`: the job's own LD_PRELOAD.
 void AddShim(const Job& job, const LaunchSettings& settings, const std::string& before,
@@ -136,8 +112,11 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.time_limit = {asked.time_limit, asked.warn_signal, asked.warn_before};
     spec.host = {asked.host_memory, asked.cpus.value_or(0)};
     spec.standard_input = asked.stdin_file.value_or("");
-    spec.standard_output = ExpandFile(asked.stdout_file.value_or(""), job);
-    spec.standard_error = ExpandFile(asked.stderr_file.value_or(""), job);
+    const auto file = [words = WordsFor(job)](const std::optional<std::string>& pattern) {
+      return spec::ExpandFileName(pattern.value_or(""), words);
+    };
+    spec.standard_output = file(asked.stdout_file);
+    spec.standard_error = file(asked.stderr_file);
   }
   spec.stop_grace = job.spec->grace.value_or(settings.stop_grace);
   return spec;

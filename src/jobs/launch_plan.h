@@ -42,10 +42,6 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);
 // shim.
 std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings);
 
-// The name of a file with its placeholders replaced: %j by the job's id, %A by the array's id, %a by the
-// task, %x by the tag, %% by a %.
-std::string ExpandFile(std::string_view pattern, const Job& job);
-
 std::filesystem::path LogPath(const std::filesystem::path& log_dir, JobId id);
 // The directory of this incarnation's keeper and journal, below `jobs` in the state directory.
 std::filesystem::path JobDirectory(const std::filesystem::path& jobs_dir, const Job& job);

@@ -160,6 +160,9 @@ class QueueCliTest(DaemonTest):
         self.assertIn("cancelled", self.gpuman("cancel", "arr_2"))
         self.assertEqual([self.job(task)["state"] for task in array["tasks"]], ["held", "held", "cancelled", "held"])
         self.gpuman("cancel", "arr_7", status=4)
+        said = self.gpuman("cancel", "arr")
+        self.assertEqual(said.count("cancelled."), 3, "the task that has ended is no failure")
+        self.gpuman("cancel", "arr", status=1)
 
     def test_a_name_that_several_have_ends_none_of_them(self):
         ids = [str(self.submit("--hold", "--name", "twin", "true")["id"]) for _ in range(2)]
@@ -346,8 +349,10 @@ class QueueCliTest(DaemonTest):
         self.wait_for(job, "finished")
         shown = self.gpuman("job", "show", job)
         self.assertRegex(shown, r"\nOutput +out-%j\nErrors +err\n")
-        done = self.m.run("job", "log", job)
-        self.assertEqual((done.stdout, done.stderr), ("", f"gpuman: job {job} writes to out-%j and err\n"))
+        for words in (("job", "log"), ("logs",)):
+            done = self.m.run(*words, job)
+            self.assertEqual((done.stdout, done.stderr),
+                             ("", f"gpuman: job {job} writes to {self.m.dir}/out-{job} and {self.m.dir}/err\n"))
         self.assertEqual((self.m.dir / f"out-{job}").read_text(), "hello\n")
         job = str(self.submit("--", "printf", "one\\ntwo\\nthree")["id"])
         self.wait_for(job, "finished")

@@ -9,6 +9,7 @@
 #include "api/queue_json.h"
 #include "cli/compat/gflow/views.h"
 #include "cli/compat/slurm/actions.h"
+#include "cli/job_output.h"
 #include "cli/log_printer.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
@@ -111,22 +112,6 @@ struct LogSettings {
   std::optional<int> first, last;
 };
 
-// Tells the user what the log does not have: output that goes to files, and output of an array's other tasks.
-void TellWhereElse(Session& session, const api::Client& daemon, const std::string& ref) {
-  const auto job = daemon.Job(ref);
-  if (!job || !job->queue) return;
-  const auto& queue = *job->queue;
-  if (queue.asked.stdout_file || queue.asked.stderr_file)
-    session.Note(
-        fmt::format("job {} writes to {}", job->id,
-                    queue.asked.stdout_file && queue.asked.stderr_file
-                        ? fmt::format("{} and {}", *queue.asked.stdout_file, *queue.asked.stderr_file)
-                        : queue.asked.stdout_file.value_or(queue.asked.stderr_file.value_or(""))));
-  if (queue.array_id && queue.array_id == job->id && ref.find('_') == std::string::npos)
-    session.Note(fmt::format("this is task {0}_{1}; the others have logs of their own: {0}_INDEX",
-                             *queue.array_id, queue.array_task.value_or(0)));
-}
-
 Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
   const auto log_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
     return slurm::Log(session, engine, name, {s.follow, s.first, s.last});
@@ -139,7 +124,7 @@ Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
     GPUMAN_TRY(
         ShowLog(session, daemon, ref, options, [&](std::string_view piece) { return lines.Feed(piece); }));
     lines.Finish();
-    TellWhereElse(session, daemon, ref);
+    TellOtherOutput(session, daemon, ref);
     return kExitDone;
   };
   return ForEach(session, words, log, log_in_slurm);

@@ -141,6 +141,16 @@ void SendCancelled(QueueModule& queue, Cancelling& all) {
   all.call.SendAside(queue.core(), std::move(all.answer));
 }
 
+// Of an array only the tasks that can be cancelled; where all of them have ended, each of them says so.
+std::vector<base::JobId> NotEnded(QueueModule& queue, const std::vector<base::JobId>& ids) {
+  std::vector<base::JobId> open;
+  for (const auto id : ids) {
+    const auto* const job = queue.core().jobs().Find(id);
+    if (job && !jobs::IsEnded(*job)) open.push_back(id);
+  }
+  return open.empty() ? ids : open;
+}
+
 void FindOne(QueueModule& queue, Cancelling& all, const std::string& name) {
   if (!all.names.insert(name).second) return;  // a name that the user repeats gets its rows once
   const auto ids = JobsFor(queue, all.call.exchange(), name);
@@ -155,7 +165,7 @@ void FindOne(QueueModule& queue, Cancelling& all, const std::string& name) {
                     hint.empty() ? std::nullopt : std::optional(hint)});
     return;
   }
-  for (const auto id : *ids) {
+  for (const auto id : NotEnded(queue, *ids)) {
     all.jobs.emplace_back(rows.size(), id);
     rows.push_back({name, id.value, {}, {}, {}, {}});
   }

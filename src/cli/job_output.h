@@ -1,0 +1,15 @@
+// Where the output of a job is that its log does not have.
+#pragma once
+
+#include <string>
+
+#include "api/client.h"
+#include "cli/session.h"
+
+namespace gpuman::cli {
+
+// Tells the user of output that goes to files, and of the logs of an array's other tasks. `ref`: as the user
+// named the job.
+void TellOtherOutput(Session& session, const api::Client& daemon, const std::string& ref);
+
+}  // namespace gpuman::cli
