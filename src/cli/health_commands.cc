@@ -47,6 +47,15 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
   api::QueueSettingsUpdate update;
   (drain ? update.drain : update.undrain) = gpus;
   GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  if (!drain) {
+    GPUMAN_ASSIGN(const auto report, api::Ask(daemon, api::routes::kHealth));
+    for (const auto& gpu : report.gpus)
+      if (gpu.index && gpu.health.state == "unhealthy")
+        session.Note(
+            fmt::format("GPU {0} gets no new jobs, because of its fault: gpuman health shows it, gpuman "
+                        "health acknowledge {0} lets it have jobs again",
+                        *gpu.index));
+  }
   return Show(session, settings, [&]() -> std::string {
     if (settings.drained.empty()) return "No GPU is drained.\n";
     return fmt::format("Drained GPUs, on which the queue starts no job: {}\n",

@@ -391,8 +391,10 @@ base::Result<std::vector<std::string>> ParseJobs(std::string_view text) {
       jobs.push_back(part);
       continue;
     }
-    if (ends->last < ends->first || jobs.size() + std::size_t(ends->last - ends->first) >= kMaxRefs)
+    if (ends->last < ends->first)
       return Bad(part, "is not a range of ids", "ids in rising order, such as 5-7");
+    if (jobs.size() + std::size_t(ends->last - ends->first) >= kMaxRefs)
+      return Bad(part, fmt::format("names more than {} jobs", kMaxRefs), "fewer at once");
     for (int id = ends->first; id <= ends->last; ++id) jobs.push_back(std::to_string(id));
   }
   return jobs;

@@ -284,6 +284,9 @@ TEST(Doctor, TheDaemonsStateAndVersionAreTold) {
   Facts facts = Well();
   facts.daemon.problem = "no daemon is running";
   EXPECT_FINDS(facts, "daemon", kError, "no daemon is running");
+  EXPECT_THAT(Of(facts, "daemon").remedy, HasSubstr("systemctl start gpumand"));
+  facts.caller.in_group = false;
+  EXPECT_THAT(Of(facts, "daemon").remedy, HasSubstr("usermod -aG gpuman ann"));
   facts = Well();
   facts.daemon.version = "0.9";
   EXPECT_FINDS(facts, "daemon", kWarning, "the daemon is 0.9, this program is 1.0");

@@ -25,6 +25,12 @@ base::Bytes LargestOf(const Facts& facts) {
 
 Findings CheckDaemon(const Facts& facts) {
   const auto& daemon = facts.daemon;
+  const auto& caller = facts.caller;
+  if (!daemon.problem.empty() && !caller.root && caller.group_exists && !caller.in_group)
+    return OneFinding(kError, "the daemon cannot be asked: " + daemon.problem,
+                      fmt::format("where it runs: usermod -aG gpuman {}, as root, then log out and in again; "
+                                  "or for yourself: gpumand --user",
+                                  caller.user));
   if (!daemon.problem.empty())
     return OneFinding(
         kError, "the daemon cannot be asked: " + daemon.problem,

@@ -185,7 +185,7 @@ class GflowTest(unittest.TestCase):
         self.assertIn("Only GPU 0,2 is used from now on.\n", said)
         self.assertIn("Of several free GPUs it takes: random.\n", said)
         self.m.env["GPUMAN_SOCKET"] = str(self.m.home / "run/gpuman/gpumand.sock")
-        self.assertRegex(self.m.type("gflowd restart --gpus all"), rf"pid {now}\) was not restarted: its socket is named")
+        self.assertRegex(self.m.type("gflowd restart --gpus all", status=1), rf"pid {now}\) was not restarted: its socket is named")
         self.assertNotIn("restricted", self.m.type("gctl show-gpus"))
         del self.m.env["GPUMAN_SOCKET"]
 

@@ -52,7 +52,9 @@ base::Result<> Authorize(const Access& access, const Caller& caller, api::Right 
       if (owner && *owner == caller.uid) return {};
       return Refuse(caller, "read another user's log", "its owner, " + administrators + " may");
     default:
-      return Refuse(caller, "manage devices", administrators + " may");
+      return Refuse(caller,
+                    "change what is for all users (devices, sharing, quotas, reservations, the queue)",
+                    administrators + " may");
   }
 }
 

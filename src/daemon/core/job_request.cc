@@ -90,6 +90,14 @@ Result<> CheckTag(const std::string& tag) {
   return {};
 }
 
+Result<> CheckLibrary(const spec::RunOptions& options) {
+  if (options.preload || (!options.share && !options.oversubscribe)) return {};
+  const auto* const option = options.share ? "share" : "oversubscribe";
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: the library does that, and it is not to be preloaded", option),
+              fmt::format("leave out --no-preload or --{}", option));
+}
+
 Result<> CheckMps(const spec::RunOptions& options) {
   if (options.mps_threads && !options.mps)
     return Fail(ErrorCode::kInvalidArgument, "mps_threads: the job does not ask for MPS", "add --mps");
@@ -134,10 +142,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   for (const auto& gpu : gpus) job.gpus.push_back(gpu.uuid);
 
   GPUMAN_TRY(CheckSharing(request.share, job.gpus, inventory));
-  if (request.oversubscribe && !request.preload)
-    return Fail(ErrorCode::kInvalidArgument,
-                "what oversubscribes is the library, which is not to be preloaded",
-                "leave out --no-preload or --oversubscribe");
+  GPUMAN_TRY(CheckLibrary(request));
   GPUMAN_TRY(CheckMps(request));
   spec::JobSpec spec;
   static_cast<spec::RunOptions&>(spec) = request;

@@ -30,6 +30,8 @@ base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Cal
 
 // Checks what a job asks of MPS. kInvalidArgument: a share of threads without MPS, or out of range.
 base::Result<> CheckMps(const spec::RunOptions& options);
+// kInvalidArgument: an option needs the library, which is not to be preloaded.
+base::Result<> CheckLibrary(const spec::RunOptions& options);
 
 // kNotSupported: the jobs would share a part of an instance (MIG), whose memory other programs use as well.
 // `gpus`: UUIDs; empty: the GPUs of a program that names none.

@@ -72,6 +72,7 @@ Result<spec::JobSpec> SpecFrom(const api::Submission& asked, const SubmissionCon
   GPUMAN_ASSIGN(spec.gpus, GpusOf(asked.gpus, context.inventory));
   GPUMAN_TRY(CountMemory(spec, context.inventory));
   GPUMAN_TRY(CheckQueuedSharing(spec, context.inventory));
+  GPUMAN_TRY(CheckLibrary(spec));
   GPUMAN_TRY(CheckMps(spec));
   if (asked.time_limit && (asked.warn_signal || asked.warn_before)) {
     spec.warn_signal = SignalNumber(asked.warn_signal.value_or(kUsualWarning));

@@ -115,6 +115,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
     GPUMAN_TRY(CountMemory(spec, inventory));
   }
   GPUMAN_TRY(CheckQueuedSharing(spec, inventory));
+  GPUMAN_TRY(CheckLibrary(spec));
   GPUMAN_TRY(CheckMps(spec));
   GPUMAN_TRY(spec::ValidateForQueue(spec));
   changed.spec = std::move(spec);

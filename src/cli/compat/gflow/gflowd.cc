@@ -124,7 +124,8 @@ Result<int> Restart(Session& session, const DaemonSettings& s) {
             "gflowd restarted: gpumand (pid {}) was stopped and started again (pid {}); jobs kept running.\n",
             before, now.pid));
   GPUMAN_TRY(Apply(session, daemon, s));
-  return PrintState(session, now);
+  GPUMAN_ASSIGN(const int shown, PrintState(session, now));
+  return kept.empty() ? shown : kExitFailed;
 }
 
 Result<int> Down(Session& session, const DaemonSettings&) {
