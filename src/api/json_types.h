@@ -104,6 +104,14 @@ void Fields(V& v, T& x) {
   v.Required("container", x.container);
 }
 
+template <typename V, base::json::Of<FirstRefusalView> T>
+void Fields(V& v, T& x) {
+  v("asked", x.asked);
+  v("used", x.used);
+  v("limit", x.limit);
+  v("at", x.at);
+}
+
 template <typename V, base::json::Of<RefusalView> T>
 void Fields(V& v, T& x) {
   v.Required("gpu", x.gpu);
@@ -113,6 +121,12 @@ void Fields(V& v, T& x) {
   v.Required("by", x.by);
   v("at", x.at);
   v("message", x.message);
+  v("context", x.context);
+  v("count", x.count);
+  v("first", x.first);
+  v("parts", x.parts);
+  v("pools_unused", x.pools_unused);
+  v("device_free", x.device_free);
 }
 
 template <typename V, base::json::Of<StoryLine> T>
@@ -164,6 +178,7 @@ void Fields(V& v, T& x) {
     m("peak", x.memory.peak);
     m("host", x.memory.host);
     m("left", x.memory.left);
+    m("peak_parts", x.memory.peak_parts);
   });
   v("exit_code", x.exit_code);
   v("signal", x.signal);

@@ -15,6 +15,7 @@
 #include "api/instance_types.h"
 #include "api/queue_fields.h"
 #include "base/clock.h"
+#include "base/memory_parts.h"
 #include "base/units.h"
 #include "spec/job_options.h"
 #include "spec/job_state.h"
@@ -52,6 +53,15 @@ struct JobMemory {
   std::optional<base::Bytes> host;  // for a suspended job: its GPU memory that is in the host's memory
   // For a suspended job: what stays on its GPUs, by UUID.
   std::optional<std::map<std::string, base::Bytes>> left{};
+  std::optional<base::MemoryParts> peak_parts{};  // of `peak`; null: not known
+};
+
+// The first of a run's refused allocations on one GPU.
+struct FirstRefusalView {
+  base::Bytes asked;
+  base::Bytes used;
+  std::optional<base::Bytes> limit;
+  base::WallTime at{};
 };
 
 // The last allocation that was refused to a program of the job.
@@ -62,7 +72,14 @@ struct RefusalView {
   std::optional<base::Bytes> limit;  // at that time
   std::string by;                    // limit, sharing (no room came on a shared GPU), device (it was full)
   base::WallTime at{};
-  std::string message;  // the refusal as a sentence, with what can be done
+  std::string message;   // the refusal as a sentence, with what can be done
+  bool context = false;  // it was a context; `asked` is 0 where nobody knew what one costs there
+  // null: not known.
+  std::optional<std::int64_t> count{};        // of the run's refusals on that GPU, with this one
+  std::optional<FirstRefusalView> first{};    // of these
+  std::optional<base::MemoryParts> parts{};   // of `used`
+  std::optional<base::Bytes> pools_unused{};  // the part of the process's pools that no allocation had
+  std::optional<base::Bytes> device_free{};   // on the whole GPU
 };
 
 struct JobView {

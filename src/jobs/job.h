@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/memory_parts.h"
 #include "base/process.h"
 #include "base/units.h"
 #include "jobs/environment.h"
@@ -80,6 +81,15 @@ struct Container {
   friend bool operator==(const Container&, const Container&) = default;
 };
 
+// The first allocation that a program of a run did not get.
+struct FirstRefusal {
+  base::Bytes asked;
+  base::Bytes used;
+  std::optional<base::Bytes> limit;
+  base::WallTime at{};
+  friend bool operator==(const FirstRefusal&, const FirstRefusal&) = default;
+};
+
 // The last allocation that a program of a job did not get.
 struct RefusedAllocation {
   std::string gpu;  // UUID
@@ -88,6 +98,13 @@ struct RefusedAllocation {
   std::optional<base::Bytes> limit;  // at that time
   std::string by;                    // "limit", "sharing" or "device"
   base::WallTime at{};
+  bool context = false;  // it was a context; `asked` is 0 where nobody knew what one costs there
+  // Absent: not known.
+  std::optional<std::int64_t> count{};        // of the run's refusals on this GPU, with this one
+  std::optional<FirstRefusal> first{};        // of these
+  std::optional<base::MemoryParts> parts{};   // of `used`
+  std::optional<base::Bytes> pools_unused{};  // the part of the process's pools that no allocation had
+  std::optional<base::Bytes> device_free{};   // on the whole GPU
   friend bool operator==(const RefusedAllocation&, const RefusedAllocation&) = default;
 };
 
@@ -127,8 +144,9 @@ struct Job {
   std::optional<int> signal;
   std::optional<JobState> verdict;  // the job's state after the last end, unless it runs again
   std::optional<base::Bytes> peak;
-  std::vector<std::string> notes;   // of the current or last run: requests that could not be met
-  Rare<RefusedAllocation> refusal;  // of the last run, once it has ended
+  Rare<base::MemoryParts> peak_parts;  // what that was, where their sum is `peak`
+  std::vector<std::string> notes;      // of the current or last run: requests that could not be met
+  Rare<RefusedAllocation> refusal;     // of the last run, once it has ended
   // `energy_before`: the energy that each GPU had used since the driver was loaded, in millijoules by UUID,
   // when the job came on that GPU; empty: the job is on no GPU. `energy_used`: the energy that the run used
   // before that; absent: not measured.

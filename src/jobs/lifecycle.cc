@@ -342,6 +342,7 @@ void OnEvent(Transition& t, const RestartAsked& asked) {
   ClearOutcome(job);
   job.submitted_at = asked.at;
   job.peak.reset();
+  job.peak_parts.reset();
   job.refusal.reset();
   job.attempts = 0;
   t.changed = true;

@@ -66,6 +66,21 @@ void Fields(V& v, T& x) {
   v("id", x.id);
 }
 
+template <typename V, typename T>
+static void RareOption(V& v, const char* name, T& value) {
+  auto optional = value.Optional();
+  v.Option(name, optional);
+  if constexpr (V::kReads) value = std::move(optional);
+}
+
+template <typename V, base::json::Of<FirstRefusal> T>
+void Fields(V& v, T& x) {
+  v("asked", x.asked);
+  v("used", x.used);
+  v.Option("limit", x.limit);
+  v("at", x.at);
+}
+
 template <typename V, base::json::Of<RefusedAllocation> T>
 void Fields(V& v, T& x) {
   v("gpu", x.gpu);
@@ -74,6 +89,12 @@ void Fields(V& v, T& x) {
   v("by", x.by);
   v("at", x.at);
   v.Option("limit", x.limit);
+  v.Changed("context", x.context);
+  v.Option("count", x.count);
+  v.Option("first", x.first);
+  v.Option("parts", x.parts);
+  v.Option("pools_unused", x.pools_unused);
+  v.Option("device_free", x.device_free);
 }
 
 // The fields of a spec that an older gpuman wrote into the record of the job.
@@ -144,14 +165,13 @@ static void ProgressFields(V& v, T& x) {
   v.Option("signal", x.signal);
   v.Option("verdict", x.verdict);
   v.Option("peak", x.peak);
+  RareOption(v, "peak_parts", x.peak_parts);
   v("submitted_at", x.submitted_at);
   v.Option("started_at", x.started_at);
   v.Option("ended_at", x.ended_at);
   v.Changed("suspension", x.suspension);
   v.Changed("notes", x.notes);
-  auto refusal = x.refusal.Optional();
-  v.Option("refusal", refusal);
-  if constexpr (V::kReads) x.refusal = std::move(refusal);
+  RareOption(v, "refusal", x.refusal);
   v.Changed("energy_before", x.energy_before);
   v.Option("energy_used", x.energy_used);
   v.Changed("runs", x.runs);

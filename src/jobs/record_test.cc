@@ -49,6 +49,13 @@ Job Full() {
   job.notes = {"its host memory is not limited"};
   job.refusal = RefusedAllocation{"GPU-a",      base::MiB(256), base::MiB(900),
                                   base::GiB(1), "limit",        base::WallTime(base::Millis(8))};
+  job.refusal->count = 3;
+  job.refusal->first = {base::MiB(64), base::MiB(700), std::nullopt, base::WallTime(base::Millis(9))};
+  job.refusal->parts = base::MemoryParts{base::MiB(1), base::MiB(2), base::MiB(3), base::MiB(4),
+                                         base::MiB(5), base::MiB(6), base::MiB(7)};
+  job.refusal->pools_unused = base::MiB(1);
+  job.refusal->device_free = base::MiB(2);
+  job.peak_parts = base::MemoryParts{base::MiB(600), {}, {}, {}, {}, {}, {}};
   job.energy_before = {{"GPU-a", 12'345'678'901}};
   job.energy_used = 0;
   job.container = std::make_shared<const Container>(Container{"team", "train-0", "main", "4d8a1f"});

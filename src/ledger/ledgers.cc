@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ledger/wire/books.h"
+#include "ledger/wire/detail.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
@@ -195,7 +196,7 @@ Result<JoinedSlot> Ledgers::Join(JobId job, base::ProcessId process) {
   JoinedSlot joined;
   GPUMAN_ASSIGN(joined.owner, entry.page.Open());
   GPUMAN_ASSIGN(joined.file, entry.page.Open());
-  for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
+  for (unsigned slot = 0; slot < wire::kProcessSlots; ++slot) {
     if (!wire::LockSlot(joined.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
     wire::Clear(ledger, slot);  // the slot may still count memory of a process that has ended
@@ -211,7 +212,7 @@ Result<JoinedSlot> Ledgers::Join(JobId job, base::ProcessId process) {
   }
   return Fail(ErrorCode::kExhausted,
               fmt::format("job {} has {} processes that count their memory; there is room for no more",
-                          job.value, wire::kSlots));
+                          job.value, wire::kProcessSlots));
 }
 
 std::optional<unsigned> Ledgers::SlotOf(const Entry& entry, base::ProcessId process) {
@@ -290,14 +291,6 @@ std::vector<GpuUsage> Ledgers::UsageOf(JobId job) const {
   return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) { return wire::TotalOf(ledger, gpu); });
 }
 
-std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {
-  return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) {
-    const std::uint64_t peak = wire::Load(ledger.gpu[gpu].peak);
-    // Twice what a count reaches: a program has written it.
-    return peak > 2 * UINT32_MAX * wire::kUnit ? 0 : peak;
-  });
-}
-
 std::vector<GpuUsage> Ledgers::OnEachGpu(JobId job,
                                          std::uint64_t (*bytes_of)(const wire::Ledger&, unsigned)) const {
   std::vector<GpuUsage> usage;
@@ -310,32 +303,6 @@ std::vector<GpuUsage> Ledgers::OnEachGpu(JobId job,
     if (gpu >= 0) usage.push_back({limit.uuid, {bytes_of(ledger, static_cast<unsigned>(gpu))}});
   }
   return usage;
-}
-
-std::vector<Refusal> Ledgers::RefusalsOf(JobId job) const {
-  std::vector<Refusal> refusals;
-  const auto found = jobs_.find(job);
-  if (found == jobs_.end()) return refusals;
-  const wire::Ledger& ledger = *found->second.page;
-  for (const GpuLimit& limit : found->second.limits) {
-    const auto uuid = ParseUuid(limit.uuid);
-    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    if (gpu < 0) continue;
-    const wire::Refusal& last = ledger.gpu[gpu].refusal;
-    Refusal refusal;
-    refusal.number = wire::Load(last.number);
-    const auto by = wire::Load(last.by);
-    if (refusal.number == 0 || by == 0 || by > static_cast<std::uint32_t>(wire::RefusedBy::kDevice)) continue;
-    refusal.uuid = limit.uuid;
-    refusal.by = static_cast<wire::RefusedBy>(by);
-    refusal.asked = {wire::Load(last.bytes)};
-    refusal.used = {wire::Load(last.used)};
-    if (const std::uint64_t hard = wire::Load(last.limit); hard != wire::kNoLimit)
-      refusal.limit = base::Bytes{hard};
-    refusal.at = wire::Load(last.at);
-    refusals.push_back(std::move(refusal));
-  }
-  return refusals;
 }
 
 bool Ledgers::Intact(JobId job) const {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/ids.h"
+#include "base/memory_parts.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "base/units.h"
@@ -37,15 +38,25 @@ struct GpuUsage {
   base::Bytes used;
 };
 
-// The last allocation on a GPU that was refused to a program of the job, as the process itself reports it.
+// An allocation on a GPU that was refused to a program of the job, as the process itself reports it.
 struct Refusal {
   std::string uuid;
   std::uint64_t number = 0;  // grows with each refusal on this GPU
   wire::RefusedBy by = wire::RefusedBy::kNobody;
-  base::Bytes asked;
+  base::Bytes asked;                 // of a context 0: nobody knows what one costs there
+  bool is_context = false;           // else memory
   base::Bytes used;                  // by the job on this GPU, at that time
   std::optional<base::Bytes> limit;  // at that time
   std::uint64_t at = 0;              // CLOCK_MONOTONIC, ns
+  // At that time; absent: not known.
+  std::optional<base::Bytes> pools_unused{};  // the part of the process's pools that no allocation had
+  std::optional<base::Bytes> device_free{};
+  std::optional<base::MemoryParts> parts{};  // of `used`
+};
+
+struct Refusals {
+  Refusal last;
+  std::optional<Refusal> first{};  // since ForgetFirstRefusals; absent: not known
 };
 
 // Whether the job's memory can leave its GPU, and what that may take.
@@ -224,8 +235,12 @@ class Ledgers {
   // The most that the job's processes have counted on each GPU at a time since the ledger was made, however
   // short that was. 0: they had none.
   std::vector<GpuUsage> PeaksOf(base::JobId job) const;
-  // The last refusal on each GPU that had one, in the order of the limits.
-  std::vector<Refusal> RefusalsOf(base::JobId job) const;
+  // On each GPU that had one, in the order of the limits.
+  std::vector<Refusals> RefusalsOf(base::JobId job) const;
+  // A run of the job has begun at `at` (CLOCK_MONOTONIC, ns): earlier refusals are not the first of it.
+  void ForgetFirstRefusals(base::JobId job, std::uint64_t at);
+  // What the peak on the GPU was, as in PeaksOf; nothing in it is uncounted. nullopt: not known.
+  std::optional<base::MemoryParts> PartsOfPeak(base::JobId job, std::string_view uuid) const;
   // False when the ledger's content differs from what the daemon wrote: a program has overwritten it.
   bool Intact(base::JobId job) const;
 

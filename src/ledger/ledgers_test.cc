@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "ledger/wire/books.h"
+#include "ledger/wire/detail.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
@@ -141,7 +142,7 @@ TEST(Ledgers, HaveRoomForAThousandProcessesAndSayWhenItIsGone) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
   std::vector<std::unique_ptr<Mapped>> processes;
-  for (unsigned i = 0; i < wire::kSlots; ++i) {
+  for (unsigned i = 0; i < wire::kProcessSlots; ++i) {
     auto joined = ledgers.Join(kOwnedJob, base::SelfId());
     ASSERT_TRUE(joined) << i;
     processes.push_back(std::make_unique<Mapped>(joined->owner));
@@ -563,6 +564,63 @@ TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kRefused);
 }
 
+void Tell(wire::AtRefusal& at, std::uint64_t number, std::uint64_t sum) {
+  at = {number, 100, wire::kUnknownBytes, {{1000, 200, 30, 4, 5}, 61, sum}};
+}
+
+TEST(Ledgers, ARefusalSaysWhatTheMemoryWasWhereThatIsKnown) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  const auto by = static_cast<std::uint32_t>(wire::RefusedBy::kLimit);
+  wire::GpuDetail& detail = *wire::DetailOf(*mapped, 0);
+  (*mapped).gpu[0].refusal = {5, 4096, 1400, 8192, 77, by, 0};
+  detail.first = {3, 512, 1300, 8192, 70, by, 0};
+  Tell(detail.at_last, 5, 1300);
+  Tell(detail.at_first, 3, 1300);
+  auto told = ledgers.RefusalsOf(kOwnedJob).at(0);
+  EXPECT_EQ(told.last.parts, (base::MemoryParts{{1000}, {200}, {30}, {4}, {5}, {61}, {100}}));
+  EXPECT_EQ(told.last.pools_unused, base::Bytes{100});
+  EXPECT_EQ(told.last.device_free, std::nullopt);
+  ASSERT_TRUE(told.first);
+  EXPECT_EQ(told.first->asked, base::Bytes{512});
+  EXPECT_EQ(told.first->parts->uncounted, base::Bytes{0});
+
+  Tell(detail.at_last, 4, 1300);
+  EXPECT_EQ(ledgers.RefusalsOf(kOwnedJob).at(0).last.parts, std::nullopt) << "it is of another refusal";
+  EXPECT_EQ(ledgers.RefusalsOf(kOwnedJob).at(0).last.pools_unused, std::nullopt);
+  Tell(detail.at_last, 5, 1299);
+  EXPECT_EQ(ledgers.RefusalsOf(kOwnedJob).at(0).last.parts, std::nullopt) << "two have written it";
+  (*mapped).gpu[0].refusal.used = 1299;
+  Tell(detail.at_last, 5, 1300);
+  EXPECT_EQ(ledgers.RefusalsOf(kOwnedJob).at(0).last.parts, std::nullopt) << "more than all";
+
+  ledgers.ForgetFirstRefusals(kOwnedJob, 70);
+  EXPECT_TRUE(ledgers.RefusalsOf(kOwnedJob).at(0).first) << "the daemon has come back";
+  ledgers.ForgetFirstRefusals(kOwnedJob, 71);
+  EXPECT_FALSE(ledgers.RefusalsOf(kOwnedJob).at(0).first) << "of an earlier run";
+  Tell(detail.at_first, 9, 1300);
+  EXPECT_FALSE(ledgers.RefusalsOf(kOwnedJob).at(0).first) << "not written yet";
+  detail.pid = 1;
+  EXPECT_FALSE(ledgers.RefusalsOf(kOwnedJob).at(0).last.parts) << "a process of an older ledger has the slot";
+}
+
+TEST(Ledgers, APeakSaysWhatItWas) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  EXPECT_EQ(ledgers.PartsOfPeak(kOwnedJob, kFirst), std::nullopt);
+  wire::Write(wire::DetailOf(*mapped, 0)->peak, {{1000, 200, 30, 4, 5}, 61, 1300});
+  EXPECT_EQ(ledgers.PartsOfPeak(kOwnedJob, kFirst), std::nullopt) << "of an earlier peak";
+  (*mapped).gpu[0].peak = 1300;
+  EXPECT_EQ(ledgers.PartsOfPeak(kOwnedJob, kFirst),
+            (base::MemoryParts{{1000}, {200}, {30}, {4}, {5}, {61}, {}}));
+  EXPECT_EQ(ledgers.PartsOfPeak(kOwnedJob, kSecond), std::nullopt);
+  EXPECT_EQ(ledgers.PartsOfPeak({99}, kFirst), std::nullopt);
+}
+
 TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192), Limit(kSecond, 8192)}));
@@ -571,16 +629,16 @@ TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   const auto by = static_cast<std::uint32_t>(wire::RefusedBy::kSharing);
-  (*mapped).gpu[1].refusal = {3, 4096, 1024, wire::kNoLimit, 77, by, {}};
+  (*mapped).gpu[1].refusal = {3, 4096, 1024, wire::kNoLimit, 77, by, 0};
   const auto refusals = ledgers.RefusalsOf(kOwnedJob);
   ASSERT_EQ(refusals.size(), 1u);
-  EXPECT_EQ(refusals[0].uuid, kSecond);
-  EXPECT_EQ(refusals[0].number, 3u);
-  EXPECT_EQ(refusals[0].asked, base::Bytes{4096});
-  EXPECT_EQ(refusals[0].used, base::Bytes{1024});
-  EXPECT_EQ(refusals[0].limit, std::nullopt);
-  EXPECT_EQ(refusals[0].at, 77u);
-  EXPECT_TRUE(refusals[0].by == wire::RefusedBy::kSharing);
+  EXPECT_EQ(refusals[0].last.uuid, kSecond);
+  EXPECT_EQ(refusals[0].last.number, 3u);
+  EXPECT_EQ(refusals[0].last.asked, base::Bytes{4096});
+  EXPECT_EQ(refusals[0].last.used, base::Bytes{1024});
+  EXPECT_EQ(refusals[0].last.limit, std::nullopt);
+  EXPECT_EQ(refusals[0].last.at, 77u);
+  EXPECT_TRUE(refusals[0].last.by == wire::RefusedBy::kSharing);
   (*mapped).gpu[1].refusal.by = 99;
   EXPECT_TRUE(ledgers.RefusalsOf(kOwnedJob).empty()) << "a program has written that";
   EXPECT_TRUE(ledgers.Intact(kOwnedJob)) << "it is the shims' to write";

@@ -290,6 +290,16 @@ lowered_patience = "300ms"
         self.assertEqual((late["refusal"]["by"], late["refusal"]["gpu"]), ("device", gpu), late)
         self.assertIn("the GPU had no memory left", late["reason_detail"])
 
+    def test_a_context_that_the_gpu_had_no_room_for_is_told_as_that(self):
+        gpu = self.request("GET", "/v1/gpus").json()["gpus"][0]
+        self.held("has-nearly-all", f"{gpu['memory']['free'] // MIB // 2 * 2 - 150}MiB", gpus=[gpu["uuid"]])
+        late = self.wait(self.start("late", self.load("2MiB"), gpus=[gpu["uuid"]]))
+        self.assertEqual((late["refusal"]["by"], late["refusal"]["context"]), ("device", True), late)
+        self.assertRegex(late["reason_detail"], "a context( of [0-9]+MiB)? was refused on GPU .*: the GPU had no memory left")
+        why = self.m.run("why", "late").stdout
+        self.assertRegex(why, r"^job \d+ 'late' has ended: failed \(memory_refused\)")
+        self.assertIn("`gpuman status` shows who has the GPU's memory", why)
+
     def test_what_sharing_could_not_make_room_for_is_told_as_that(self):
         large = self.wait(self.start("large", self.load("6GiB"), share=True))
         self.assertEqual((large["state"], large["refusal"]["by"]), ("failed", "sharing"), large)

@@ -6,8 +6,10 @@ N processes take turns, one call at a time, so that what all of them have togeth
 and cuMemCreate of multiples of 2 MiB, now and then of more than there is. With --kills so many of them are killed, each
 at any instruction, and another takes its place. Prints a line of JSON at its end, with bounds for the most that they
 had, BYTES for each context included. `least`: what was surely there at a time; `most`: with the memory of processes
-that ended about that time, and what calls took in which a process was killed. Without kills both are the same. With
---pool a single process takes its memory from the driver's pool, and says what the driver says of that.
+that ended about that time, and what calls took in which a process was killed. Without kills both are the same.
+`refused`: how many calls did not get their memory, `asked`: how much the first and the last of these asked for. `parts`:
+what a single process had when it had most. With --pool a single process takes its memory from the driver's pool, and
+says what the driver says of that.
 """
 
 import argparse
@@ -23,7 +25,7 @@ import tempfile
 import time
 
 u64, size_t = ctypes.c_uint64, ctypes.c_size_t
-GRANULE = 2 << 20
+GRANULE, OUT_OF_MEMORY = 2 << 20, 2
 
 
 class Location(ctypes.Structure):
@@ -45,6 +47,10 @@ class Shared:
         self.file.truncate(mmap.PAGESIZE)
         self.page = mmap.mmap(self.file.fileno(), mmap.PAGESIZE)
         self.word = (ctypes.c_int64 * (3 + 2 * processes)).from_buffer(self.page)
+        # Of refused calls, how many there were, and what the first and the last asked for; of a single process, what it had
+        # of each kind when it had most.
+        self.refused = (ctypes.c_int64 * 3).from_buffer(self.page, ctypes.sizeof(self.word))
+        self.parts = (ctypes.c_int64 * 2).from_buffer(self.page, ctypes.sizeof(self.word) + ctypes.sizeof(self.refused))
 
     def __enter__(self):
         fcntl.lockf(self.file, fcntl.LOCK_EX, 1, 0)
@@ -82,7 +88,10 @@ class Shared:
         with self:
             self.word[1] = max(self.word[1], self.word[2])  # a process was killed in its call
             self.word[2] = self.alive(number)[1] + bytes_
-            if call() == 0:
+            status = call()
+            if status == OUT_OF_MEMORY:
+                self.refused[:] = self.refused[0] + 1, self.refused[1] or bytes_, bytes_
+            if status == 0:
                 self.word[3 + number] += bytes_
                 self.word[1] = max(self.word[1], self.word[2])
                 self.word[0] = max(self.word[0], self.alive(number)[0])
@@ -117,17 +126,20 @@ def work(options, shared, number, seed):
             free()
         else:
             size = GRANULE * (draw.randrange(1, 40) if draw.random() < 0.9 else 1 << 14)
-            made = draw.random() < 0.3
+            made, most = draw.random() < 0.3, shared.word[0]
             shared.call(number, size, lambda: take(size, made))
+            if shared.word[0] > most:
+                shared.parts[:] = [sum(size for _, size, is_made in held if is_made == kind) for kind in (False, True)]
     while held:
         free()
     shared.call(number, -options.context, lambda: cuda.cuDevicePrimaryCtxRelease_v2(device))
 
 
 def pool(options):
-    """Returns the most that the process had."""
+    """Returns the most that the process had, and what the calls asked for that did not get it."""
     cuda, draw = ctypes.CDLL("libcuda.so.1"), random.Random(options.seed)
     device, context, its, high, held = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), u64(), []
+    refused = []
     failed = (cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0) or
               cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) or cuda.cuCtxSetCurrent(context) or
               cuda.cuDeviceGetMemPool(ctypes.byref(its), device))
@@ -136,10 +148,13 @@ def pool(options):
             failed = failed or cuda.cuMemFreeAsync(held.pop(draw.randrange(len(held))), None) or cuda.cuCtxSynchronize()
         else:
             address, size = u64(), draw.randrange(1, 40 << 20) if draw.random() < 0.9 else 1 << 35
-            if cuda.cuMemAllocAsync(ctypes.byref(address), size_t(size), None) == 0:
+            status = cuda.cuMemAllocAsync(ctypes.byref(address), size_t(size), None)
+            if status == 0:
                 held.append(address)
+            elif status == OUT_OF_MEMORY:
+                refused.append(size)
     failed = failed or cuda.cuMemPoolGetAttribute(its, 6, ctypes.byref(high))  # RESERVED_MEM_HIGH
-    return 0 if failed else options.context + high.value
+    return 0 if failed else options.context + high.value, refused
 
 
 def main():
@@ -152,8 +167,9 @@ def main():
     parser.add_argument("--pool", action="store_true")
     options = parser.parse_args()
     if options.pool:
-        most = pool(options)
-        print(json.dumps({"least": most, "most": most}), flush=True)
+        most, refused = pool(options)
+        print(json.dumps({"least": most, "most": most, "refused": len(refused), "asked": [refused[0], refused[-1]] if refused else None,
+                          "parts": {"pools": most - options.context, "contexts": options.context}}), flush=True)
         return 0
     draw, shared, running, kills = random.Random(options.seed), Shared(options.processes), {}, options.kills
 
@@ -180,7 +196,9 @@ def main():
         number = running.pop(pid)
         if kills:
             start(number)
-    print(json.dumps({"least": shared.word[0], "most": shared.word[1]}), flush=True)
+    plain, made = shared.parts
+    print(json.dumps({"least": shared.word[0], "most": shared.word[1], "refused": shared.refused[0], "asked": shared.refused[1:],
+                      "parts": {"allocations": plain, "virtual_memory": made, "contexts": options.context}}), flush=True)
     return 0
 
 

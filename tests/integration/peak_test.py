@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The peak of a job is exact, however short the job and the peak were (simulated driver).
+"""The peak of a job and what it was, and its refusals, are exact, however short they were (simulated driver).
 
 Usage: peak_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree; GPUMAN_PROGRAMS=N: how many random
 programs of each kind)
@@ -44,33 +44,48 @@ class Peak(DaemonTest):
         self.assertTrue(0 < said["least"] <= said["most"], said)
         return ended, said
 
+    def is_told_whole(self, ended, said):
+        """A single process: each refusal counts, and what the peak was is known."""
+        self.assertEqual(ended["memory"]["peak"], said["most"], said)
+        parts = {kind: size for kind, size in ended["memory"]["peak_parts"].items() if size}
+        self.assertEqual(parts, {kind: size for kind, size in said["parts"].items() if size}, said)
+        self.counts_refusals(ended, said)
+
+    def counts_refusals(self, ended, said):
+        refusal = ended["refusal"]
+        self.assertEqual(refusal["count"] if refusal else 0, said["refused"], (refusal, said))
+        if refusal:
+            self.assertEqual([refusal["first"]["asked"], refusal["asked"]], said["asked"], (refusal, said))
+            self.assertEqual(sum(refusal["parts"].values()), refusal["used"], refusal)
+            self.assertLessEqual(refusal["pools_unused"], refusal["parts"]["pools"])
+
     def test_of_a_program_alone(self):
         for seed in range(PROGRAMS):
-            ended, said = self.ran(f"alone{seed}", seed, "--steps", 100)
-            self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
+            self.is_told_whole(*self.ran(f"alone{seed}", seed, "--steps", 100))
 
     def test_of_one_at_its_limit(self):
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"limit{seed}", seed, "--steps", 100, memory=700 * MIB)
-            self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
+            self.is_told_whole(ended, said)
             self.assertLessEqual(ended["memory"]["peak"], 700 * MIB)
+            self.assertGreater(said["refused"], 1)
 
     def test_of_one_that_shares(self):
         for seed in range(PROGRAMS):
-            ended, said = self.ran(f"shares{seed}", seed, "--steps", 100, share=True)
-            self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
+            self.is_told_whole(*self.ran(f"shares{seed}", seed, "--steps", 100, share=True))
 
     def test_of_one_with_a_pool(self):
         """Near its limit, too, where it has memory aside that no program has."""
         for seed in range(PROGRAMS):
             for limit in (None, 700 * MIB):
-                ended, said = self.ran(f"pool{seed}", seed, "--steps", 100, "--pool", memory=limit)
-                self.assertEqual(ended["memory"]["peak"], said["most"], (seed, limit, said))
+                self.is_told_whole(*self.ran(f"pool{seed}", seed, "--steps", 100, "--pool", memory=limit))
 
     def test_of_processes_together(self):
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"three{seed}", seed, "--steps", 60, "--processes", 3)
             self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
+            self.assertEqual(sum(ended["memory"]["peak_parts"].values()), said["most"], said)
+            self.counts_refusals(ended, said)
 
     def test_where_processes_are_killed(self):
         for seed in range(PROGRAMS):

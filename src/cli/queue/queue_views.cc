@@ -311,7 +311,10 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   line("GPUs", row.gpus.empty() ? "" : row.gpus);
   if (job.memory.limit)
     line("GPU memory", fmt::format("at most {} on each", base::FormatBytes(*job.memory.limit)));
-  if (job.memory.peak) line("GPU peak", base::FormatBytes(*job.memory.peak));
+  if (job.memory.peak)
+    line("GPU peak",
+         base::FormatBytes(*job.memory.peak) +
+             (job.memory.peak_parts ? fmt::format(" ({})", base::FormatParts(*job.memory.peak_parts)) : ""));
   if (job.queue) {
     const auto& queue = *job.queue;
     line("GPUs asked", GpuRequestText(queue.gpus) + (job.share ? ", shared" : ""));

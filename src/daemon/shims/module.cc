@@ -234,6 +234,7 @@ void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
   TellRefusals();
   if (const auto seen = channel_->RefusalOf(job.id))
     job.refusal = daemon::RefusalOf(*seen, core_.clock().Mono(), core_.clock().Wall());
+  job.peak_parts = channel_->PartsOfPeak(job.id);
   Explain(job, core_.inventory());
   const auto peak = std::max(job.peak, core_.UsageOf(job.id).peak);
   const bool finished = ended->kind == keeper::EndKind::kExited && ended->code == 0;
@@ -274,6 +275,9 @@ void ShimsModule::TellOverwritten(base::JobId id) {
 // --- What is shown ---
 
 void ShimsModule::Show(const jobs::Job& job, api::JobView& view) const {
+  const auto parts =
+      channel_ && channel_->Has(job.id) ? channel_->PartsOfPeak(job.id) : job.peak_parts.Optional();
+  if (parts && parts->Sum() == view.memory.peak) view.memory.peak_parts = parts;
   if (channel_ && channel_->Has(job.id) && (job.spec->memory || job.spec->soft)) {
     view.unshimmed = UnshimmedOf(
         job.id, core_.guard().Statuses(),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace gpuman::daemon {
@@ -19,6 +20,12 @@ std::string_view WordOf(ledger::wire::RefusedBy by) {
   }
 }
 
+// "256MiB", "a context of 500MiB".
+std::string AskedBy(const jobs::RefusedAllocation& refusal) {
+  if (!refusal.context) return base::FormatBytes(refusal.asked);
+  return refusal.asked.count == 0 ? "a context" : "a context of " + base::FormatBytes(refusal.asked);
+}
+
 // The command that gives the job a larger limit.
 std::string MoreFor(const jobs::Job& job) {
   const bool is_over = jobs::IsEnded(job) || (job.verdict && job.spec->restart == spec::RestartMode::kNo);
@@ -27,21 +34,41 @@ std::string MoreFor(const jobs::Job& job) {
   return fmt::format("gpuman restart {} --memory SIZE", job.tag);
 }
 
+std::string TimesOf(const jobs::RefusedAllocation& refusal) {
+  const auto count = refusal.count.value_or(1);
+  return count > 1 ? fmt::format("; the run was refused memory {} times there", count) : "";
+}
+
 }  // namespace
 
-jobs::RefusedAllocation RefusalOf(const ledger::Refusal& seen, base::MonoTime mono_now,
+jobs::RefusedAllocation RefusalOf(const ledger::Refusals& seen, base::MonoTime mono_now,
                                   base::WallTime wall_now) {
   const auto now = static_cast<std::uint64_t>(std::chrono::nanoseconds(mono_now.time_since_epoch()).count());
   // The program may have written any time into the ledger.
-  const std::uint64_t ns = now - std::min(seen.at, now);
-  const base::Millis age{static_cast<std::int64_t>(ns / 1'000'000)};
-  return {seen.uuid, seen.asked, seen.used, seen.limit, std::string(WordOf(seen.by)), wall_now - age};
+  const auto when = [&](std::uint64_t at) {
+    const std::uint64_t ns = now - std::min(at, now);
+    return wall_now - base::Millis{static_cast<std::int64_t>(ns / 1'000'000)};
+  };
+  const ledger::Refusal& last = seen.last;
+  jobs::RefusedAllocation refusal{
+      last.uuid, last.asked, last.used, last.limit, std::string(WordOf(last.by)), when(last.at)};
+  refusal.context = last.is_context;
+  refusal.parts = last.parts;
+  refusal.pools_unused = last.pools_unused;
+  refusal.device_free = last.device_free;
+  // A program can have written any numbers.
+  constexpr std::uint64_t kMostCounted = std::numeric_limits<std::int32_t>::max();
+  if (!seen.first || last.number - seen.first->number >= kMostCounted) return refusal;
+  refusal.count = static_cast<std::int64_t>(last.number - seen.first->number + 1);
+  refusal.first = {seen.first->asked, seen.first->used, seen.first->limit, when(seen.first->at)};
+  return refusal;
 }
 
 std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
                      const gpu::Inventory& inventory) {
-  const auto asked = base::FormatBytes(refusal.asked);
-  const auto used = base::FormatBytes(refusal.used);
+  const auto asked = AskedBy(refusal);
+  auto used = base::FormatBytes(refusal.used);
+  if (refusal.parts) used += fmt::format(" ({})", base::FormatParts(*refusal.parts, refusal.pools_unused));
   const auto* const known = gpu::FindGpu(inventory, refusal.gpu);
   const auto gpu = "GPU " + (known ? gpu::NumberOf(*known) : refusal.gpu);
   const auto total = known ? known->memory : base::Bytes{};
@@ -52,9 +79,9 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
         "than its GPU, which is slow",
         asked, gpu, base::FormatBytes(total));
   if (refusal.by == "limit")
-    return fmt::format("{} was refused at its limit of {} on {}, of which it used {}; `{}` gives it more",
+    return fmt::format("{} was refused at its limit of {} on {}, of which it used {}{}; `{}` gives it more",
                        asked, refusal.limit ? base::FormatBytes(*refusal.limit) : "?", gpu, used,
-                       MoreFor(job));
+                       TimesOf(refusal), MoreFor(job));
   if (refusal.by == "sharing")
     return fmt::format(
         "{} was refused on {}, where it used {}: those that share the GPU made no room for it in time; "
@@ -68,13 +95,20 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
 
 api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
                         const gpu::Inventory& inventory) {
-  return {refusal.gpu,
-          refusal.asked,
-          refusal.used,
-          refusal.limit,
-          refusal.by,
-          refusal.at,
-          Sentence(job, refusal, inventory)};
+  api::RefusalView view{refusal.gpu,
+                        refusal.asked,
+                        refusal.used,
+                        refusal.limit,
+                        refusal.by,
+                        refusal.at,
+                        Sentence(job, refusal, inventory)};
+  view.context = refusal.context;
+  view.count = refusal.count;
+  if (const auto& first = refusal.first) view.first = {first->asked, first->used, first->limit, first->at};
+  view.parts = refusal.parts;
+  view.pools_unused = refusal.pools_unused;
+  view.device_free = refusal.device_free;
+  return view;
 }
 
 void Explain(jobs::Job& job, const gpu::Inventory& inventory) {

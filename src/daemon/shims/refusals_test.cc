@@ -78,16 +78,50 @@ TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
 }
 
 TEST(Refusals, ThatAProgramMadeUpHaveATimeThatCanBe) {
-  ledger::Refusal seen;
+  ledger::Refusals seen;
   const base::MonoTime now{std::chrono::hours(5)};
   const base::WallTime wall{std::chrono::hours(500'000)};
   for (const std::uint64_t at : {std::uint64_t{0}, UINT64_MAX, std::uint64_t{1} << 63}) {
-    seen.at = at;
+    seen.last.at = at;
     EXPECT_LE(RefusalOf(seen, now, wall).at, wall) << at;
     EXPECT_GE(RefusalOf(seen, now, wall).at, wall - std::chrono::hours(24 * 367)) << at;
   }
-  seen.at = static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::hours(4)).count());
+  seen.last.at = static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::hours(4)).count());
   EXPECT_EQ(RefusalOf(seen, now, wall).at, wall - std::chrono::hours(1));
+}
+
+TEST(Refusals, SayHowManyThereWereAndWhatTheMemoryWas) {
+  ledger::Refusals seen;
+  seen.last = {"GPU-0",      14, ledger::wire::RefusedBy::kLimit, base::MiB(256), false, base::MiB(900),
+               base::GiB(1), 0};
+  jobs::Job job = Hog();
+  job.refusal = RefusalOf(seen, {}, {});
+  EXPECT_EQ(job.refusal->count, std::nullopt) << "the first one is not known";
+  EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("of which it used 900MiB; `"));
+  seen.first = {"GPU-0",      3, ledger::wire::RefusedBy::kLimit, base::MiB(64), false, base::MiB(700),
+                base::GiB(1), 0};
+  seen.last.parts =
+      base::MemoryParts{base::MiB(500), base::MiB(200), base::MiB(50), {}, base::MiB(100), {}, base::MiB(50)};
+  seen.last.pools_unused = base::MiB(30);
+  job.refusal = RefusalOf(seen, {}, {});
+  EXPECT_EQ(job.refusal->count, 12);
+  EXPECT_EQ(job.refusal->first->asked, base::MiB(64));
+  EXPECT_THAT(
+      Sentence(job, *job.refusal, OneGpu()),
+      HasSubstr("of which it used 900MiB (500MiB in allocations, 200MiB in pools, 30MiB of them "
+                "unused, 150MiB in contexts and code); the run was refused memory 12 times there; `"));
+  const auto view = ViewOf(job, *job.refusal, OneGpu());
+  EXPECT_EQ(view.count, 12);
+  EXPECT_EQ(view.first->used, base::MiB(700));
+  EXPECT_EQ(view.parts, seen.last.parts);
+  seen.last.is_context = true;
+  job.refusal = RefusalOf(seen, {}, {});
+  EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("a context of 256MiB was refused at its"));
+  job.refusal->asked = {};
+  job.refusal->by = "device";
+  EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("a context was refused on GPU 0, where it"));
+  seen.last.number = UINT64_MAX;
+  EXPECT_EQ(RefusalOf(seen, {}, {}).count, std::nullopt) << "a program has written that";
 }
 
 TEST(RefusalTeller, TellsOnceInAWhileOfEachJob) {

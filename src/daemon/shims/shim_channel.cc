@@ -10,6 +10,14 @@
 #include "ledger/find.h"
 
 namespace gpuman::daemon {
+namespace {
+
+// As the shims tell times.
+std::uint64_t NanosecondsOf(base::MonoTime time) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
+}
+
+}  // namespace
 
 base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_context& loop,
                                                              const std::filesystem::path& socket, mode_t mode,
@@ -138,44 +146,58 @@ void ShimChannel::SetContext(const std::string& uuid, base::Bytes bytes) {
   for (const auto& [job, entry] : jobs_) (void)ledgers_.SetLimits(job, WithContexts(entry.limits));
 }
 
-std::optional<ledger::Refusal> ShimChannel::RefusalOf(base::JobId job) const {
+std::optional<ledger::Refusals> ShimChannel::RefusalOf(base::JobId job) const {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return std::nullopt;
-  std::optional<ledger::Refusal> newest;
-  for (auto& refusal : ledgers_.RefusalsOf(job)) {
-    const std::chrono::nanoseconds began = known->second.run_began.time_since_epoch();
-    if (refusal.at < static_cast<std::uint64_t>(began.count())) continue;
-    if (!newest || refusal.at > newest->at) newest = std::move(refusal);
+  std::optional<ledger::Refusals> newest;
+  for (auto& refusals : ledgers_.RefusalsOf(job)) {
+    if (refusals.last.at < NanosecondsOf(known->second.run_began)) continue;
+    if (!newest || refusals.last.at > newest->last.at) newest = std::move(refusals);
   }
   return newest;
 }
 
-std::optional<base::Bytes> ShimChannel::PeakOf(base::JobId id) const {
+std::optional<ShimChannel::Peak> ShimChannel::FindPeak(base::JobId id) const {
   const auto known = jobs_.find(id);
   if (known == jobs_.end() || !known->second.all_count || known->second.overwritten) return std::nullopt;
-  base::Bytes most;
+  std::optional<Peak> most;
   for (const auto& [uuid, counted] : ledgers_.PeaksOf(id)) {
     const auto beside = known->second.uncounted_peak.find(uuid);
-    if (counted.count > 0)
-      most = std::max(
-          most, counted + (beside == known->second.uncounted_peak.end() ? base::Bytes{} : beside->second));
+    const auto uncounted = beside == known->second.uncounted_peak.end() ? base::Bytes{} : beside->second;
+    if (counted.count > 0 && (!most || counted + uncounted > most->counted + most->uncounted))
+      most = {uuid, counted, uncounted};
   }
-  return most.count > 0 ? std::optional(most) : std::nullopt;
+  return most;
+}
+
+std::optional<base::Bytes> ShimChannel::PeakOf(base::JobId id) const {
+  const auto peak = FindPeak(id);
+  return peak ? std::optional(peak->counted + peak->uncounted) : std::nullopt;
+}
+
+std::optional<base::MemoryParts> ShimChannel::PartsOfPeak(base::JobId id) const {
+  const auto peak = FindPeak(id);
+  auto parts = peak ? ledgers_.PartsOfPeak(id, peak->uuid) : std::nullopt;
+  if (parts) parts->uncounted = peak->uncounted;
+  return parts;
 }
 
 std::vector<base::JobId> ShimChannel::RefusedAnew() {
   std::vector<base::JobId> anew;
   for (auto& [id, job] : jobs_) {
     bool any = false;
-    for (const auto& refusal : ledgers_.RefusalsOf(id))
-      any |= std::exchange(job.refused_told[refusal.uuid], refusal.number) != refusal.number;
+    for (const auto& [last, first] : ledgers_.RefusalsOf(id))
+      any |= std::exchange(job.refused_told[last.uuid], last.number) != last.number;
     if (any) anew.push_back(id);
   }
   return anew;
 }
 
 void ShimChannel::SetRun(base::JobId job, base::MonoTime began) {
-  if (const auto known = jobs_.find(job); known != jobs_.end()) known->second.run_began = began;
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) return;
+  known->second.run_began = began;
+  ledgers_.ForgetFirstRefusals(job, NanosecondsOf(began));
 }
 
 // Whether a process does not count in three samples in a row. The driver may show one that has ended, and

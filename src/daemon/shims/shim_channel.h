@@ -72,13 +72,15 @@ class ShimChannel {
   void SetSampled(const gpu::Sample& sample);
 
   // The newest refused allocation of the job's programs in the present run; nullopt: none.
-  std::optional<ledger::Refusal> RefusalOf(base::JobId job) const;
+  std::optional<ledger::Refusals> RefusalOf(base::JobId job) const;
   // The jobs with a new refusal since the last call of this function.
   std::vector<base::JobId> RefusedAnew();
   // The most that the job has used of one GPU at a time: what its processes have counted, and the most
   // uncounted memory beside it. nullopt: it is not known, since not all of its processes count, or none did
   // yet.
   std::optional<base::Bytes> PeakOf(base::JobId job) const;
+  // What that was; nullopt: not known.
+  std::optional<base::MemoryParts> PartsOfPeak(base::JobId job) const;
   // A new run of the job began at that time. Earlier refusals belong to another run.
   void SetRun(base::JobId job, base::MonoTime began);
 
@@ -151,6 +153,13 @@ class ShimChannel {
     bool overwritten = false;
     bool told_version = false;
   };
+
+  // On the GPU where it is most.
+  struct Peak {
+    std::string uuid;
+    base::Bytes counted, uncounted;
+  };
+  std::optional<Peak> FindPeak(base::JobId job) const;
 
   static bool LastsUncounted(OnGpu& on, const std::vector<ledger::ProcessSample>& samples);
 

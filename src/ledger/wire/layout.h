@@ -26,6 +26,12 @@ enum class RefusedBy : std::uint32_t {
   kDevice = 3    // the GPU had no memory left
 };
 
+// What was refused.
+enum class RefusedWhat : std::uint32_t {
+  kMemory = 0,
+  kContext = 1  // `bytes` is 0 where nobody knows what a context costs there
+};
+
 // The last allocation on the GPU that was refused to a program of the job. It is for people: the daemon
 // decides nothing by it. When two allocations are refused at the same time, their words may mix.
 struct Refusal {
@@ -35,7 +41,7 @@ struct Refusal {
   std::uint64_t limit;   // the hard limit then; kNoLimit: none
   std::uint64_t at;      // CLOCK_MONOTONIC, ns
   std::uint32_t by;      // RefusedBy
-  std::uint8_t reserved[4];
+  std::uint32_t what;    // RefusedWhat
 };
 
 // One GPU of the job. The first cache line changes rarely, the second changes with every allocation.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "ledger/wire/detail.h"
 #include "shim/accounting/allocations.h"
 #include "shim/accounting/arrays.h"
 #include "shim/accounting/table.h"
@@ -20,6 +21,7 @@ struct Device {
   std::uint64_t granule;
   std::uint64_t held;      // bytes that this process counts on the device, in the ledger or not
   std::uint64_t reserved;  // the part of them that the driver has not granted, or that no program has
+  std::uint64_t of_kind[ledger::wire::kMemoryKinds];  // the other part, by MemoryKind
   bool in_ledger;
   unsigned gpu;              // index in the ledger
   std::uint32_t home_entry;  // atomic; 1 + the index of its entry in Ledger::home; 0: it has none
@@ -57,10 +59,11 @@ struct AccountingState : LinkState {
   std::uint64_t spare[kMaxDevices];   // bytes of the spare (pools.h), which count
   std::uint64_t ending[kMaxDevices];  // bytes of pools that were destroyed while their work went on
   bool pools_used;                    // atomic
-  // The caller holds `pools`. Gives back the memory that the shim's own pools have on the device and do not
-  // use, and returns how many bytes. stream_pools.cc sets this with the first such pool; null: there is no
-  // such pool.
+  // The caller holds `pools`. The first gives back the memory that the shim's own pools have on the device
+  // and do not use, and returns how many bytes; the second returns how many bytes of these pools no
+  // allocation has. stream_pools.cc sets both with the first such pool; null: there is no such pool.
   std::uint64_t (*release_unused)(AccountingState& state, int device);
+  std::uint64_t (*unused_bytes)(const AccountingState& state, int device);
   pthread_mutex_t contexts;
   Table<Context> context;
   std::uint64_t primary[kMaxDevices];

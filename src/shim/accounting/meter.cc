@@ -41,6 +41,29 @@ std::uint64_t NewPeak(const AccountingState& state, const Device& device) {
 }
 
 // The caller holds state.meter.
+wire::Composition Compose(const Device& device, std::uint64_t granted) {
+  wire::Composition now{};
+  std::uint64_t own = 0;
+  for (unsigned kind = 0; kind < wire::kMemoryKinds; ++kind) own += now.of_kind[kind] = device.of_kind[kind];
+  now.others = own < granted ? granted - own : 0;
+  now.sum = own + now.others;
+  return now;
+}
+
+// The caller holds state.meter, and no process that has ended counts.
+void RaisePeak(AccountingState& state, const Device& device) {
+  const std::uint64_t peak = NewPeak(state, device);
+  if (peak == 0) return;
+  wire::RaisePeak(*state.ledger, device.gpu, peak);
+  if (wire::GpuDetail* const detail = wire::DetailOf(*state.ledger, device.gpu))
+    wire::Write(detail->peak, Compose(device, peak));
+}
+
+void Take(std::uint64_t& from, std::uint64_t bytes) { from -= bytes < from ? bytes : from; }
+
+std::uint64_t& PartOf(Device& device, MemoryKind kind) { return device.of_kind[static_cast<unsigned>(kind)]; }
+
+// The caller holds state.meter.
 void FindInLedger(AccountingState& state, Device& device) {
   if (!device.known || device.in_ledger || state.ledger == nullptr) return;
   const int gpu = wire::FindGpu(*state.ledger, device.uuid);
@@ -49,7 +72,7 @@ void FindInLedger(AccountingState& state, Device& device) {
   device.in_ledger = true;
   if (device.held == 0) return;
   wire::Charge(*state.ledger, device.gpu, state.slot, device.held);
-  wire::RaisePeak(*state.ledger, device.gpu, NewPeak(state, device));
+  RaisePeak(state, device);
 }
 
 // Looks for GPUs that the daemon has added to the ledger. The caller holds state.meter.
@@ -179,60 +202,71 @@ bool IsWithinRoom(AccountingState& state, int ordinal) {
   return device == nullptr || !device->in_ledger || wire::HasRoom(*state.ledger, device->gpu);
 }
 
-void Granted(AccountingState& state, int ordinal, std::uint64_t bytes) {
+void Granted(AccountingState& state, int ordinal, MemoryKind kind, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
   {
     const Locked lock(state.meter);
-    device->reserved -= bytes < device->reserved ? bytes : device->reserved;
-    const std::uint64_t peak = NewPeak(state, *device);
-    if (peak == 0) return;
-    if (!OthersCount(state, *device)) return wire::RaisePeak(*state.ledger, device->gpu, peak);
+    Take(device->reserved, bytes);
+    PartOf(*device, kind) += bytes;
+    if (NewPeak(state, *device) == 0) return;
+    if (!OthersCount(state, *device)) return RaisePeak(state, *device);
   }
   ReclaimOthers(state);
   const Locked lock(state.meter);
-  wire::RaisePeak(*state.ledger, device->gpu, NewPeak(state, *device));
+  RaisePeak(state, *device);
 }
 
 void Withdraw(AccountingState& state, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
   const Locked lock(state.meter);
-  device->held -= bytes < device->held ? bytes : device->held;
-  device->reserved -= bytes < device->reserved ? bytes : device->reserved;
+  Take(device->held, bytes);
+  Take(device->reserved, bytes);
   if (device->in_ledger) wire::GiveBack(*state.ledger, device->gpu, state.slot, bytes);
 }
 
-void Retain(AccountingState& state, int ordinal, std::uint64_t bytes) {
+void Retain(AccountingState& state, int ordinal, MemoryKind kind, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   if (device == nullptr) return;
   const Locked lock(state.meter);
   device->reserved += bytes;
+  Take(PartOf(*device, kind), bytes);
 }
 
-void GiveBack(AccountingState& state, int ordinal, std::uint64_t bytes) {
+void GiveBack(AccountingState& state, int ordinal, MemoryKind kind, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
   const Locked lock(state.meter);
-  device->held -= bytes < device->held ? bytes : device->held;
+  Take(device->held, bytes);
+  Take(PartOf(*device, kind), bytes);
   if (device->in_ledger) wire::GiveBack(*state.ledger, device->gpu, state.slot, bytes);
 }
 
-void Charge(AccountingState& state, int ordinal, std::uint64_t bytes) {
+void Charge(AccountingState& state, int ordinal, MemoryKind kind, std::uint64_t bytes) {
   Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
   const Locked lock(state.meter);
   device->held += bytes;
+  PartOf(*device, kind) += bytes;
   if (!device->in_ledger) return;
   wire::Charge(*state.ledger, device->gpu, state.slot, bytes);
-  wire::RaisePeak(*state.ledger, device->gpu, NewPeak(state, *device));
+  RaisePeak(state, *device);
 }
 
-bool Settle(AccountingState& state, int device, std::uint64_t reserved, std::uint64_t cost) {
+bool Settle(AccountingState& state, int device, MemoryKind kind, std::uint64_t reserved, std::uint64_t cost) {
   if (cost < reserved) Withdraw(state, device, reserved - cost);
   if (cost > reserved && !Reserve(state, device, cost - reserved)) return false;
-  Granted(state, device, cost);
+  Granted(state, device, kind, cost);
   return true;
+}
+
+wire::Composition CompositionOn(AccountingState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
+  if (device == nullptr || !device->in_ledger) return {};
+  const std::uint64_t all = wire::TotalOf(*state.ledger, device->gpu);
+  return Compose(*device, all - (device->reserved < all ? device->reserved : all));
 }
 
 ReportedMemory ReportedMemoryOf(AccountingState& state, int ordinal) {

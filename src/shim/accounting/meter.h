@@ -7,10 +7,13 @@
 #pragma once
 
 #include "driver/abi/cuda.h"
+#include "ledger/wire/detail.h"
 #include "shim/accounting/accounting_state.h"
 #include "shim/link/join.h"
 
 namespace gpuman::shim {
+
+using ledger::wire::MemoryKind;
 
 // The daemon has given the ledger: the bytes that the process counted until now count in the ledger, whatever
 // the limit is.
@@ -44,19 +47,19 @@ bool ReserveAtOnce(AccountingState& state, int device, std::uint64_t bytes);
 // Returns whether the job uses no more than the room that the daemon gives it on the device for now.
 bool IsWithinRoom(AccountingState& state, int device);
 // The driver has granted bytes that were reserved.
-void Granted(AccountingState& state, int device, std::uint64_t bytes);
+void Granted(AccountingState& state, int device, MemoryKind kind, std::uint64_t bytes);
 // The driver has not granted bytes that were reserved.
 void Withdraw(AccountingState& state, int device, std::uint64_t bytes);
 // The process keeps granted bytes counted though its program has given them back (the spare of pools).
-void Retain(AccountingState& state, int device, std::uint64_t bytes);
+void Retain(AccountingState& state, int device, MemoryKind kind, std::uint64_t bytes);
 // The device has got back bytes that it had granted.
-void GiveBack(AccountingState& state, int device, std::uint64_t bytes);
+void GiveBack(AccountingState& state, int device, MemoryKind kind, std::uint64_t bytes);
 // Counts bytes that the device has given already.
-void Charge(AccountingState& state, int device, std::uint64_t bytes);
+void Charge(AccountingState& state, int device, MemoryKind kind, std::uint64_t bytes);
 // A hook calls this after the driver has granted the memory: `cost` bytes count instead of `reserved`.
 // Returns false where the limit does not hold `cost`; then the caller gives up the memory, and withdraws
 // `reserved`.
-bool Settle(AccountingState& state, int device, std::uint64_t reserved, std::uint64_t cost);
+bool Settle(AccountingState& state, int device, MemoryKind kind, std::uint64_t reserved, std::uint64_t cost);
 
 // Reported memory: what the shim tells the program of a device.
 struct ReportedMemory {
@@ -65,6 +68,10 @@ struct ReportedMemory {
 };
 ReportedMemory ReportedMemoryOf(AccountingState& state, int device);
 ReportedMemory ReportedMemoryOf(AccountingState& state, const std::uint8_t (&uuid)[16]);
+
+// What the job's granted memory on the device is, as this process knows it: the parts are `sum`. All zero
+// where the ledger does not have the device.
+ledger::wire::Composition CompositionOn(AccountingState& state, int device);
 
 // Returns the bytes that this process counts on the device, in the ledger or not.
 std::uint64_t CountedOn(AccountingState& state, int device);

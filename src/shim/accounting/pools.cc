@@ -52,10 +52,10 @@ void CameBack(AccountingState& state, int device, std::uint64_t bytes) {
   if (spare < kSpareBytes && HeldOn(state, device) != 0 && IsNearLimit(state, device)) {
     const std::uint64_t kept = bytes < kSpareBytes - spare ? bytes : kSpareBytes - spare;
     spare += kept;
-    Retain(state, device, kept);
+    Retain(state, device, MemoryKind::kPool, kept);
     bytes -= kept;
   }
-  GiveBack(state, device, bytes);
+  GiveBack(state, device, MemoryKind::kPool, bytes);
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void RefreshPools(AccountingState& state) {
     if (has < pool.held)
       gone[pool.device] += pool.held - has;
     else
-      Charge(state, pool.device, has - pool.held);
+      Charge(state, pool.device, MemoryKind::kPool, has - pool.held);
     pool.held = has;
   });
   for (int device = 0; device < kMaxDevices; ++device) {
@@ -117,7 +117,7 @@ Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uin
   Pool* const entry = state.pool.Insert(NumberOf(pool));
   std::uint64_t has = 0;
   if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has)) {
-    Granted(state, device, reserved);  // it stays counted
+    Granted(state, device, MemoryKind::kPool, reserved);  // it stays counted
     return Grown::kCovered;
   }
   __atomic_store_n(&state.pools_used, true, __ATOMIC_RELEASE);
@@ -128,27 +128,27 @@ Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uin
   const std::uint64_t grown = has > before ? has - before : 0;
   if (grown <= reserved) {
     Withdraw(state, device, reserved - grown);
-    Granted(state, device, grown);
+    Granted(state, device, MemoryKind::kPool, grown);
     FillSpare(state, device);
     return Grown::kCovered;
   }
   const std::uint64_t more = grown - reserved;
   if (ReserveWithPools(state, device, more)) {
-    Granted(state, device, grown);
+    Granted(state, device, MemoryKind::kPool, grown);
     return Grown::kCovered;
   }
   std::uint64_t& spare = state.spare[device];
   const bool enough = more <= spare;
   const std::uint64_t of_spare = enough ? more : spare;
   spare -= of_spare;
-  Granted(state, device, reserved + of_spare);
-  if (!enough) Charge(state, device, more - of_spare);
+  Granted(state, device, MemoryKind::kPool, reserved + of_spare);
+  if (!enough) Charge(state, device, MemoryKind::kPool, more - of_spare);
   return enough ? Grown::kOnSpare : Grown::kTooFar;
 }
 
 void PoolMade(AccountingState& state, CUmemoryPool pool, const CUmemLocation& location) {
   Pool stale{};
-  if (state.pool.Take(NumberOf(pool), stale)) GiveBack(state, stale.device, stale.held);
+  if (state.pool.Take(NumberOf(pool), stale)) GiveBack(state, stale.device, MemoryKind::kPool, stale.held);
   const bool on_host = location.type == CU_MEM_LOCATION_TYPE_HOST ||
                        location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
                        location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
@@ -179,6 +179,19 @@ bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
          Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) && used <= has && bytes <= has - used;
 }
 
+std::uint64_t UnusedOn(AccountingState& state, int device, bool ask) {
+  std::uint64_t unused = state.unused_bytes != nullptr ? state.unused_bytes(state, device) : 0;
+  const Relaxed relaxed;
+  bool told = true;
+  state.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
+    if (pool.device != device || pool.held == 0) return;
+    std::uint64_t used = 0;
+    told = told && ask && Read(PoolOf(number), CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used);
+    unused += used < pool.held ? pool.held - used : 0;
+  });
+  return told ? unused : UINT64_MAX;
+}
+
 Leaving BeforeDestroy(AccountingState& state, CUmemoryPool pool) {
   const Pool* const found = state.pool.Find(NumberOf(pool));
   if (found == nullptr) return {};
@@ -207,7 +220,7 @@ void Ended(AccountingState& state, int device, std::uint64_t bytes) {
   std::uint64_t& ending = state.ending[device];
   if (bytes > ending) bytes = ending;
   ending -= bytes;
-  GiveBack(state, device, bytes);
+  GiveBack(state, device, MemoryKind::kPool, bytes);
 }
 
 }  // namespace gpuman::shim

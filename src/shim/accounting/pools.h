@@ -54,6 +54,10 @@ int DeviceOfPool(AccountingState& state, driver::abi::CUmemoryPool pool, int of_
 // Returns whether the pool has `bytes` that are not used, in one place or in many.
 bool HasUnused(driver::abi::CUmemoryPool pool, std::uint64_t bytes);
 
+// Returns how many bytes of the device's pools, the driver's and the shim's, no allocation has. UINT64_MAX:
+// the driver does not tell; it is not asked where `ask` is false.
+std::uint64_t UnusedOn(AccountingState& state, int device, bool ask);
+
 // A pool that is about to be destroyed.
 struct Leaving {
   bool known;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "driver/abi/cuda.h"
+#include "ledger/wire/layout.h"
 
 namespace gpuman::shim {
 
@@ -14,6 +15,6 @@ struct AccountingState;
 // down how many bytes were asked for. `full`: the device had no memory, or no room came for the job on a
 // shared device; else the job's limit refused. Any thread may call this; it does not hold `meter`.
 void TellIfRefused(AccountingState& state, int device, std::uint64_t bytes, driver::abi::CUresult result,
-                   bool full);
+                   bool full, ledger::wire::RefusedWhat what = ledger::wire::RefusedWhat::kMemory);
 
 }  // namespace gpuman::shim

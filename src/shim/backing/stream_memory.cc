@@ -75,7 +75,7 @@ class Trial {
     }
     full = result == CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
-      Granted(state_, where.device, bytes);
+      Granted(state_, where.device, MemoryKind::kPool, bytes);
     else
       Withdraw(state_, where.device, bytes);
     return result;

@@ -25,8 +25,16 @@ std::uint64_t ReleaseUnused(AccountingState& state, int device) {
   return ReleaseSegmentsOn(static_cast<BackingState&>(state), device);
 }
 
+std::uint64_t UnusedBytes(const AccountingState& state, int device) {
+  std::uint64_t unused = 0;
+  for (const StreamPool& pool : static_cast<const BackingState&>(state).streams.pool)
+    if (pool.known && pool.device == device) unused += pool.blocks.reserved() - pool.blocks.used();
+  return unused;
+}
+
 StreamPool* Enter(BackingState& state, CUmemoryPool handle, int device) {
   state.release_unused = ReleaseUnused;
+  state.unused_bytes = UnusedBytes;
   for (StreamPool& pool : state.streams.pool) {
     if (pool.known) continue;
     pool = {};
@@ -142,7 +150,7 @@ std::uint64_t ReleaseSegments(BackingState& state, StreamPool& pool, std::uint64
     const std::uint64_t address = pool.blocks.TakeIdle(bytes);
     if (address == 0) break;
     GiveUpSegment(state, address);
-    GiveBack(state, pool.device, bytes);
+    GiveBack(state, pool.device, MemoryKind::kPool, bytes);
     released += bytes;
   }
   Recycle(state, pool);

@@ -20,7 +20,7 @@ std::uint64_t NumberOf(CUcontext context) { return reinterpret_cast<std::uintptr
 // Gives back the context, and everything that was allocated in it. The caller holds state.contexts.
 void Gone(ProcessState& state, std::uint64_t context) {
   Context entry{};
-  if (state.context.Take(context, entry)) GiveBack(state, entry.device, entry.held);
+  if (state.context.Take(context, entry)) GiveBack(state, entry.device, MemoryKind::kContext, entry.held);
   DropBackedOf(state, context);
   CloseSharedOf(state, context);
   PoolsWithoutContext(state, context);
@@ -29,12 +29,13 @@ void Gone(ProcessState& state, std::uint64_t context) {
   for (unsigned count = kBatch; count == kBatch;) {
     const Locked lock(state.books);
     count = state.allocations.TakeOf(context, taken, kBatch);
-    for (unsigned i = 0; i < count; ++i) GiveBack(state, taken[i].device, state.allocations.Freed(taken[i]));
+    for (unsigned i = 0; i < count; ++i)
+      GiveBack(state, taken[i].device, MemoryKind::kAllocation, state.allocations.Freed(taken[i]));
   }
   TellManaged(state);
   const Locked lock(state.books);
   for (ArrayEntry array{}; state.arrays.TakeOneOf(context, array);)
-    GiveBack(state, array.device, state.arrays.Freed(array));
+    GiveBack(state, array.device, MemoryKind::kArray, state.arrays.Freed(array));
 }
 
 void Enter(ProcessState& state, std::uint64_t context, int device, std::uint64_t bytes) {
@@ -52,40 +53,45 @@ bool IsActive(CUdevice device) {
   return ask != nullptr && ask(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-// The limit does not hold another context.
-CUresult Refused(ProcessState& state, int device, std::uint64_t bytes) {
-  TellIfRefused(state, device, bytes, CUDA_ERROR_OUT_OF_MEMORY, false);
-  return CUDA_ERROR_OUT_OF_MEMORY;
+// What became of the call that makes a context.
+struct Attempt {
+  CUresult result;
+  std::uint64_t bytes;  // that the context counts, or would count; 0: nobody knows what it costs
+  bool full;            // the device had no room
+};
+
+// Makes a context with `create`, within the limit. The caller holds state.contexts.
+template <typename Create>
+Attempt Make(ProcessState& state, CUcontext* out, CUdevice device, Create create) {
+  const std::uint64_t bytes = ContextBytes(state, device);
+  if (!Reserve(state, device, bytes)) return {CUDA_ERROR_OUT_OF_MEMORY, bytes, false};
+  const CUresult result = create();
+  if (result != CUDA_SUCCESS) {
+    Withdraw(state, device, bytes);
+    return {result, bytes, true};
+  }
+  Granted(state, device, MemoryKind::kContext, bytes);
+  Enter(state, NumberOf(*out), device, bytes);
+  return {result, bytes, false};
 }
 
-// Makes a context with `create`, within the limit. `bytes`: what the process counts for it. The caller holds
-// state.contexts.
-template <typename Create>
-CUresult Make(ProcessState& state, CUcontext* out, CUdevice device, std::uint64_t& bytes, Create create) {
-  bytes = ContextBytes(state, device);
-  if (!Reserve(state, device, bytes)) return Refused(state, device, bytes);
-  const CUresult result = create();
-  if (result == CUDA_SUCCESS) {
-    Granted(state, device, bytes);
-    Enter(state, NumberOf(*out), device, bytes);
-  } else {
-    Withdraw(state, device, bytes);
-  }
-  return result;
+// After Make; the caller does not hold state.contexts.
+CUresult Finish(ProcessState& state, int device, const Attempt& made) {
+  TellIfRefused(state, device, made.bytes, made.result, made.full, ledger::wire::RefusedWhat::kContext);
+  if (made.result == CUDA_SUCCESS && made.bytes == 0) AwaitUncounted(state, device);
+  return made.result;
 }
 
 template <typename Create>
 CUresult CreateWithin(CUcontext* out, CUdevice device, Create create) {
   const HookScope scope;
   if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return create();
-  std::uint64_t bytes = 0;
-  CUresult result = CUDA_SUCCESS;
+  Attempt made{};
   {
     const Locked lock((*scope).contexts);
-    result = Make(*scope, out, device, bytes, create);
+    made = Make(*scope, out, device, create);
   }
-  if (result == CUDA_SUCCESS && bytes == 0) AwaitUncounted(*scope, device);
-  return result;
+  return Finish(*scope, device, made);
 }
 
 template <typename Destroy>
@@ -122,16 +128,14 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const HookScope scope;
   if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return real(out, device);
-  std::uint64_t bytes = 0;
-  CUresult result = CUDA_SUCCESS;
+  Attempt made{};
   {
     const Locked lock((*scope).contexts);
     if (IsActive(device)) return real(out, device);
-    result = Make(*scope, out, device, bytes, [&] { return real(out, device); });
-    if (result == CUDA_SUCCESS) (*scope).primary[device] = NumberOf(*out);
+    made = Make(*scope, out, device, [&] { return real(out, device); });
+    if (made.result == CUDA_SUCCESS) (*scope).primary[device] = NumberOf(*out);
   }
-  if (result == CUDA_SUCCESS && bytes == 0) AwaitUncounted(*scope, device);
-  return result;
+  return Finish(*scope, device, made);
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {

@@ -19,7 +19,8 @@ constexpr std::uint64_t kPitch = 512;  // measured; what the driver really took 
 // has given out its address again.
 void ForgetStale(ProcessState& state, std::uint64_t address) {
   Allocation stale{};
-  if (state.allocations.Take(address, stale)) GiveBack(state, stale.device, state.allocations.Freed(stale));
+  if (state.allocations.Take(address, stale))
+    GiveBack(state, stale.device, MemoryKind::kAllocation, state.allocations.Freed(stale));
 }
 
 bool Enter(ProcessState& state, const Allocation& allocation, std::uint64_t& cost) {
@@ -80,7 +81,7 @@ CUresult TryWithin(ProcessState& state, const Where& where, CUdeviceptr* pointer
   std::uint64_t cost = 0;
   const auto [size, managed] = made();
   if (Enter(state, {*pointer, size, where.context, where.granule, where.device, managed}, cost) &&
-      Settle(state, where.device, reserved, cost)) {
+      Settle(state, where.device, MemoryKind::kAllocation, reserved, cost)) {
     if (managed) TellManaged(state);
     return CUDA_SUCCESS;
   }
@@ -142,7 +143,7 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
       (*scope).allocations.PutBack(allocation);
   }
   if (allocation.managed) TellManaged(*scope);
-  GiveBack(*scope, allocation.device, bytes);
+  GiveBack(*scope, allocation.device, MemoryKind::kAllocation, bytes);
   return result;
 }
 

@@ -19,7 +19,7 @@ void Drop(ProcessState& state, const VirtualReference& reference) {
     if (back.imported) --state.foreign;
   }
   if (back.imported) TellImported(state);
-  GiveBack(state, back.device, back.bytes);
+  GiveBack(state, back.device, MemoryKind::kVirtual, back.bytes);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
         room ? CreateForProgram(*scope, handle, size, *prop, flags) : CUDA_ERROR_OUT_OF_MEMORY;
     full = created == CUDA_ERROR_OUT_OF_MEMORY;
     if (created == CUDA_SUCCESS)
-      Granted(*scope, device, bytes);
+      Granted(*scope, device, MemoryKind::kVirtual, bytes);
     else
       Withdraw(*scope, device, bytes);
     return created;

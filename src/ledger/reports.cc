@@ -1,0 +1,108 @@
+// What the shims tell for people: peaks, and allocations that were refused.
+#include "ledger/ledgers.h"
+#include "ledger/wire/books.h"
+#include "ledger/wire/detail.h"
+
+namespace gpuman::ledger {
+namespace {
+
+using base::JobId;
+
+// Twice what a count reaches: a program has written it.
+constexpr std::uint64_t kMostBytes = 2 * std::uint64_t{UINT32_MAX} * wire::kUnit;
+
+std::optional<base::MemoryParts> PartsIn(const wire::Composition& composition) {
+  wire::Composition told{};
+  if (!wire::Read(composition, told) || told.sum > kMostBytes) return std::nullopt;
+  const auto of = [&](wire::MemoryKind kind) {
+    return base::Bytes{told.of_kind[static_cast<unsigned>(kind)]};
+  };
+  using enum wire::MemoryKind;
+  return base::MemoryParts{of(kAllocation), of(kPool), of(kVirtual), of(kArray), of(kContext),
+                           {told.others},   {}};
+}
+
+std::optional<base::Bytes> Known(std::uint64_t word) {
+  return word == wire::kUnknownBytes ? std::nullopt : std::optional(base::Bytes{word});
+}
+
+// `at`: how things were at a refusal, maybe at this one; null: the ledger does not tell.
+std::optional<Refusal> RefusalIn(const std::string& uuid, const wire::Refusal& told,
+                                 const wire::AtRefusal* at) {
+  Refusal refusal;
+  refusal.number = wire::Load(told.number);
+  const auto by = wire::Load(told.by);
+  if (refusal.number == 0 || by == 0 || by > static_cast<std::uint32_t>(wire::RefusedBy::kDevice))
+    return std::nullopt;
+  refusal.uuid = uuid;
+  refusal.by = static_cast<wire::RefusedBy>(by);
+  refusal.asked = {wire::Load(told.bytes)};
+  refusal.is_context = wire::Load(told.what) == static_cast<std::uint32_t>(wire::RefusedWhat::kContext);
+  refusal.used = {wire::Load(told.used)};
+  if (const std::uint64_t hard = wire::Load(told.limit); hard != wire::kNoLimit)
+    refusal.limit = base::Bytes{hard};
+  refusal.at = wire::Load(told.at);
+  if (!at || wire::Load(at->number) != refusal.number) return refusal;
+  refusal.pools_unused = Known(wire::Load(at->pools_unused));
+  refusal.device_free = Known(wire::Load(at->device_free));
+  refusal.parts = PartsIn(at->memory);
+  if (!refusal.parts) return refusal;
+  const base::Bytes counted = refusal.parts->Sum();
+  if (counted > refusal.used)
+    refusal.parts.reset();
+  else
+    refusal.parts->uncounted = refusal.used - counted;
+  return refusal;
+}
+
+}  // namespace
+
+std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {
+  return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) {
+    const std::uint64_t peak = wire::Load(ledger.gpu[gpu].peak);
+    return peak > kMostBytes ? 0 : peak;
+  });
+}
+
+std::vector<Refusals> Ledgers::RefusalsOf(JobId job) const {
+  std::vector<Refusals> refusals;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return refusals;
+  const wire::Ledger& ledger = *found->second.page;
+  for (const GpuLimit& limit : found->second.limits) {
+    const auto uuid = ParseUuid(limit.uuid);
+    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
+    if (gpu < 0) continue;
+    const wire::GpuDetail* const detail = wire::DetailOf(ledger, static_cast<unsigned>(gpu));
+    auto last = RefusalIn(limit.uuid, ledger.gpu[gpu].refusal, detail ? &detail->at_last : nullptr);
+    if (!last) continue;
+    auto first = detail ? RefusalIn(limit.uuid, detail->first, &detail->at_first) : std::nullopt;
+    if (first && (first->number != wire::Load(detail->at_first.number) || first->number > last->number))
+      first.reset();
+    refusals.push_back({*std::move(last), std::move(first)});
+  }
+  return refusals;
+}
+
+void Ledgers::ForgetFirstRefusals(JobId job, std::uint64_t at) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  for (unsigned gpu = 0; gpu < wire::kMaxGpus; ++gpu) {
+    wire::GpuDetail* const detail = wire::DetailOf(*found->second.page, gpu);
+    if (detail && wire::Load(detail->first.at) < at) wire::Store(detail->at_first.number, 0);
+  }
+}
+
+std::optional<base::MemoryParts> Ledgers::PartsOfPeak(JobId job, std::string_view name) const {
+  const auto found = jobs_.find(job);
+  const auto uuid = ParseUuid(name);
+  if (found == jobs_.end() || !uuid) return std::nullopt;
+  const wire::Ledger& ledger = *found->second.page;
+  const int gpu = wire::FindGpu(ledger, uuid->data());
+  const auto* const detail = gpu >= 0 ? wire::DetailOf(ledger, static_cast<unsigned>(gpu)) : nullptr;
+  auto parts = detail ? PartsIn(detail->peak) : std::nullopt;
+  if (parts && parts->Sum().count != wire::Load(ledger.gpu[gpu].peak)) parts.reset();
+  return parts;
+}
+
+}  // namespace gpuman::ledger
