@@ -13,6 +13,12 @@ namespace {
 constexpr base::Bytes kWorthTelling = base::MiB(16);
 constexpr std::size_t kLooks = 7;
 
+// What a context takes, measured on an H200, and a little more; of small GPUs a part. It counts until one was
+// seen: jobs that took this room would leave the mover none for its own context, and nothing could leave.
+base::Bytes AssumedContext(base::Bytes whole) {
+  return std::min(base::MiB(640), base::Bytes{whole.count / 8});
+}
+
 }  // namespace
 
 // The GPU's memory in use that belongs to no process. `shown`: the present figure. The driver shows managed
@@ -58,7 +64,9 @@ void ShareController::SetCapacities() {
     }
     const base::Bytes whole = status.gpu.memory;
     const base::Bytes driver = DriverOf(gpu, whole - status.sample.memory->free - all);
-    const base::Bytes contexts{suspension_.readings().ContextCostOf(gpu).count * users.at(gpu).size()};
+    const base::Bytes known_context = suspension_.readings().ContextCostOf(gpu);
+    const base::Bytes context = known_context.count > 0 ? known_context : AssumedContext(whole);
+    const base::Bytes contexts{context.count * users.at(gpu).size()};
     // Where only one job shares the GPU, the guard alone holds the reserve.
     const base::Bytes reserve = tenants.at(gpu) > 1 ? core_.guard().ReserveOf(gpu) : base::Bytes{};
     const base::Bytes free = whole - reserve - driver - others - contexts;
