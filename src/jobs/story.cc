@@ -14,6 +14,7 @@ namespace {
 
 using base::FormatBytes;
 using base::FormatDuration;
+using base::FormatParts;
 using base::Millis;
 using base::WallTime;
 
@@ -208,7 +209,9 @@ class Writer {
 
   void AddPeak(WallTime at) {
     if (!facts_.peak || facts_.peak->count == 0) return;
-    Add(at, fmt::format("had used at most {} of a GPU", FormatBytes(*facts_.peak)));
+    const auto parts = facts_.peak_parts ? FormatParts(*facts_.peak_parts) : "";
+    Add(at, fmt::format("had used at most {} of a GPU{}", FormatBytes(*facts_.peak),
+                        parts.empty() ? "" : fmt::format(" ({})", parts)));
   }
 
   static bool IsEndedWord(const std::string& word) {
@@ -247,15 +250,48 @@ std::vector<std::string> Again(const Job& job, const std::string& options, const
                       options.empty() ? "" : " ", options, what)};
 }
 
-std::vector<std::string> Advice(Cause cause, const Job& job) {
-  const std::string again = "runs it again", more = "runs it again with more";
+std::vector<std::string> WithMore(const Job& job) {
+  auto advice = Again(job, "--memory SIZE", "runs it again with more");
+  advice.emplace_back("`gpuman stats --by name` shows what runs like it have used");
+  return advice;
+}
+
+// More memory helps only where the job's own limit was in the way.
+std::vector<std::string> WhereRefused(const Job& job, const RefusedAllocation& refusal) {
+  if (refusal.by == "limit") return WithMore(job);
+  const bool shared = refusal.by == "sharing";
+  auto advice = Again(job, "", "runs it again, when the GPU has room");
+  advice.insert(advice.begin(), shared ? "`gpuman share status` shows who has the GPU's memory"
+                                       : "`gpuman status` shows who has the GPU's memory");
+  if (!job.queued && !shared)
+    advice.emplace_back("in the queue (`gpuman submit`) a job waits until a GPU has room for it");
+  return advice;
+}
+
+std::vector<std::string> WhileWaiting(const Job& job, std::string_view reason) {
+  if (job.state == JobState::kHeld) return {fmt::format("`gpuman job release {}` lets it go", NameOf(job))};
+  if (reason == "paused") return {"an administrator lets jobs start again: `gpuman gpu choice resume`"};
+  if (reason == "quota") return {"`gpuman quota list` shows the quotas, and how much of them is used"};
+  if (reason == "unmanaged") return {"`gpuman proclist` shows the processes that use the GPUs"};
+  if (reason == "reservation")
+    return {"`gpuman reserve list` shows who has reserved the GPUs, and when",
+            "a job that ends before a reservation begins may start: give it a time limit (`--time`)"};
+  if (reason == "unavailable")
+    return {
+        "`gpuman gpu list` shows which GPUs are drained, restricted or lost, and `gpuman health` their "
+        "faults"};
+  if (reason == "resources" || reason == "priority" || reason == "making_room")
+    return {"`gpuman status` shows who has the GPUs, and `gpuman queue` who is before it"};
+  return {};
+}
+
+std::vector<std::string> Advice(Cause cause, const Job& job, const StoryFacts& facts) {
+  const std::string again = "runs it again";
   switch (cause) {
     case Cause::kMemoryLimit:
-    case Cause::kMemoryRefused: {
-      auto advice = Again(job, "--memory SIZE", more);
-      advice.emplace_back("`gpuman stats --by name` shows what runs like it have used");
-      return advice;
-    }
+      return WithMore(job);
+    case Cause::kMemoryRefused:
+      return WhereRefused(job, *facts.refusal);
     case Cause::kDevicePressure: {
       auto advice = Again(job, "", again);
       advice.emplace_back("in the queue a job has GPUs for itself, or with `--share` takes turns on them");
@@ -285,9 +321,7 @@ std::vector<std::string> Advice(Cause cause, const Job& job) {
     case Cause::kNeverStarted:
       return {fmt::format("`gpuman job show {}` shows its command and its directory", NameOf(job))};
     case Cause::kWaits:
-      if (job.state == JobState::kHeld)
-        return {fmt::format("`gpuman job release {}` lets it go", NameOf(job))};
-      return {"`gpuman queue` shows who is before it"};
+      return WhileWaiting(job, facts.reason);
     case Cause::kSuspended:
       return {fmt::format("`gpuman resume {}` brings it back when there is room", NameOf(job))};
     case Cause::kRuns:
@@ -306,7 +340,7 @@ JobStory StoryOf(const Job& job, const StoryFacts& facts) {
   story.cause = CauseOf(job, facts);
   story.because = Because(story.cause, job, facts);
   story.lines = Writer(job, facts).Lines();
-  story.advice = Advice(story.cause, job);
+  story.advice = Advice(story.cause, job, facts);
   if (story.lines.size() > kFirstLines + kLastLines) {
     story.left_out = static_cast<int>(story.lines.size() - kFirstLines - kLastLines);
     story.left_out_after = kFirstLines;

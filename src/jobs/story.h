@@ -83,11 +83,12 @@ struct JobStory {
 struct StoryFacts {
   base::WallTime now{};
   JobState state = JobState::kRunning;  // as users see it
-  std::string reason_detail;            // the same; empty: there is none
+  std::string reason, reason_detail;    // the same; empty: there is none
   std::vector<Event> events;            // of the job, and of its GPUs during its last run, by id
   // Runs of other jobs that ended just before this one started, by their end.
   std::vector<RunAccount> holders;
   std::optional<base::Bytes> peak;                               // the most that it has used of a GPU so far
+  std::optional<base::MemoryParts> peak_parts;                   // what that was; absent: not known
   std::optional<RefusedAllocation> refusal;                      // the last one of the current or last run
   std::string refusal_text;                                      // and its sentence
   std::function<std::string(const std::string& uuid)> gpu_name;  // "GPU 1"

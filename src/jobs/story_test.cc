@@ -99,6 +99,14 @@ TEST_F(Told, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
             "status 1 3s later");
   EXPECT_THAT(Story().advice, ElementsAre("`gpuman job redo 7 --memory SIZE` runs it again with more",
                                           HasSubstr("gpuman stats --by name")));
+  facts.refusal->by = "device";
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman status"),
+                                          "`gpuman job redo 7` runs it again, when the GPU has room"))
+      << "a larger limit is of no use";
+  facts.refusal->by = "sharing";
+  EXPECT_THAT(Story().advice,
+              ElementsAre(HasSubstr("gpuman share status"), HasSubstr("when the GPU has room")));
+  facts.refusal->by = "limit";
   job.exit_code.reset();
   job.signal = 6;
   job.reason = "signal";
@@ -192,6 +200,21 @@ TEST_F(Told, AJobThatHasNotEndedTellsWhatItDoes) {
   EXPECT_EQ(Story().because, "it is about to start");
   facts.reason_detail = "waits for 2 GPUs";
   EXPECT_EQ(Story().because, "waits for 2 GPUs");
+  job.state = JobState::kQueued;
+  for (const auto& [reason, advice] :
+       std::map<std::string, std::string>{{"paused", "gpuman gpu choice resume"},
+                                          {"quota", "gpuman quota list"},
+                                          {"unmanaged", "gpuman proclist"},
+                                          {"reservation", "gpuman reserve list"},
+                                          {"unavailable", "gpuman health"},
+                                          {"resources", "`gpuman status` shows who has the GPUs"},
+                                          {"priority", "`gpuman queue` who is before it"}}) {
+    facts.reason = reason;
+    ASSERT_FALSE(Story().advice.empty()) << reason;
+    EXPECT_THAT(Story().advice.front(), HasSubstr(advice));
+  }
+  facts.reason = "dependency";
+  EXPECT_TRUE(Story().advice.empty());
 }
 
 TEST_F(Told, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
@@ -204,6 +227,8 @@ TEST_F(Told, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
                                    "had waited 1m40s; until then bob had GPU 1 (job 5, sweep)",
                                    "started on GPU 1 as process 60", "allocation refused: 512MiB was refused",
                                    "had used at most 7.6GiB of a GPU", "failed: ended with exit status 1"));
+  facts.peak_parts = base::MemoryParts{MiB(7000), {}, {}, {}, MiB(782), {}, {}};
+  EXPECT_THAT(Texts()[4], HasSubstr("7.6GiB of a GPU (6.8GiB in allocations, 782MiB in contexts and code)"));
   EXPECT_EQ(Story().lines[3].times, 2);
   EXPECT_EQ(Story().lines[3].last, Clock(160));
   EXPECT_EQ(Story().lines[1].at, Clock(100));

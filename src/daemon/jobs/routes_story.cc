@@ -27,8 +27,10 @@ struct Telling {
 
 void TakeView(const api::JobView& view, jobs::StoryFacts& facts) {
   facts.state = view.state;
+  facts.reason = view.reason.value_or("");
   facts.reason_detail = view.reason_detail.value_or("");
   facts.peak = view.memory.peak;
+  facts.peak_parts = view.memory.peak_parts;
   if (!view.refusal) return;
   const api::RefusalView& refusal = *view.refusal;
   facts.refusal = {refusal.gpu, refusal.asked, refusal.used, refusal.limit, refusal.by, refusal.at};
