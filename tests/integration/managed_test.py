@@ -52,8 +52,13 @@ class LargerThanTheGpu(LargerCase):
         self.assertIn("--oversubscribe", answer.body.decode())
 
     def test_without_the_library_it_is_refused(self):
-        answer = self.request("POST", "/v1/jobs", self.run_request("no", "true", oversubscribe=True, preload=False))
-        self.assertEqual((answer.status, answer.code()), (400, "invalid_argument"), answer.body)
+        for options in ({"oversubscribe": True}, {"share": True}):
+            answer = self.request("POST", "/v1/jobs", self.run_request("no", "true", preload=False, **options))
+            self.assertEqual((answer.status, answer.code()), (400, "invalid_argument"), answer.body)
+            queued = {"command": ["true"], "gpus": {"count": 1}, "memory": 1 << 26, "preload": False, **options}
+            answer = self.request("POST", "/v1/submissions", {"jobs": [queued], "directory": "/", "environment": {}})
+            self.assertEqual((answer.status, answer.code()), (400, "invalid_argument"), answer.body)
+            self.assertIn("--no-preload", answer.body.decode())
 
     def test_it_is_not_suspended_and_the_refusal_says_why(self):
         job = self.larger("stays", "--hold", "1h", oversubscribe=True)
