@@ -109,8 +109,23 @@ std::string After(WallTime before, WallTime then) {
   return time < Millis{1000} ? "at once" : FormatDuration(time) + " later";
 }
 
+// The signal that ended the job is the one that `--warn` had sent shortly before.
+bool EndedByWarning(const Job& job) {
+  const auto& spec = *job.spec;
+  if (!spec.time_limit || spec.warn_signal == 0 || job.signal != spec.warn_signal || !job.started_at)
+    return false;
+  const auto ran = *job.ended_at - *job.started_at - job.suspended;
+  return ran >= *spec.time_limit - spec.warn_before;
+}
+
 std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
   switch (cause) {
+    case Cause::kSignal:
+      if (!EndedByWarning(job)) return facts.reason_detail.empty() ? HowItEnded(job) : facts.reason_detail;
+      return fmt::format("{}, the warning that `--warn` sends {} before the time limit of {}: a program that does "
+                         "not handle the signal is ended by it",
+                         HowItEnded(job), FormatDuration(job.spec->warn_before),
+                         FormatDuration(*job.spec->time_limit));
     case Cause::kRuns:
       if (!facts.reason_detail.empty()) return facts.reason_detail;
       return job.gpus.empty() ? "it runs" : "it runs on " + GpusOf(job, facts);

@@ -121,6 +121,26 @@ TEST_F(Told, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
   EXPECT_EQ(Cause(), "finished") << "the program did without";
 }
 
+TEST_F(Told, ASignalThatWasTheWarningBeforeTheTimeLimitIsCalledThat) {
+  job.exit_code.reset();
+  job.signal = 10;
+  job.reason = "signal";
+  EXPECT_THAT(Story().because, Not(HasSubstr("--warn")));
+  job.spec.Change([](auto& spec) {
+    spec.time_limit = Millis{100'000};
+    spec.warn_signal = 10;
+    spec.warn_before = Millis{5'000};
+  });
+  EXPECT_EQ(Story().because,
+            "it was ended by SIGUSR1, the warning that `--warn` sends 5s before the time limit of 1m40s: a "
+            "program that does not handle the signal is ended by it");
+  job.suspended = Millis{10'000};
+  EXPECT_THAT(Story().because, Not(HasSubstr("--warn"))) << "it had run for 90 s: somebody else sent it";
+  job.suspended = Millis{0};
+  job.signal = 9;
+  EXPECT_THAT(Story().because, Not(HasSubstr("--warn")));
+}
+
 TEST_F(Told, AFaultOfTheGpuComesBeforeARefusal) {
   Refuse(197);
   Tell(196, "gpu_unhealthy", "GPU 1 has fallen off the bus");

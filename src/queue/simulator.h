@@ -41,7 +41,6 @@ class Simulator {
   Book& book() { return lab_.book; }
   const std::vector<SimulatedJob>& jobs() const { return jobs_; }
   std::size_t passes() const { return passes_; }
-  void set_hand_over(Millis time) { hand_over_ = time; }
   // Called with each plan before it is carried out.
   void set_check(std::function<void(const Snapshot&, const Plan&, WallTime)> check) {
     check_ = std::move(check);
@@ -242,7 +241,7 @@ class Simulator {
   std::size_t passes_ = 0;
   WallTime now_ = kStart;
   WallTime next_wake_ = kNever;
-  Millis hand_over_{10'000};
+  const Millis hand_over_{10'000};
 };
 
 }  // namespace gpuman::queue

@@ -44,7 +44,7 @@ bool Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) =
 
 // The caller holds `registry`.
 template <typename Function>
-void ForEachPassenger(Gate& gate, Function function) {
+void ForEachThreadSlot(Gate& gate, Function function) {
   for (ThreadSlotChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
     for (ThreadSlot& one : chunk->thread_slot) {
       if (one.used != 0) function(one);
@@ -192,7 +192,7 @@ void Pass(GateState& state, ThreadSlot* own, CallKind kind) {
 void Shut(Gate& gate) {
   gate.for_captures = false;
   Store(gate.closed, 1);
-  ForEachPassenger(gate, [](ThreadSlot& one) {
+  ForEachThreadSlot(gate, [](ThreadSlot& one) {
     Store(one.open, 0);
     Store(one.permit, 0);
   });
@@ -209,7 +209,7 @@ void Open(Gate& gate, bool for_captures) {
     const Locked lock(gate.registry);
     gate.for_captures = for_captures;
     Store(gate.closed, 0);
-    ForEachPassenger(gate, [&](ThreadSlot& one) {
+    ForEachThreadSlot(gate, [&](ThreadSlot& one) {
       Store(one.open, gate.expedited ? 1 : 0);
       if (Load(one.waits) == 0) return;
       Store(one.permit, 1);
@@ -258,7 +258,7 @@ std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
   std::uint64_t calls = 0;
   in_flight = false;
   const Locked lock(gate.registry);
-  ForEachPassenger(gate, [&](ThreadSlot& one) {
+  ForEachThreadSlot(gate, [&](ThreadSlot& one) {
     const std::uint32_t word = Load(one.in_flight);
     in_flight = in_flight || (word & kDepthMask) != 0;
     calls += (word / kOneCall - one.seen) & kMaxCalls;
@@ -296,7 +296,7 @@ GateLook LookAtGate(Gate& gate) {
   const Locked lock(gate.registry);
   look.in_flight = gate.unsafe;
   look.calls = CallsOf(gate);
-  ForEachPassenger(gate, [&](const ThreadSlot& one) {
+  ForEachThreadSlot(gate, [&](const ThreadSlot& one) {
     const std::uint32_t word = Load(one.in_flight);
     look.in_flight = look.in_flight || (word & kDepthMask) != 0;
     look.delicate = look.delicate || (word & kDelicate) != 0;
@@ -316,7 +316,7 @@ ThreadSlot* LongestWaiting(Gate& gate, int device) {
   std::uint32_t longest_for = 0;
   const Locked lock(gate.registry);
   const std::uint32_t now = Load(gate.arrivals);
-  ForEachPassenger(gate, [&](ThreadSlot& one) {
+  ForEachThreadSlot(gate, [&](ThreadSlot& one) {
     const std::uint32_t waits = Load(one.waits), its = Load(one.device);
     const bool right = device < 0 || its == 0 || its == static_cast<std::uint32_t>(device) + 1;
     // The numbers of arrivals may begin anew.
