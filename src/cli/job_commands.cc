@@ -34,6 +34,12 @@ std::string SentenceWithoutLimit(const api::JobView& job) {
   return JobSentence(unlimited);
 }
 
+// A job of the queue comes back in the queue's next pass, also where there is room now.
+std::string SentenceOfResumed(const api::JobView& job) {
+  if (job.state != spec::JobState::kSuspended) return JobSentence(job);
+  return fmt::format("job {} '{}' comes back as soon as there is room for it", job.id, Printable(job.tag));
+}
+
 }  // namespace
 
 Argument JobArgument() { return {.value = kJobValue, .help = "Tag or id of the job", .names = "-t,--tag"}; }
@@ -109,9 +115,12 @@ Command ResumeCommand() {
           {{"-g,--gpu", kGpuValue, "Another GPU of the same model (default: the one it was on)",
             take::Text(o->gpu)}},
           [o](Session& session, const CommandLine& line) {
-            return WithJob(session, line, "", [&](const auto& daemon, const auto& job) {
-              return api::AskPatiently(daemon, api::routes::kResumeJob, {{job}}, *o);
-            });
+            return WithJob(
+                session, line, "",
+                [&](const auto& daemon, const auto& job) {
+                  return api::AskPatiently(daemon, api::routes::kResumeJob, {{job}}, *o);
+                },
+                SentenceOfResumed);
           }};
 }
 

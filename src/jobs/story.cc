@@ -122,10 +122,10 @@ std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
   switch (cause) {
     case Cause::kSignal:
       if (!EndedByWarning(job)) return facts.reason_detail.empty() ? HowItEnded(job) : facts.reason_detail;
-      return fmt::format("{}, the warning that `--warn` sends {} before the time limit of {}: a program that does "
-                         "not handle the signal is ended by it",
-                         HowItEnded(job), FormatDuration(job.spec->warn_before),
-                         FormatDuration(*job.spec->time_limit));
+      return fmt::format(
+          "{}, the warning that `--warn` sends {} before the time limit of {}: a program that does "
+          "not handle the signal is ended by it",
+          HowItEnded(job), FormatDuration(job.spec->warn_before), FormatDuration(*job.spec->time_limit));
     case Cause::kRuns:
       if (!facts.reason_detail.empty()) return facts.reason_detail;
       return job.gpus.empty() ? "it runs" : "it runs on " + GpusOf(job, facts);

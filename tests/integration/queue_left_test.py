@@ -87,7 +87,7 @@ class Waits(LeftCase):
             self.assertEqual(self.wait(small)["state"], "finished", "what it asks for is there")
             self.m.stop_daemon(signal.SIGKILL)
             self.m.start_daemon()
-        self.act(gang, "resume")
+        self.assertRegex(self.m.run("resume", str(gang)).stdout, rf"^job {gang} .*(comes back as soon as|is running)")
         self.becomes(gang, "running")
         until("nothing stays now", lambda: not any(self.left_in_info().values()))
         self.ends_well(gang)
