@@ -26,6 +26,9 @@ struct RunAccount {
   base::Millis ran{0};           // without the time during which the job was off the GPU
   std::string outcome;           // the job's state after the end of this run
   std::optional<double> energy;  // joules; absent: not measured
+  // What it would have used with the allocation that its limit refused, shortly before it failed; absent: it
+  // did not fail so.
+  std::optional<base::Bytes> needed{};
 
   double GpuSeconds() const {
     return static_cast<double>(gpus.size()) * static_cast<double>(ran.count()) / 1000;

@@ -37,6 +37,9 @@ using spec::JobState;
 // Words of `reason` that decide the job's state after an ordered end.
 inline constexpr std::string_view kCancelledWord = "cancelled";
 inline constexpr std::string_view kTimeLimitWord = "time_limit";
+inline constexpr std::string_view kMemoryLimitWord = "memory_limit";  // the guard ended the run
+// The word of a job that waits to run with more memory.
+inline constexpr std::string_view kMemoryRefusedWord = "memory_refused";
 // A user removed the job; the counts of runs take this for cancelled.
 inline constexpr std::string_view kRemovedWord = "removed";
 
@@ -105,7 +108,21 @@ struct RefusedAllocation {
   std::optional<base::MemoryParts> parts{};   // of `used`
   std::optional<base::Bytes> pools_unused{};  // the part of the process's pools that no allocation had
   std::optional<base::Bytes> device_free{};   // on the whole GPU
+
+  // Whether a run that ended then may have ended because of it. A program ends soon after what made it fail,
+  // mostly at once: it may write a report or save its state. The refusal is of that run, so it was before the
+  // end, whatever the clocks of the two times say.
+  bool MayHaveEnded(base::WallTime ended) const { return at + base::Millis{60'000} >= ended; }
   friend bool operator==(const RefusedAllocation&, const RefusedAllocation&) = default;
+};
+
+// A job that asked for `--memory auto` and was refused memory by its limit runs once more, with a larger one.
+struct MoreMemory {
+  base::Bytes had;       // the limit
+  base::Bytes asked;     // what it refused; 0: not known, as the guard ended the run
+  base::Bytes next;      // the limit of the next run
+  bool granted = false;  // the job was queued with it, and gets no more again
+  friend bool operator==(const MoreMemory&, const MoreMemory&) = default;
 };
 
 struct Job {
@@ -147,6 +164,7 @@ struct Job {
   Rare<base::MemoryParts> peak_parts;  // what that was, where their sum is `peak`
   std::vector<std::string> notes;      // of the current or last run: requests that could not be met
   Rare<RefusedAllocation> refusal;     // of the last run, once it has ended
+  Rare<MoreMemory> more_memory;         // set at the end of a run that was refused memory
   // `energy_before`: the energy that each GPU had used since the driver was loaded, in millijoules by UUID,
   // when the job came on that GPU; empty: the job is on no GPU. `energy_used`: the energy that the run used
   // before that; absent: not measured.

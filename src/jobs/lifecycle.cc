@@ -22,6 +22,10 @@ constexpr int kStatusNotExecutable = 126;
 constexpr std::string_view kKeeperLost = "keeper_lost";
 constexpr std::string_view kMachineRestarted = "machine_restarted";
 
+// The reasons of a run that ended by itself.
+constexpr std::string_view kExitStatusWord = "exit_status";
+constexpr std::string_view kSignalWord = "signal";
+
 bool IsLossOfKeeper(const Reason& reason) {
   return reason.word == kKeeperLost || reason.word == kMachineRestarted;
 }
@@ -212,11 +216,11 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
               {"keeper_lost", lost ? lost->detail : "the keeper was killed; nobody saw the exit status"});
   } else if (ended.kind == EndKind::kSignalled) {
     job.verdict = JobState::kFailed;
-    Explain(job, {"signal", fmt::format("ended by {}{}", SignalName(ended.code),
-                                        ended.core_dumped ? ", core dumped" : "")});
+    Explain(job, {std::string(kSignalWord), fmt::format("ended by {}{}", SignalName(ended.code),
+                                                        ended.core_dumped ? ", core dumped" : "")});
   } else if (ended.code != 0) {
     job.verdict = JobState::kFailed;
-    Explain(job, {"exit_status", fmt::format("ended with exit status {}", ended.code)});
+    Explain(job, {std::string(kExitStatusWord), fmt::format("ended with exit status {}", ended.code)});
   } else {
     job.verdict = JobState::kFinished;
     job.reason.reset();
@@ -258,12 +262,44 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   if (!clock.paused) BackOnGpu(job, record.wall);
 }
 
+// The next limit of a job that may run once more since its last limit refused it memory; nullptr: there is
+// none. The user's retries do not count it.
+MoreMemory* MoreMemoryFor(Job& job) {
+  if (!job.more_memory || job.more_memory->granted || job.stop_wanted) return nullptr;
+  const bool ended_by_limit = job.state == JobState::kKilled && job.reason == kMemoryLimitWord;
+  return job.state == JobState::kFailed || ended_by_limit ? &*job.more_memory : nullptr;
+}
+
+std::string Sentence(const MoreMemory& more) {
+  using base::FormatBytes;
+  const std::string refused =
+      more.asked.count == 0 ? fmt::format("used more than its limit of {}", FormatBytes(more.had))
+                            : fmt::format("refused {} at {}", FormatBytes(more.asked), FormatBytes(more.had));
+  return fmt::format("{}; queued once more with {}", refused, FormatBytes(more.next));
+}
+
+void QueueWithMore(Transition& t, MoreMemory& more, base::WallTime at) {
+  more.granted = true;
+  BackToQueue(t.job, at);
+  t.job.spec.Change([&](spec::JobSpec& spec) {
+    spec.memory = base::SizeSpec{more.next, 0};
+    spec.memory_on_each = more.next;
+  });
+  Explain(t.job, {std::string(kMemoryRefusedWord), Sentence(more)});
+  t.notices.push_back(
+      {"job_requeued", *t.job.reason_detail, {{"memory", static_cast<std::int64_t>(more.next.count)}}});
+}
+
 // If a job of the queue must go back to the queue instead of ending, puts it back and returns true.
 bool RunsAgain(Transition& t, base::WallTime at) {
   Job& job = t.job;
   if (job.requeue_when_ended && job.state == JobState::kKilled) {
     BackToQueue(job, at);
     t.notices.push_back({"job_requeued", Because(job) + "; it waits to run again"});
+    return true;
+  }
+  if (auto* const more = MoreMemoryFor(job)) {
+    QueueWithMore(t, *more, at);
     return true;
   }
   if (!WantsRetry(job)) return false;
@@ -344,6 +380,7 @@ void OnEvent(Transition& t, const RestartAsked& asked) {
   job.peak.reset();
   job.peak_parts.reset();
   job.refusal.reset();
+  job.more_memory.reset();
   job.attempts = 0;
   t.changed = true;
   if (job.queued) {
@@ -466,14 +503,16 @@ Reason ReasonOf(const keeper::StartFailed& failure) {
   return {"start_failed", detail};
 }
 
-// What a command runs, without its folder: of an interpreter's, what that runs.
+bool IsInterpreter(std::string_view program) {
+  return program.starts_with("python") || program == "bash" || program == "sh" || program == "torchrun" ||
+         program == "accelerate";
+}
+
 std::string ProgramName(const std::vector<std::string>& command) {
   const auto base_of = [](const std::string& word) { return word.substr(word.rfind('/') + 1); };
   if (command.empty()) return {};
   const std::string program = base_of(command.front());
-  const bool interprets = program.starts_with("python") || program == "bash" || program == "sh" ||
-                          program == "torchrun" || program == "accelerate";
-  if (!interprets) return program;
+  if (!IsInterpreter(program)) return program;
   for (auto word = command.begin() + 1; word != command.end(); ++word) {
     if (*word == "-c") break;  // its own text follows
     const bool is_file = word->ends_with(".py") || word->ends_with(".sh");
@@ -482,14 +521,30 @@ std::string ProgramName(const std::vector<std::string>& command) {
   return program;
 }
 
-// A job that was given no name has its own number as its name; an array's task has the array's name, and its
-// number there.
+std::optional<base::Bytes> NeededMemory(const Job& job, base::WallTime ended) {
+  const bool failed_by_itself =
+      job.verdict == JobState::kFailed && (job.reason == kExitStatusWord || job.reason == kSignalWord);
+  const bool was_refused = job.refusal && job.refusal->by == "limit" && job.refusal->MayHaveEnded(ended);
+  if (!failed_by_itself || !was_refused) return std::nullopt;
+  return job.refusal->used + job.refusal->asked;
+}
+
+// Whether nobody gave the job or array its name: then it has its own number as its name, or, if it was queued
+// again, that of an earlier one. The jobs of a dry run have no name.
+static bool IsMadeUp(std::string_view name, const Job& job) {
+  constexpr std::string_view kBegin = "job-";
+  const base::JobId head = job.array.array.value != 0 ? job.array.array : job.id;
+  if (name.empty() || name == fmt::format("{}{}", kBegin, head.value)) return true;
+  return job.redo_of.value != 0 && name.starts_with(kBegin) && name.size() > kBegin.size() &&
+         name.find_first_not_of("0123456789", kBegin.size()) == std::string_view::npos;
+}
+
+// An array's task has the array's name, and may have its number there behind it.
 std::string AccountName(const Job& job) {
   std::string name = job.tag;
   const std::string number = fmt::format("_{}", job.array.task);
   if (job.array.array.value != 0 && name.ends_with(number)) name.resize(name.size() - number.size());
-  const base::JobId head = job.array.array.value != 0 ? job.array.array : job.id;
-  return name == fmt::format("job-{}", head.value) ? ProgramName(job.command) : name;
+  return IsMadeUp(name, job) ? ProgramName(job.command) : name;
 }
 
 bool IsUnexplainedKill(const Job& job, const keeper::JournalRecord& record) {

@@ -2,7 +2,7 @@
 //
 //   queued <--> held     a job of the queue waits for its start; CancelAsked makes either of them cancelled
 //     | ^
-//     | +-------------- a retry, or it made room for another ---------------+
+//     | +------ a retry, more memory, or it made room for another ----------+
 //     StartOrdered                                                          |
 //     v                                                                     |
 //   starting --RunStarted--> running --order--> stopping --RunEnded--> … --JobEnded--> finished failed killed
@@ -130,9 +130,17 @@ Transition Apply(const Job& job, const JobEvent& event);
 // Whether the record tells of a run that was ended by SIGKILL, and nobody of gpuman ordered that.
 bool IsUnexplainedKill(const Job& job, const keeper::JournalRecord& record);
 
+// What a run that ended then would have used with the allocation that its limit refused. nullopt: the run did
+// not fail by itself, or not because of such a refusal.
+std::optional<base::Bytes> NeededMemory(const Job& job, base::WallTime ended);
+
 // The name under which the runs of a job are accounted: its tag; of an array's task, that of the array; of a
 // job that was given no name, that of its program or script.
 std::string AccountName(const Job& job);
+// What a command runs, without its folder: of an interpreter's, the script or module, if it names one.
+std::string ProgramName(const std::vector<std::string>& command);
+// Whether a program may run anything (sh, python3, torchrun): its name says nothing of what ran.
+bool IsInterpreter(std::string_view program);
 
 // The reason for a command that could not be executed.
 keeper::Reason ReasonOf(const keeper::StartFailed& failure);

@@ -502,6 +502,62 @@ TEST(Lifecycle, ARunThatTheKernelEndedForHostMemoryIsRepeatedAsACrashIs) {
   EXPECT_EQ(story.job.attempts, 1);
 }
 
+// A job with a limit of 8 GiB, whose last run was refused 512 MiB and has ended; the keeper has not told of
+// the end of the job yet.
+Story RefusedJob(spec::Retries retries = {}) {
+  Story story = QueuedJob(std::move(retries));
+  story.job.spec.Change([](spec::JobSpec& spec) {
+    spec.memory = base::SizeSpec{base::GiB(8), 0};
+    spec.memory_on_each = base::GiB(8);
+  });
+  story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 1);
+  story.job.more_memory = MoreMemory{base::GiB(8), base::MiB(512), base::GiB(16)};
+  return story;
+}
+
+TEST(Lifecycle, AJobThatWasRefusedMemoryRunsOnceMoreWithMore) {
+  Story story = RefusedJob({1, {}, {}});
+  story.kinds.clear();
+  story.Over();
+  EXPECT_EQ(story.job.state, JobState::kQueued);
+  EXPECT_EQ(story.job.spec->memory, (base::SizeSpec{base::GiB(16), 0}));
+  EXPECT_EQ(story.job.spec->memory_on_each, base::GiB(16));
+  EXPECT_EQ(story.job.attempts, 0) << "that is no retry of the user's";
+  EXPECT_EQ(story.job.not_before, std::nullopt);
+  EXPECT_EQ(story.job.reason, "memory_refused");
+  EXPECT_EQ(story.job.reason_detail, "refused 512MiB at 8GiB; queued once more with 16GiB");
+  ASSERT_EQ(story.kinds, "job_requeued");
+  EXPECT_EQ(story.last.notices[0].message, *story.job.reason_detail);
+
+  story.NewIncarnation().ApplyEvent(StartOrdered{{"GPU-a"}});
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 1).Over();
+  EXPECT_EQ(story.job.state, JobState::kQueued) << "a retry of the user's";
+  EXPECT_EQ(story.job.attempts, 1);
+  EXPECT_EQ(story.job.spec->memory_on_each, base::GiB(16)) << "it gets more once";
+  story.NewIncarnation().ApplyEvent(StartOrdered{{"GPU-a"}});
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 1).Over();
+  EXPECT_EQ(story.job.state, JobState::kFailed);
+  story.ApplyEvent(RestartAsked{{"restart", ""}, At(99)});
+  EXPECT_FALSE(story.job.more_memory) << "another time it may get more again";
+}
+
+TEST(Lifecycle, AJobThatTheGuardEndedAtItsLimitRunsOnceMoreWithMore) {
+  Story story = QueuedJob();
+  story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().ApplyEvent(GuardOrdered{kLimit});
+  story.Write(StopOrdered{kLimit}).Ends(EndKind::kSignalled, 9, kLimit);
+  story.job.more_memory = MoreMemory{base::MiB(512), {}, base::GiB(1)};
+  story.Over("stopped");
+  EXPECT_EQ(story.job.state, JobState::kQueued);
+  EXPECT_EQ(story.job.reason_detail, "used more than its limit of 512MiB; queued once more with 1GiB");
+}
+
+TEST(Lifecycle, AJobThatWasCancelledGetsNoMoreMemory) {
+  Story story = RefusedJob();
+  story.ApplyEvent(CancelAsked{{"cancelled", "cancelled by lab1"}, At(9)}).Over();
+  EXPECT_TRUE(IsEnded(story.job));
+  EXPECT_EQ(story.job.spec->memory_on_each, base::GiB(8));
+}
+
 TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {
   for (const auto& [code, state] : {std::pair{75, JobState::kQueued}, std::pair{3, JobState::kFailed},
                                     std::pair{0, JobState::kFinished}}) {
@@ -627,6 +683,8 @@ TEST(AccountName, OfAJobWithoutANameIsThatOfItsProgram) {
   EXPECT_EQ(AccountName(job), "a.py");
   job.tag = "job-7";
   EXPECT_EQ(AccountName(job), "job-7") << "its user named it so";
+  job.redo_of = {6};
+  EXPECT_EQ(AccountName(job), "a.py") << "it was queued again, with the name that it had";
 }
 
 }  // namespace

@@ -97,6 +97,14 @@ void Fields(V& v, T& x) {
   v.Option("device_free", x.device_free);
 }
 
+template <typename V, base::json::Of<MoreMemory> T>
+void Fields(V& v, T& x) {
+  v("had", x.had);
+  v.Changed("asked", x.asked);
+  v("next", x.next);
+  v.Changed("granted", x.granted);
+}
+
 // The fields of a spec that an older gpuman wrote into the record of the job.
 static void ReadOlderSpec(base::json::Reader& v, Shared<spec::JobSpec>& spec) {
   constexpr std::array kNames{"memory",        "soft",    "priority",    "restart",
@@ -172,6 +180,7 @@ static void ProgressFields(V& v, T& x) {
   v.Changed("suspension", x.suspension);
   v.Changed("notes", x.notes);
   RareOption(v, "refusal", x.refusal);
+  RareOption(v, "more_memory", x.more_memory);
   v.Changed("energy_before", x.energy_before);
   v.Option("energy_used", x.energy_used);
   v.Changed("runs", x.runs);

@@ -56,6 +56,7 @@ Job Full() {
   job.refusal->pools_unused = base::MiB(1);
   job.refusal->device_free = base::MiB(2);
   job.peak_parts = base::MemoryParts{base::MiB(600), {}, {}, {}, {}, {}, {}};
+  job.more_memory = MoreMemory{base::GiB(1), base::MiB(256), base::GiB(2), true};
   job.energy_before = {{"GPU-a", 12'345'678'901}};
   job.energy_used = 0;
   job.container = std::make_shared<const Container>(Container{"team", "train-0", "main", "4d8a1f"});
@@ -79,6 +80,7 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(back->redo_of, job.redo_of);
     EXPECT_EQ(back->notes, job.notes);
     EXPECT_EQ(back->refusal, job.refusal);
+    EXPECT_EQ(back->more_memory, job.more_memory);
     EXPECT_EQ(back->energy_before, job.energy_before);
     EXPECT_EQ(back->energy_used, job.energy_used);
     ASSERT_EQ(back->container != nullptr, job.container != nullptr);

@@ -103,8 +103,8 @@ class SqliteStore final : public Store {
                    "environment=excluded.environment,limits=excluded.limits,terms=excluded.terms");
       run_.emplace(db_,
                    "INSERT INTO accounting(job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
-                   "gpu_seconds,gpu_byte_seconds,outcome,energy_j,name,peak) "
-                   "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+                   "gpu_seconds,gpu_byte_seconds,outcome,energy_j,name,peak,needed) "
+                   "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
       trim_runs_.emplace(db_, "DELETE FROM accounting WHERE ended_ms<?");
       set_.emplace(db_, "INSERT OR REPLACE INTO setting(key,value) VALUES(?,?)");
       unset_.emplace(db_, "DELETE FROM setting WHERE key=?");
@@ -172,7 +172,7 @@ class SqliteStore final : public Store {
       SQLite::Statement query(
           db_,
           "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
-          "outcome,energy_j,id,name,peak FROM accounting WHERE (ended_ms,id)>(?,?) AND ended_ms<? "
+          "outcome,energy_j,id,name,peak,needed FROM accounting WHERE (ended_ms,id)>(?,?) AND ended_ms<? "
           "ORDER BY ended_ms,id");
       query.bind(1, static_cast<std::int64_t>(from.ended.time_since_epoch().count()));
       query.bind(2, from.after);
@@ -317,8 +317,11 @@ class SqliteStore final : public Store {
       s.bind(12, run.outcome);
       BindOptional(s, 13, run.energy);
       s.bind(14, run.name);
-      BindOptional(s, 15,
-                   run.peak ? std::optional(static_cast<std::int64_t>(run.peak->count)) : std::nullopt);
+      const auto count = [](const std::optional<base::Bytes>& bytes) {
+        return bytes ? std::optional(static_cast<std::int64_t>(bytes->count)) : std::nullopt;
+      };
+      BindOptional(s, 15, count(run.peak));
+      BindOptional(s, 16, count(run.needed));
     });
   }
 
@@ -340,8 +343,13 @@ class SqliteStore final : public Store {
     run.outcome = row.getColumn(9).getString();
     if (!row.isColumnNull(10)) run.energy = row.getColumn(10).getDouble();
     run.name = row.getColumn(12).getString();
-    if (!row.isColumnNull(13))
-      run.peak = base::Bytes{static_cast<std::uint64_t>(row.getColumn(13).getInt64())};
+    const auto bytes = [&](int column) {
+      return row.isColumnNull(column)
+                 ? std::nullopt
+                 : std::optional(base::Bytes{static_cast<std::uint64_t>(row.getColumn(column).getInt64())});
+    };
+    run.peak = bytes(13);
+    run.needed = bytes(14);
     return run;
   }
 

@@ -178,7 +178,8 @@ TEST_F(StoreTest, KeepsRunsAndSettings) {
                  base::Millis(10),
                  base::Millis(4000),
                  "finished",
-                 12.5};
+                 12.5,
+                 base::GiB(3)};
   Batch batch;
   batch.runs = {run};
   batch.settings = {{"queue", "{}"}, {"quota/user/ann", "[1]"}};
@@ -199,6 +200,7 @@ TEST_F(StoreTest, KeepsRunsAndSettings) {
   unknown.ended += base::Millis(1);
   unknown.peak.reset();
   unknown.energy.reset();
+  unknown.needed.reset();
   batch = {};
   batch.runs = {unknown};
   ASSERT_TRUE(store->Write(batch));
@@ -248,7 +250,7 @@ TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
     ASSERT_TRUE(Opened()->Write(batch));
     SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
     db.exec(
-        R"(DROP TABLE outbox; DROP INDEX events_by_job; DROP INDEX events_by_gpu; ALTER TABLE accounting DROP COLUMN name; ALTER TABLE accounting DROP COLUMN peak;
+        R"(DROP TABLE outbox; DROP INDEX events_by_job; DROP INDEX events_by_gpu; ALTER TABLE accounting DROP COLUMN name; ALTER TABLE accounting DROP COLUMN peak; ALTER TABLE accounting DROP COLUMN needed;
                INSERT INTO accounting(job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,gpu_seconds,
                                       gpu_byte_seconds,outcome) VALUES(5,'ann','','GPU-a',0,1,2,0,1,0,0,'finished');
                PRAGMA user_version=2;)");
@@ -269,6 +271,7 @@ TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].name, "") << "not known of runs from before";
   EXPECT_EQ(runs[0].peak, std::nullopt);
+  EXPECT_EQ(runs[0].needed, std::nullopt);
 }
 
 TEST_F(StoreTest, KeepsMessagesUntilTheyAreErased) {

@@ -18,8 +18,6 @@ using base::FormatParts;
 using base::Millis;
 using base::WallTime;
 
-// A program ends so soon after what made it fail, mostly at once: it may write a report or save its state.
-constexpr Millis kSoonAfterRefusal{60'000};
 constexpr Millis kSoonAfterFault{600'000};
 // A story is at most one screen: so many of the first lines, and so many of the last.
 constexpr std::size_t kFirstLines = 5, kLastLines = 10;
@@ -68,9 +66,8 @@ const Event* FaultBeforeEnd(const Job& job, const StoryFacts& facts) {
   return nullptr;
 }
 
-// The refusal is of this run, so it was before the end, whatever the clocks of the two times say.
 bool WasRefusedBeforeEnd(const Job& job, const StoryFacts& facts) {
-  return facts.refusal && job.ended_at && facts.refusal->at + kSoonAfterRefusal >= *job.ended_at;
+  return facts.refusal && job.ended_at && facts.refusal->MayHaveEnded(*job.ended_at);
 }
 
 Cause CauseOf(const Job& job, const StoryFacts& facts) {

@@ -98,6 +98,7 @@ std::optional<jobs::KernelKill> JobEvents::KernelKillOf(const jobs::Job& job,
 
 void JobEvents::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   run.peak = std::max(run.peak, PeakOf(job.id));
+  run.needed = jobs::NeededMemory(job, run.ended);
   if (run.gpus.empty() && !job.queued) return;
   if (std::chrono::abs(core_.clock().Wall() - run.ended) < kFresh)
     run.energy = EnergyOf(job, EnergyAt(core_.guard().Statuses(), core_.clock().Mono()));
