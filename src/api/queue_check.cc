@@ -135,9 +135,14 @@ void CheckMemory(Checker& c, const Submission& job) {
   const bool none = job.gpus.count == 0 && job.gpus.devices.empty();
   if (job.memory)
     c.Require(!none, "memory", "it limits the memory of GPUs, and the job asks for none; give gpus.count");
+  if (job.memory_auto) {
+    c.Require(!none, "memory_auto",
+              "it chooses the memory of GPUs, and the job asks for none; give gpus.count");
+    c.Require(!job.memory, "memory_auto", "there is a size as well; give one of them");
+  }
   if (job.share) {
     c.Require(!none, "share", "there are no GPUs to share; ask for some with gpus.count");
-    c.Require(job.memory.has_value(), "memory",
+    c.Require(job.memory || job.memory_auto, "memory",
               "a job that shares its GPUs has to say how much of each it needs at most");
   }
   if (job.soft) {

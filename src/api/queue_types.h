@@ -46,7 +46,7 @@ struct NotifyRequest {
 };
 
 // One job for the queue. It has a command or a script; all other fields may keep their defaults. `share`
-// needs `memory`.
+// needs `memory` or `memory_auto`.
 struct Submission : spec::JobOptions {
   std::optional<std::string> name;  // the tag; default: "job-ID"
   std::vector<std::string> command;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <utility>
 
 namespace gpuman::queue {
@@ -233,6 +234,17 @@ Need Book::NeedOf(const JobSpec& spec) const {
             .time_limit = spec.time_limit.value_or(Millis(0))};
   Resolve(need, spec.gpus);
   return need;
+}
+
+base::Bytes Book::MostMemoryFor(const JobSpec& spec) const {
+  const Need need = NeedOf(spec);
+  std::vector<base::Bytes> sizes;
+  for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i)
+    if (need.possible.test(i)) sizes.push_back(snapshot_.gpus[i].memory);
+  const auto count = static_cast<std::size_t>(need.gpus);
+  if (count == 0 || sizes.size() < count) return {};
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  return sizes[count - 1];
 }
 
 void Book::Resolve(Need& need, const GpuRequest& gpus) const {

@@ -102,6 +102,8 @@ class Book {
   Index MemberOf(Index user, Index project);
   // What a request needs of this machine.
   Need NeedOf(const JobSpec& spec) const;
+  // The most memory that such a job could have on each of its GPUs; 0: it has none, or there are too few.
+  base::Bytes MostMemoryFor(const JobSpec& spec) const;
 
  private:
   // Where a job's row is.

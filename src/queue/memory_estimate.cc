@@ -75,7 +75,9 @@ MemoryEstimate EstimateMemory(const MemoryQuestion& question) {
   base::Bytes size = Readable(Times(known.most, 1 + MarginOf(known)));
   if (known.needed > known.most) {
     const base::Bytes more = Readable(Times(known.needed, kMoreThanNeeded));
-    if (more > size) why = fmt::format("a run of '{}' was refused {}", name, base::FormatBytes(known.needed));
+    if (more >= size)
+      why = fmt::format("a run of '{}' was refused memory and needed {} at least", name,
+                        base::FormatBytes(known.needed));
     size = std::max(size, more);
   }
   if (size < at_least) {

@@ -72,7 +72,8 @@ TEST(MemoryEstimateTest, ARunThatFailedCountsAsAtLeastSoMuch) {
   EXPECT_GT(*Of(runs).size, GiB(6));
   runs.push_back({.peak = GiB(8), .needed = GiB(9)});
   EXPECT_EQ(Of(runs).size, MiB(11'520)) << "a quarter more than what was refused";
-  EXPECT_EQ(Of(runs).note, "memory: 11.3GiB, as a run of 'train' was refused 9GiB");
+  EXPECT_EQ(Of(runs).note,
+            "memory: 11.3GiB, as a run of 'train' was refused memory and needed 9GiB at least");
   runs.push_back({.peak = GiB(20), .to_its_end = true});
   EXPECT_THAT(Of(runs).note, testing::HasSubstr("the most of 5 runs of 'train' was 20GiB"));
 }

@@ -119,6 +119,9 @@ struct JobOptions : RunOptions {
   std::optional<WallTime> begin{};     // the job does not start before this time
   bool hold = false;                   // as submitted; later the job's state tells whether it is held
   bool preemptible = false;
+  // The daemon chooses `memory` by what past runs of the same user and name used; once it is chosen, `memory`
+  // has it. It stays absent where no run is known.
+  bool memory_auto = false;
   Retries retries{};
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
 };
@@ -136,6 +139,7 @@ void QueueOptionFields(V& v, T& x) {
   v.Option(v.in_seconds() ? "time_limit_s" : "time_limit_ms", x.time_limit);
   v.Option("begin", x.begin);
   v.Changed("preemptible", x.preemptible);
+  v.Changed("memory_auto", x.memory_auto);
   v.Changed("retries", x.retries);
 }
 

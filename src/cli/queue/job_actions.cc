@@ -216,8 +216,7 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
                                              flavour));
     for (const auto& note : answer.notes) session.Note(note);
     if (session.json)
-      session.PrintJson(api::ToJson(answer)["jobs"].size() == 1 ? api::ToJson(answer)["jobs"][0]
-                                                                : api::ToJson(answer));
+      session.PrintJson(JsonOf(answer));
     else if (flavour == Flavour::kGflow)
       for (const auto& one : answer.jobs)
         session.Print(fmt::format("Submitted batch job {} ({})\n", one.id, Printable(one.tag)));

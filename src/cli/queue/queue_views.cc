@@ -221,7 +221,8 @@ std::string NotificationText(const api::NotificationView& message) {
 namespace {
 
 // Options that RenderJob itself shows, on other lines or in other words.
-constexpr std::array<std::string_view, 5> kSaidElsewhere{"memory", "priority", "share", "hold", "retries"};
+constexpr std::array<std::string_view, 6> kSaidElsewhere{"memory", "memory_auto", "priority",
+                                                         "share",  "hold",        "retries"};
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOwnLabels{{
     {"cpus", "CPUs"},
     {"conda_env", "Conda"},
@@ -278,6 +279,14 @@ class OptionTexts {
   std::vector<std::pair<std::string, std::string>> texts_;
 };
 
+// The limit, and where it comes from; empty: there is none.
+std::string MemoryText(const api::JobView& job) {
+  const bool chosen = job.queue && job.queue->asked.memory_auto;
+  if (!job.memory.limit) return chosen ? "all of it (--memory auto knows no past run)" : "";
+  return fmt::format("at most {} on each{}", base::FormatBytes(*job.memory.limit),
+                     chosen ? " (chosen by --memory auto)" : "");
+}
+
 std::vector<std::pair<std::string, std::string>> OptionTextsOf(const spec::JobOptions& options) {
   OptionTexts texts;
   spec::OptionFields(texts, options);
@@ -309,8 +318,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   line("Directory", job.directory);
   line("Priority", std::to_string(job.priority));
   line("GPUs", row.gpus.empty() ? "" : row.gpus);
-  if (job.memory.limit)
-    line("GPU memory", fmt::format("at most {} on each", base::FormatBytes(*job.memory.limit)));
+  line("GPU memory", MemoryText(job));
   if (job.memory.peak)
     line("GPU peak",
          base::FormatBytes(*job.memory.peak) +

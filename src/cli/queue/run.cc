@@ -45,8 +45,10 @@ bool HasCommand(const RunSettings& s, const CommandLine& line) {
 // Checks the options of a job that starts at once.
 Result<> CheckStart(const RunSettings& s) {
   const auto& job = s.submit.job;
-  if (s.pty || job.time_limit)
-    return Misuse(fmt::format("{} needs --gpus", s.pty ? "--pty" : "--time"),
+  if (s.pty || job.time_limit || job.memory_auto)
+    return Misuse(fmt::format("{} needs --gpus", s.pty             ? "--pty"
+                                                 : job.memory_auto ? "--memory auto"
+                                                                   : "--time"),
                   "say how many GPUs the job needs: --gpus N");
   if (!job.name)
     return Misuse(
@@ -142,7 +144,8 @@ class OptionsOfRun {
     AddFromSubmit("--name", "-t,--tag",
                   "Name of the job; no other job that has not ended has it (default with --gpus: job-ID)");
     AddFromSubmit("--memory", "-m,--memory",
-                  "Memory limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the GPU");
+                  "Memory limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the GPU; with --gpus also "
+                  "auto: what past runs of its name used");
     AddFromSubmit("--wait", "-w,--wait",
                   "Show the job's output and exit with its exit status; Ctrl-C is passed on to it");
     Add("-d,--detach", "", "Return as soon as the job is started (the default)", take::Flag(s_.detach));

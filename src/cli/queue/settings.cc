@@ -125,6 +125,15 @@ Take NotifyOn(SubmitSettings& s) {
   };
 }
 
+// "auto": the daemon chooses the size.
+Take SizeOrAuto(spec::JobOptions& job) {
+  return [&job](const std::string& text) -> Result<> {
+    job.memory_auto = text == "auto";
+    job.memory.reset();
+    return job.memory_auto ? Result<>{} : Size(job.memory)(text);
+  };
+}
+
 Take MebibytesOnGpu(std::optional<base::SizeSpec>& target) {
   return [&target](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const base::Bytes bytes, ParseMebibytes(text));
@@ -170,8 +179,9 @@ void AddMain(Options& table, SubmitSettings& s, bool gflow) {
         Into(job.time_limit, ParseMinutes));
     add("-n,--name,--job-name,-J", "NAME", "Its name", GflowName(s));
   } else {
-    add("-m,--memory,--gpu-memory", "SIZE", "Memory limit on each of its GPUs: 512MiB, 8G, 50%",
-        Size(job.memory), "memory");
+    add("-m,--memory,--gpu-memory", "SIZE",
+        "Memory limit on each of its GPUs: 512MiB, 8G, 50%, or auto: what past runs of its name used",
+        SizeOrAuto(job), "memory");
     add("--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
         Duration(job.time_limit), "time_limit_s");
     add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name));

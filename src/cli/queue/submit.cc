@@ -151,10 +151,8 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
 void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmission& made,
                  const api::SubmissionAnswer& answer) {
   const auto& request = made.request;
-  for (const auto& note : answer.notes) session.Note(note);
   if (session.json) {
-    api::Json json = api::ToJson(answer);
-    session.PrintJson(answer.jobs.size() == 1 ? json["jobs"][0] : json);
+    session.PrintJson(JsonOf(answer));
     return;
   }
   std::vector<api::GpuView> gpus;
@@ -163,14 +161,24 @@ void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmissi
   session.Print(RenderSubmitted(request, answer, made.origins, gpus, base::SystemClock().Wall()));
 }
 
-// Sends the submission; a refusal names the options that the user typed.
-Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmission& made, Flavour flavour) {
+// Sends the submission, and shows the daemon's notes; a refusal names the options that the user typed.
+Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, const MadeSubmission& made,
+                                   Flavour flavour) {
   auto answer = api::AskPatiently(daemon, api::routes::kSubmit, {}, made.request);
   if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));
+  for (const auto& note : answer->notes) session.Note(note);
   return answer;
 }
 
 }  // namespace
+
+api::Json JsonOf(const api::SubmissionAnswer& answer) {
+  api::Json json = api::ToJson(answer);
+  if (answer.jobs.size() != 1) return json;
+  api::Json job = std::move(json["jobs"][0]);
+  if (!answer.notes.empty()) job["notes"] = answer.notes;
+  return job;
+}
 
 std::string RenderSubmitted(const api::SubmitRequest& request, const api::SubmissionAnswer& answer,
                             const std::vector<std::string>& origins, const std::vector<api::GpuView>& gpus,
@@ -209,7 +217,7 @@ Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine&
   TellNotes(session, made);
   if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGpuman);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGpuman));
   if (made.wait) return WaitForAll(session, daemon, answer);
   PrintAnswer(session, daemon, made, answer);
   return kExitDone;
@@ -222,7 +230,7 @@ Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const Comma
   TellNotes(session, made);
   if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGflow);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGflow));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGflow));
   if (made.request.dry_run || session.json) {
     PrintAnswer(session, daemon, made, answer);
     return kExitDone;
@@ -239,14 +247,14 @@ Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const Comma
 
 Result<int> QueueAndLeave(Session& session, const MadeSubmission& made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGpuman));
   PrintAnswer(session, daemon, made, answer);
   return kExitDone;
 }
 
 Result<int> QueueAndShow(Session& session, const MadeSubmission& made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, Flavour::kGpuman));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGpuman));
   const auto& first = answer.jobs.front();
   if (first.state == spec::JobState::kQueued && first.reason)
     session.Note(SentenceOf(first, {}, {}, base::SystemClock().Wall()));

@@ -27,6 +27,9 @@ base::Result<int> QueueAndShow(Session& session, const MadeSubmission& made);
 // Queues the only job and prints it.
 base::Result<int> QueueAndLeave(Session& session, const MadeSubmission& made);
 
+// The answer as --json prints it: a single job is the object itself, with the notes in it if there are any.
+api::Json JsonOf(const api::SubmissionAnswer& answer);
+
 // "job 7 'train' is queued: no GPU is free; expected start: 14:03". `origins`: as MadeSubmission has them.
 std::string RenderSubmitted(const api::SubmitRequest& request, const api::SubmissionAnswer& answer,
                             const std::vector<std::string>& origins, const std::vector<api::GpuView>& gpus,

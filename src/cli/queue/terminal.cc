@@ -212,6 +212,7 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   auto& command = request.jobs.front().command;
   command.insert(command.begin(), {self.string(), kTerminalWord, listener.socket()});
   GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kSubmit, {}, request));
+  for (const auto& note : answer.notes) session.Note(note);
   const auto& first = answer.jobs.front();
   const std::string id = std::to_string(first.id);
   if (first.state == spec::JobState::kQueued && first.reason)

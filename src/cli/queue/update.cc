@@ -192,6 +192,13 @@ Options ChangesBy(const Option& option, UpdateSettings& s) {
                        sets = option.sets](const std::string& text) -> Result<> {
     const bool takes_away = has_none && text == "none";
     if (!takes_away) GPUMAN_TRY(take(text));
+    // A size that is to be chosen is an option of its own in the API.
+    if (sets == "memory" && s.submission.job.memory_auto && !takes_away) {
+      s.update.job.fields.erase(sets);
+      api::AddOption(s.submission.job, "memory_auto", s.update);
+      return {};
+    }
+    if (sets == "memory" && s.update.queue) s.update.queue->options.fields.erase("memory_auto");
     api::AddOption(takes_away ? spec::JobOptions{} : s.submission.job, sets, s.update);
     return {};
   };
@@ -212,12 +219,26 @@ void AddOptionsOfSubmit(Options& table, UpdateSettings& s, base::WallTime now) {
   }
 }
 
-// The options of `submit` with these names.
+// --memory of a job that runs, or is started at once.
+Option WithoutAuto(Option memory) {
+  memory.help = "Memory limit on each of its GPUs: 512MiB, 8G, 50%";
+  memory.take = [take = std::move(memory.take)](const std::string& text) -> Result<> {
+    if (text != "auto") return take(text);
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      "'auto': a size is chosen for jobs that wait in the queue",
+                      "`gpuman job update JOB --memory auto` is for one that waits, `gpuman job redo JOB "
+                      "--memory auto` queues one again");
+  };
+  return memory;
+}
+
+// The options of `submit` with these names, as a job that runs may have them.
 Options OptionsOfSubmit(UpdateSettings& s, std::initializer_list<std::string_view> names) {
   const Options submit = SubmitOptions(s.submission, Flavour::kGpuman, {});
   Options table;
   for (const auto name : names) {
-    const auto changes = ChangesBy(OptionNamed(submit, name), s);
+    const Option& option = OptionNamed(submit, name);
+    const auto changes = ChangesBy(name == "--memory" ? WithoutAuto(option) : option, s);
     table.insert(table.end(), changes.begin(), changes.end());
   }
   return table;

@@ -12,7 +12,7 @@ namespace {
 using FieldName = std::pair<std::string_view, std::string_view>;  // a field of the API, and its option
 
 // A longer name stands before the names that it begins with.
-constexpr std::array<FieldName, 41> kFieldNames{{
+constexpr std::array<FieldName, 42> kFieldNames{{
     {"time_limit_s", "--time"},
     {"warn_before_s", "--warn"},
     {"warn_signal", "--warn"},
@@ -45,6 +45,7 @@ constexpr std::array<FieldName, 41> kFieldNames{{
     {"depends", "--depends"},
     {"directory", "--directory"},
     {"group", "--group"},
+    {"memory_auto", "--memory auto"},
     {"memory", "--memory"},
     {"mps", "--mps"},
     {"name", "--name"},

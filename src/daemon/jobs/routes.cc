@@ -105,13 +105,14 @@ base::Result<> ChangeWaiting(JobsModule& jobs, const jobs::Job& changed,
 }
 
 base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job,
-                      const api::JobUpdate& update, Done done) {
+                      const api::JobUpdate& update, const JobDone& done) {
   GPUMAN_TRY(MayRewrite(update, peer.uid, job));
   if (!job.queued && update.queue) return base::Fail(NotOfTheQueue(job));
-  if (!job.queued) return UpdateRun(jobs, peer, job, update.job, std::move(done));
+  if (!job.queued) return UpdateRun(jobs, peer, job, update.job, done);
   jobs::Job changed = job;
   const auto lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
-  GPUMAN_TRY(ApplyQueueUpdate(update, jobs.core().inventory(), lookup, changed));
+  GPUMAN_ASSIGN(auto note, ApplyQueueUpdate(update, jobs.core().inventory(), lookup,
+                                            jobs.queue().memory_grounds(), changed));
   GPUMAN_TRY(CheckProfile(jobs, update, changed));
   GPUMAN_TRY(jobs.core().jobs().MayChangeText(job.id, changed));
   // Takes what the changed job asks for. The stored job keeps its own progress.
@@ -121,8 +122,10 @@ base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job&
     stored.spec = changed.spec;
     stored.array = changed.array;
   };
-  if (jobs::IsWaiting(job)) return ChangeWaiting(jobs, changed, take, std::move(done));
-  jobs.core().jobs().Update(job.id, take, std::move(done));
+  const auto answer = [done, notes = note.empty() ? Notes{} : Notes{std::move(note)}](
+                          const base::Result<jobs::Job>& stored) { done(stored, notes); };
+  if (jobs::IsWaiting(job)) return ChangeWaiting(jobs, changed, take, answer);
+  jobs.core().jobs().Update(job.id, take, answer);
   jobs.core().LookNow();
   return {};
 }
@@ -147,10 +150,10 @@ base::Result<> Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::Job
   }
   GPUMAN_TRY(jobs.core().jobs().MayRestart(job.id));
   return Change(jobs, call.peer(), job, {call.body(), {}},
-                [done, restart](const base::Result<jobs::Job>& changed) {
+                JobDone([done, restart](const base::Result<jobs::Job>& changed, const Notes&) {
                   if (!changed) return done(changed);
                   restart();
-                });
+                }));
 }
 
 using JobCall = Call<api::NoBody, api::JobView>;

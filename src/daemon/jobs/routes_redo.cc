@@ -31,6 +31,7 @@ struct Redoing {
   std::size_t looked_at = 0;
   std::set<base::JobId> found{};
   std::vector<std::string> left_out{};  // notes
+  std::set<std::string> memory{};       // notes on memory that was chosen
   base::JobId first{};                  // id of the first new job
   std::map<base::JobId, base::JobId> numbers{};
   std::vector<jobs::Job> prepared{};
@@ -93,6 +94,16 @@ base::Result<> HasEnded(const jobs::Job& job) {
                                 job.id.value));
 }
 
+// What past runs say may have changed since the old job was queued.
+base::Result<> ChooseAnew(JobsModule& jobs, jobs::Job& job, std::set<std::string>& notes) {
+  spec::JobSpec spec = *job.spec;
+  if (!spec.memory_auto) return {};
+  notes.insert(ChooseMemory(job, jobs.queue().memory_grounds(), spec));
+  GPUMAN_TRY(CountMemory(spec, jobs.core().inventory()));
+  job.spec = std::move(spec);
+  return {};
+}
+
 // Where an old job is queued again, a job of the cascade waits for the new job in its place. A named job
 // waits for no job, unless the changes say so.
 base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) {
@@ -107,7 +118,8 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
     GPUMAN_TRY(MayRewrite(all.asked.changes, peer.uid, *job));
     again.spec.Change([](spec::JobSpec& spec) { spec.depends.list.clear(); });
     GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
-                                jobs.queue().dispatcher().LookupFor(peer.uid), again));
+                                jobs.queue().dispatcher().LookupFor(peer.uid), jobs.queue().memory_grounds(),
+                                again));
     GPUMAN_TRY(CheckProfile(jobs, all.asked.changes, again));
     GPUMAN_TRY(HasEnded(*job));
   }
@@ -116,6 +128,7 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
       if (const auto number = all.numbers.find(depends.job); number != all.numbers.end())
         depends.job = number->second;
   });
+  GPUMAN_TRY(ChooseAnew(jobs, again, all.memory));
   again.spec = all.specs.Share(again.spec);
   again.id = {all.first.value + static_cast<std::int64_t>(at)};
   all.numbers[all.old[at]] = again.id;
@@ -130,6 +143,8 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, Redoing& all, const std::vecto
   all.left_out.resize(all.left_out.size() - more);
   if (more > 0) all.left_out.push_back(fmt::format("and {} more jobs of others", more));
   answer.notes = std::move(all.left_out);
+  for (const auto& note : all.memory)
+    if (answer.notes.size() < 2 * kNotes) answer.notes.push_back(note);
   return answer;
 }
 

@@ -44,8 +44,10 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>
   return answer;
 }
 
-api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::vector<std::size_t>& heads) {
+api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::vector<std::size_t>& heads,
+                                std::vector<std::string> notes) {
   api::SubmissionAnswer answer;
+  answer.notes = std::move(notes);
   for (const std::size_t head : heads) {
     const auto& job = outlook.jobs[head];
     api::SubmittedJob one;
@@ -73,8 +75,9 @@ void SendAnswer(JobsModule& jobs, const SubmitCall& call, api::SubmissionAnswer 
 void TryOut(JobsModule& jobs, const SubmitCall& call, Prepared prepared, Dispatcher::Claim claim) {
   jobs.queue().dispatcher().TryOut(
       std::move(prepared.jobs),
-      call.After([&jobs, call, heads = std::move(prepared.heads)](const Dispatcher::Outlook& outlook) {
-        SendAnswer(jobs, call, AnswerFor(outlook, heads), outlook.jobs.size());
+      call.After([&jobs, call, heads = std::move(prepared.heads),
+                  notes = std::move(prepared.notes)](const Dispatcher::Outlook& outlook) {
+        SendAnswer(jobs, call, AnswerFor(outlook, heads, notes), outlook.jobs.size());
       }),
       std::move(claim));
 }
@@ -105,6 +108,7 @@ struct Incoming {
   std::map<std::string, std::string> environment = DriverEnvironment();
   jobs::Shared<jobs::ResourceLimits> limits{};
   queue::ReferenceLookup lookup{};
+  std::optional<MemoryGrounds> memory{};
   base::JobId first_id{};
   Dispatcher::Claim claim{};
   std::optional<Preparation> preparation{};
@@ -118,9 +122,11 @@ void Enqueue(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incomi
   jobs.queue().dispatcher().Submit(
       std::move(incoming->prepared.jobs),
       call.After([&jobs, call, heads = std::move(incoming->prepared.heads),
+                  chosen = std::move(incoming->prepared.notes),
                   notes = std::move(incoming->notes)](const std::vector<base::JobId>& ids) {
         auto answer = AnswerFor(jobs, heads, ids);
-        answer.notes.assign(notes.begin(), notes.end());
+        answer.notes = chosen;
+        answer.notes.insert(answer.notes.end(), notes.begin(), notes.end());
         SendAnswer(jobs, call, std::move(answer), ids.size());
       }),
       std::move(incoming->claim));
@@ -149,7 +155,7 @@ base::Result<> CheckHead(JobsModule& jobs, const jobs::Job& head, std::set<std::
 
 // False: there are more.
 base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::Turn* turn) {
-  auto& [prepared, heads] = incoming.prepared;
+  auto& [prepared, heads, notes] = incoming.prepared;
   for (auto& at = incoming.at; at < prepared.size(); ++at) {
     if (turn && at % kJobsAtATime == 0 && turn->IsOver()) return false;
     if (incoming.head < heads.size() && heads[incoming.head] == at) {
@@ -190,7 +196,7 @@ base::Result<> TakeInSlices(JobsModule& jobs, const SubmitCall& call, const Inco
   incoming->preparation.emplace(
       incoming->submitted,
       SubmissionContext{incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
-                        incoming->first_id, jobs.core().clock().Wall(), incoming->lookup});
+                        incoming->first_id, jobs.core().clock().Wall(), incoming->lookup, *incoming->memory});
   jobs.core().slices().Add(user, [&jobs, call, incoming](const base::Turn& turn) {
     const auto ready = PrepareSome(jobs, *incoming, turn);
     if (!ready) {
@@ -215,6 +221,7 @@ base::Result<> Take(JobsModule& jobs, const SubmitCall& call) {
   GPUMAN_ASSIGN(auto limits, ResourceLimitsOf(peer, call.exchange()->Process()));
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(limits));
   incoming->lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
+  incoming->memory.emplace(jobs.queue().memory_grounds());
   const std::size_t count = CountJobs(incoming->submitted);
   // Claimed before so many jobs are made: jobs on their way count.
   const auto& caller = incoming->caller;
@@ -222,10 +229,11 @@ base::Result<> Take(JobsModule& jobs, const SubmitCall& call) {
                 jobs.queue().dispatcher().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
                                                     daemon::TextOf(incoming->submitted)));
   if (count > kAtOnce) return TakeInSlices(jobs, call, incoming, count);
-  GPUMAN_ASSIGN(incoming->prepared,
-                Prepare(incoming->submitted,
-                        {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
-                         jobs.core().jobs().NextId(), jobs.core().clock().Wall(), incoming->lookup}));
+  GPUMAN_ASSIGN(
+      incoming->prepared,
+      Prepare(incoming->submitted, {incoming->caller, incoming->inventory, incoming->environment,
+                                    incoming->limits, jobs.core().jobs().NextId(), jobs.core().clock().Wall(),
+                                    incoming->lookup, *incoming->memory}));
   GPUMAN_TRY(BindSome(jobs, *incoming, nullptr));
   Go(jobs, call, incoming);
   return {};

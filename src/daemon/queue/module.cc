@@ -1,5 +1,7 @@
 #include "daemon/queue/module.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
@@ -17,6 +19,14 @@ namespace {
 
 constexpr const char* kPreempted = "preempted";
 constexpr std::chrono::hours kForgetEvery{1};
+// For `--memory auto`: so far back runs are read at the start, and so many at a time, in some milliseconds.
+constexpr std::chrono::hours kPastRunsSince{30 * 24};
+constexpr std::size_t kPastRunsAtOnce = 1000;
+
+struct NamedRun {
+  std::string user, name;
+  queue::PastRun run;
+};
 
 }  // namespace
 
@@ -46,6 +56,7 @@ QueueModule::QueueModule(Core& core, NotifyModule& notify, SuspensionModule& sus
 void QueueModule::Restore(jobs::StoreContents& contents) {
   books_ = ReadBooks(contents.settings);
   SetBooks();
+  ReadPastRuns({.ended = began_ - kPastRunsSince});
 }
 
 void QueueModule::Reconfigure() { SetBooks(); }
@@ -75,7 +86,20 @@ void QueueModule::OnJobChanged(const jobs::Job& job) { dispatcher_->OnJobChanged
 
 void QueueModule::OnJobForgotten(base::JobId job) { dispatcher_->OnJobForgotten(job); }
 
+// The job asked for `--memory auto`, and its limit refused it memory: what it gets for one more run is stored
+// with the end of this run. Where a GPU has failed, that may be why the run did.
+void QueueModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
+  if (!std::holds_alternative<keeper::RunEnded>(record.body)) return;
+  const auto is_bad = [this](const std::string& uuid) {
+    const auto* const gpu = gpu::FindGpu(core_.inventory(), uuid);
+    return !gpu || health_.IsUnhealthy(*gpu);
+  };
+  if (std::any_of(job.gpus.begin(), job.gpus.end(), is_bad)) return;
+  if (auto more = MoreMemoryAfter(job, record.wall, dispatcher_->book())) job.more_memory = std::move(more);
+}
+
 void QueueModule::OnRunEnded(const jobs::Job& /*job*/, const jobs::RunAccount& run) {
+  if (const auto past = PastRunOf(run)) past_runs_.Add(run.user, run.name, *past);
   // ChargePast reads a run that ended while there was no daemon, so that run is not charged here.
   if (core_.is_ready() || run.ended >= began_) dispatcher_->Charge(run);
 }
@@ -89,6 +113,24 @@ void QueueModule::ForgetOldAccounts() {
   batch.first_run_kept = core_.clock().Wall() - core_.config().queue.keep_accounts;
   core_.store().Submit(std::move(batch), [](const base::Result<>&) {});
   dispatcher_->ForgetOldAccounts();
+}
+
+// Reads the runs of earlier daemons, some at a time. A run that this daemon has recorded meanwhile may come
+// twice, and counts once.
+void QueueModule::ReadPastRuns(jobs::Store::RunCursor from) {
+  core_.store().Read([this, from, until = began_](jobs::Store& store) mutable {
+    std::vector<NamedRun> runs;
+    const auto read = store.SomeRuns(from, until, kPastRunsAtOnce, [&](const jobs::RunAccount& run) {
+      if (const auto past = PastRunOf(run)) runs.push_back({run.user, run.name, *past});
+    });
+    if (!read) spdlog::warn("past runs, for --memory auto: {}", read.error().message);
+    boost::asio::post(core_.loop(), [this, from, more = read && !from.done, runs = std::move(runs)] {
+      for (const auto& [user, name, run] : runs) past_runs_.Add(user, name, run);
+      if (more) return ReadPastRuns(from);
+      knows_past_runs_ = true;
+      core_.sampling().BecomeReadyIfKnown();
+    });
+  });
 }
 
 // Charges the runs that ended before this daemon began: they count for fair share and quotas as well.

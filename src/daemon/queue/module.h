@@ -12,6 +12,7 @@
 #include "daemon/core/module.h"
 #include "daemon/queue/book_writer.h"
 #include "daemon/queue/dispatcher.h"
+#include "daemon/queue/memory_choice.h"
 #include "daemon/queue/queue_state.h"
 #include "daemon/queue/stats.h"
 #include "daemon/queue/unfit_gpu.h"
@@ -31,6 +32,8 @@ class QueueModule final : public Module, private DispatcherHost {
   Core& core() { return core_; }
   Dispatcher& dispatcher() { return *dispatcher_; }
   const QueueBooks& books() const { return books_; }
+  // By what `--memory auto` is chosen; refers to parts of this module.
+  MemoryGrounds memory_grounds() { return {past_runs_, dispatcher_->book()}; }
   // Makes administrators' changes of the queue, one after the other.
   BookWriter& writer() { return writer_; }
   api::QueueInfo Info();
@@ -53,6 +56,7 @@ class QueueModule final : public Module, private DispatcherHost {
 
   void Restore(jobs::StoreContents& contents) override;
   void AddRoutes(http::Router& router) override;
+  bool IsReady() const override { return knows_past_runs_; }
   void Reconfigure() override;
   void OnReady() override;
   void OnTick() override;
@@ -61,6 +65,7 @@ class QueueModule final : public Module, private DispatcherHost {
   void AfterSamples(const std::set<std::string>& gpus) override;
   void OnJobChanged(const jobs::Job& job) override;
   void OnJobForgotten(base::JobId job) override;
+  void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
   void OnRunEnded(const jobs::Job& job, const jobs::RunAccount& run) override;
   void AddMetrics(metrics::Snapshot& snapshot) override;
 
@@ -86,6 +91,7 @@ class QueueModule final : public Module, private DispatcherHost {
   void SetBooks();
   void ChargePast();
   void ForgetOldAccounts();
+  void ReadPastRuns(jobs::Store::RunCursor from);
   void AddBookRoutes(http::Router& router);  // routes_books.cc
   void AddListRoutes(http::Router& router);  // routes_list.cc
   void AddMetricsOf(metrics::Device& device);
@@ -98,6 +104,8 @@ class QueueModule final : public Module, private DispatcherHost {
   QueueBooks books_;
   BookWriter writer_;
   std::set<std::string> protected_names_;
+  queue::PastRuns past_runs_;
+  bool knows_past_runs_ = false;  // those of earlier daemons
   const base::WallTime began_;
   base::MonoTime forget_at_{};
 };

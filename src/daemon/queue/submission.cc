@@ -22,6 +22,7 @@ using base::Result;
 constexpr const char* kUsualWarning = "USR1";
 constexpr base::Millis kUsualWarningTime{60'000};
 constexpr std::size_t kMaxDependencies = 1'000'000;
+constexpr std::size_t kMaxNotes = 5;
 
 int SignalNumber(const std::string& text) {
   const auto name = api::SignalName(text);
@@ -64,12 +65,15 @@ Result<std::optional<base::Bytes>> OnEachGpu(std::string_view field,
   return std::optional(size->Of(*least));
 }
 
+// `job`: the rest of the job, with its name. `note`: is set if the memory was chosen.
 Result<spec::JobSpec> SpecFrom(const api::Submission& asked, const SubmissionContext& context,
-                               const queue::ReferenceLookup& lookup) {
+                               const queue::ReferenceLookup& lookup, const jobs::Job& job,
+                               std::string& note) {
   spec::JobSpec spec;
   static_cast<spec::JobOptions&>(spec) = asked;
   spec.script = asked.script.value_or("");
   GPUMAN_ASSIGN(spec.gpus, GpusOf(asked.gpus, context.inventory));
+  if (spec.memory_auto) note = ChooseMemory(job, context.memory, spec);
   GPUMAN_TRY(CountMemory(spec, context.inventory));
   GPUMAN_TRY(CheckQueuedSharing(spec, context.inventory));
   GPUMAN_TRY(CheckLibrary(spec));
@@ -250,14 +254,18 @@ Result<> Preparation::CountDependencies(const api::Submission& asked, const spec
 }
 
 Result<> Preparation::One(const api::Submission& asked) {
-  GPUMAN_ASSIGN(auto spec, SpecFrom(asked, context_, lookup_));
-  GPUMAN_TRY(CountDependencies(asked, spec.depends));
   GPUMAN_ASSIGN(auto job, JobFrom(asked, submitted_, common_, context_));
-  job.spec = std::move(spec);
   auto& jobs = prepared_.jobs;
   const base::JobId head{context_.first_id.value + static_cast<std::int64_t>(jobs.size())};
   // The ids of a dry run are not those that the jobs will get.
   job.tag = asked.name.value_or(submitted_.dry_run ? "" : fmt::format("job-{}", head.value));
+  std::string note;
+  job.id = head;  // until its spec is made, as the job is accounted by its name
+  GPUMAN_ASSIGN(auto spec, SpecFrom(asked, context_, lookup_, job, note));
+  job.id = {};
+  if (!note.empty()) AddNote(std::move(note));
+  GPUMAN_TRY(CountDependencies(asked, spec.depends));
+  job.spec = std::move(spec);
   named_.insert_or_assign(job.tag, head);
   heads_.push_back(head);
   prepared_.heads.push_back(jobs.size());
@@ -268,6 +276,21 @@ Result<> Preparation::One(const api::Submission& asked) {
   const auto& ranges = asked.array->indices;
   tasks_.emplace(Tasks{*asked.array, std::move(job), head, 0, ranges.empty() ? 0 : ranges.front().first});
   return {};
+}
+
+void Preparation::AddNote(std::string note) {
+  auto& notes = prepared_.notes;
+  if (std::find(notes.begin(), notes.end(), note) != notes.end()) return;
+  if (notes.size() < kMaxNotes)
+    notes.push_back(std::move(note));
+  else
+    ++left_out_;
+}
+
+Prepared Preparation::Take() {
+  if (left_out_ > 0)
+    prepared_.notes.push_back(fmt::format("memory: chosen in the same way for {} more jobs", left_out_));
+  return std::move(prepared_);
 }
 
 // Makes tasks until there are `end` jobs in all, or no more tasks of the array.

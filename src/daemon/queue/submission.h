@@ -10,6 +10,7 @@
 #include "api/queue_types.h"
 #include "base/result.h"
 #include "daemon/core/authorization.h"
+#include "daemon/queue/memory_choice.h"
 #include "gpu/inventory.h"
 #include "jobs/job.h"
 #include "queue/dependencies.h"
@@ -28,6 +29,7 @@ struct SubmissionContext {
   base::WallTime now;
   // Finds the caller's jobs by a reference. References to recent jobs mean jobs before this submission.
   const queue::ReferenceLookup& lookup;
+  const MemoryGrounds& memory;
 };
 
 // The jobs in the order of their ids, an array's tasks one by one. `heads`: where each of the request's jobs
@@ -35,6 +37,7 @@ struct SubmissionContext {
 struct Prepared {
   std::vector<jobs::Job> jobs;
   std::vector<std::size_t> heads;
+  std::vector<std::string> notes{};  // for who submits them: each once, and not too many
 };
 
 // The error names the job ("jobs[3].gpus.devices: …") where the request has several.
@@ -57,10 +60,11 @@ class Preparation {
   // Prepares at most `most` more jobs; each task of an array counts. False: no jobs are left.
   base::Result<bool> Continue(std::size_t most);
   // To be called when no jobs are left.
-  Prepared Take() { return std::move(prepared_); }
+  Prepared Take();
 
  private:
   base::Result<> One(const api::Submission& asked);
+  void AddNote(std::string note);
   void SomeTasks(std::size_t end);
   base::Result<> CountDependencies(const api::Submission& asked, const spec::Dependencies& depends);
   // The caller's jobs with those of this submission in front, the newest first.
@@ -84,6 +88,7 @@ class Preparation {
   std::vector<base::JobId> heads_;
   std::unordered_map<std::string, base::JobId> named_;  // the last head of each name
   Prepared prepared_;
+  std::size_t left_out_ = 0;  // notes
 };
 
 // CheckSharing for the devices that the spec names. If it names none, the queue gives the job no device that

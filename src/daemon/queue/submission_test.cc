@@ -26,7 +26,7 @@ class SubmissionTest : public ::testing::Test {
     return request.jobs.back();
   }
   base::Result<Prepared> Read() {
-    return Prepare(request, {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup});
+    return Prepare(request, {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup, memory});
   }
   Prepared Fine() {
     auto prepared = Read();
@@ -34,6 +34,9 @@ class SubmissionTest : public ::testing::Test {
     return prepared ? std::move(*prepared) : Prepared{};
   }
 
+  queue::PastRuns past;
+  queue::Book book;
+  MemoryGrounds memory{past, book};
   api::SubmitRequest request;
   Caller caller{1000, 1000, {1000}, "ann"};
   gpu::Inventory inventory;
@@ -84,6 +87,51 @@ TEST_F(SubmissionTest, ASoftLimitAboveTheHardOneIsRefused) {
   const auto refused = Read();
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("soft"), std::string::npos) << refused.error().message;
+}
+
+TEST_F(SubmissionTest, MemoryIsChosenByPastRunsOfTheUserAndTheName) {
+  book.SetGpus({{.index = 0, .uuid = "GPU-aaaa", .model = "NVIDIA H200", .memory = base::GiB(100)}});
+  past.Add("ann", "train", {{1}, {}, base::GiB(10), {}, true});
+  past.Add("ann", "eval.py", {{2}, {}, base::GiB(2), {}, true});
+  past.Add("bob", "other", {{3}, {}, base::GiB(2), {}, true});
+  const auto ask = [&](const char* name, const std::vector<std::string>& command) -> api::Submission& {
+    auto& asked = Add(command);
+    if (*name != '\0') asked.name = name;
+    asked.gpus.count = 1;
+    asked.memory_auto = true;
+    return asked;
+  };
+  ask("train", {"python", "train.py"});
+  ask("", {"python", "eval.py"});
+  ask("other", {"true"});
+  ask("train", {"python", "train.py"}).array = api::ArrayRequest{{{0, 2, 1}}, {}};
+  for (const bool dry_run : {false, true}) {
+    request.dry_run = dry_run;
+    const auto prepared = Fine();
+    ASSERT_EQ(prepared.jobs.size(), 6U);
+    EXPECT_EQ(prepared.jobs[0].spec->memory_on_each, base::GiB(15));
+    EXPECT_TRUE(prepared.jobs[0].spec->memory_auto) << "it says that the size was chosen";
+    EXPECT_EQ(prepared.jobs[1].spec->memory_on_each, base::GiB(3));
+    EXPECT_EQ(prepared.jobs[2].spec->memory, std::nullopt) << "the runs are somebody else's";
+    for (std::size_t task = 3; task < 6; ++task)
+      EXPECT_EQ(prepared.jobs[task].spec->memory_on_each, base::GiB(15)) << task;
+    EXPECT_EQ(prepared.notes,
+              (std::vector<std::string>{"memory: 15GiB, as the one known run of 'train' used 10GiB",
+                                        "memory: 3GiB, as the one known run of 'eval.py' used 2GiB",
+                                        "memory: all of the GPU, as no run of 'other' is known yet"}));
+  }
+}
+
+TEST_F(SubmissionTest, ManyNotesOnMemoryAreSummedUp) {
+  for (int i = 0; i < 9; ++i) {
+    auto& asked = Add();
+    asked.name = "name" + std::to_string(i);
+    asked.gpus.count = 1;
+    asked.memory_auto = true;
+  }
+  const auto prepared = Fine();
+  ASSERT_EQ(prepared.notes.size(), 6U);
+  EXPECT_EQ(prepared.notes.back(), "memory: chosen in the same way for 4 more jobs");
 }
 
 TEST_F(SubmissionTest, ADryRunMakesNoNamesOfIdsThatNobodyGets) {
@@ -236,7 +284,8 @@ TEST_F(SubmissionTest, InPiecesItComesToTheSame) {
     if (i > 0) job.depends.list = {{spec::DependencyKind::kAfterOk, i % 2 ? "@" : "job0"}};
   }
   const auto whole = Fine();
-  Preparation preparation(request, {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup});
+  Preparation preparation(request,
+                          {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup, memory});
   std::vector<bool> more;
   do more.push_back(preparation.Continue(3).value());
   while (more.back());

@@ -78,6 +78,24 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
   return {};
 }
 
+// The size of `--memory auto` is chosen anew if the update asks for that, or changes what the size depends
+// on. A size in the update takes its place. The answer is the note for who asks.
+Result<std::string> ApplyMemory(const api::JobUpdate& update, const jobs::Job& before,
+                                const MemoryGrounds& memory, const jobs::Job& job, spec::JobSpec& spec) {
+  const auto* const size = update.job.Find("memory");
+  const bool asks = update.queue && update.queue->options.Find("memory_auto") != nullptr && spec.memory_auto;
+  if (asks && size != nullptr && !size->is_null())
+    return Fail(ErrorCode::kInvalidArgument, "memory_auto: there is a size as well; give one of them");
+  if (asks && spec.gpus.count == 0)
+    return Fail(ErrorCode::kInvalidArgument,
+                "memory_auto: it chooses the memory of GPUs, and the job asks for none; give gpus.count");
+  if (size != nullptr && !asks) spec.memory_auto = false;
+  const bool depends =
+      spec.gpus != before.spec->gpus || spec.soft != before.spec->soft || spec.share != before.spec->share;
+  if (!spec.memory_auto || !(asks || (depends && jobs::IsWaiting(before)))) return std::string();
+  return ChooseMemory(job, memory, spec);
+}
+
 }  // namespace
 
 Result<> MayRewrite(const api::JobUpdate& update, uid_t caller, const jobs::Job& job) {
@@ -91,8 +109,9 @@ Result<> MayRewrite(const api::JobUpdate& update, uid_t caller, const jobs::Job&
               "it runs as its owner; an administrator can cancel it");
 }
 
-Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
-                          const queue::ReferenceLookup& lookup, jobs::Job& job) {
+Result<std::string> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
+                                     const queue::ReferenceLookup& lookup, const MemoryGrounds& memory,
+                                     jobs::Job& job) {
   if (!jobs::IsWaiting(job) && update.queue && !OnlyForRunning(*update.queue))
     return Fail(
         ErrorCode::kConflict,
@@ -111,6 +130,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
     GPUMAN_TRY(ApplyQueue(*update.queue, inventory, lookup, changed, spec));
     GPUMAN_TRY(jobs::CheckExecutable(changed.command, *changed.environment));
   }
+  GPUMAN_ASSIGN(auto note, ApplyMemory(update, job, memory, changed, spec));
   if (spec.memory != job.spec->memory || spec.soft != job.spec->soft || spec.gpus != job.spec->gpus) {
     GPUMAN_TRY(CountMemory(spec, inventory));
   }
@@ -120,7 +140,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
   GPUMAN_TRY(spec::ValidateForQueue(spec));
   changed.spec = std::move(spec);
   job = std::move(changed);
-  return {};
+  return note;
 }
 
 }  // namespace gpuman::daemon

@@ -8,9 +8,10 @@
 namespace gpuman::daemon {
 
 // kConflict: the update changes something that cannot change while the job runs. `lookup`: of the caller's
-// jobs.
-base::Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
-                                const queue::ReferenceLookup& lookup, jobs::Job& job);
+// jobs. The answer is a note for who asks; empty: there is none.
+base::Result<std::string> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
+                                           const queue::ReferenceLookup& lookup, const MemoryGrounds& memory,
+                                           jobs::Job& job);
 
 // kPermissionDenied: the update changes what the job executes. Only the job's owner and root may do that,
 // because the job runs as its owner.

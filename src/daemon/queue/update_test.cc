@@ -35,7 +35,8 @@ class UpdateTest : public ::testing::Test {
   }
   base::Result<> Update(const char* text) {
     GPUMAN_ASSIGN(const auto update, api::Decode<api::JobUpdate>(text));
-    return ApplyQueueUpdate(update, inventory, lookup, job);
+    GPUMAN_ASSIGN(note, ApplyQueueUpdate(update, inventory, lookup, {past, book}, job));
+    return {};
   }
   // The error of the update; empty: there is none.
   std::string Trouble(const char* text) {
@@ -52,12 +53,40 @@ class UpdateTest : public ::testing::Test {
 
   jobs::Job job;
   gpu::Inventory inventory;
+  queue::PastRuns past;
+  queue::Book book;
+  std::string note;  // of the last update
   // There are the jobs up to 10.
   queue::ReferenceLookup lookup = [](const queue::Reference& reference) -> std::vector<JobId> {
     if (reference.kind == queue::Reference::Kind::kId && reference.id.value <= 10) return {reference.id};
     return {};
   };
 };
+
+TEST_F(UpdateTest, MemoryThatIsChosenIsChosenAnewWhereThatIsAskedOrWhatItDependsOnChanges) {
+  book.SetGpus({{.index = 0, .uuid = "GPU-aaaa", .model = "NVIDIA H200", .memory = base::GiB(100)}});
+  past.Add("ann", "train", {{1}, {}, base::GiB(10), {}, true});
+  Has([](spec::JobSpec& spec) { spec.gpus.count = 1; });
+  const auto size = [&] { return job.spec->memory_on_each.value_or(base::Bytes{}); };
+  EXPECT_EQ(Trouble(R"({"queue":{"memory_auto":true}})"), "");
+  EXPECT_EQ(size(), base::GiB(15));
+  EXPECT_EQ(note, "memory: 15GiB, as the one known run of 'train' used 10GiB");
+  past.Add("ann", "train", {{2}, {}, base::GiB(20), {}, true});
+  EXPECT_EQ(Trouble(R"({"priority":9})"), "");
+  EXPECT_EQ(size(), base::GiB(15)) << "only what asks for it chooses anew";
+  EXPECT_EQ(note, "");
+  EXPECT_EQ(Trouble(R"({"queue":{"share":true}})"), "");
+  EXPECT_EQ(size(), base::GiB(28));
+  EXPECT_EQ(Trouble(R"({"memory":"4GiB"})"), "");
+  EXPECT_EQ(size(), base::GiB(4));
+  EXPECT_FALSE(job.spec->memory_auto) << "the size takes its place";
+  EXPECT_EQ(Trouble(R"({"memory":"4GiB","queue":{"memory_auto":true}})"),
+            "memory_auto: there is a size as well; give one of them");
+  EXPECT_EQ(Trouble(R"({"queue":{"gpus":{"count":0},"share":false,"memory_auto":true}})"),
+            "memory_auto: it chooses the memory of GPUs, and the job asks for none; give gpus.count");
+  Runs();
+  EXPECT_NE(Trouble(R"({"queue":{"memory_auto":true}})"), "") << "it does not wait any more";
+}
 
 TEST_F(UpdateTest, OptionsOfThePatchArriveInTheSpec) {
   Has([](spec::JobSpec& spec) {

@@ -33,7 +33,7 @@ struct Unknown {
 // Refuses what has no translation, whatever the other options are.
 Result<> CheckTranslatable(const Submission& job) {
   constexpr const char* kQos = "ask for a QOS or a partition that has it: --slurm-option qos=NAME";
-  const std::array<Unknown, 14> unknown{
+  const std::array<Unknown, 15> unknown{
       {{!job.gpus.devices.empty(), "--gpu", "Slurm chooses the GPUs",
         "write --gpus N, with --gpu-model if it matters"},
        {job.gpus.free_memory.has_value(), "--gpu-free", "Slurm knows no free memory",
@@ -44,6 +44,8 @@ Result<> CheckTranslatable(const Submission& job) {
         "name the nodes: --slurm-option constraint=NAME"},
        {job.share && job.memory && job.memory->IsRelative(), "--memory",
         "shards are a size, and which GPU it will be is not known", "write a size such as 8GiB"},
+       {job.memory_auto, "--memory auto", "what past runs used is known to the queue of one machine",
+        "write a size such as 8GiB; gpuman stats --by name helps to find it"},
        {job.priority > kUsualPriority, "--priority", "in Slurm users can only lower theirs", kQos},
        {job.preemptible, "--preemptible", "in Slurm the partition or the QOS decides this", kQos},
        {job.max_concurrent.has_value(), "--max-concurrent", "Slurm has no groups of jobs",

@@ -1,0 +1,33 @@
+// Chooses the GPU memory of jobs that ask for `--memory auto`, by the policy of queue/memory_estimate.h.
+// Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "jobs/accounting.h"
+#include "jobs/job.h"
+#include "queue/book.h"
+#include "queue/past_runs.h"
+
+namespace gpuman::daemon {
+
+// What the choice rests on.
+struct MemoryGrounds {
+  const queue::PastRuns& past;
+  const queue::Book& book;  // knows the GPUs
+};
+
+// What the run has shown of the memory that such runs need; nullopt: nothing.
+std::optional<queue::PastRun> PastRunOf(const jobs::RunAccount& run);
+
+// Sets `memory` of a spec with `memory_auto` by the past runs of the job's user and name; absent: no limit.
+// Returns the note for who submits the job. `job`: has owner, tag and command; its own spec is not looked at.
+std::string ChooseMemory(const jobs::Job& job, const MemoryGrounds& grounds, spec::JobSpec& spec);
+
+// What the job gets for one more run, if it asked for `--memory auto`, its run has ended at that time, and
+// the cause is that its limit refused it memory or that the guard held its limit.
+std::optional<jobs::MoreMemory> MoreMemoryAfter(const jobs::Job& job, base::WallTime ended,
+                                                const queue::Book& book);
+
+}  // namespace gpuman::daemon
