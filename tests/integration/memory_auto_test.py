@@ -185,6 +185,18 @@ class MemoryAuto(DaemonTest):
         ran = self.m.run("run", "--gpus", "1", "--tag", "many", "--memory", "auto", "--", "true")
         self.assertEqual((ran.returncode, bool(re.search("runs of 'many'", ran.stderr))), (0, True), ran.stderr)
 
+    def test_what_becomes_known_while_jobs_wait_counts_for_them(self):
+        script = f'[ "$GPUMAN_ARRAY_TASK_ID" = 0 ] && {self.uses("512MiB")}; {self.held("512MiB")}'
+        array, said = self.submit("sweep", script, "--memory", "auto", "--share", "--array", "0-5")
+        self.assertIn("no run of 'sweep' is known yet", said)
+        self.assertGreater(self.wait(array)["memory"]["limit"], 3 << 30)
+        tasks = range(array + 1, array + 6)
+        until("they run beside each other", lambda: sum(self.job(task)["state"] == "running" for task in tasks) >= 3, self.what_stands)
+        (self.m.dir / "end").touch()
+        limits = [self.wait(task)["memory"]["limit"] for task in tasks]
+        self.assertTrue(all(limit < 1 << 30 for limit in limits), limits)
+        self.assertRegex(self.texts(array + 5), r"memory chosen: \d+MiB, as ")
+
     def test_a_job_that_waits_may_be_changed_to_it_and_back(self):
         self.known("later")
         job, _ = self.submit("later", "true", "--hold", "--memory", "2GiB")

@@ -21,6 +21,7 @@ using base::Result;
 using queue::WallTime;
 
 constexpr base::Millis kAfterTrouble{5'000};
+constexpr int kLookedAfter = 200;  // jobs; so many have their memory chosen in some milliseconds
 
 std::vector<std::string> NamesOf(const queue::GpuSet& set, const queue::Snapshot& snapshot) {
   std::vector<std::string> names;
@@ -128,7 +129,44 @@ void Dispatcher::Apply(const queue::Plan& plan, const queue::Snapshot& snapshot,
   for (const auto& order : orders) order();
 }
 
+bool Dispatcher::ChoosesMemory(JobId id) {
+  if (choosing_.contains(id)) return true;
+  const auto* const job = jobs_.Find(id);
+  if (!job || !job->spec->memory_auto) return false;
+  auto choice = host_.ChooseMemory(*job);
+  if (!choice) return false;
+  choosing_.insert(id);
+  const jobs::Shared<spec::JobSpec> spec(std::move(choice->spec));
+  jobs_.Change(
+      id, [&](jobs::Job& changed) { changed.spec = spec; },
+      [self = self_, id, note = std::move(choice->note)](const Result<jobs::Job>& changed) {
+        if (!*self) return;
+        (*self)->choosing_.erase(id);
+        if (changed) (*self)->host_.OnMemoryChosen(*changed, note);
+        if (!changed && changed.error().code != ErrorCode::kConflict)
+          (*self)->stuck_until_ = (*self)->clock_.Mono() + kAfterTrouble;
+        (*self)->Wake();
+      });
+  return true;
+}
+
+// With the size that they were submitted with these jobs may not fit, so nobody asks again at their start. An
+// array's tasks, and the jobs of a sweep, have ids one after the other.
+void Dispatcher::ChooseMemoryAfter(const jobs::Job& job) {
+  boost::asio::post(loop_, [self = self_, id = job.id, user = job.owner->uid, name = jobs::AccountName(job)] {
+    if (!*self) return;
+    std::vector<JobId> alike;
+    const auto* next = (*self)->jobs_.After(id);
+    for (int looked = 0; next && looked < kLookedAfter; ++looked, next = (*self)->jobs_.After(next->id))
+      if (jobs::IsWaiting(*next) && next->spec->memory_auto && next->owner->uid == user &&
+          jobs::AccountName(*next) == name)
+        alike.push_back(next->id);
+    for (const JobId each : alike) (*self)->ChoosesMemory(each);
+  });
+}
+
 void Dispatcher::Start(JobId id, std::vector<std::string> gpus) {
+  if (ChoosesMemory(id)) return;
   jobs_.Start(id, std::move(gpus), [self = self_](const Result<jobs::Job>& started) {
     if (started || started.error().code == ErrorCode::kConflict || !*self) return;
     (*self)->stuck_until_ = (*self)->clock_.Mono() + kAfterTrouble;

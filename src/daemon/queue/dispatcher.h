@@ -26,6 +26,7 @@
 #include "base/fair_queue.h"
 #include "base/sliced_work.h"
 #include "daemon/queue/foreign.h"
+#include "daemon/queue/memory_choice.h"
 #include "daemon/queue/queue_snapshot.h"
 #include "daemon/queue/submission.h"
 #include "daemon/queue/wall_timer.h"
@@ -61,6 +62,9 @@ class DispatcherHost {
   virtual void PreemptJob(base::JobId job, const std::string& why, Done done) = 0;
   virtual void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
   virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
+  // The spec of a waiting job that is about to start, if its memory is chosen anew; and that this is stored.
+  virtual std::optional<MemoryChoice> ChooseMemory(const jobs::Job& /*job*/) { return std::nullopt; }
+  virtual void OnMemoryChosen(const jobs::Job& /*job*/, const std::string& /*note*/) {}
   // Does the task off the loop, when it is the user's turn.
   // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep the task
   virtual void Aside(uid_t /*user*/, base::FairQueue::Task task) {
@@ -105,6 +109,9 @@ class Dispatcher {
   void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
+  // A run of this job has shown what such runs need: waiting jobs that were submitted after it with the same
+  // user and name may have their memory chosen anew.
+  void ChooseMemoryAfter(const jobs::Job& job);
   // Deletes accounts that count nothing any more.
   void ForgetOldAccounts();
   void SetState(const QueueState& state);
@@ -230,6 +237,8 @@ class Dispatcher {
   void UpdateWindows(queue::WallTime now);
   void Apply(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
   void Start(base::JobId job, std::vector<std::string> gpus);
+  // Whether the job gets another size now, or is getting it: then the next pass decides on its start.
+  bool ChoosesMemory(base::JobId job);
   void Preempt(const queue::Preempt& order);
   // `done`: given where a caller waits for the end.
   void Resume(base::JobId job, std::vector<std::string> gpus, DispatcherHost::Done done = {});
@@ -260,6 +269,7 @@ class Dispatcher {
   QueueState state_;
   std::map<base::JobId, Active> active_;
   std::map<base::JobId, Delayed> delayed_;
+  std::set<base::JobId> choosing_;  // jobs whose memory was chosen anew, which is not on the disk yet
   std::map<std::string, ForeignUse> foreign_;
   IdleWatch idle_;
   base::Millis window_{std::chrono::hours(24)};

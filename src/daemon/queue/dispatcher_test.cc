@@ -117,6 +117,16 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
   void MoveTo(base::JobId, const std::string&, Done done) override {
     done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
   }
+  std::optional<MemoryChoice> ChooseMemory(const jobs::Job& job) override {
+    asked_about_.push_back(job.id.value);
+    if (job.spec->memory_on_each == size_) return std::nullopt;
+    MemoryChoice choice{*job.spec, "a note"};
+    choice.spec.memory_on_each = size_;
+    return choice;
+  }
+  void OnMemoryChosen(const jobs::Job& job, const std::string& note) override {
+    told_.push_back(std::to_string(job.id.value) + ", " + std::string(ToString(job.state)) + ": " + note);
+  }
   void Aside(uid_t user, base::FairQueue::Task task) override { aside_.emplace_back(user, std::move(task)); }
   void WorkAside() {
     auto [user, task] = std::move(aside_.front());
@@ -142,6 +152,9 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
   std::vector<std::pair<uid_t, base::FairQueue::Task>> aside_;
   suspend::BytesByGpu left_;
   int outlooks_ = 0;
+  std::optional<base::Bytes> size_{};  // that is chosen for jobs with memory_auto
+  std::vector<std::int64_t> asked_about_;
+  std::vector<std::string> told_;
 };
 
 TEST_F(DispatcherTest, ATrialIsItsUsersAndASnapshotOfALongQueueIsEverybodys) {
@@ -365,6 +378,51 @@ TEST_F(DispatcherTest, AProjectThatIsChangedCountsWhatComesIntoIt) {
   EXPECT_TRUE(become(3, "other"));
   second->reset();
   EXPECT_TRUE(become(3, "full"));
+}
+
+TEST_F(DispatcherTest, AJobWhoseMemoryIsChosenStartsWithWhatIsKnownThen) {
+  size_ = base::GiB(3);
+  auto job = Waiting(1);
+  job.spec.Change([](spec::JobSpec& spec) { spec.memory_auto = true; });
+  Adopt(std::move(job));
+  dispatcher_.Begin();
+  while (jobs::IsWaiting(*jobs_.Find({1}))) {
+    clock_.Pass(1s);
+    loop_.restart();
+    loop_.run_for(1ms);
+  }
+  EXPECT_EQ(jobs_.Find({1})->spec->memory_on_each, base::GiB(3));
+  EXPECT_EQ(told_, std::vector<std::string>{"1, queued: a note"}) << "it was written before the start";
+}
+
+TEST_F(DispatcherTest, WhatARunHasShownCountsForWaitingJobsOfTheSameUserAndName) {
+  size_ = base::GiB(3);
+  jobs::StoreContents contents;
+  const auto add = [&](std::int64_t id, const char* name, uid_t user, bool chosen, spec::JobState state) {
+    auto job = Waiting(id);
+    job.tag = name;
+    job.owner = jobs::Owner{user, user, {}, std::to_string(user)};
+    job.state = state;
+    job.spec.Change([&](spec::JobSpec& spec) { spec.memory_auto = chosen; });
+    contents.jobs.push_back(std::move(job));
+  };
+  using enum spec::JobState;
+  add(1, "train", kAnn, true, kHeld);
+  add(2, "train", kAnn, true, kFinished);
+  add(3, "train", kAnn, true, kHeld);
+  add(4, "eval", kAnn, true, kHeld);
+  add(5, "train", kAnn, false, kHeld);
+  add(6, "train", kAnn + 1, true, kHeld);
+  add(7, "train", kAnn, true, kHeld);
+  jobs_.Adopt(std::move(contents));
+  dispatcher_.ChooseMemoryAfter(*jobs_.Find({2}));
+  while (told_.size() < 2) {
+    loop_.restart();
+    loop_.run_for(1ms);
+  }
+  EXPECT_EQ(asked_about_, (std::vector<std::int64_t>{3, 7}));
+  EXPECT_EQ(jobs_.Find({7})->spec->memory_on_each, base::GiB(3));
+  EXPECT_EQ(jobs_.Find({1})->spec->memory_on_each, std::nullopt) << "its turn is before";
 }
 
 TEST_F(DispatcherTest, ASnapshotHasWhatWasChangedBeforeItWasAskedFor) {

@@ -45,6 +45,19 @@ std::string ChooseMemory(const jobs::Job& job, const MemoryGrounds& grounds, spe
   return std::move(estimate.note);
 }
 
+std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryGrounds& grounds) {
+  // A job that was refused memory got more than past runs said.
+  if (!job.spec->memory_auto || job.more_memory) return std::nullopt;
+  MemoryChoice choice{*job.spec, {}};
+  choice.note = ChooseMemory(job, grounds, choice.spec);
+  if (!choice.spec.memory) return std::nullopt;
+  const base::Bytes size = choice.spec.memory->bytes;
+  const base::Bytes had = job.spec->memory ? job.spec->memory->bytes : base::Bytes{UINT64_MAX};
+  if (size <= had && size.count >= had.count / 10 * 9) return std::nullopt;
+  choice.spec.memory_on_each = size;
+  return choice;
+}
+
 std::optional<jobs::MoreMemory> MoreMemoryAfter(const jobs::Job& job, base::WallTime ended,
                                                 const queue::Book& book) {
   const spec::JobSpec& spec = *job.spec;

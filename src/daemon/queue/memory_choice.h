@@ -25,6 +25,14 @@ std::optional<queue::PastRun> PastRunOf(const jobs::RunAccount& run);
 // Returns the note for who submits the job. `job`: has owner, tag and command; its own spec is not looked at.
 std::string ChooseMemory(const jobs::Job& job, const MemoryGrounds& grounds, spec::JobSpec& spec);
 
+// The same for a waiting job whose turn has come: since it was submitted, more runs may have become known.
+// nullopt: the size stays, also where it would only be a little smaller.
+struct MemoryChoice {
+  spec::JobSpec spec;
+  std::string note;
+};
+std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryGrounds& grounds);
+
 // What the job gets for one more run, if it asked for `--memory auto`, its run has ended at that time, and
 // the cause is that its limit refused it memory or that the guard held its limit.
 std::optional<jobs::MoreMemory> MoreMemoryAfter(const jobs::Job& job, base::WallTime ended,

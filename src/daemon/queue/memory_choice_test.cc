@@ -126,6 +126,31 @@ TEST_F(MemoryChoiceTest, AJobWithoutANameIsKnownByItsProgramUnlessThatRunsAnythi
   EXPECT_THAT(note, HasSubstr("'bash' may run anything"));
 }
 
+TEST_F(MemoryChoiceTest, IsMadeAnewWhenTheJobsTurnHasCome) {
+  const auto anew = [&]() -> std::optional<Bytes> {
+    job.spec = spec;
+    const auto choice = ChooseMemoryAnew(job, {past, book});
+    if (!choice) return std::nullopt;
+    EXPECT_EQ(choice->spec.memory_on_each, choice->spec.memory->bytes);
+    return choice->spec.memory_on_each;
+  };
+  EXPECT_EQ(anew(), std::nullopt) << "still no run is known";
+  Ran(Account(1, GiB(10)));
+  EXPECT_EQ(anew(), GiB(15)) << "it had no limit";
+  for (const auto& [had, size] : {std::pair{GiB(14), std::optional(GiB(15))},
+                                  {GiB(15), std::nullopt},
+                                  {GiB(16), std::nullopt},
+                                  {GiB(20), std::optional(GiB(15))}}) {
+    spec.memory = base::SizeSpec{had, 0};
+    EXPECT_EQ(anew(), size) << had.count;
+  }
+  job.more_memory = jobs::MoreMemory{GiB(10), MiB(512), GiB(20), true};
+  EXPECT_EQ(anew(), std::nullopt) << "it was refused memory, and got more for that";
+  job.more_memory.reset();
+  spec.memory_auto = false;
+  EXPECT_EQ(anew(), std::nullopt);
+}
+
 class MoreMemoryTest : public MemoryChoiceTest {
  protected:
   MoreMemoryTest() {

@@ -98,8 +98,11 @@ void QueueModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
   if (auto more = MoreMemoryAfter(job, record.wall, dispatcher_->book())) job.more_memory = std::move(more);
 }
 
-void QueueModule::OnRunEnded(const jobs::Job& /*job*/, const jobs::RunAccount& run) {
-  if (const auto past = PastRunOf(run)) past_runs_.Add(run.user, run.name, *past);
+void QueueModule::OnRunEnded(const jobs::Job& job, const jobs::RunAccount& run) {
+  if (const auto past = PastRunOf(run)) {
+    past_runs_.Add(run.user, run.name, *past);
+    if (job.spec->memory_auto) dispatcher_->ChooseMemoryAfter(job);
+  }
   // ChargePast reads a run that ended while there was no daemon, so that run is not charged here.
   if (core_.is_ready() || run.ended >= began_) dispatcher_->Charge(run);
 }
@@ -169,6 +172,15 @@ void QueueModule::ResumeJob(base::JobId id, std::optional<std::string> gpu, Done
 
 void QueueModule::MoveTo(base::JobId id, const std::string& gpu, Done done) {
   suspension_.MoveTo(id, gpu, std::move(done));
+}
+
+void QueueModule::OnMemoryChosen(const jobs::Job& job, const std::string& note) {
+  constexpr std::string_view kBegin = "memory: ";  // the kind of the event says it
+  const bool has_it = note.starts_with(kBegin);
+  core_.Tell(
+      job, {"memory_chosen",
+            has_it ? note.substr(kBegin.size()) : note,
+            {{"memory", static_cast<std::int64_t>(job.spec->memory_on_each.value_or(base::Bytes{}).count)}}});
 }
 
 // --- What is shown ---

@@ -82,6 +82,10 @@ class QueueModule final : public Module, private DispatcherHost {
   void PreemptJob(base::JobId job, const std::string& why, Done done) override;
   void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) override;
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
+  std::optional<MemoryChoice> ChooseMemory(const jobs::Job& job) override {
+    return ChooseMemoryAnew(job, memory_grounds());
+  }
+  void OnMemoryChosen(const jobs::Job& job, const std::string& note) override;
   void Aside(uid_t user, base::FairQueue::Task task) override { core_.Aside(user, std::move(task)); }
 
   // Who drained the GPU, or the GPU that it is a part of; empty: not known; nullopt: it is not drained.
