@@ -121,7 +121,7 @@ class Random {
 class Program {
  public:
   enum Kind { kFixed, kJitter, kGrowth, kTwoInputs, kOutliers, kKinds };
-  Program(Kind kind, Random& random) : kind_(kind), usual_(random.LogUniform(1, 30)) {
+  Program(Kind kind, Random& random) : usual_(random.LogUniform(1, 30)) {
     if (kind == kJitter) jitter_ = random.Uniform(0.01, 0.10);
     if (kind == kGrowth) growth_ = random.Uniform(0.2, 1.0);
     if (kind == kTwoInputs) rare_ = random.Uniform(0.1, 0.5);
@@ -135,7 +135,6 @@ class Program {
   }
 
  private:
-  Kind kind_;
   double usual_, jitter_ = 0.01, growth_ = 0, rare_ = 0, larger_ = 1;
 };
 

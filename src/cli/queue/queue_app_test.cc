@@ -341,6 +341,24 @@ TEST(JobUpdate, ChangesWhatIsNotOfTheQueueToo) {
   EXPECT_EQ(Gpuman(server, {"job", "update", "7", "--weight", "0"}).status, 2);
 }
 
+TEST(JobUpdate, MemoryThatIsChosenIsAnOptionOfItsOwn) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  const auto sends = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"job", "update", "7"});
+    EXPECT_EQ(Gpuman(server, options).status, 0);
+    return BodyOf(server.requests().back());
+  };
+  EXPECT_EQ(sends({"--memory", "auto"}), R"({"queue":{"memory_auto":true}})");
+  EXPECT_EQ(sends({"--memory", "1GiB", "--memory", "auto"}), R"({"queue":{"memory_auto":true}})");
+  EXPECT_EQ(sends({"--memory", "auto", "--memory", "1GiB"}), R"({"memory":1073741824})");
+  EXPECT_EQ(sends({"--memory", "none"}), R"({"memory":null})");
+  for (const char* const command : {"update", "restart"}) {
+    const auto refused = Gpuman(server, {command, "7", "--memory", "auto"});
+    EXPECT_EQ(refused.status, 2) << command;
+    EXPECT_THAT(refused.err, HasSubstr("gpuman job update JOB --memory auto")) << command;
+  }
+}
+
 TEST(JobUpdate, ReplacesTheExitCodesThatARetryIsFor) {
   const TestServer server({TestServer::Answer(200, kJob)});
   const auto sent = [&](std::vector<std::string> options) {

@@ -179,6 +179,19 @@ TEST_F(Request, TakesAShellScriptAlongAndLetsTheCommandLineHaveTheLastWord) {
   EXPECT_EQ(job.depends.list[0].job, "3");
 }
 
+TEST_F(Request, TheLastSizeOfMemoryCountsWhetherItIsToBeChosenOrNot) {
+  Write("train.sh", "#!/bin/bash\n# GPUMAN --gpus 1 --memory auto\ntrue\n");
+  const auto chosen = Make({}, {"train.sh"});
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_TRUE(chosen->request.jobs[0].memory_auto);
+  EXPECT_EQ(chosen->request.jobs[0].memory, std::nullopt);
+  const auto given = Make({"--memory=4G"}, {"train.sh"});
+  ASSERT_TRUE(given) << given.error().message;
+  EXPECT_FALSE(given->request.jobs[0].memory_auto);
+  EXPECT_EQ(given->request.jobs[0].memory, (base::SizeSpec{base::GiB(4), 0}));
+  EXPECT_THAT(ErrorOf({"--memory=automatic", "--gpus=1"}, {"true"}), HasSubstr("automatic"));
+}
+
 TEST_F(Request, LetsOtherScriptsRunWhereTheyAre) {
   const auto path = Write("train.py", "#!/usr/bin/env python3\n# GPUMAN --gpus 3\n");
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);

@@ -33,9 +33,8 @@ std::string ChooseMemory(const jobs::Job& job, const MemoryGrounds& grounds, spe
   spec.memory.reset();
   spec.memory_on_each.reset();
   const base::Bytes gpu = grounds.book.MostMemoryFor(spec);
-  const base::SizeSpec all{gpu, 0};
-  // A job that shares its GPUs has to have a size.
-  if (spec.share && gpu.count > 0) spec.memory = all;
+  // A job that shares its GPUs has to have a size. Where no GPU is for it, the queue refuses it.
+  if (spec.share && gpu.count > 0) spec.memory = base::SizeSpec{gpu, 0};
   if (jobs::IsInterpreter(name))
     return fmt::format(
         "memory: all of the GPU, as '{}' may run anything; with --name its runs are known from others", name);

@@ -89,7 +89,7 @@ void QueueModule::OnJobForgotten(base::JobId job) { dispatcher_->OnJobForgotten(
 // The job asked for `--memory auto`, and its limit refused it memory: what it gets for one more run is stored
 // with the end of this run. Where a GPU has failed, that may be why the run did.
 void QueueModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
-  if (!std::holds_alternative<keeper::RunEnded>(record.body)) return;
+  if (!std::holds_alternative<keeper::RunEnded>(record.body) || !job.spec->memory_auto) return;
   const auto is_bad = [this](const std::string& uuid) {
     const auto* const gpu = gpu::FindGpu(core_.inventory(), uuid);
     return !gpu || health_.IsUnhealthy(*gpu);
@@ -128,6 +128,7 @@ void QueueModule::ReadPastRuns(jobs::Store::RunCursor from) {
     });
     if (!read) spdlog::warn("past runs, for --memory auto: {}", read.error().message);
     boost::asio::post(core_.loop(), [this, from, more = read && !from.done, runs = std::move(runs)] {
+      if (!dispatcher_) return;  // the daemon is being stopped
       for (const auto& [user, name, run] : runs) past_runs_.Add(user, name, run);
       if (more) return ReadPastRuns(from);
       knows_past_runs_ = true;
