@@ -124,8 +124,11 @@ Result<std::string> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::In
         fmt::format("restart: job {} is of the queue, which repeats failed jobs by itself", job.id.value),
         "give --retries");
   jobs::Job changed = job;
-  GPUMAN_TRY(ApplyUpdate(update.job, inventory, changed));
+  // A job that waits has no GPUs yet, so its limit may be more than the smallest GPU has; the queue checks
+  // whether it could ever start.
+  if (!jobs::IsWaiting(job)) GPUMAN_TRY(ApplyUpdate(update.job, inventory, changed));
   spec::JobSpec spec = *changed.spec;
+  GPUMAN_TRY(api::SetOptions(update.job, spec));
   if (update.queue) {
     GPUMAN_TRY(ApplyQueue(*update.queue, inventory, lookup, changed, spec));
     GPUMAN_TRY(jobs::CheckExecutable(changed.command, *changed.environment));

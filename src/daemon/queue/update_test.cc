@@ -132,6 +132,17 @@ TEST_F(UpdateTest, AShareOfMemoryIsCountedAgainForOtherGpus) {
   EXPECT_FALSE(job.spec->soft) << "what is refused changes nothing";
 }
 
+TEST_F(UpdateTest, AJobThatWaitsMayHaveALimitThatOnlyALargerGpuHas) {
+  Has([](spec::JobSpec& spec) {
+    spec.gpus.count = 1;
+    spec.memory = base::SizeSpec{base::GiB(60), 0};
+    spec.memory_on_each = base::GiB(60);
+  });
+  EXPECT_EQ(Trouble(R"({"priority":9})"), "");
+  EXPECT_EQ(Trouble(R"({"memory":"80GiB"})"), "");
+  EXPECT_EQ(job.spec->memory_on_each, base::GiB(80));
+}
+
 TEST_F(UpdateTest, LimitsAndRetriesChangeAlsoWhileTheJobRuns) {
   Runs();
   job.array = {{7}, 0, 4};
