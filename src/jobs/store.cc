@@ -189,6 +189,18 @@ class SqliteStore final : public Store {
     });
   }
 
+  std::optional<base::WallTime> EndBeforeLastRuns(std::size_t others) override {
+    std::optional<base::WallTime> end;
+    (void)Guarded(file_, "reading", [&]() -> Result<> {
+      SQLite::Statement query(
+          db_, "SELECT ended_ms FROM accounting ORDER BY ended_ms DESC,id DESC LIMIT 1 OFFSET ?");
+      query.bind(1, static_cast<std::int64_t>(others));
+      if (query.executeStep()) end = base::WallTime(base::Millis(query.getColumn(0).getInt64()));
+      return {};
+    }).has_value();
+    return end;
+  }
+
   Result<std::vector<Event>> EventsOf(JobId job, std::size_t limit) override {
     return Events("job=?", limit, [&](SQLite::Statement& query) { query.bind(1, job.value); });
   }

@@ -78,6 +78,9 @@ class Store {
   virtual base::Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
                                   const std::function<void(const RunAccount&)>& visit) = 0;
 
+  // When the run ended after which so many others have ended; nullopt: there are not so many.
+  virtual std::optional<base::WallTime> EndBeforeLastRuns(std::size_t /*others*/) { return std::nullopt; }
+
   // The events of the GPU that are no job's, and that happened in [since, until], by id; the newest `limit`.
   virtual base::Result<std::vector<Event>> EventsOfGpu(const std::string& /*uuid*/, base::WallTime /*since*/,
                                                        base::WallTime /*until*/, std::size_t /*limit*/) {

@@ -205,6 +205,9 @@ TEST_F(StoreTest, KeepsRunsAndSettings) {
   batch.runs = {unknown};
   ASSERT_TRUE(store->Write(batch));
   EXPECT_EQ(between(5001, 6000), std::vector{unknown});
+  EXPECT_EQ(store->EndBeforeLastRuns(0), unknown.ended);
+  EXPECT_EQ(store->EndBeforeLastRuns(1), run.ended);
+  EXPECT_EQ(store->EndBeforeLastRuns(2), std::nullopt);
   EXPECT_TRUE(between(0, 5000).empty());
   batch = {};
   batch.first_run_kept = base::WallTime(base::Millis(5002));

@@ -16,7 +16,7 @@ namespace gpuman::queue {
 
 class PastRuns {
  public:
-  static constexpr std::size_t kNamesOfUser = 200;
+  static constexpr std::size_t kNamesOfUser = 500;
   static constexpr std::size_t kNames = 5'000;
   static constexpr std::size_t kLongestName = 255;  // bytes; runs with a longer name are not kept
 

@@ -19,8 +19,10 @@ namespace {
 
 constexpr const char* kPreempted = "preempted";
 constexpr std::chrono::hours kForgetEvery{1};
-// For `--memory auto`: so far back runs are read at the start, and so many at a time, in some milliseconds.
+// For `--memory auto`: so far back runs are read at the start, and so many of the last ones, since jobs wait
+// for that (0.1 s on an idle machine); and so many at a time, in some milliseconds.
 constexpr std::chrono::hours kPastRunsSince{30 * 24};
+constexpr std::size_t kPastRunsRead = 50'000;
 constexpr std::size_t kPastRunsAtOnce = 1000;
 
 struct NamedRun {
@@ -56,7 +58,7 @@ QueueModule::QueueModule(Core& core, NotifyModule& notify, SuspensionModule& sus
 void QueueModule::Restore(jobs::StoreContents& contents) {
   books_ = ReadBooks(contents.settings);
   SetBooks();
-  ReadPastRuns({.ended = began_ - kPastRunsSince});
+  BeginPastRuns();
 }
 
 void QueueModule::Reconfigure() { SetBooks(); }
@@ -116,6 +118,16 @@ void QueueModule::ForgetOldAccounts() {
   batch.first_run_kept = core_.clock().Wall() - core_.config().queue.keep_accounts;
   core_.store().Submit(std::move(batch), [](const base::Result<>&) {});
   dispatcher_->ForgetOldAccounts();
+}
+
+void QueueModule::BeginPastRuns() {
+  core_.store().Read([this](jobs::Store& store) {
+    const auto since =
+        std::max(began_ - kPastRunsSince, store.EndBeforeLastRuns(kPastRunsRead).value_or(base::WallTime{}));
+    boost::asio::post(core_.loop(), [this, since] {
+      if (dispatcher_) ReadPastRuns({.ended = since});
+    });
+  });
 }
 
 // Reads the runs of earlier daemons, some at a time. A run that this daemon has recorded meanwhile may come

@@ -95,6 +95,7 @@ class QueueModule final : public Module, private DispatcherHost {
   void SetBooks();
   void ChargePast();
   void ForgetOldAccounts();
+  void BeginPastRuns();
   void ReadPastRuns(jobs::Store::RunCursor from);
   void AddBookRoutes(http::Router& router);  // routes_books.cc
   void AddListRoutes(http::Router& router);  // routes_list.cc
