@@ -114,6 +114,10 @@ class MemoryAuto(DaemonTest):
         job, _ = self.submit("fixed", self.uses("1GiB"), "--memory", "512MiB")
         self.assertEqual((self.wait(job)["state"], self.job(job)["queue"]["attempts"]), ("failed", 1))
 
+    def stored(self, job):
+        with contextlib.closing(sqlite3.connect(f"file:{self.m.dir}/lib/gpuman.db?mode=ro", uri=True)) as database:
+            return database.execute("SELECT state FROM jobs WHERE id = ?", (job,)).fetchone()[0]
+
     def restart(self):
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
@@ -127,8 +131,9 @@ class MemoryAuto(DaemonTest):
         self.restart()
         (self.m.dir / "end").touch()
         until("it waits again", lambda: self.job(job)["memory"]["limit"] == 2 * limit, self.what_stands)
+        # Nobody knows of the refusal if the daemon is killed before that is on the disk.
+        until("that is on the disk", lambda: self.stored(job) == "queued", self.what_stands)
         self.restart()
-        # The daemon may have been killed before the end of the job was on the disk; then it is read from the journal.
         self.assertEqual(self.becomes(job, "queued")["memory"]["limit"], 2 * limit)
         self.pause(False)
         ended = self.wait(job)
