@@ -1,8 +1,10 @@
 #include "cli/text.h"
 
 #include <fmt/format.h>
+#include <locale.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include <algorithm>
 #include <array>
@@ -12,11 +14,32 @@
 #include <optional>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 
 namespace gpuman::cli {
 namespace {
 
-bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+struct Character {
+  std::size_t bytes = 1;
+  std::size_t columns = 1;
+};
+
+// The columns that libc knows, which ncurses uses as well. The locale is of this thread and this call alone.
+std::size_t ColumnsOfCharacter(char32_t code) {
+  static const locale_t utf8 = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  if (utf8 == nullptr) return 1;
+  const locale_t before = ::uselocale(utf8);
+  const int columns = ::wcwidth(static_cast<wchar_t>(code));
+  ::uselocale(before);
+  return columns < 0 ? 1 : static_cast<std::size_t>(columns);
+}
+
+Character CharacterAt(std::string_view text, std::size_t at) {
+  if (static_cast<unsigned char>(text[at]) < 0x80) return {};
+  const auto character = base::Utf8CharacterAt(text, at);
+  if (character.length == 0) return {};
+  return {character.length, ColumnsOfCharacter(character.code)};
+}
 
 constexpr std::array<std::string_view, 7> kColorCodes{"0", "1", "2", "31", "32", "33", "36"};
 
@@ -116,19 +139,33 @@ std::string PrintableJson(std::string_view json) {
 }
 
 std::size_t Width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return !IsContinuation(c); }));
+  std::size_t columns = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto character = CharacterAt(text, at);
+    columns += character.columns;
+    at += character.bytes;
+  }
+  return columns;
 }
 
 std::string Cut(std::string_view text, std::size_t width) {
-  if (Width(text) <= width) return std::string(text);
+  if (text.size() <= width || Width(text) <= width) return std::string(text);
   if (width == 0) return {};
   std::size_t at = 0;
-  for (std::size_t taken = 0; taken + 1 < width; ++taken) {
-    ++at;
-    while (at < text.size() && IsContinuation(text[at])) ++at;
+  for (std::size_t taken = 0; at < text.size();) {
+    const auto character = CharacterAt(text, at);
+    if (taken + character.columns + 1 > width) break;
+    taken += character.columns;
+    at += character.bytes;
   }
   return std::string(text.substr(0, at)) + "…";
+}
+
+std::string Fit(std::string_view text, std::size_t width, bool right) {
+  std::string fitted = Cut(text, width);
+  const std::size_t taken = Width(fitted);
+  const std::string blanks(width - std::min(width, taken), ' ');
+  return right ? blanks + fitted : fitted + blanks;
 }
 
 }  // namespace gpuman::cli

@@ -34,9 +34,11 @@ std::string PrintableLines(const TerminalStyle& style, std::string_view text);
 // The same for JSON, with the same value: such characters become JSON escapes.
 std::string PrintableJson(std::string_view json);
 
-// The columns that printable text takes: one a character; combining and wide characters are not handled.
+// The columns that printable text takes on a terminal: none for a combining character, two for a wide one.
 std::size_t Width(std::string_view text);
 // At most `width` columns; a text that is cut ends with "…".
 std::string Cut(std::string_view text, std::size_t width);
+// Exactly `width` columns: cut, or with blanks behind it (`right`: before it).
+std::string Fit(std::string_view text, std::size_t width, bool right = false);
 
 }  // namespace gpuman::cli

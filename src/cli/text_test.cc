@@ -62,6 +62,32 @@ TEST(PrintableJson, SaysTheSame) {
   }
 }
 
+TEST(Width, CountsColumnsAndNotCharacters) {
+  EXPECT_EQ(Width("train"), 5u);
+  EXPECT_EQ(Width("äöü"), 3u);
+  EXPECT_EQ(Width("模型"), 4u) << "wide";
+  EXPECT_EQ(Width("e\xCC\x81"), 1u) << "a combining accent";
+  EXPECT_EQ(Width("⣿█…"), 3u) << "plots";
+  EXPECT_EQ(Width("\xFF"
+                  "a"),
+            2u)
+      << "not UTF-8";
+}
+
+TEST(Cut, KeepsColumnsOfWideCharacters) {
+  EXPECT_EQ(Cut("模型训练", 8), "模型训练");
+  EXPECT_EQ(Cut("模型训练", 7), "模型训…");
+  EXPECT_EQ(Cut("模型训练", 6), "模型…") << "half of a character is none";
+  EXPECT_EQ(Cut("abc", 0), "");
+  EXPECT_EQ(Cut("模", 1), "…");
+}
+
+TEST(Fit, HasExactlyItsColumns) {
+  EXPECT_EQ(Fit("模型", 6), "模型  ");
+  EXPECT_EQ(Fit("7", 3, true), "  7");
+  EXPECT_EQ(Fit("模型训练", 6), "模型… ");
+}
+
 RC_GTEST_PROP(Printable, WhatItLeavesItLeavesAgain, (const std::string& text)) {
   const auto once = Printable(text);
   RC_ASSERT(Printable(once) == once);
