@@ -66,9 +66,10 @@ base::Result<JobList> ListPage(const Client& daemon, const QueueFilter& filter) 
   return AskPatiently(daemon, routes::kQueue, {{}, QueryOf(filter)});
 }
 
-base::Result<std::vector<QueueRow>> ListRowsOfPage(const Client& daemon, const QueueFilter& filter) {
+base::Result<std::vector<QueueRow>> ListRowsOfPage(const Client& daemon, const QueueFilter& filter,
+                                                   const HttpOptions& options) {
   GPUMAN_ASSIGN(const HttpAnswer answer,
-                daemon.AskRaw(RequestFor(routes::kQueueRows, {{}, QueryOf(filter)}), Patient()));
+                daemon.AskRaw(RequestFor(routes::kQueueRows, {{}, QueryOf(filter)}), options));
   return ParseQueueRows(answer.body);
 }
 
@@ -92,10 +93,11 @@ base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter&
   return std::move(answer.body);
 }
 
-base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter) {
-  if (IsOnePage(filter)) return ListRowsOfPage(daemon, filter);
+base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter,
+                                                  const HttpOptions& options) {
+  if (IsOnePage(filter)) return ListRowsOfPage(daemon, filter, options);
   GPUMAN_ASSIGN(auto rows, Pages<QueueRow>(filter, kRowsPerPage, [&](const QueueFilter& page) {
-                  return ListRowsOfPage(daemon, page);
+                  return ListRowsOfPage(daemon, page, options);
                 }));
   PutInOrder(rows);
   return rows;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/ask.h"
 #include "api/client.h"
 #include "api/queue_rows.h"
 #include "api/queue_types.h"
@@ -26,5 +27,7 @@ base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter)
 // The same list as JSON text, not parsed. It is one answer, which the daemon writes in pieces.
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter);
 // The same jobs with only the fields of a table: for tens of thousands of jobs.
-base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter);
+// `options` are those of each exchange.
+base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter,
+                                                  const HttpOptions& options = Patient());
 }  // namespace gpuman::api

@@ -7,18 +7,20 @@
 #include "api/ask.h"
 #include "base/clock.h"
 #include "cli/commands.h"
+#include "cli/plot.h"
 #include "cli/take.h"
+#include "cli/top/watch.h"
 #include "cli/top_frame.h"
-#include "cli/top_screen.h"
 
 namespace gpuman::cli {
 namespace {
 
 constexpr base::Millis kShortestInterval{100};
-constexpr std::size_t kPage = 10;
 
 struct TopOptions {
   bool once = false;
+  bool ascii = false;
+  bool no_mouse = false;
   TopOrder order = TopOrder::kMemory;
   base::Millis interval = std::chrono::seconds(1);
 };
@@ -28,73 +30,23 @@ base::Result<TopOrder> ParseOrder(const std::string& word) {
   return TopOrderFromString(word).value_or(TopOrder::kMemory);
 }
 
-// Changes the view for a key; false: close the view.
-bool Obey(TopKey key, TopView& view) {
-  const auto back = [&](std::size_t rows) { view.skip -= std::min(view.skip, rows); };
-  if (view.help && key != TopKey::kNone) {
-    view.help = false;
-    return true;
-  }
-  switch (key) {
-    case TopKey::kQuit:
-      return false;
-    case TopKey::kHelp:
-      view.help = true;
-      break;
-    case TopKey::kMemory:
-      view.order = TopOrder::kMemory;
-      break;
-    case TopKey::kUser:
-      view.order = TopOrder::kUser;
-      break;
-    case TopKey::kJob:
-      view.order = TopOrder::kJob;
-      break;
-    case TopKey::kPid:
-      view.order = TopOrder::kPid;
-      break;
-    case TopKey::kUp:
-      back(1);
-      break;
-    case TopKey::kPageUp:
-      back(kPage);
-      break;
-    case TopKey::kDown:
-      ++view.skip;
-      break;
-    case TopKey::kPageDown:
-      view.skip += kPage;
-      break;
-    case TopKey::kNone:
-    case TopKey::kOther:
-    case TopKey::kRefresh:
-      break;
-  }
-  return true;
+// The console of Linux has no braille, whatever the locale.
+bool DrawsUnicode(const Session& session) {
+  const auto terminal = session.environment()("TERM").value_or("");
+  return ShowsUnicode(session.environment()) && !terminal.starts_with("linux");
 }
 
-void LookAgain(const api::Client& daemon, TopView& view) {
-  auto status = daemon.Status(false);
-  view.problem = status ? std::string() : "These are old figures: " + status.error().message;
-  if (!status) return;
-  view.status = std::move(*status);
-  view.now = base::SystemClock().Wall();
-}
-
-base::Result<int> Watch(Session& session, const api::Client& daemon, TopView view, base::Millis interval) {
-  const base::SystemClock clock;
-  GPUMAN_ASSIGN(const auto screen, TopScreen::Open(session.style().color));
-  auto next = clock.Mono() + interval;
-  for (;;) {
-    view.skip = std::min(view.skip, LastPage(view, screen->size()));
-    screen->Show(TopLines(view, screen->size()));
-    const auto key = screen->Wait(next);
-    if (screen->signal() != 0 || !Obey(key, view)) break;
-    if (key != TopKey::kRefresh && clock.Mono() < next) continue;
-    LookAgain(daemon, view);
-    next = clock.Mono() + interval;
-  }
-  return screen->signal() == 0 ? kExitDone : 128 + screen->signal();
+base::Result<int> Watch(Session& session, const api::Client& daemon, api::StatusView status,
+                        const TopOptions& o) {
+  top::State state;
+  state.order = o.order;
+  state.interval = std::max(o.interval, kShortestInterval);
+  state.unicode = !o.ascii && DrawsUnicode(session);
+  top::Snapshot first;
+  first.status = std::move(status);
+  first.at = base::SystemClock().Wall();
+  return top::Watch(daemon.socket(), std::move(state), std::move(first),
+                    {.color = session.style().color, .mouse = !o.no_mouse});
 }
 
 base::Result<int> Top(Session& session, const TopOptions& o) {
@@ -108,9 +60,8 @@ base::Result<int> Top(Session& session, const TopOptions& o) {
     return kExitDone;
   }
   constexpr std::size_t kWide = 160;  // for files and pipes
-  if (!o.once && session.style().terminal)
-    return Watch(session, daemon, std::move(view), std::max(o.interval, kShortestInterval));
-  for (const auto& line : TopLines(view, {session.style().width.value_or(kWide), {}}))
+  if (!o.once && session.style().terminal) return Watch(session, daemon, std::move(view.status), o);
+  for (const auto& line : TopLines(view, session.style().width.value_or(kWide)))
     session.Print(Paint(session.style(), line.color, line.text) + "\n");
   return kExitDone;
 }
@@ -132,16 +83,20 @@ base::Result<int> Metrics(Session& session, bool own) {
 Command TopCommand() {
   const auto o = std::make_shared<TopOptions>();  // shared by the options and the action
   return {"top",
-          "Watch GPUs, processes and jobs\n\n"
-          "Keys: q quits; m, u, j and p sort by memory, user, job and pid; space refreshes at once; "
-          "arrow and page keys scroll; h or ? shows the keys.",
+          "Watch GPUs, jobs, the queue and processes, and act on them\n\n"
+          "Keys: q quits; arrows, page keys and the mouse choose; Enter shows all of a job; / filters; Tab "
+          "shows the next page; s, r, c and e suspend, resume, cancel and end the chosen job, and ask first; "
+          "h or ? shows all keys.",
           "gpuman top --sort user",
           {},
           {{"--once", "", "Print one picture and exit, as without a terminal", take::Flag(o->once)},
-           {"--sort", kTopOrderValue, "Sort processes by memory, user, job or pid (default: memory)",
+           {"--sort", kTopOrderValue, "Sort jobs and processes by this (default: memory)",
             take::Into(o->order, ParseOrder)},
            {"--interval", kTimeValue, "Time between two pictures (default 1s, at least 100ms)",
-            take::Duration(o->interval)}},
+            take::Duration(o->interval)},
+           {"--ascii", "", "Draw with ASCII alone (default: where the locale is not UTF-8)",
+            take::Flag(o->ascii)},
+           {"--no-mouse", "", "Leave the mouse to the terminal", take::Flag(o->no_mouse)}},
           [o](Session& session, const CommandLine&) { return Top(session, *o); }};
 }
 

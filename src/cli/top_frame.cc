@@ -18,14 +18,18 @@ namespace gpuman::cli {
 namespace {
 
 constexpr std::size_t kBarCells = 10;
-constexpr std::array<std::pair<TopOrder, std::string_view>, 4> kOrders{{{TopOrder::kMemory, "memory"},
-                                                                        {TopOrder::kUser, "user"},
-                                                                        {TopOrder::kJob, "job"},
-                                                                        {TopOrder::kPid, "pid"}}};
+constexpr std::array<std::pair<TopOrder, std::string_view>, 6> kOrders{
+    {{TopOrder::kMemory, "memory"},
+     {TopOrder::kUtilization, "utilization"},
+     {TopOrder::kAge, "age"},
+     {TopOrder::kUser, "user"},
+     {TopOrder::kJob, "job"},
+     {TopOrder::kPid, "pid"}}};
 
 struct Process {
   const api::GpuView* gpu;
   const api::ProcessView* process;
+  base::WallTime started;  // of its job; a process of no job, and a job that has not started, come last
 };
 
 // The bar is full when all is in use, and empty only when nothing is in use.
@@ -164,15 +168,26 @@ std::string JobsSummary(const api::StatusView& status) {
 }
 
 std::vector<Process> Sorted(const api::StatusView& status, TopOrder order) {
+  std::map<std::int64_t, base::WallTime> started;
+  for (const auto& job : status.jobs)
+    if (job.started_at) started[job.id] = *job.started_at;
   std::vector<Process> all;
-  for (const auto& gpu : status.gpus)
-    for (const auto& process : gpu.processes) all.push_back({&gpu, &process});
+  for (const auto& gpu : status.gpus) {
+    for (const auto& process : gpu.processes) {
+      const auto job = started.find(process.job.value_or(0));
+      all.push_back({&gpu, &process, job == started.end() ? base::WallTime::max() : job->second});
+    }
+  }
   std::stable_sort(all.begin(), all.end(), [order](const Process& a, const Process& b) {
     const auto& x = *a.process;
     const auto& y = *b.process;
     switch (order) {
       case TopOrder::kMemory:
         return x.memory > y.memory;
+      case TopOrder::kUtilization:
+        return a.gpu->utilization_gpu > b.gpu->utilization_gpu;
+      case TopOrder::kAge:
+        return a.started < b.started;
       case TopOrder::kUser:
         return x.user < y.user;
       case TopOrder::kJob:
@@ -193,7 +208,7 @@ std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::si
                {"TAG", Align::kLeft, 6},
                {"MEMORY", Align::kRight},
                {"COMMAND", Align::kLeft, 10}});
-  for (const auto& [gpu, process] : processes)
+  for (const auto& [gpu, process, started] : processes)
     table.Add({api::NumberOf(*gpu), std::to_string(process->pid),
                process->user.value_or(std::string(kUnknown)),
                process->job ? std::to_string(*process->job) : std::string("-"),
@@ -210,43 +225,8 @@ std::vector<TopLine> HeadLines(const TopView& view, std::size_t columns) {
   std::vector<TopLine> lines{
       {fmt::format("gpuman top  {}  processes by {}", queue::FormatTimeOfDay(view.now), ToString(view.order)),
        Color::kBold}};
-  if (!view.problem.empty()) AddWrapped(lines, view.problem, Color::kRed, columns);
   for (auto& line : GpuLines(view.status, columns)) lines.push_back(std::move(line));
   AddWrapped(lines, JobsSummary(view.status), Color::kNone, columns);
-  return lines;
-}
-
-constexpr std::string_view kKeys = "Keys: q quit, h help, m/u/j/p sort by memory/user/job/pid, space refresh";
-constexpr std::array<std::string_view, 10> kHelp{
-    "gpuman top: keys",
-    "",
-    "  q, Esc             quit",
-    "  space, r           refresh now",
-    "  m, u, j, p         sort processes by memory, user, job or pid",
-    "  Up, Down           scroll the processes by one line",
-    "  Page Up, Page Down scroll by ten lines",
-    "  h, ?               this help; any key leaves it",
-    "",
-    "GPUs that are degraded or unhealthy: gpuman health says what to do."};
-
-// The keys get a row where enough rows are left.
-std::size_t RowsOfKeys(const TopSize& size) {
-  constexpr std::size_t kMinRows = 8;
-  return size.rows && *size.rows >= kMinRows ? 1 : 0;
-}
-
-// The rows for processes, below the head and the title.
-std::size_t RoomFor(std::size_t head, const TopSize& size, std::size_t processes) {
-  if (!size.rows) return processes;
-  const auto taken = head + 1 + RowsOfKeys(size);
-  return *size.rows > taken ? *size.rows - taken : 0;
-}
-
-std::vector<TopLine> HelpLines() {
-  std::vector<TopLine> lines;
-  lines.reserve(std::size(kHelp));
-  for (const auto text : kHelp)
-    lines.push_back({std::string(text), lines.empty() ? Color::kBold : Color::kNone});
   return lines;
 }
 
@@ -264,39 +244,12 @@ std::optional<TopOrder> TopOrderFromString(std::string_view word) {
   return std::nullopt;
 }
 
-std::size_t LastPage(const TopView& view, const TopSize& size) {
-  const auto processes = Sorted(view.status, view.order).size();
-  return processes - std::min(processes, RoomFor(HeadLines(view, size.columns).size(), size, processes));
-}
-
-namespace {
-
-// All lines but the keys; there may be more lines than rows.
-std::vector<TopLine> ProcessPage(const TopView& view, const TopSize& size) {
-  auto lines = HeadLines(view, size.columns);
-  auto processes = Sorted(view.status, view.order);
-  const auto room = RoomFor(lines.size(), size, processes.size());
-  const auto skip = static_cast<std::ptrdiff_t>(std::min(view.skip, LastPage(view, size)));
-  processes.erase(processes.begin(), processes.begin() + skip);
-  if (processes.size() > room) processes.resize(room);
+std::vector<TopLine> TopLines(const TopView& view, std::size_t columns) {
+  auto lines = HeadLines(view, columns);
+  const auto processes = Sorted(view.status, view.order);
   if (!processes.empty())
-    for (auto& line : ProcessLines(processes, size.columns)) lines.push_back(std::move(line));
-  return lines;
-}
-
-}  // namespace
-
-std::vector<TopLine> TopLines(const TopView& view, const TopSize& size) {
-  auto lines = view.help ? HelpLines() : ProcessPage(view, size);
-  if (size.rows) {
-    const auto keys = RowsOfKeys(size);
-    lines.resize(std::min(lines.size(), *size.rows - keys));
-    if (keys > 0) {
-      lines.resize(*size.rows - keys);
-      lines.push_back({std::string(kKeys), Color::kDim});
-    }
-  }
-  for (auto& line : lines) line.text = Cut(Printable(line.text), size.columns);
+    for (auto& line : ProcessLines(processes, columns)) lines.push_back(std::move(line));
+  for (auto& line : lines) line.text = Cut(Printable(line.text), columns);
   return lines;
 }
 

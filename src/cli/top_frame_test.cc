@@ -47,6 +47,8 @@ TopView Machine() {
   for (const auto state : {spec::JobState::kRunning, spec::JobState::kQueued, spec::JobState::kQueued,
                            spec::JobState::kHeld, spec::JobState::kFinished}) {
     api::JobView job;
+    job.id = static_cast<std::int64_t>(view.status.jobs.size()) + 1;
+    job.started_at = base::WallTime(std::chrono::seconds(job.id));
     job.state = state;
     if (state == spec::JobState::kQueued) job.reason = "resources";
     view.status.jobs.push_back(job);
@@ -55,16 +57,16 @@ TopView Machine() {
   return view;
 }
 
-std::vector<std::string> Texts(const TopView& view, const TopSize& size) {
+std::vector<std::string> Texts(const TopView& view, std::size_t columns) {
   std::vector<std::string> texts;
-  for (const auto& line : TopLines(view, size)) texts.push_back(line.text);
+  for (const auto& line : TopLines(view, columns)) texts.push_back(line.text);
   return texts;
 }
 
-std::vector<std::string> Pids(TopView view, TopOrder order, const TopSize& size = {100, {}}) {
+std::vector<std::string> Pids(TopView view, TopOrder order, std::size_t columns = 100) {
   view.order = order;
   std::vector<std::string> pids;
-  for (const auto& line : TopLines(view, size))
+  for (const auto& line : TopLines(view, columns))
     if (const auto at = line.text.find("--pid "); at != line.text.npos)
       pids.push_back(line.text.substr(at + 6));
   return pids;
@@ -73,7 +75,7 @@ std::vector<std::string> Pids(TopView view, TopOrder order, const TopSize& size 
 TEST(Top, ShowsGpusThenWhatWaitsThenProcesses) {
   ::setenv("TZ", "CET-1", 1);
   ::tzset();
-  const auto texts = Texts(Machine(), {100, {}});
+  const auto texts = Texts(Machine(), 100);
   ASSERT_EQ(texts.size(), 10u);
   EXPECT_EQ(texts[0], "gpuman top  02:02:03  processes by memory");
   EXPECT_THAT(texts[1], StartsWith("GPU  NAME"));
@@ -91,68 +93,33 @@ TEST(Top, ShowsGpusThenWhatWaitsThenProcesses) {
 TEST(Top, MakesUpNoReasonForWhatWaits) {
   TopView view = Machine();
   for (auto& job : view.status.jobs) job.reason.reset();
-  EXPECT_EQ(Texts(view, {100, {}})[5], "Jobs: 1 running, 2 queued, 1 held");
+  EXPECT_EQ(Texts(view, 100)[5], "Jobs: 1 running, 2 queued, 1 held");
 }
 
 TEST(Top, ColorsAGpuByItsHealth) {
-  const auto lines = TopLines(Machine(), {100, {}});
+  const auto lines = TopLines(Machine(), 100);
   EXPECT_EQ(lines[0].color, Color::kBold);
   EXPECT_EQ(lines[3].color, Color::kRed);
   EXPECT_EQ(lines[4].color, Color::kRed);
   EXPECT_NE(lines[2].color, Color::kRed);
 }
 
-TEST(Top, SortsProcessesInFourWays) {
+TEST(Top, SortsProcesses) {
   using ::testing::ElementsAre;
   EXPECT_THAT(Pids(Machine(), TopOrder::kMemory), ElementsAre("10", "20", "30"));
   EXPECT_THAT(Pids(Machine(), TopOrder::kUser), ElementsAre("30", "20", "10"));
   EXPECT_THAT(Pids(Machine(), TopOrder::kJob), ElementsAre("20", "30", "10"));
   EXPECT_THAT(Pids(Machine(), TopOrder::kPid), ElementsAre("10", "20", "30"));
+  EXPECT_THAT(Pids(Machine(), TopOrder::kAge), ElementsAre("20", "30", "10")) << "of no job: the last";
+  auto machine = Machine();
+  machine.status.gpus[1].utilization_gpu = 43;
+  machine.status.gpus[1].processes = {Process(40, "ann", 1)};
+  EXPECT_THAT(Pids(machine, TopOrder::kUtilization), ElementsAre("40", "30", "10", "20"));
 }
 
-TEST(Top, ScrollsNoFurtherThanTheLastPage) {
-  using ::testing::ElementsAre;
-  auto view = Machine();
-  const TopSize size{100, 10};  // room for two of three processes
-  EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("10", "20"));
-  view.skip = 1;
-  EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("20", "30"));
-  EXPECT_EQ(LastPage(view, size), 1u);
-  EXPECT_EQ(LastPage(view, {100, {}}), 0u);
-  EXPECT_EQ(LastPage(view, {100, 3}), 3u) << "no room at all";
-  view.skip = 1000;
-  EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("20", "30"));
-}
-
-TEST(Top, FitsAnySizeOfTheWindow) {
-  auto view = Machine();
-  view.problem = "the daemon cannot be reached; this is what was seen last";
-  view.skip = 1;
-  for (std::size_t columns = 1; columns < 130; columns += 3) {
-    for (std::size_t rows = 1; rows < 16; ++rows) {
-      const auto lines = TopLines(view, {columns, rows});
-      EXPECT_LE(lines.size(), rows);
-      for (const auto& line : lines) EXPECT_LE(Width(line.text), columns) << line.text;
-    }
-  }
-}
-
-TEST(Top, ShowsItsKeysOnTheLastRowOfAWindow) {
-  const auto lines = TopLines(Machine(), {80, 24});
-  ASSERT_EQ(lines.size(), 24u);
-  EXPECT_THAT(lines.back().text, AllOf(StartsWith("Keys: q quit, h help"), HasSubstr("space refresh")));
-  EXPECT_THAT(lines.back().text, Not(HasSubstr("…")));
-  EXPECT_THAT(Texts(Machine(), {80, {}}).back(), Not(HasSubstr("Keys"))) << "of a pipe";
-  EXPECT_THAT(Texts(Machine(), {80, 5}).back(), Not(HasSubstr("Keys"))) << "no room";
-}
-
-TEST(Top, ExplainsItsKeys) {
-  auto view = Machine();
-  view.help = true;
-  const auto texts = Texts(view, {80, 24});
-  EXPECT_EQ(texts.size(), 24u);
-  EXPECT_EQ(texts[0], "gpuman top: keys");
-  EXPECT_THAT(texts, ::testing::Contains("  h, ?               this help; any key leaves it"));
+TEST(Top, FitsAnyWidth) {
+  for (std::size_t columns = 1; columns < 130; columns += 3)
+    for (const auto& line : TopLines(Machine(), columns)) EXPECT_LE(Width(line.text), columns) << line.text;
 }
 
 TEST(Top, NeverCutsHealth) {
@@ -165,7 +132,7 @@ TEST(Top, NeverCutsHealth) {
                                  "the machine has been started again (reported 3 times)"}};
   for (const std::size_t columns :
        {std::size_t{120}, std::size_t{80}, std::size_t{60}, std::size_t{40}, std::size_t{30}}) {
-    const auto texts = Texts(view, {columns, 24});
+    const auto texts = Texts(view, columns);
     EXPECT_THAT(texts[1], ::testing::EndsWith("HEALTH")) << columns;
     EXPECT_THAT(texts[2], ::testing::EndsWith("healthy")) << columns;
     EXPECT_THAT(texts[3], ::testing::EndsWith("unhealthy")) << columns;
@@ -173,21 +140,14 @@ TEST(Top, NeverCutsHealth) {
     for (const auto& text : texts) all += text + " ";
     EXPECT_THAT(all, HasSubstr("times)")) << columns;
   }
-  EXPECT_THAT(Texts(view, {80, 24})[2], AllOf(HasSubstr("42%"), HasSubstr("/ 140.4GiB"), HasSubstr("312W")));
-  EXPECT_THAT(Texts(view, {120, 24})[2], HasSubstr("[#####     ]  42%"));
-}
-
-TEST(Top, SaysThatItIsOld) {
-  auto view = Machine();
-  view.problem = "the daemon cannot be reached";
-  const auto lines = TopLines(view, {100, {}});
-  EXPECT_EQ(lines[1], (TopLine{"the daemon cannot be reached", Color::kRed}));
+  EXPECT_THAT(Texts(view, 80)[2], AllOf(HasSubstr("42%"), HasSubstr("/ 140.4GiB"), HasSubstr("312W")));
+  EXPECT_THAT(Texts(view, 120)[2], HasSubstr("[#####     ]  42%"));
 }
 
 TEST(Top, PassesNothingOnThatATerminalWouldObey) {
   auto view = Machine();
   view.status.gpus[0].processes[0].command = {"evil\x1b]0;owned\x07", "ü\xff"};
-  for (const auto& text : Texts(view, {100, {}})) {
+  for (const auto& text : Texts(view, 100)) {
     EXPECT_EQ(text.find('\x1b'), text.npos);
     EXPECT_EQ(text.find('\x07'), text.npos);
     EXPECT_EQ(text.find('\xff'), text.npos);
@@ -197,13 +157,14 @@ TEST(Top, PassesNothingOnThatATerminalWouldObey) {
 TEST(Top, SaysWhyThereAreNoGpus) {
   TopView view;
   view.status.driver_error = "no NVIDIA driver";
-  const auto texts = Texts(view, {80, {}});
+  const auto texts = Texts(view, 80);
   EXPECT_EQ(texts[1], "No GPUs: no NVIDIA driver");
   EXPECT_EQ(texts[2], "Jobs: 0 running, 0 queued");
 }
 
 TEST(TopOrders, HaveWords) {
-  for (const auto order : {TopOrder::kMemory, TopOrder::kUser, TopOrder::kJob, TopOrder::kPid})
+  for (const auto order : {TopOrder::kMemory, TopOrder::kUtilization, TopOrder::kAge, TopOrder::kUser,
+                           TopOrder::kJob, TopOrder::kPid})
     EXPECT_EQ(TopOrderFromString(ToString(order)), order);
   EXPECT_FALSE(TopOrderFromString("size"));
 }

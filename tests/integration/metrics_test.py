@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Metrics as Prometheus reads them, over the socket and over TCP, and `gpuman top`. On the simulated driver.
+"""Metrics as Prometheus reads them, over the socket and over TCP. On the simulated driver.
 
 Usage: metrics_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
@@ -7,21 +7,15 @@ promtool checks the text as well, where it is installed (Debian: prometheus) or 
 """
 
 import contextlib
-import fcntl
 import http.client
 import json
 import os
 import pathlib
-import pty
 import re
-import select
 import shutil
-import signal
 import socket
-import struct
 import subprocess
 import sys
-import termios
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
@@ -29,7 +23,6 @@ from daemon_case import DaemonTest, PATIENCE, until  # noqa: E402
 from machine import ROOT, program  # noqa: E402
 
 MIB = 1 << 20
-POLL = "7"  # the system call on x86-64
 PROMTOOL = os.environ.get("GPUMAN_PROMTOOL") or shutil.which("promtool")
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(,|$)')
@@ -350,143 +343,6 @@ class TcpTest(MetricsCase):
         self.m.stop_daemon()
         self.m.start_daemon()
         self.assertEqual(self.ask("GET", "/healthz")[0], 200)
-
-
-class Terminal:
-    """A program on a terminal of its own; `seen` is its output."""
-
-    def __init__(self, arguments, env, columns=100, rows=30, name="xterm-256color"):
-        self.ours, theirs = pty.openpty()
-        self.resize(columns, rows)
-        self.before = termios.tcgetattr(theirs)
-        self.process = subprocess.Popen(arguments, env={**env, "TERM": name}, stdin=theirs, stdout=theirs,
-                                        stderr=theirs, start_new_session=True)
-        self.theirs, self.seen = theirs, ""
-
-    def resize(self, columns, rows):
-        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self):
-        while select.select([self.ours], [], [], 0)[0]:
-            self.seen += os.read(self.ours, 65536).decode(errors="replace")
-        return self.seen
-
-    def type(self, text):
-        os.write(self.ours, text.encode())
-
-    def end(self):
-        """The program's exit status, and whether it restored the terminal."""
-        until("it ends", lambda: self.read() is not None and self.process.poll() is not None)
-        self.read()
-        # Local modes: echo and line mode are on again; the earlier screen is back.
-        restored = termios.tcgetattr(self.theirs)[3] == self.before[3] and self.seen.rstrip().endswith(("\x1b[?1l\x1b>", "\x1b[?1049l\r\x1b[?1l\x1b>"))
-        return self.process.returncode, restored and "\x1b[?1049l" in self.seen
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        os.close(self.ours)
-        os.close(self.theirs)
-
-
-class TopTest(MetricsCase):
-    def setUp(self):
-        super().setUp()
-        self.start("eater", self.load("256MiB", "--hold", "1h"), gpus=["0"])
-        until("it holds memory", lambda: self.job("eater")["memory"]["used"])
-
-    def open(self, interval="100ms", **more):
-        terminal = Terminal([program("gpuman"), "top", "--interval", interval], self.m.env, **more)
-        self.addCleanup(terminal.close)
-        until("it is drawn", lambda: "eater" in terminal.read())
-        return terminal
-
-    def test_without_a_terminal_it_prints_a_table_once(self):
-        printed = self.gpuman("top", "--sort", "user")
-        self.assertEqual(printed.returncode, 0, printed.stderr)
-        self.assertNotIn("\x1b", printed.stdout)
-        self.assertRegex(printed.stdout, r"\Agpuman top .* processes by user\nGPU  NAME ")
-        self.assertIn("eater", printed.stdout)
-        self.assertIn("Jobs: 1 running, 0 queued", printed.stdout)
-        self.assertEqual(self.gpuman("top", "--sort", "size").returncode, 2)
-        self.assertEqual(json.loads(self.gpuman("top", "--json").stdout)["jobs"][0]["tag"], "eater")
-
-    def test_keys_sort_and_q_leaves_the_terminal_as_it_was(self):
-        terminal = self.open()
-        self.assertIn("\x1b[?1049h", terminal.seen)
-        terminal.type("u")
-        until("it sorts by user", lambda: "user" in terminal.read().split("eater")[-1])
-        terminal.type("q")
-        self.assertEqual(terminal.end(), (0, True))
-
-    def test_its_keys_are_on_the_screen_and_explained(self):
-        terminal = self.open(columns=80, rows=24)
-        self.assertIn("Keys: q quit, h help", terminal.seen)
-        self.assertIn("HEALTH", terminal.seen)
-        for key in "h?":
-            drawn = len(terminal.read())
-            terminal.type(key)
-            until("it explains its keys", lambda: "sort processes by memory" in terminal.read()[drawn:])
-            drawn = len(terminal.read())
-            terminal.type("x")
-            until("it goes back", lambda: "eater" in terminal.read()[drawn:])
-        terminal.type("q")
-        self.assertEqual(terminal.end(), (0, True))
-
-    def test_signals_leave_the_terminal_as_it_was(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            terminal = self.open()
-            os.kill(terminal.process.pid, number)
-            self.assertEqual(terminal.end(), (128 + number, True), number)
-
-    def test_another_size_of_the_window_is_drawn_anew(self):
-        terminal = self.open(columns=100, rows=30)
-        drawn = len(terminal.seen)
-        terminal.resize(50, 8)
-        os.kill(terminal.process.pid, signal.SIGWINCH)
-        until("it is drawn anew", lambda: "gpuman top" in terminal.read()[drawn:])
-        terminal.resize(1, 1)
-        os.kill(terminal.process.pid, signal.SIGWINCH)
-        terminal.resize(120, 40)
-        drawn = len(terminal.read())
-        os.kill(terminal.process.pid, signal.SIGWINCH)
-        until("it is drawn anew", lambda: "eater" in terminal.read()[drawn:])
-        terminal.type("q")
-        self.assertEqual(terminal.end(), (0, True))
-
-    def test_it_says_that_a_terminal_cannot_be_drawn_on(self):
-        for name in ("dumb", "nonsense"):
-            terminal = Terminal([program("gpuman"), "top"], self.m.env, name=name)
-            self.addCleanup(terminal.close)
-            self.assertEqual(terminal.end()[0], 1)
-            self.assertIn("--once", terminal.seen)
-
-    @unittest.skipUnless(os.uname().machine == "x86_64", "numbers of system calls differ")
-    def test_it_sleeps_between_two_looks(self):
-        terminal = self.open("10m")
-
-        def sleeps():
-            """Whether the program waits in poll, for at least a minute: /proc shows a system call's number and its
-            arguments."""
-            with contextlib.suppress(PermissionError):
-                call = pathlib.Path(f"/proc/{terminal.process.pid}/syscall").read_text().split()
-                return call[0] == POLL and int(call[3], 16) >= 30_000
-            self.skipTest("/proc does not show system calls here")
-        until("it sleeps", sleeps)
-        terminal.type("q")
-        self.assertEqual(terminal.end(), (0, True))
-
-    def test_a_daemon_that_goes_is_told_and_one_that_comes_is_shown(self):
-        terminal = self.open()
-        self.m.stop_daemon()
-        until("it is told", lambda: "old figures" in terminal.read())
-        self.m.start_daemon()
-        drawn = len(terminal.read())
-        terminal.type("p")
-        until("it is shown", lambda: "pid" in terminal.read()[drawn:])
-        terminal.type("q")
-        self.assertEqual(terminal.end(), (0, True))
 
 
 if __name__ == "__main__":

@@ -1,56 +1,62 @@
-// The terminal of `gpuman top`: shows lines and waits for keys. A small wrapper of ncurses.
+// The terminal of `gpuman top`: shows pictures, and waits for keys and the mouse. A small wrapper of ncurses,
+// which knows terminals and draws only what has changed.
 //
-// A process can have one TopScreen at a time, as ncurses requires. The destructor restores the terminal.
+// A process can have one Screen at a time, as ncurses requires. The terminal is as it was before while the
+// program is stopped (SIGTSTP), and when it ends: by the destructor, and by a signal of a fault. Not
+// thread-safe; other threads of the program must block all signals.
 #pragma once
 
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "cli/signal_watch.h"
-#include "cli/top_frame.h"
+#include "cli/top/mouse.h"
+#include "cli/top/picture.h"
+#include "cli/top/update.h"
 
-namespace gpuman::cli {
+namespace gpuman::cli::top {
 
-enum class TopKey {
-  kNone,   // the time is up, or the window has a new size
-  kOther,  // a key without a meaning
-  kQuit,
-  kRefresh,
-  kHelp,
-  kMemory,
-  kUser,
-  kJob,
-  kPid,
-  kUp,
-  kDown,
-  kPageUp,
-  kPageDown,
+struct ScreenOptions {
+  bool color = true;
+  bool mouse = true;
 };
 
-class TopScreen {
+class Screen {
  public:
-  // kNotSupported: this terminal cannot place text.
-  static base::Result<std::unique_ptr<TopScreen>> Open(bool color);
-  ~TopScreen();
-  TopScreen(const TopScreen&) = delete;
-  TopScreen& operator=(const TopScreen&) = delete;
+  using Input = std::variant<Key, MouseSign, Resized>;
 
-  TopSize size() const;
-  void Show(const std::vector<TopLine>& lines);
-  // Sleeps until a key, a signal, a new size of the window, or `until`.
-  TopKey Wait(base::MonoTime until);
-  // The signal that asked the program to end; 0: none.
+  // kNotSupported: this terminal cannot place text.
+  static base::Result<std::unique_ptr<Screen>> Open(const ScreenOptions& options);
+  ~Screen();
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  Size size() const;
+  void Show(const Picture& picture);
+  // Sleeps until there is input, `wake` is readable, a signal comes, or `until`. Returns what there is.
+  std::vector<Input> Wait(base::MonoTime until, int wake);
+  // The signal that asked the program to end, SIGHUP also where the terminal is gone; 0: none.
   int signal() const { return signal_; }
 
  private:
-  explicit TopScreen(bool color);
+  explicit Screen(const ScreenOptions& options);
+
+  void Enter();
+  void Leave();
+  void Stop();
+  void Obey(int signal, std::vector<Input>& inputs);
+  // Takes all keys that there are; false: there was none.
+  bool TakeKeys(std::vector<Input>& inputs);
 
   SignalWatch signals_;
+  ScreenOptions options_;
+  MouseReader mouse_;
   void* terminal_ = nullptr;  // ncurses' SCREEN
-  bool color_ = false;
+  bool entered_ = false;
   int signal_ = 0;
 };
 
-}  // namespace gpuman::cli
+}  // namespace gpuman::cli::top

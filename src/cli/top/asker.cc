@@ -1,0 +1,175 @@
+#include "cli/top/asker.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/ask.h"
+#include "api/queue_client.h"
+#include "base/process.h"
+#include "cli/views.h"
+
+namespace gpuman::cli::top {
+namespace {
+
+constexpr std::uint64_t kLogLines = 500;
+constexpr base::Millis kSilence{30'000};
+
+std::vector<int> PidsOf(const api::StatusView& status) {
+  std::vector<int> pids;
+  for (const auto& gpu : status.gpus)
+    for (const auto& process : gpu.processes) pids.push_back(process.pid);
+  std::sort(pids.begin(), pids.end());
+  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  return pids;
+}
+
+JobCame AskForJob(const std::filesystem::path& socket, std::int64_t job, const api::HttpOptions& options) {
+  const auto ref = std::to_string(job);
+  const auto tail = api::Query().AddNumber("tail", std::optional(kLogLines));
+  auto log =
+      api::Successful(api::Exchange(socket, api::RequestFor(api::routes::kJobLog, {{ref}, tail}), options));
+  JobCame came{job, api::Ask(socket, api::routes::kJob, {{ref}}, {}, options),
+               api::Ask(socket, api::routes::kWhyJob, {{ref}}, {}, options), std::string()};
+  if (log)
+    came.log = std::move(log->body);
+  else
+    came.log = base::Fail(std::move(log.error()));
+  return came;
+}
+
+base::Result<std::string> EndProcess(const base::ProcessId& process) {
+  GPUMAN_TRY(base::SendSignal(process, SIGTERM));
+  return fmt::format("process {} got SIGTERM", process.pid);
+}
+
+base::Result<std::string> Act(const std::filesystem::path& socket, const Question& question,
+                              const api::HttpOptions& options) {
+  if (question.process) return EndProcess(*question.process);
+  const auto ref = std::to_string(question.job);
+  base::Result<api::JobView> job;
+  switch (question.action) {
+    case Action::kSuspend:
+      job = api::Ask(socket, api::routes::kSuspendJob, {{ref}}, {}, options);
+      break;
+    case Action::kResume:
+      job = api::Ask(socket, api::routes::kResumeJob, {{ref}}, {}, options);
+      break;
+    case Action::kCancel:
+      job = api::Ask(socket, api::routes::kCancelJob, {{ref}}, {}, options);
+      break;
+    case Action::kEnd:
+      job = api::Ask(socket, api::routes::kRemoveJob, {{ref}}, {}, options);
+      break;
+  }
+  if (!job) return base::Fail(std::move(job.error()));
+  return JobSentence(*job);
+}
+
+void Signal(const base::Fd& event) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(event.get(), &one, sizeof one);
+}
+
+}  // namespace
+
+base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const AskStatus& ask,
+                                    ProcessLooker& looker, const api::HttpOptions& options) {
+  Snapshot snapshot;
+  GPUMAN_ASSIGN(snapshot.status, api::Ask(socket, api::routes::kStatus, {}, {}, options));
+  if (ask.share) {
+    GPUMAN_ASSIGN(snapshot.share, api::Ask(socket, api::routes::kShare, {}, {}, options));
+  }
+  if (ask.queue) {
+    api::QueueFilter waiting;
+    waiting.states = {std::string(spec::ToString(spec::JobState::kQueued)),
+                      std::string(spec::ToString(spec::JobState::kHeld))};
+    GPUMAN_ASSIGN(snapshot.queue, api::ListQueueRows(api::Client(socket), waiting, options));
+  }
+  snapshot.facts = looker.Look(PidsOf(snapshot.status));
+  snapshot.at = base::SystemClock().Wall();
+  return snapshot;
+}
+
+Asker::Asker(std::filesystem::path socket)
+    : socket_(std::move(socket)),
+      ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  // Signals are the main thread's.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (auto* const line : {&status_, &job_, &actions_})
+    line->thread = std::thread([this, line] { Run(*line); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Asker::~Asker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  Signal(stop_);
+  posted_.notify_all();
+  for (auto* const line : {&status_, &job_, &actions_}) line->thread.join();
+}
+
+api::HttpOptions Asker::Options() const {
+  api::HttpOptions options;
+  options.patience = kSilence;
+  options.wake_fd = stop_.get();
+  options.on_wake = [] { return false; };
+  return options;
+}
+
+void Asker::Ask(const AskStatus& ask) {
+  Post(status_, [this, ask] { return StatusCame{TakeSnapshot(socket_, ask, looker_, Options())}; });
+}
+
+void Asker::Ask(const AskJob& ask) {
+  Post(job_, [this, ask] { return AskForJob(socket_, ask.job, Options()); });
+}
+
+void Asker::Ask(const Do& action) {
+  Post(actions_, [this, question = action.question] {
+    auto options = Options();
+    options.patience.reset();  // it takes as long as the job needs
+    return Done{question, Act(socket_, question, options)};
+  });
+}
+
+void Asker::Post(Line& line, std::function<Event()> call) {
+  {
+    const std::lock_guard lock(mutex_);
+    line.calls.push_back(std::move(call));
+  }
+  posted_.notify_all();
+}
+
+void Asker::Run(Line& line) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    posted_.wait(lock, [&] { return stopping_ || !line.calls.empty(); });
+    if (stopping_) return;
+    const auto call = std::move(line.calls.front());
+    line.calls.pop_front();
+    lock.unlock();
+    Event answer = call();
+    lock.lock();
+    answers_.push_back(std::move(answer));
+    Signal(ready_);
+  }
+}
+
+std::vector<Event> Asker::Take() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = ::read(ready_.get(), &count, sizeof count);
+  const std::lock_guard lock(mutex_);
+  return std::exchange(answers_, {});
+}
+
+}  // namespace gpuman::cli::top

@@ -1,0 +1,220 @@
+#include "cli/top/frame.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/text.h"
+#include "cli/top/columns.h"
+#include "cli/top/layout.h"
+#include "cli/top/test_state.h"
+
+namespace gpuman::cli::top {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Snapshot Machine(int gpus, int jobs) {
+  Snapshot machine = TestMachine();
+  machine.status.gpus.clear();
+  machine.status.jobs.clear();
+  machine.queue.emplace();
+  for (int i = 0; i < gpus; ++i) machine.status.gpus.push_back(TestGpu(i));
+  for (int i = 1; i <= jobs; ++i) {
+    const auto state = i % 3 == 0 ? spec::JobState::kSuspended : spec::JobState::kRunning;
+    machine.status.jobs.push_back(TestJob(i, fmt::format("job-{}", i), "ann", state, i % std::max(gpus, 1)));
+    if (gpus > 0 && i <= 100)
+      machine.status.gpus[static_cast<std::size_t>(i % gpus)].processes.push_back(
+          TestProcess(i, "ann", 10, i));
+    api::QueueRow row;
+    row.id = 100'000 + i;
+    row.tag = "waits";
+    machine.queue->push_back(row);
+  }
+  return machine;
+}
+
+void ExpectToFit(const State& state) {
+  const auto picture = Draw(state);
+  EXPECT_EQ(picture.lines.size(), state.size.rows);
+  for (const auto& line : picture.lines) {
+    EXPECT_LE(line.width(), state.size.columns) << line.text();
+    EXPECT_EQ(line.width(), Width(line.text())) << line.text();
+  }
+}
+
+TEST(TopFrame, FitsEachSizeWithAnyNumberOfGpusAndJobs) {
+  for (const Size size : {Size{80, 24}, Size{100, 30}, Size{300, 100}}) {
+    for (const int gpus : {0, 1, 2, 8, 100}) {
+      for (const int jobs : {0, 1, 40, 10'000}) {
+        auto state = TestState(size, Machine(gpus, jobs));
+        for (const char* page : {"1", "2", "3", "4"}) {
+          Press(state, page);
+          ExpectToFit(state);
+          const auto layout = LayoutOf(state);
+          EXPECT_GE(layout.list_rows, 4u) << size.rows << " " << gpus;
+          EXPECT_TRUE(layout.titles && layout.status && layout.keys && layout.summary);
+        }
+        Press(state, "1");
+        Press(state, Key::Code::kEnd);
+        EXPECT_EQ(Screenful(state).find("\n> ") != std::string::npos, jobs > 0);
+        Press(state, Key::Code::kEnter);
+        ExpectToFit(state);
+      }
+    }
+  }
+}
+
+TEST(TopFrame, DrawsWhatItCanInAnyWindow) {
+  auto state = TestState({80, 24});
+  state.problem = "these are old figures: the daemon cannot be reached";
+  state.status.gpus[1].health = {"unhealthy", {"it is lost"}};
+  for (std::size_t columns = 1; columns < 130; columns += 3) {
+    for (std::size_t rows = 1; rows < 26; ++rows) {
+      Update(state, Resized{{columns, rows}});
+      ExpectToFit(state);
+      Press(state, "s");
+      ExpectToFit(state);
+      EXPECT_TRUE(rows == 1 || columns < 12 || Screenful(state).find("suspend job") != std::string::npos);
+      Press(state, "nh");
+      ExpectToFit(state);
+      Press(state, "x");
+      Press(state, Key::Code::kEnter);
+      ExpectToFit(state);
+      Press(state, Key::Code::kEscape);
+    }
+  }
+}
+
+TEST(TopFrame, HasAPanelWithFiguresForEachGpu) {
+  const auto texts = Texts(TestState({80, 24}));
+  EXPECT_THAT(texts[0], StartsWith("gpuman top  [1 Jobs]  2 Queue   3 Sharing   4 Processes "));
+  EXPECT_THAT(texts[1], StartsWith("Jobs: 2 running, 0 queued"));
+  EXPECT_THAT(texts[2], AllOf(StartsWith("0   H200  healthy"), HasSubstr("70GiB/140GiB"), HasSubstr("UTIL "),
+                              HasSubstr(" 42%"), HasSubstr("61C  312W")));
+  EXPECT_THAT(texts[3], AllOf(HasSubstr("mem "), HasSubstr("util "))) << "plots";
+  EXPECT_THAT(texts, Contains(StartsWith("1   H200  healthy")));
+}
+
+TEST(TopFrame, PlotsWhatItHasSeen) {
+  auto state = TestState({80, 24});
+  for (int i = 0; i < 20; ++i) Update(state, StatusCame{TestMachine()});
+  EXPECT_THAT(Screenful(state), HasSubstr("⣿⣿⣿⣿⣿"));
+  state.unicode = false;
+  EXPECT_THAT(Screenful(state), AllOf(HasSubstr("#####"), Not(HasSubstr("⣿")), Not(HasSubstr("█"))));
+  Press(state, "v");
+  EXPECT_THAT(Screenful(state), Not(HasSubstr("util "))) << "plots are switched off";
+}
+
+TEST(TopFrame, SaysUnknownAndNotZero) {
+  auto machine = TestMachine();
+  auto& gpu = machine.status.gpus[1];
+  gpu.memory.reset();
+  gpu.utilization_gpu.reset();
+  gpu.temperature_c.reset();
+  gpu.power_w.reset();
+  gpu.health = {"unhealthy", {"it is lost"}};
+  machine.status.jobs[1].memory = {};
+  const auto state = TestState({80, 24}, machine);
+  const auto all = Screenful(state);
+  EXPECT_THAT(all, HasSubstr("! GPU 1: it is lost"));
+  const auto at = all.find("1   H200 !unhealthy");
+  ASSERT_NE(at, all.npos) << all;
+  const auto line = all.substr(at, all.find('\n', at) - at);
+  EXPECT_THAT(line, AllOf(HasSubstr("n/a"), Not(HasSubstr("0%")), Not(HasSubstr("0C"))));
+  for (const auto& text : Texts(state))
+    EXPECT_TRUE(text.find(" bert ") == text.npos || text.find("n/a") != text.npos) << text;
+}
+
+TEST(TopFrame, NeverCutsHealth) {
+  auto machine = TestMachine();
+  for (auto& gpu : machine.status.gpus) {
+    gpu.name = "NVIDIA RTX 6000 Ada Generation";
+    gpu.health = {"unhealthy", {"Xid 79"}};
+  }
+  for (const std::size_t columns :
+       {std::size_t{300}, std::size_t{100}, std::size_t{80}, std::size_t{40}, std::size_t{20}})
+    EXPECT_THAT(Texts(TestState({columns, 24}, machine))[2], HasSubstr("unhealthy")) << columns;
+}
+
+TEST(TopFrame, PutsPanelsBesideEachOtherInAWideWindow) {
+  const auto texts = Texts(TestState({300, 100}, Machine(8, 3)));
+  EXPECT_THAT(texts[2], AllOf(StartsWith("0 "), HasSubstr("  1   H200"), HasSubstr("  3   H200")));
+  const auto many = Texts(TestState({80, 24}, Machine(100, 3)));
+  EXPECT_THAT(many, Contains(HasSubstr("more GPUs: a larger window")));
+}
+
+TEST(TopFrame, KeepsColumnsOfWideNames) {
+  auto machine = TestMachine();
+  machine.status.jobs[0].tag = "模型训练";
+  machine.status.jobs[0].user = "Zoë";
+  const auto state = TestState({100, 30}, machine);
+  std::size_t wide = 0, narrow = 0;
+  for (const auto& text : Texts(state)) {
+    const auto column = [&] { return Width(text.substr(0, text.find("running"))); };
+    if (text.find("模型训练") != text.npos) wide = column();
+    if (text.find(" bert ") != text.npos && text.starts_with("> ")) narrow = column();
+  }
+  EXPECT_EQ(wide, narrow);
+  EXPECT_GT(wide, 0u);
+}
+
+TEST(TopFrame, PassesNothingOnThatATerminalWouldObey) {
+  auto machine = TestMachine();
+  machine.status.jobs[0].tag = "evil\x1b]0;owned\x07";
+  machine.status.jobs[1].command = {"\x1b[2J", "\xC2\x9B", "\xff"};
+  machine.status.gpus[0].processes[0].command = {"\x1b[8m"};
+  machine.status.gpus[0].health = {"unhealthy", {"\x1b[31m"}};
+  auto state = TestState({300, 50}, machine);
+  state.filter = "";
+  for (const char* keys : {"1", "4", "1s"}) {
+    Press(state, keys);
+    EXPECT_THAT(Screenful(state),
+                AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\x07")), Not(HasSubstr("\xff"))));
+  }
+  Press(state, "n");
+  Press(state, Key::Code::kEnter);
+  Update(state, JobCame{state.job_page->job, TestJob(2, "\x1b[2J", "bob"), api::JobStory{},
+                        std::string("\x1b]0;x\x07 \x1b[1mbold\x1b[0m")});
+  EXPECT_THAT(Screenful(state), AllOf(Not(HasSubstr("\x1b")), HasSubstr("bold")));
+}
+
+TEST(TopFrame, TellsTheChosenRowWithoutColours) {
+  auto state = TestState();
+  EXPECT_THAT(Texts(state), Contains(StartsWith(">      2 bert")));
+  Press(state, Key::Code::kDown);
+  EXPECT_THAT(Texts(state), Contains(StartsWith("         └─ 21")).Times(0));
+  EXPECT_THAT(Texts(state), Contains(StartsWith(">        └─ 21")));
+}
+
+TEST(TopFrame, SaysWhyThereAreNoGpus) {
+  Snapshot machine;
+  machine.status.driver_error = "no NVIDIA driver";
+  EXPECT_THAT(Screenful(TestState({80, 24}, machine)), HasSubstr("No GPUs: no NVIDIA driver"));
+}
+
+TEST(TopColumns, LeaveOutTheLeastImportantFirst) {
+  const auto has = [](std::size_t columns, Field field) {
+    for (const auto& column : ColumnsOf(Page::kJobs, columns))
+      if (column.field == field) return true;
+    return false;
+  };
+  for (const auto field : {Field::kId, Field::kName, Field::kMemory}) EXPECT_TRUE(has(10, field));
+  EXPECT_TRUE(has(80, Field::kLimit) && has(80, Field::kUser) && has(80, Field::kState));
+  EXPECT_FALSE(has(80, Field::kHostMemory));
+  EXPECT_TRUE(has(150, Field::kHostMemory) && has(150, Field::kPeak) && has(150, Field::kCommand));
+  for (const auto page : kPages) {
+    for (const std::size_t columns : {std::size_t{80}, std::size_t{100}, std::size_t{300}}) {
+      std::size_t width = 1;
+      for (const auto& column : ColumnsOf(page, columns)) width += column.width + 1;
+      EXPECT_EQ(width, columns) << "all of the window is used";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpuman::cli::top

@@ -1,0 +1,170 @@
+#include "cli/top/gpu_panel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cli/text.h"
+#include "cli/top/bars.h"
+
+namespace gpuman::cli::top {
+namespace {
+
+// What the line of a GPU has.
+struct Form {
+  bool percentage = true, bars = true, sensors = true, figures = true;
+};
+// From the widest to the narrowest.
+constexpr std::array<Form, 5> kForms{
+    {{}, {false}, {false, false}, {false, false, false}, {false, false, false, false}}};
+constexpr std::size_t kLeastBar = 5, kMostBar = 40;
+constexpr double kNearlyFull = 0.95;
+
+std::string_view ShortName(const api::GpuView& gpu) {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  std::string_view name = gpu.name;
+  if (name.starts_with(kMaker)) name.remove_prefix(kMaker.size());
+  return name;
+}
+
+// The same width for all GPUs, so that their figures are below each other.
+std::size_t WidthOfNames(const State& state, std::size_t columns) {
+  constexpr std::size_t kLeast = 4, kMost = 24;
+  std::size_t longest = kLeast;
+  for (const auto& gpu : state.status.gpus) longest = std::max(longest, Width(Printable(ShortName(gpu))));
+  return std::min(longest, std::clamp(columns / 8, kLeast, kMost));
+}
+
+Ink HealthInk(std::string_view health) {
+  if (health == "healthy") return Ink::kGood;
+  return health == "unhealthy" ? Ink::kBad : Ink::kWarning;
+}
+
+template <typename T>
+std::string With(const std::optional<T>& value, std::string_view unit) {
+  return value ? fmt::format("{:.0f}{}", static_cast<double>(*value), unit) : std::string(kUnknown);
+}
+
+// A bar of a part that is not known is empty space.
+Span BarOf(const State& state, const std::optional<double>& part, std::size_t width, Ink ink) {
+  if (!part) return {std::string(width, ' ')};
+  return {Bar(*part, width, state.unicode),
+          *part >= kNearlyFull && ink == Ink::kMemory ? Ink::kWarning : ink};
+}
+
+// The line with bars of that width; 0: without bars.
+Line GpuLine(const State& state, const api::GpuView& gpu, const Form& form, std::size_t name,
+             std::size_t bar) {
+  Line line;
+  constexpr std::size_t kNumber = 3, kHealth = 9;
+  line.Add(Fit(api::NumberOf(gpu), kNumber), Ink::kTitle).Add(" ");
+  line.Add(Fit(Printable(ShortName(gpu)), name)).Add(" ");
+  // Health comes before what may be cut.
+  line.Add(gpu.health.state == "healthy" ? " " : "!", HealthInk(gpu.health.state));
+  line.Add(Fit(gpu.health.state, kHealth), HealthInk(gpu.health.state)).Add(" ");
+  if (form.figures) {
+    const auto used = UsedPart(gpu);
+    line.Add("MEM ", Ink::kDim);
+    if (bar > 0) {
+      const auto span = BarOf(state, used, bar, Ink::kMemory);
+      line.Add(span.text, span.ink).Add(" ");
+    }
+    if (form.percentage)
+      line.Add(fmt::format("{:>4} ", used ? fmt::format("{:.0f}%", *used * 100) : std::string(kUnknown)));
+    line.Add(fmt::format("{:>17}", gpu.memory ? fmt::format("{}/{}", base::FormatBytes(gpu.memory->used),
+                                                            base::FormatBytes(gpu.memory->total))
+                                              : std::string(kUnknown)));
+    line.Add("  ").Add("UTIL ", Ink::kDim);
+    const auto utilization = gpu.utilization_gpu ? std::optional(*gpu.utilization_gpu / 100.0) : std::nullopt;
+    if (bar > 0) {
+      const auto span = BarOf(state, utilization, bar, Ink::kUtilization);
+      line.Add(span.text, span.ink).Add(" ");
+    }
+    line.Add(fmt::format("{:>4}", With(gpu.utilization_gpu, "%")));
+  }
+  if (form.sensors)
+    line.Add(fmt::format("  {:>4} {:>5}", With(gpu.temperature_c, "C"), With(gpu.power_w, "W")));
+  return line;
+}
+
+Line FittingLine(const State& state, const api::GpuView& gpu, std::size_t columns) {
+  const auto name = WidthOfNames(state, columns);
+  for (const auto& form : kForms) {
+    const auto fixed = GpuLine(state, gpu, form, name, 0).width() + (form.bars ? 2 : 0);
+    if (fixed + (form.bars ? 2 * kLeastBar : 0) > columns) continue;
+    const auto bar = form.bars ? std::min(kMostBar, (columns - fixed) / 2) : 0;
+    return GpuLine(state, gpu, form, name, bar);
+  }
+  Line line;
+  line.Add(api::NumberOf(gpu) + " ", Ink::kTitle).Add(gpu.health.state, HealthInk(gpu.health.state));
+  return line;
+}
+
+// One of the two plots of a panel.
+std::vector<Line> Half(const State& state, const Series* series, std::size_t columns, std::size_t rows,
+                       const std::string& title, Ink ink) {
+  const auto form = FormOf(state, columns, rows, 1);
+  const auto points = PointsOf(state, series, form);
+  return PlotLines(points, form, {title, SpanText(state, points.size())}, ink);
+}
+
+// Where the area of a plot's row begins, in bytes. Labels have no such signs.
+std::size_t EndOfAxis(const std::string& row, const PlotForm& form) {
+  constexpr std::string_view kTick = "┤", kAxisLine = "│";
+  if (!form.unicode) return std::min(row.find_first_of("+|"), row.size() - 1) + 1;
+  return std::min(std::min(row.find(kTick), row.find(kAxisLine)) + kTick.size(), row.size());
+}
+
+}  // namespace
+
+std::string SpanText(const State& state, std::size_t points) {
+  return "-" + base::FormatDuration(state.interval * static_cast<std::int64_t>(points));
+}
+
+PlotForm FormOf(const State& state, std::size_t columns, std::size_t rows, double top) {
+  PlotForm form;
+  form.width = columns;
+  form.height = rows;
+  form.top = top;
+  form.label = 8;
+  form.unicode = state.unicode;
+  return form;
+}
+
+std::vector<std::optional<double>> PointsOf(const State& state, const Series* series, const PlotForm& form) {
+  const auto points = PlotPoints(form);
+  return series ? series->Last(points, state.samples.now()) : std::vector<std::optional<double>>(points);
+}
+
+std::vector<Line> PlotLines(std::vector<std::optional<double>> points, const PlotForm& form,
+                            const Labels& labels, Ink ink) {
+  // A plot shows the smallest value, and nothing of 0.
+  for (auto& point : points)
+    if (point) *point = std::max(*point, form.top * 1e-9);
+  const auto text = [&](double value) { return value > 0 ? labels.upper : labels.lower; };
+  std::vector<Line> lines;
+  for (const std::string& row : PlotRows({std::move(points), {}}, form, text, {})) {
+    const auto area = EndOfAxis(row, form);
+    lines.push_back(Line().Add(row.substr(0, area), Ink::kDim).Add(row.substr(area), ink));
+  }
+  return lines;
+}
+
+std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns,
+                           std::size_t plot_rows) {
+  std::vector<Line> lines{FittingLine(state, gpu, columns)};
+  if (plot_rows > 0) {
+    const auto* const series = state.samples.Gpu(gpu.uuid);
+    const std::size_t half = columns / 2;
+    const auto memory = Half(state, series ? &series->memory : nullptr, half, plot_rows, "mem", Ink::kMemory);
+    const auto utilization = Half(state, series ? &series->utilization : nullptr, columns - half, plot_rows,
+                                  "util", Ink::kUtilization);
+    for (std::size_t i = 0; i < plot_rows; ++i) lines.push_back(Line(memory[i]).Add(utilization[i]));
+  }
+  for (auto& line : lines) line.PadTo(columns);
+  return lines;
+}
+
+}  // namespace gpuman::cli::top

@@ -1,0 +1,35 @@
+// The panel of one GPU: a line with its figures and bars, and below it plots of memory and utilization. Pure.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "cli/plot.h"
+#include "cli/top/picture.h"
+#include "cli/top/state.h"
+
+namespace gpuman::cli::top {
+
+// 1 + `plot_rows` lines of exactly `columns` columns. In a narrow panel bars are left out first, then
+// sensors, then memory and utilization; the health is never left out.
+std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns,
+                           std::size_t plot_rows);
+
+// The form of a plot of that size, in the signs of the screen; `top`: the value at the upper edge.
+PlotForm FormOf(const State& state, std::size_t columns, std::size_t rows, double top);
+
+// The last points that fit a plot of that form, of a series that may not be there.
+std::vector<std::optional<double>> PointsOf(const State& state, const Series* series, const PlotForm& form);
+
+// A plot of these points: `labels` are at the left of the first and of the last row. What is known has a dot,
+// also if it is 0.
+struct Labels {
+  std::string upper, lower;
+};
+std::vector<Line> PlotLines(std::vector<std::optional<double>> points, const PlotForm& form,
+                            const Labels& labels, Ink ink);
+
+// The time that `points` points take, "-68s".
+std::string SpanText(const State& state, std::size_t points);
+
+}  // namespace gpuman::cli::top

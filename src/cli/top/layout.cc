@@ -1,0 +1,100 @@
+#include "cli/top/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/text.h"
+
+namespace gpuman::cli::top {
+namespace {
+
+constexpr std::size_t kPanelColumns = 74;  // of the narrowest panel beside another
+constexpr std::size_t kPanelGap = 2;
+constexpr std::size_t kMostPlotRows = 12, kLeastPlotRows = 2;
+constexpr std::size_t kMostFaults = 4;
+
+// Rows of the screen that are still free.
+class Room {
+ public:
+  explicit Room(std::size_t rows) : left_(rows) {}
+  std::size_t left() const { return left_; }
+  std::size_t Take(std::size_t wanted) {
+    const auto taken = std::min(wanted, left_);
+    left_ -= taken;
+    return taken;
+  }
+  // A row, if `besides` rows are left after it.
+  bool TakeOne(std::size_t besides) {
+    if (left_ <= besides) return false;
+    --left_;
+    return true;
+  }
+
+ private:
+  std::size_t left_;
+};
+
+std::size_t RowsOfPanels(std::size_t panels, std::size_t beside) { return (panels + beside - 1) / beside; }
+
+// As many panels as fit beside a list of `list` rows.
+void PlacePanels(const State& state, Room& room, std::size_t list, Layout& layout) {
+  const auto columns = state.size.columns;
+  const auto gpus = state.status.gpus.size();
+  if (gpus == 0) {
+    layout.faults = room.Take(std::min<std::size_t>(1, room.left() > list ? 1 : 0));
+    return;
+  }
+  layout.panels_beside = std::clamp<std::size_t>(columns / kPanelColumns, 1, gpus);
+  layout.panel_columns =
+      (columns - std::min(columns, (layout.panels_beside - 1) * kPanelGap)) / layout.panels_beside;
+  const auto free = room.left() - std::min(room.left(), list);
+  const auto wanted = RowsOfPanels(gpus, layout.panels_beside);
+  layout.more_panels = wanted > free && free > 1;
+  const auto rows = std::min(wanted, layout.more_panels ? free - 1 : free);
+  layout.panels = std::min(gpus, rows * layout.panels_beside);
+  room.Take(rows + (layout.more_panels ? 1 : 0));
+}
+
+void PlacePlots(const State& state, Room& room, std::size_t list, Layout& layout) {
+  const bool has_plots = state.page == Page::kJobs || state.page == Page::kProcesses;
+  if (!state.plots || !has_plots || layout.panels == 0 || layout.more_panels) return;
+  const auto rows = RowsOfPanels(layout.panels, layout.panels_beside);
+  const auto each = (room.left() - std::min(room.left(), list)) / rows;
+  if (each < kLeastPlotRows) return;
+  layout.plot_rows = std::min({each, kMostPlotRows, std::max<std::size_t>(4, state.size.rows / 8)});
+  room.Take(layout.plot_rows * rows);
+}
+
+}  // namespace
+
+std::vector<std::string> Faults(const State& state) {
+  std::vector<std::string> lines;
+  for (const auto& gpu : state.status.gpus)
+    for (const auto& reason : gpu.health.reasons)
+      lines.push_back(fmt::format("! GPU {}: {}", api::NumberOf(gpu), reason));
+  return lines;
+}
+
+Layout LayoutOf(const State& state) {
+  Layout layout;
+  Room room(state.size.rows);
+  room.Take(1);  // the title
+  // A question must be seen in any window.
+  layout.status = room.TakeOne(state.question || state.filtering ? 0 : 2);
+  layout.problem = !state.problem.empty() && room.TakeOne(0);
+  layout.keys = room.TakeOne(6);
+  layout.summary = room.TakeOne(5);
+  layout.titles = room.TakeOne(2);
+  // The list has a third of a large window, and more where the GPUs need less.
+  const std::size_t list = std::max<std::size_t>(4, state.size.rows / 3);
+  PlacePanels(state, room, std::min(list, room.left() / 2), layout);
+  const auto faults = Faults(state).size();
+  if (!state.status.gpus.empty() && room.left() > list / 2)
+    layout.faults = room.Take(std::min({faults, kMostFaults, room.left() - list / 2}));
+  PlacePlots(state, room, list, layout);
+  layout.list_rows = room.left();
+  return layout;
+}
+
+}  // namespace gpuman::cli::top

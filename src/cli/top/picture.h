@@ -1,0 +1,92 @@
+// The picture that the screen of `gpuman top` shows: lines of text in inks, and what a click means there.
+// Values.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/top/state.h"
+
+namespace gpuman::cli::top {
+
+// Colours by what they say; the screen knows what they look like. No ink says anything that the text does
+// not.
+enum class Ink {
+  kPlain,
+  kTitle,
+  kDim,
+  kChosen,  // of the chosen row and page
+  kGood,
+  kWarning,
+  kBad,
+  kMemory,
+  kUtilization,
+  kFirstJob,  // kJobInks inks that tell jobs apart in strips
+  kSecondJob,
+  kThirdJob,
+  kFourthJob,
+};
+inline constexpr std::size_t kJobInks = 4;
+Ink InkOfJob(std::size_t index);
+
+struct Span {
+  std::string text;  // printable
+  Ink ink = Ink::kPlain;
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+// What a click means.
+struct Target {
+  enum class Kind { kRow, kPage, kOrder };
+  Kind kind = Kind::kRow;
+  std::size_t index = 0;  // of the row in the list; the number of the Page; of the TopOrder
+  friend bool operator==(const Target&, const Target&) = default;
+};
+
+// A target is `columns` columns of a line from `column` on.
+struct Area {
+  std::size_t column = 0, columns = 0;
+  Target target;
+};
+
+class Line {
+ public:
+  // Makes the text printable.
+  Line& Add(std::string_view text, Ink ink = Ink::kPlain);
+  // The same, and a click there means `target`.
+  Line& Add(std::string_view text, Ink ink, const Target& target);
+  Line& Add(const Line& line);
+  // Adds blanks up to the column, or cuts there.
+  Line& PadTo(std::size_t columns);
+  // Cuts what is beyond.
+  Line& CutTo(std::size_t columns);
+  // A click anywhere on the line means `target`, also beyond its text.
+  void TargetAll(const Target& target);
+  // Another text of the same columns wherever `text` is.
+  void Replace(std::string_view text, std::string_view other);
+  // All of the line in one ink.
+  void Dye(Ink ink);
+
+  const std::vector<Span>& spans() const { return spans_; }
+  std::string text() const;
+  std::size_t width() const { return width_; }
+  std::optional<Target> At(std::size_t column) const;
+
+ private:
+  std::vector<Span> spans_;
+  std::vector<Area> areas_;
+  std::size_t width_ = 0;
+};
+
+struct Picture {
+  std::vector<Line> lines;  // no more than the rows of the screen, none wider than its columns
+  std::optional<Target> At(std::size_t column, std::size_t row) const;
+};
+
+// As many lines as the text needs, broken at blanks; a longer word is cut. At least one.
+std::vector<std::string> Wrapped(std::string_view text, std::size_t columns);
+
+}  // namespace gpuman::cli::top

@@ -1,0 +1,46 @@
+// What the kernel knows of processes on the GPUs: /proc has it for every user. ParseFacts is pure.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/units.h"
+
+namespace gpuman::cli::top {
+
+struct ProcessFacts {
+  base::ProcessId id;
+  base::Millis used{};  // of processors, since its start
+  std::optional<double>
+      cpu{};             // processors in use since the look before, 1.5: one and a half; null: first look
+  base::Bytes resident;  // host memory
+  base::Millis age{};    // since its start
+};
+
+// The units of /proc/PID/stat.
+struct KernelUnits {
+  long ticks_per_second = 100;
+  long page_bytes = 4096;
+};
+
+// From the text of /proc/PID/stat; `uptime`: of the machine. nullopt: it is no such text.
+std::optional<ProcessFacts> ParseFacts(std::string_view stat, base::Millis uptime, const KernelUnits& units);
+
+// Looks at processes again and again. Not thread-safe.
+class ProcessLooker {
+ public:
+  // The facts of those that are there.
+  std::map<int, ProcessFacts> Look(const std::vector<int>& pids);
+
+ private:
+  std::map<int, ProcessFacts> before_;
+  base::MonoTime before_at_{};
+};
+
+}  // namespace gpuman::cli::top

@@ -1,0 +1,95 @@
+// What happens to the State of `gpuman top`, and what follows from it. Pure: no clock, no terminal, no
+// daemon.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/top/picture.h"
+#include "cli/top/state.h"
+
+namespace gpuman::cli::top {
+
+struct Key {
+  enum class Code {
+    kCharacter,
+    kUp,
+    kDown,
+    kLeft,
+    kRight,
+    kPageUp,
+    kPageDown,
+    kHome,
+    kEnd,
+    kEnter,
+    kEscape,
+    kTab,
+    kBackTab,
+    kBackspace,
+    kOther,  // without a meaning
+  };
+  Code code = Code::kCharacter;
+  std::string character{};  // of kCharacter: UTF-8
+};
+struct Click {
+  Target target;
+};
+struct Wheel {
+  int rows = 0;  // below 0: up
+};
+struct Resized {
+  Size size;
+};
+// The time goes on. It comes at least as often as NextTick says.
+struct Tick {
+  base::MonoTime now;
+};
+// The daemon's answer to AskStatus.
+struct Snapshot {
+  api::StatusView status;
+  std::optional<api::ShareView> share{};
+  std::optional<std::vector<api::QueueRow>> queue{};
+  std::map<int, ProcessFacts> facts{};
+  base::WallTime at{};
+};
+struct StatusCame {
+  base::Result<Snapshot> snapshot;
+};
+// The daemon's answer to AskJob.
+struct JobCame {
+  std::int64_t job = 0;
+  base::Result<api::JobView> view;
+  base::Result<api::JobStory> story;
+  base::Result<std::string> log;
+};
+// What became of Do: a sentence, or the refusal.
+struct Done {
+  Question question;
+  base::Result<std::string> sentence;
+};
+using Event = std::variant<Key, Click, Wheel, Resized, Tick, StatusCame, JobCame, Done>;
+
+struct AskStatus {
+  bool share = false;  // the sharing of GPUs as well
+  bool queue = false;  // the jobs that wait as well
+};
+struct AskJob {
+  std::int64_t job = 0;
+};
+struct Do {
+  Question question;  // which was answered with yes
+};
+struct Quit {};
+using Effect = std::variant<AskStatus, AskJob, Do, Quit>;
+
+std::vector<Effect> Update(State& state, Event event);
+
+// When the next Tick is due.
+base::MonoTime NextTick(const State& state);
+
+}  // namespace gpuman::cli::top
