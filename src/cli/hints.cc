@@ -190,7 +190,7 @@ constexpr std::array kHints{
     Hint{"gpuman top", "-w|--watch|-f|--follow", "it watches by itself; --once prints it once"},
     Hint{"gpuman top", "-d|--delay|-i", "--interval TIME, such as 500ms or 5s"},
     Hint{"gpuman top", "-n|-b|--batch|-1", "--once prints it once"},
-    Hint{"gpuman top", "-u|--user", "--sort user; gpuman queue --user NAME lists a user's jobs"},
+    Hint{"gpuman top", "-u|--user", "--filter user:NAME; gpuman queue --user NAME lists a user's jobs"},
     Hint{"gpuman logs", "--lines|-l|--last", "the last lines: --tail N"},
     Hint{"gpuman logs", "-F", "--follow goes on until the job ends"},
     Hint{"gpuman events", "-w|--watch", "-f shows new events as they come"},

@@ -22,6 +22,7 @@ struct TopOptions {
   bool ascii = false;
   bool no_mouse = false;
   TopOrder order = TopOrder::kMemory;
+  std::string filter;
   base::Millis interval = std::chrono::seconds(1);
 };
 
@@ -40,6 +41,7 @@ base::Result<int> Watch(Session& session, const api::Client& daemon, api::Status
                         const TopOptions& o) {
   top::State state;
   state.order = o.order;
+  state.filter = o.filter;
   state.interval = std::max(o.interval, kShortestInterval);
   state.unicode = !o.ascii && DrawsUnicode(session);
   top::Snapshot first;
@@ -94,6 +96,8 @@ Command TopCommand() {
             take::Into(o->order, ParseOrder)},
            {"--interval", kTimeValue, "Time between two pictures (default 1s, at least 100ms)",
             take::Duration(o->interval)},
+           {"--filter", "WORDS", "Begin with this filter, as the key / takes it: gpu:0 user:ann",
+            take::Text(o->filter)},
            {"--ascii", "", "Draw with ASCII alone (default: where the locale is not UTF-8)",
             take::Flag(o->ascii)},
            {"--no-mouse", "", "Leave the mouse to the terminal", take::Flag(o->no_mouse)}},

@@ -183,6 +183,8 @@ std::vector<Process> Sorted(const api::StatusView& status, TopOrder order) {
     const auto& y = *b.process;
     switch (order) {
       case TopOrder::kMemory:
+      case TopOrder::kCpu:
+      case TopOrder::kHostMemory:
         return x.memory > y.memory;
       case TopOrder::kUtilization:
         return a.gpu->utilization_gpu > b.gpu->utilization_gpu;

@@ -15,8 +15,8 @@
 namespace gpuman::cli {
 
 // The order of jobs and processes: the largest memory or utilization of the GPU first, the oldest first, or
-// by user, job or pid.
-enum class TopOrder { kMemory, kUtilization, kAge, kUser, kJob, kPid };
+// by user, job or pid. Those by the use of the host are of the screen alone, and have no words.
+enum class TopOrder { kMemory, kUtilization, kAge, kUser, kJob, kPid, kCpu, kHostMemory };
 
 inline constexpr const char* kTopOrderValue = "memory|utilization|age|user|job|pid";
 std::string_view ToString(TopOrder order);

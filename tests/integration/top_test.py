@@ -127,6 +127,12 @@ class TopTest(TopCase):
             os.kill(terminal.process.pid, number)
             self.assertEqual(terminal.end(), (128 + number, True), number)
 
+    def test_a_fault_leaves_the_terminal_as_it_was(self):
+        for number in (signal.SIGSEGV, signal.SIGABRT):
+            terminal = self.open()
+            os.kill(terminal.process.pid, number)
+            self.assertEqual(terminal.end(), (-number, True), number)
+
     def test_another_size_of_the_window_is_drawn_anew(self):
         terminal = self.open(columns=100, rows=30)
         drawn = len(terminal.seen)

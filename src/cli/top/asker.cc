@@ -42,14 +42,14 @@ JobCame AskForJob(const std::filesystem::path& socket, std::int64_t job, const a
   return came;
 }
 
-base::Result<std::string> EndProcess(const base::ProcessId& process) {
-  GPUMAN_TRY(base::SendSignal(process, SIGTERM));
-  return fmt::format("process {} got SIGTERM", process.pid);
+base::Result<std::string> EndProcess(const base::ProcessId& process, bool kill) {
+  GPUMAN_TRY(base::SendSignal(process, kill ? SIGKILL : SIGTERM));
+  return fmt::format("process {} got {}", process.pid, kill ? "SIGKILL" : "SIGTERM");
 }
 
 base::Result<std::string> Act(const std::filesystem::path& socket, const Question& question,
                               const api::HttpOptions& options) {
-  if (question.process) return EndProcess(*question.process);
+  if (question.process) return EndProcess(*question.process, question.action == Action::kKill);
   const auto ref = std::to_string(question.job);
   base::Result<api::JobView> job;
   switch (question.action) {
@@ -63,6 +63,7 @@ base::Result<std::string> Act(const std::filesystem::path& socket, const Questio
       job = api::Ask(socket, api::routes::kCancelJob, {{ref}}, {}, options);
       break;
     case Action::kEnd:
+    case Action::kKill:
       job = api::Ask(socket, api::routes::kRemoveJob, {{ref}}, {}, options);
       break;
   }
@@ -91,6 +92,7 @@ base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const A
     GPUMAN_ASSIGN(snapshot.queue, api::ListQueueRows(api::Client(socket), waiting, options));
   }
   snapshot.facts = looker.Look(PidsOf(snapshot.status));
+  snapshot.host = LookAtHost();
   snapshot.at = base::SystemClock().Wall();
   return snapshot;
 }

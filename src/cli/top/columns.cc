@@ -29,8 +29,8 @@ std::vector<Column> JobColumns() {
           {Field::kMemory, "MEMORY", 9, kRight, 0, false, TopOrder::kMemory},
           {Field::kLimit, "LIMIT", 8, kRight, 4},
           {Field::kPeak, "PEAK", 8, kRight, 8},
-          {Field::kCpu, "CPU", 6, kRight, 9},
-          {Field::kHostMemory, "HOST", 8, kRight, 9},
+          {Field::kCpu, "CPU", 6, kRight, 9, false, TopOrder::kCpu},
+          {Field::kHostMemory, "HOST", 8, kRight, 9, false, TopOrder::kHostMemory},
           {Field::kTime, "TIME", 6, kRight, 6, false, TopOrder::kAge},
           {Field::kCommand, "COMMAND", 16, false, 7, true}};
 }
@@ -62,8 +62,8 @@ std::vector<Column> ProcessColumns() {
           {Field::kGpu, "GPU", 4, false, 1},
           {Field::kUtilization, "GPU%", 4, kRight, 5, false, TopOrder::kUtilization},
           {Field::kMemory, "MEMORY", 9, kRight, 0, false, TopOrder::kMemory},
-          {Field::kCpu, "CPU", 6, kRight, 4},
-          {Field::kHostMemory, "HOST", 9, kRight, 6},
+          {Field::kCpu, "CPU", 6, kRight, 4, false, TopOrder::kCpu},
+          {Field::kHostMemory, "HOST", 9, kRight, 6, false, TopOrder::kHostMemory},
           {Field::kTime, "TIME", 7, kRight, 5, false, TopOrder::kAge},
           {Field::kId, "JOB", 6, kRight, 2, false, TopOrder::kJob},
           {Field::kName, "NAME", 12, false, 7},
@@ -205,27 +205,6 @@ Span ProcessCell(const State& state, Field field, const Row& row) {
 std::optional<base::Millis> RunTime(const State& state, const api::JobView& job) {
   if (!job.started_at) return std::nullopt;
   return job.ended_at.value_or(state.now) - *job.started_at;
-}
-
-// What processors and host memory its processes on GPUs use; each process counts once.
-struct HostUse {
-  std::optional<double> cpu;
-  std::optional<base::Bytes> memory;
-};
-HostUse HostUseOf(const State& state, const api::JobView& job) {
-  HostUse use;
-  std::vector<int> seen;
-  for (const auto& gpu : state.status.gpus) {
-    for (const auto& process : gpu.processes) {
-      if (process.job != job.id || std::find(seen.begin(), seen.end(), process.pid) != seen.end()) continue;
-      seen.push_back(process.pid);
-      const auto* const facts = FactsOf(state, process.pid);
-      if (!facts) continue;
-      use.memory = use.memory.value_or(base::Bytes{}) + facts->resident;
-      if (facts->cpu) use.cpu = use.cpu.value_or(0) + *facts->cpu;
-    }
-  }
-  return use;
 }
 
 Span MemoryCell(const api::JobView& job) {

@@ -18,28 +18,29 @@
 namespace gpuman::cli::top {
 namespace {
 
+// Each fits 80 columns.
 constexpr std::array<std::string_view, 22> kHelp{
     "gpuman top: keys",
     "",
-    "  1 2 3 4, Tab        pages: jobs, queue, sharing, processes; or a click on the name",
-    "  Up Down PgUp PgDn Home End, wheel, click    choose",
-    "  Enter, second click the page of the chosen job; Esc goes back",
-    "  /                   filter: gpu:0 user:ann name:bert id:7 state:running, or any word",
-    "  Esc                 leave the filter; else quit",
+    "  1 2 3 4, Tab     pages: jobs, queue, sharing, processes; or click the name",
+    "  Up Down PgUp PgDn Home End, wheel, click   choose a row",
+    "  Enter, click     the page of the chosen job; Esc goes back",
+    "  /                filter: gpu:0 user:ann name:bert id:7 state:running, a word",
+    "  Esc              leave the filter",
     "",
-    "  s r                 suspend, resume the chosen job",
-    "  c e                 cancel it (its result stays in the list); end it and remove it",
-    "                      All ask first: y or n. On a process of no job, e sends SIGTERM.",
+    "  s r              suspend, resume the chosen job",
+    "  c e              cancel it: its result stays; end it: it leaves the list",
+    "  e k              of a process of no job: send SIGTERM, SIGKILL",
+    "                   All of these ask first: y or n.",
     "",
-    "  m l a u j p         sort by memory, utilization, age, user, job, pid; or click a title",
-    "  i                   the other way round",
-    "  v t                 plots, processes below jobs: shown or not",
-    "  space               refresh now",
-    "  h ?                 this help; any key leaves it",
-    "  q                   quit",
+    "  m l a u j p C H  sort by memory, utilization, age, user, job, pid, CPU, host",
+    "                   memory; or click a title. i: the other way round",
+    "  v t              plots, processes below jobs: shown or not",
+    "  space            refresh now",
+    "  h ?              this help; any key leaves it. q: quit",
     "",
-    "GPU% is the utilization of the whole GPU. Strips: the higher, the more of the time it was",
-    "its turn. State letters: q queued, h held, s starting, R running, S suspended, x stopping.",
+    "GPU% is of the whole GPU. OVER TIME: the higher, the longer it had its turn.",
+    "States: q queued, h held, s starting, R running, S suspended, x stopping.",
     "GPUs that are degraded or unhealthy: gpuman health says what to do."};
 
 Line HeadLine(const State& state) {
@@ -70,15 +71,19 @@ std::string Summary(const State& state) {
     if (count == 0 && job_state != spec::JobState::kRunning && job_state != spec::JobState::kQueued) continue;
     text += fmt::format("{} {} {}", text.ends_with(':') ? "" : ",", count, spec::ToString(job_state));
   }
+  if (state.host)
+    text +=
+        fmt::format("   host: load {:.1f} ({} CPUs), memory {}/{}", state.host->load, state.host->processors,
+                    base::FormatBytes(state.host->used), base::FormatBytes(state.host->total));
   return text;
 }
 
 void AddPanels(const State& state, const Layout& layout, std::vector<Line>& lines) {
-  const auto& gpus = state.status.gpus;
+  const auto gpus = GpusShown(state);
   for (std::size_t first = 0; first < layout.panels; first += layout.panels_beside) {
     std::vector<Line> row(1 + layout.plot_rows);
     for (std::size_t i = first; i < std::min(first + layout.panels_beside, layout.panels); ++i) {
-      const auto panel = GpuPanel(state, gpus[i], layout.panel_columns, layout.plot_rows);
+      const auto panel = GpuPanel(state, *gpus[i], layout.panel_columns, layout.plot_rows);
       for (std::size_t line = 0; line < row.size(); ++line) {
         if (i > first) row[line].Add("  ");
         row[line].Add(panel[line]);
@@ -153,6 +158,7 @@ std::string AboutChosen(const State& state) {
 
 Line StatusLine(const State& state) {
   Line line;
+  if (state.help) return line;
   if (state.question)
     line.Add(state.question->text + "? y/n", Ink::kWarning);
   else if (state.filtering)
@@ -169,8 +175,7 @@ Line StatusLine(const State& state) {
 }
 
 Line KeysLine(const State& state) {
-  std::string_view keys =
-      "q quit  h help  / filter  Enter job  Tab page  s suspend  r resume  c cancel  e end";
+  std::string_view keys = "q quit  h help  / filter  Enter job  Tab page  s suspend r resume c cancel e end";
   if (state.job_page) keys = "Esc back  q quit  h help  Up/Down log  s suspend  r resume  c cancel  e end";
   if (state.question) keys = "y yes  n no";
   if (state.help) keys = "any key: back";

@@ -100,6 +100,39 @@ TEST(TopFrame, HasAPanelWithFiguresForEachGpu) {
   EXPECT_THAT(texts, Contains(StartsWith("1   H200  healthy")));
 }
 
+TEST(TopFrame, HasPlotsBelowEachOtherAndBesideEachOther) {
+  for (const std::size_t columns : {std::size_t{80}, std::size_t{200}}) {
+    const auto state = TestState({columns, 40});
+    const auto layout = LayoutOf(state);
+    ASSERT_GT(layout.plot_rows, 1u);
+    const auto texts = Texts(state);
+    const auto column = [&](std::size_t row, std::size_t from) {
+      const auto at = std::min(texts[row].find("┤", from), texts[row].find("│", from));
+      return std::pair(at, Width(texts[row].substr(0, at)));
+    };
+    const auto memory = column(3, 0);
+    const auto utilization = column(3, memory.first + 1);
+    for (std::size_t row = 4; row < 3 + layout.plot_rows; ++row) {
+      EXPECT_EQ(column(row, 0).second, memory.second);
+      EXPECT_EQ(column(row, column(row, 0).first + 1).second, utilization.second) << texts[row];
+    }
+  }
+}
+
+TEST(TopFrame, HasKeysAndHelpThatFit80Columns) {
+  auto state = TestState({80, 24});
+  state.host = HostFacts{10.5, 128, base::GiB(900), base::GiB(1000)};
+  EXPECT_THAT(Screenful(state),
+              AllOf(HasSubstr("e end\n"), HasSubstr("load 10.5 (128 CPUs), memory 900GiB/1000GiB\n")));
+  Press(state, "h");
+  const auto texts = Texts(state);
+  for (const auto& text : texts) EXPECT_THAT(text, Not(HasSubstr("…")));
+  EXPECT_THAT(texts, Contains(HasSubstr("gpuman health says what to do.")));
+  Press(state, "x");
+  Press(state, Key::Code::kEnter);
+  EXPECT_THAT(Texts(state).back(), HasSubstr("e end"));
+}
+
 TEST(TopFrame, PlotsWhatItHasSeen) {
   auto state = TestState({80, 24});
   for (int i = 0; i < 20; ++i) Update(state, StatusCame{TestMachine()});

@@ -161,7 +161,8 @@ std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::siz
     const auto memory = Half(state, series ? &series->memory : nullptr, half, plot_rows, "mem", Ink::kMemory);
     const auto utilization = Half(state, series ? &series->utilization : nullptr, columns - half, plot_rows,
                                   "util", Ink::kUtilization);
-    for (std::size_t i = 0; i < plot_rows; ++i) lines.push_back(Line(memory[i]).Add(utilization[i]));
+    for (std::size_t i = 0; i < plot_rows; ++i)
+      lines.push_back(Line(memory[i]).PadTo(half).Add(utilization[i]));
   }
   for (auto& line : lines) line.PadTo(columns);
   return lines;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/text.h"
+#include "cli/top/rows.h"
 
 namespace gpuman::cli::top {
 namespace {
@@ -40,11 +40,12 @@ std::size_t RowsOfPanels(std::size_t panels, std::size_t beside) { return (panel
 // As many panels as fit beside a list of `list` rows.
 void PlacePanels(const State& state, Room& room, std::size_t list, Layout& layout) {
   const auto columns = state.size.columns;
-  const auto gpus = state.status.gpus.size();
-  if (gpus == 0) {
+  const auto gpus = GpusShown(state).size();
+  if (state.status.gpus.empty()) {
     layout.faults = room.Take(std::min<std::size_t>(1, room.left() > list ? 1 : 0));
     return;
   }
+  if (gpus == 0) return;  // the filter leaves none
   layout.panels_beside = std::clamp<std::size_t>(columns / kPanelColumns, 1, gpus);
   layout.panel_columns =
       (columns - std::min(columns, (layout.panels_beside - 1) * kPanelGap)) / layout.panels_beside;

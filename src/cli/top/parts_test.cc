@@ -149,6 +149,18 @@ TEST(TopProcessFacts, AreReadFromStat) {
     EXPECT_FALSE(ParseFacts(bad, seconds(60), {})) << bad;
 }
 
+TEST(TopHostFacts, AreReadFromProc) {
+  const std::string memory = "MemTotal:       2048 kB\nMemFree:  1 kB\nMemAvailable:    512 kB\n";
+  const auto host = ParseHost("1.50 1.00 0.50 1/100 4711\n", memory, 8);
+  ASSERT_TRUE(host);
+  EXPECT_EQ(host->load, 1.5);
+  EXPECT_EQ(host->used, base::KiB(1536));
+  EXPECT_EQ(host->total, base::MiB(2));
+  EXPECT_FALSE(ParseHost("", memory, 8));
+  EXPECT_FALSE(ParseHost("1.5", "MemTotal: 5 kB\n", 8));
+  EXPECT_TRUE(LookAtHost());
+}
+
 TEST(TopProcessFacts, OfThisProcessAreThere) {
   ProcessLooker looker;
   EXPECT_FALSE(looker.Look({::getpid()}).at(::getpid()).cpu) << "one look tells nothing about use";

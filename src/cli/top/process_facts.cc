@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 
 #include "base/file.h"
 
@@ -58,6 +60,31 @@ std::optional<ProcessFacts> ParseFacts(std::string_view stat, base::Millis uptim
   facts.resident = base::Bytes{*pages * static_cast<std::uint64_t>(units.page_bytes)};
   facts.age = std::max(base::Millis(0), uptime - MillisOf(process->id.start_time, units));
   return facts;
+}
+
+std::optional<HostFacts> ParseHost(const std::string& load, const std::string& memory, unsigned processors) {
+  const auto size = [&](const std::string& name) -> std::optional<base::Bytes> {
+    const auto at = memory.find(name + ":");
+    std::uint64_t kibibytes = 0;
+    if (at == memory.npos ||
+        std::sscanf(memory.c_str() + at + name.size() + 1, "%" SCNu64 " kB", &kibibytes) != 1)
+      return std::nullopt;
+    return base::KiB(kibibytes);
+  };
+  HostFacts host;
+  const auto total = size("MemTotal"), available = size("MemAvailable");
+  const auto [end, error] = std::from_chars(load.data(), load.data() + load.size(), host.load);
+  if (!total || !available || error != std::errc{}) return std::nullopt;
+  host.processors = processors;
+  host.total = *total;
+  host.used = *total - *available;
+  return host;
+}
+
+std::optional<HostFacts> LookAtHost() {
+  const auto load = base::ReadFile("/proc/loadavg"), memory = base::ReadFile("/proc/meminfo");
+  if (!load || !memory) return std::nullopt;
+  return ParseHost(*load, *memory, static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
 }
 
 std::map<int, ProcessFacts> ProcessLooker::Look(const std::vector<int>& pids) {

@@ -1,10 +1,12 @@
-// What the kernel knows of processes on the GPUs: /proc has it for every user. ParseFacts is pure.
+// What the kernel knows of the host, and of processes on the GPUs: /proc has it for every user. What parses
+// is pure.
 #pragma once
 
 #include <sys/types.h>
 
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +33,15 @@ struct KernelUnits {
 
 // From the text of /proc/PID/stat; `uptime`: of the machine. nullopt: it is no such text.
 std::optional<ProcessFacts> ParseFacts(std::string_view stat, base::Millis uptime, const KernelUnits& units);
+
+struct HostFacts {
+  double load = 0;  // of the last minute: threads that run or wait to
+  unsigned processors = 0;
+  base::Bytes used, total;  // memory; what is used cannot be had without swapping
+};
+// From the texts of /proc/loadavg and /proc/meminfo; nullopt: they are no such texts.
+std::optional<HostFacts> ParseHost(const std::string& load, const std::string& memory, unsigned processors);
+std::optional<HostFacts> LookAtHost();
 
 // Looks at processes again and again. Not thread-safe.
 class ProcessLooker {

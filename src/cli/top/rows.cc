@@ -47,11 +47,15 @@ std::vector<FilterWord> ReadFilter(const std::string& filter) {
 
 class Filter {
  public:
-  explicit Filter(const State& state) : state_(state), words_(ReadFilter(state.filter)) {
+  explicit Filter(const State& state) : words_(ReadFilter(state.filter)) {
     for (const auto& gpu : state.status.gpus) numbers_[gpu.uuid] = api::NumberOf(gpu);
   }
 
   bool empty() const { return words_.empty(); }
+  bool Leaves(const api::GpuView& gpu) const {
+    return std::all_of(words_.begin(), words_.end(),
+                       [&](const auto& word) { return word.field != "gpu" || IsGpu(gpu.uuid, word.value); });
+  }
   bool Fits(const api::JobView& job) const {
     return std::all_of(words_.begin(), words_.end(), [&](const auto& word) { return Fits(job, word); });
   }
@@ -69,7 +73,7 @@ class Filter {
     const bool any = field.empty();
     if (field == "gpu")
       return std::any_of(job.gpus.begin(), job.gpus.end(),
-                         [&](const auto& uuid) { return IsGpu(uuid, value); });
+                         [&](const auto& uuid) { return IsGpu(uuid, word.value); });
     if ((any || field == "user") && Contains(job.user, value)) return true;
     if ((any || field == "name") && Contains(job.tag, value)) return true;
     if ((any || field == "id") && std::to_string(job.id) == value) return true;
@@ -103,7 +107,6 @@ class Filter {
            (value.size() > 4 && LowerText(uuid).starts_with(value));
   }
 
-  const State& state_;
   std::vector<FilterWord> words_;
   std::map<std::string, std::string> numbers_;
 };
@@ -116,6 +119,18 @@ struct SortKey {
 };
 
 double Falling(const std::optional<double>& value) { return value ? -*value : 1; }
+
+// What a row uses of the host, by the State's order.
+std::optional<double> HostNumber(const State& state, const Row& row) {
+  HostUse use;
+  if (!row.process) {
+    use = HostUseOf(state, *row.job);
+  } else if (const auto facts = state.facts.find(row.process->pid); facts != state.facts.end()) {
+    use = {facts->second.cpu, facts->second.resident};
+  }
+  if (state.order == TopOrder::kCpu) return use.cpu;
+  return use.memory ? std::optional(static_cast<double>(use.memory->count)) : std::nullopt;
+}
 
 SortKey KeyOf(const State& state, const Row& row) {
   const auto& job = row.job;
@@ -142,6 +157,9 @@ SortKey KeyOf(const State& state, const Row& row) {
       }
       return {Falling(age), {}, tie};
     }
+    case TopOrder::kCpu:
+    case TopOrder::kHostMemory:
+      return {Falling(HostNumber(state, row)), {}, tie};
     case TopOrder::kUser:
       if (!process) return {0, job->user, tie};
       return {0, process->user ? std::string_view(*process->user) : std::string_view(), tie};
@@ -298,6 +316,30 @@ const api::JobView* FindJob(const State& state, std::int64_t id) {
   const auto& jobs = state.status.jobs;
   const auto it = std::find_if(jobs.begin(), jobs.end(), [&](const auto& job) { return job.id == id; });
   return it == jobs.end() ? nullptr : &*it;
+}
+
+HostUse HostUseOf(const State& state, const api::JobView& job) {
+  HostUse use;
+  std::vector<int> seen;
+  for (const auto& gpu : state.status.gpus) {
+    for (const auto& process : gpu.processes) {
+      if (process.job != job.id || std::find(seen.begin(), seen.end(), process.pid) != seen.end()) continue;
+      seen.push_back(process.pid);
+      const auto facts = state.facts.find(process.pid);
+      if (facts == state.facts.end()) continue;
+      use.memory = use.memory.value_or(base::Bytes{}) + facts->second.resident;
+      if (facts->second.cpu) use.cpu = use.cpu.value_or(0) + *facts->second.cpu;
+    }
+  }
+  return use;
+}
+
+std::vector<const api::GpuView*> GpusShown(const State& state) {
+  const Filter filter(state);
+  std::vector<const api::GpuView*> gpus;
+  for (const auto& gpu : state.status.gpus)
+    if (filter.Leaves(gpu)) gpus.push_back(&gpu);
+  return gpus;
 }
 
 std::optional<int> UtilizationOf(const State& state, const api::JobView& job) {

@@ -45,6 +45,16 @@ std::optional<JobName> NameOf(const Row& row);
 // nullptr: the status does not have it.
 const api::JobView* FindJob(const State& state, std::int64_t id);
 
+// What the processes of a job on GPUs use of the host; each process counts once. nullopt: not known of any.
+struct HostUse {
+  std::optional<double> cpu;  // processors
+  std::optional<base::Bytes> memory;
+};
+HostUse HostUseOf(const State& state, const api::JobView& job);
+
+// The GPUs that the filter leaves: all, or those of its "gpu:" words.
+std::vector<const api::GpuView*> GpusShown(const State& state);
+
 // The utilization of the GPU of a job that is busiest, in percent; nullopt: not known.
 std::optional<int> UtilizationOf(const State& state, const api::JobView& job);
 

@@ -26,7 +26,7 @@
 namespace gpuman::cli::top {
 namespace {
 
-constexpr int kEscapeDelay = 25;  // ms for the rest of a key's sequence
+constexpr int kEscapeDelay = 50;  // ms for the rest of a key's sequence
 constexpr wint_t kEscape = 27, kDelete = 127;
 constexpr int kMouseKey = KEY_MAX + 1, kBackTabKey = KEY_BTAB;
 constexpr std::string_view kMouseOn = "\033[?1000h\033[?1006h", kMouseOff = "\033[?1006l\033[?1000l";
@@ -171,7 +171,7 @@ constexpr std::array kFaults{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 termios modes_before{};
 
 void RestoreAtFault(int signal) {
-  constexpr std::string_view kRestore = "\033[?1006l\033[?1000l\033[?25h\033[m\033[?1049l";
+  constexpr std::string_view kRestore = "\033[?1006l\033[?1000l\033[?25h\033[m\033[?1049l\033[?1l\033>";
   [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, kRestore.data(), kRestore.size());
   ::tcsetattr(STDIN_FILENO, TCSANOW, &modes_before);
   ::raise(signal);  // now with its usual effect: SA_RESETHAND

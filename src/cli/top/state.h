@@ -29,7 +29,7 @@ struct Size {
 enum class Page { kJobs, kQueue, kSharing, kProcesses };
 inline constexpr std::array kPages{Page::kJobs, Page::kQueue, Page::kSharing, Page::kProcesses};
 
-enum class Action { kSuspend, kResume, kCancel, kEnd };
+enum class Action { kSuspend, kResume, kCancel, kEnd, kKill };
 
 // Names a row of a list over many pictures.
 struct RowId {
@@ -47,7 +47,8 @@ struct Choice {
   std::size_t first = 0;  // the uppermost row that is shown
 };
 
-// An action that waits for y or n. A process of no job gets SIGTERM.
+// An action that waits for y or n. A process of no job gets SIGTERM by kEnd; kKill, which is SIGKILL, is for
+// such processes alone.
 struct Question {
   Action action = Action::kSuspend;
   std::int64_t job = 0;
@@ -72,8 +73,9 @@ struct State {
   std::optional<api::ShareView> share;
   std::optional<std::vector<api::QueueRow>> queue;  // jobs that wait, the next one first; null: not asked
   std::map<int, ProcessFacts> facts;                // by pid
-  base::WallTime now{};                             // of the daemon's last answer
-  std::string problem;                              // why this is old, as a sentence; empty: it is not old
+  std::optional<HostFacts> host;
+  base::WallTime now{};  // of the daemon's last answer
+  std::string problem;   // why this is old, as a sentence; empty: it is not old
   Samples samples;
 
   // When the daemon is asked.

@@ -91,6 +91,14 @@ bool NeedsShare(const State& state) {
                      [](const auto& job) { return job.share && !spec::IsEnded(job.state); });
 }
 
+// A queue of many thousand jobs is asked for less often.
+bool NeedsQueue(const State& state) {
+  constexpr std::size_t kMany = 5000;
+  constexpr Point kEach = 10;
+  if (state.page != Page::kQueue) return false;
+  return !state.queue || state.queue->size() < kMany || state.samples.now() % kEach == 0;
+}
+
 // The status is asked for with the next Tick.
 void AskSoon(State& state) {
   if (!state.asking) state.asked_at = {};
@@ -119,6 +127,8 @@ std::string_view VerbOf(Action action) {
       return "cancel";
     case Action::kEnd:
       return "end";
+    case Action::kKill:
+      return "kill";
   }
   return "";
 }
@@ -141,15 +151,16 @@ void AskAboutProcess(State& state, Action action, const api::ProcessView& proces
   const auto facts = state.facts.find(process.pid);
   if (process.gpuman)
     state.message = fmt::format("process {} is a part of gpuman", process.pid);
-  else if (action != Action::kEnd)
+  else if (action != Action::kEnd && action != Action::kKill)
     state.message = fmt::format("process {} belongs to no job: gpuman attach takes it as one", process.pid);
   else if (facts == state.facts.end())
     state.message = fmt::format("process {} is not seen from here", process.pid);
   else
-    state.question = Question{action, 0, facts->second.id,
-                              fmt::format("send SIGTERM to process {} '{}' of {}", process.pid,
-                                          process.name.value_or(std::string(kUnknown)),
-                                          process.user.value_or(std::string(kUnknown)))};
+    state.question = Question{
+        action, 0, facts->second.id,
+        fmt::format("send {} to process {} '{}' of {}", action == Action::kKill ? "SIGKILL" : "SIGTERM",
+                    process.pid, process.name.value_or(std::string(kUnknown)),
+                    process.user.value_or(std::string(kUnknown)))};
   state.message_is_refusal = !state.question;
 }
 
@@ -162,6 +173,11 @@ void AskWhether(State& state, Action action) {
   const auto name = NameOf(row);
   if (!name) {
     state.message = "no job is chosen";
+    state.message_is_refusal = true;
+    return;
+  }
+  if (action == Action::kKill) {
+    state.message = fmt::format("job {} is ended with e, which lets it save its work", name->id);
     state.message_is_refusal = true;
     return;
   }
@@ -236,6 +252,10 @@ std::optional<TopOrder> OrderOf(char key) {
       return TopOrder::kJob;
     case 'p':
       return TopOrder::kPid;
+    case 'C':
+      return TopOrder::kCpu;
+    case 'H':
+      return TopOrder::kHostMemory;
     default:
       return std::nullopt;
   }
@@ -251,6 +271,8 @@ std::optional<Action> ActionOf(char key) {
       return Action::kCancel;
     case 'e':
       return Action::kEnd;
+    case 'k':
+      return Action::kKill;
     default:
       return std::nullopt;
   }
@@ -356,7 +378,8 @@ Effects ListMove(State& state, const Key& key) {
     case Key::Code::kEnter:
       return OpenJob(state);
     case Key::Code::kEscape:
-      if (state.filter.empty()) return {Quit{}};
+      if (state.filter.empty()) state.message = "q quits";
+      state.message_is_refusal = false;
       state.filter.clear();
       Settle(state);
       break;
@@ -421,6 +444,7 @@ void OnStatus(State& state, base::Result<Snapshot> snapshot) {
   state.problem.clear();
   state.status = std::move(snapshot->status);
   state.facts = std::move(snapshot->facts);
+  state.host = snapshot->host;
   state.now = snapshot->at;
   state.samples.Add(state.status, snapshot->share, state.now);
   if (snapshot->share) state.share = std::move(snapshot->share);
@@ -478,7 +502,7 @@ Effects OnTick(State& state, base::MonoTime now) {
   if (now < state.asked_at + state.interval) return {};
   state.asking = true;
   state.asked_at = now;
-  Effects effects{AskStatus{NeedsShare(state), state.page == Page::kQueue}};
+  Effects effects{AskStatus{NeedsShare(state), NeedsQueue(state)}};
   for (auto& effect : AskForJob(state)) effects.push_back(std::move(effect));
   return effects;
 }

@@ -55,6 +55,7 @@ struct Snapshot {
   std::optional<api::ShareView> share{};
   std::optional<std::vector<api::QueueRow>> queue{};
   std::map<int, ProcessFacts> facts{};
+  std::optional<HostFacts> host{};
   base::WallTime at{};
 };
 struct StatusCame {

@@ -62,6 +62,21 @@ TEST(TopRows, AreInTheOrderThatKeysAndTitlesChoose) {
   EXPECT_TRUE(state.inverted) << "the same title again";
 }
 
+TEST(TopRows, AreSortedByTheUseOfTheHost) {
+  auto machine = TestMachine();
+  for (const int pid : {11, 12, 21}) {
+    machine.facts[pid].resident = base::MiB(static_cast<std::uint64_t>(pid));
+    machine.facts[pid].cpu = pid == 21 ? 0.5 : 2.0;
+  }
+  auto state = TestState({100, 30}, machine);
+  Press(state, "tC");
+  EXPECT_THAT(RowNames(state), ElementsAre("1", "2", "p99", "3"));
+  EXPECT_EQ(HostUseOf(state, state.status.jobs[0]).cpu, 4.0) << "of both processes";
+  EXPECT_EQ(HostUseOf(state, state.status.jobs[0]).memory, base::MiB(23));
+  Press(state, "4H");
+  EXPECT_THAT(RowNames(state), ElementsAre("p21", "p12", "p11", "p99"));
+}
+
 TEST(TopRows, AreFilteredByWords) {
   auto state = TestState();
   const auto with = [&](const std::string& filter) {
@@ -69,6 +84,7 @@ TEST(TopRows, AreFilteredByWords) {
     return RowNames(state);
   };
   EXPECT_THAT(with("gpu:1"), ElementsAre("2", "p21", "p99"));
+  EXPECT_THAT(Screenful(state), Not(HasSubstr("\n0   H200"))) << "the other GPU has no panel";
   EXPECT_THAT(with("user:ANN"), ElementsAre("1", "p12", "p11", "3"));
   EXPECT_THAT(with("name:bert"), ElementsAre("2", "p21"));
   EXPECT_THAT(with("id:3"), ElementsAre("3"));
@@ -92,7 +108,8 @@ TEST(TopFilter, IsTypedAndLeft) {
   EXPECT_EQ(state.filter, "gpu:1");
   EXPECT_THAT(Press(state, Code::kEscape), IsEmpty()) << "leaves the filter, not the program";
   EXPECT_EQ(state.filter, "");
-  EXPECT_TRUE(Only<Quit>(Press(state, Code::kEscape)));
+  EXPECT_THAT(Press(state, Code::kEscape), IsEmpty()) << "a slow line may break a key's sequence";
+  EXPECT_THAT(Screenful(state), HasSubstr("q quits"));
   Press(state, "/");
   Update(state, Key{Code::kCharacter, "ü"});
   Press(state, Code::kBackspace);
@@ -223,6 +240,13 @@ TEST(TopAction, ShowsARefusalInTheWordsOfTheDaemon) {
   EXPECT_EQ(state.message, "");
 }
 
+TEST(TopAction, KillsNoJob) {
+  auto state = TestState();
+  Press(state, "k");
+  EXPECT_FALSE(state.question);
+  EXPECT_THAT(state.message, HasSubstr("is ended with e"));
+}
+
 TEST(TopAction, ActsOnTheJobOfAProcess) {
   auto state = TestState();
   Press(state, Code::kDown);
@@ -248,6 +272,9 @@ TEST(TopAction, EndsAProcessOfNoJobThatItKnows) {
   const auto effects = Press(state, "y");
   ASSERT_TRUE(Only<Do>(effects));
   EXPECT_EQ(Only<Do>(effects)->question.process, (base::ProcessId{99, 777}));
+  Press(state, "k");
+  EXPECT_THAT(Screenful(state), HasSubstr("send SIGKILL to process 99"));
+  EXPECT_EQ(Only<Do>(Press(state, "y"))->question.action, Action::kKill);
   machine.status.gpus[1].processes[1].gpuman = true;
   Update(state, StatusCame{machine});
   Press(state, "e");
@@ -306,6 +333,10 @@ TEST(TopData, IsAskedAsThePageNeeds) {
   };
   EXPECT_TRUE(asked("3").share);
   EXPECT_TRUE(asked("2").queue);
+  state.queue.emplace(6000);
+  int times = 0;
+  for (int i = 0; i < 30; ++i) times += asked(" ").queue ? 1 : 0;
+  EXPECT_EQ(times, 3) << "of a long queue less often";
   EXPECT_FALSE(asked("1").queue);
   state.status.jobs[0].share = true;
   EXPECT_TRUE(asked(" ").share) << "turns are drawn from the time on that top was opened";
