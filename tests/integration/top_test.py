@@ -371,7 +371,7 @@ class TmuxTest(TopCase):
 
     def test_the_page_on_sharing_shows_turns(self):
         for name in "ab":
-            self.start(name, self.load("3GiB", "--hold", "1h", "--kernel-time", "20ms"), gpus=["1"], share=True)
+            self.start(name, self.load("256MiB", "--hold", "1h", "--kernel-time", "20ms"), gpus=["1"], share=True)
         screen = self.open()
         screen.type("3")
         screen.shows("[3 Sharing]", "GPU 1: ", "OVER TIME", " a ", " b ")
@@ -437,6 +437,24 @@ class TmuxTest(TopCase):
         self.m.start_daemon()
         screen.leaves("old figures")
         screen.shows("train")
+
+    def test_it_quits_while_the_daemon_is_silent(self):
+        screen = self.open()
+        self.m.daemon.send_signal(signal.SIGSTOP)
+        try:
+            screen.shows("has not answered for")
+            self.choose(screen, "train")
+            screen.type("s")
+            screen.shows("? y/n")
+            screen.type("y")
+            screen.shows("asked")
+            screen.type("q")
+            screen.shows("shell$")
+            screen.type("echo it is $((6*7))")
+            screen.keys("Enter")
+            screen.shows("it is 42")
+        finally:
+            self.m.daemon.send_signal(signal.SIGCONT)
 
     def test_without_colours_and_without_unicode(self):
         screen = self.open("--ascii")

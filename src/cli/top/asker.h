@@ -2,7 +2,7 @@
 // status, one for the page of a job, one for actions, which may take as long as a job needs to leave its GPU.
 //
 // Thread-safe are fd and Take; all others are for the thread that made the object. The destructor ends the
-// exchanges that are under way; the daemon carries out what it was asked to do all the same.
+// exchanges that are under way; what the daemon has begun goes on.
 #pragma once
 
 #include <condition_variable>
