@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/units.h"
+
 namespace gpuman::cli {
 namespace {
 
@@ -49,7 +51,7 @@ TEST(PlotRows, CutWhatIsAboveTheTop) {
 }
 
 TEST(PlotRows, AreNeverWiderThanTheForm) {
-  for (std::size_t width : {1, 7, 8, 79, 80}) {
+  for (const std::size_t width : {1u, 7u, 8u, 79u, 80u}) {
     for (const bool unicode : {true, false}) {
       PlotForm form = Form(1, 3, unicode);
       form.width = width;

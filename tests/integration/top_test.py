@@ -190,7 +190,10 @@ class Tmux:
         self.command = [TMUX, "-u", "-S", str(directory / "tmux.sock"), "-f", "/dev/null"]
         self.env = {**env, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "ENV": "", "HISTFILE": ""}
         self.env.pop("TMUX", None)
-        self.run("new-session", "-d", "-x", str(columns), "-y", str(rows), "/bin/sh -i")
+        self.columns, self.rows = columns, rows
+
+    def begin(self):
+        self.run("new-session", "-d", "-x", str(self.columns), "-y", str(self.rows), "/bin/sh -i")
         until("the shell is there", lambda: self.text().strip(), self.text)
         self.type("PS1='shell$ '")
         self.keys("Enter")
@@ -252,6 +255,7 @@ class TmuxTest(TopCase):
     def open(self, *options, columns=100, rows=30):
         screen = Tmux(self.m.dir, self.m.env, columns, rows)
         self.addCleanup(screen.close)
+        screen.begin()
         screen.type(shlex.join([program("gpuman"), "top", "--interval", "200ms", *options]))
         screen.keys("Enter")
         screen.shows("[1 Jobs]", "train", "bert")
