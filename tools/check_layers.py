@@ -22,8 +22,8 @@ import pathlib
 import re
 import sys
 
-CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device", "mig", "mps", "health", "metrics",
-                "notify")
+CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device", "mig", "mps", "health", "history",
+                "metrics", "notify")
 
 # Capabilities do not see each other's insides; these headers are a capability's public face.
 KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree", "recovery"))

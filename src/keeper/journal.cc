@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/file.h"
-#include "keeper/crc32c.h"
 #include "keeper/fields.h"
 #include "keeper/job_dir.h"
 #include "keeper/protocol.h"
@@ -31,7 +31,7 @@ std::optional<JournalRecord> DecodeLine(std::string_view line, bool& known) {
   const auto [end, error] = std::from_chars(line.data(), line.data() + kCrcDigits, crc, 16);
   if (error != std::errc{} || end != line.data() + kCrcDigits) return std::nullopt;
   const auto json = line.substr(kCrcDigits + 1);
-  if (Crc32c(json) != crc) return std::nullopt;
+  if (base::Crc32c(json) != crc) return std::nullopt;
   auto record = ParseRecord(json);
   if (record) return std::move(*record);
   known = record.error().code != base::ErrorCode::kNotSupported;
@@ -145,7 +145,7 @@ base::Result<JournalRecord> ParseRecord(std::string_view text) {
 
 std::string EncodeLine(const JournalRecord& record) {
   const std::string json = SerializeRecord(record);
-  return fmt::format("{:08x} {}\n", Crc32c(json), json);
+  return fmt::format("{:08x} {}\n", base::Crc32c(json), json);
 }
 
 JournalContent ParseJournal(std::string_view text) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace gpuman::keeper {
+namespace gpuman::base {
 
 namespace internal {
 constexpr std::array<std::uint32_t, 256> MakeCrcTable() {
@@ -28,4 +28,4 @@ constexpr std::uint32_t Crc32c(std::string_view data) {
 }
 static_assert(Crc32c("123456789") == 0xE3069283u);
 
-}  // namespace gpuman::keeper
+}  // namespace gpuman::base
