@@ -55,7 +55,7 @@ SHIM_ROOMS = ("libc", "symbols", "link", "accounting", "gate", "backing", "evict
 # The folders of the daemon: each may include those before it. It is the order in which modules are constructed
 # (src/daemon/daemon.cc). What lies in src/daemon itself puts them together and may include all of them.
 DAEMON = ("config", "http", "core", "notify", "shims", "containers", "suspension", "sharing", "device", "mps", "mig",
-          "health", "queue", "jobs", "status", "metrics")
+          "health", "queue", "jobs", "history", "status", "metrics")
 SIM_MAY = ("driver/abi/",)
 SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs
 PLUGIN_MAY = ("api", "base", "spec")

@@ -4,6 +4,7 @@
 
 #include "api/json_codec.h"
 #include "api/json_health.h"
+#include "api/json_history.h"
 #include "api/json_mig.h"
 #include "api/json_mps.h"
 #include "api/json_share.h"
@@ -73,6 +74,7 @@ GPUMAN_CODEC(ShareUpdate);
 GPUMAN_CODEC(ShareView);
 GPUMAN_CODEC(HealthReport);
 GPUMAN_CODEC(HealthAcknowledgement);
+GPUMAN_CODEC(HistoryView);
 GPUMAN_CODEC(MigReport);
 GPUMAN_CODEC(MigRequest);
 GPUMAN_CODEC(MigChanges);

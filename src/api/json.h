@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "api/health_types.h"
+#include "api/history_types.h"
 #include "api/mig_types.h"
 #include "api/mps_types.h"
 #include "api/share_types.h"

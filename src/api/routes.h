@@ -9,6 +9,7 @@
 #include "api/container_types.h"
 #include "api/device_types.h"
 #include "api/health_types.h"
+#include "api/history_types.h"
 #include "api/mig_types.h"
 #include "api/mps_types.h"
 #include "api/queue_types.h"
@@ -54,6 +55,7 @@ inline constexpr Route<NoBody, GpuView> kGpu{"GET", "/v1/gpus/{ref}", Right::kSe
 inline constexpr Route<NoBody, HealthReport> kHealth{"GET", "/v1/health", Right::kSee};
 inline constexpr Route<HealthAcknowledgement, HealthReport> kAcknowledgeHealth{
     "POST", "/v1/health/acknowledge", Right::kManage};
+inline constexpr Route<NoBody, HistoryView> kHistory{"GET", "/v1/history", Right::kSee};
 
 inline constexpr Route<NoBody, DeviceList> kDevices{"GET", "/v1/devices", Right::kSee};
 inline constexpr Route<NoBody, DeviceProfileList> kDeviceProfiles{"GET", "/v1/devices/profiles", Right::kSee};
@@ -157,6 +159,7 @@ void ForEach(const Visit& visit) {
   visit(kGpu);
   visit(kHealth);
   visit(kAcknowledgeHealth);
+  visit(kHistory);
   visit(kDevices);
   visit(kDeviceProfiles);
   visit(kChangeDevices);

@@ -8,6 +8,7 @@
 #include "daemon/core/listen.h"
 #include "daemon/device/module.h"
 #include "daemon/health/module.h"
+#include "daemon/history/module.h"
 #include "daemon/jobs/module.h"
 #include "daemon/metrics/module.h"
 #include "daemon/mig/module.h"
@@ -61,13 +62,14 @@ void Daemon::AddModules() {
   auto& shims = Add<ShimsModule>();
   Add<ContainersModule>(shims);
   auto& suspension = Add<SuspensionModule>(shims);
-  Add<SharingModule>(shims, suspension);
+  auto& sharing = Add<SharingModule>(shims, suspension);
   auto& device = Add<DeviceModule>(suspension);
   auto& mps = Add<MpsModule>();
   auto& mig = Add<MigModule>(suspension, mps);
   auto& health = Add<HealthModule>(suspension);
   auto& queue = Add<QueueModule>(notify, suspension, mig, health);
-  Add<JobsModule>(JobCapabilities{notify, shims, suspension, device, mps, queue});
+  auto& jobs = Add<JobsModule>(JobCapabilities{notify, shims, suspension, device, mps, queue});
+  Add<HistoryModule>(suspension, sharing, jobs);
   Add<StatusModule>();
   Add<MetricsModule>();
 }

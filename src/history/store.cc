@@ -265,6 +265,17 @@ void Store::Read(const View& view, const std::string& name, std::int64_t from, s
   }
 }
 
+std::optional<std::int64_t> Store::FirstOf(const View& view, const std::string& name) {
+  std::optional<std::int64_t> first;
+  for (const File& file : view.files) {
+    if (const auto text = Beginning(file))
+      WalkBlocks(
+          *text, [&](const BlockHead& head) { return head.name == name; },
+          [&](const BlockHead& head) { first = std::min(first.value_or(kLastTime), head.first); });
+  }
+  return first;
+}
+
 void Store::Replay(Recorder& recorder, const std::function<bool(const Key&)>& wants) const {
   for (const auto kind : {Kind::kGpu, Kind::kJob})
     for (std::size_t tier = kTiers - 1; tier > 0; --tier) ReplayTier(recorder, kind, tier - 1, wants);

@@ -63,6 +63,9 @@ class Store {
   static void Read(const View& view, const std::string& name, std::int64_t from, std::int64_t until,
                    const OnRow& on_row);
 
+  // The time of the earliest row of a series; nullopt: there is none.
+  static std::optional<std::int64_t> FirstOf(const View& view, const std::string& name);
+
   // Gives the recorder the rows that have not become rows of a coarser resolution, of the series that `wants`
   // names. Called before the first write.
   void Replay(Recorder& recorder, const std::function<bool(const Key&)>& wants) const;

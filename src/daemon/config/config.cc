@@ -226,6 +226,17 @@ void ReadHealth(TomlReader& in, Config& config) {
   }
 }
 
+void ReadHistory(TomlReader& in, Config& config) {
+  const auto* const node = in.Take("history.disk");
+  const bool off =
+      node && (node->value_exact<std::int64_t>() == 0 || node->value_exact<std::string>() == "0");
+  if (off)
+    config.history.disk = {};
+  else
+    in.Size("history.disk", config.history.disk, base::MiB(1), base::GiB(1024));
+  in.Time("history.flush", config.history.flush, Millis(1000), Millis(300'000));
+}
+
 void ReadMetrics(TomlReader& in, Config& config) {
   std::string text;
   in.Text("metrics.listen", text, true);
@@ -267,6 +278,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadQueue(in, config);
   ReadDevice(in, config);
   ReadHealth(in, config);
+  ReadHistory(in, config);
   in.Time("mig.check", config.mig.check, Millis(100), kDay);
   in.Path("kubernetes.logs", config.kubernetes.logs);
   ReadMps(in, config.mps);

@@ -112,6 +112,11 @@ struct Config {
   } health;
 
   struct {
+    base::Bytes disk = base::MiB(64);  // for all its files; 0: nothing is recorded
+    base::Millis flush{60'000};        // between two writes
+  } history;
+
+  struct {
     std::filesystem::path logs = "/var/log";  // where kubelet has containers/ and pods/
   } kubernetes;
 

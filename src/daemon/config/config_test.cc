@@ -67,6 +67,9 @@ max_restarts = 3
 [suspend]
 host_memory = "64GiB"
 patience = "20s"
+[history]
+disk = "128MiB"
+flush = "30s"
 [events]
 keep = "1d"
 keep_count = 1000
@@ -85,6 +88,8 @@ idle_timeout = "30s"
   EXPECT_EQ(config->sampling.rest, base::Millis(200));
   EXPECT_EQ(config->sampling.fastest, base::Millis(2));
   EXPECT_EQ(config->sampling.slow, base::Millis(2000));
+  EXPECT_EQ(config->history.disk, base::MiB(128));
+  EXPECT_EQ(config->history.flush, base::Millis(30'000));
   EXPECT_EQ(config->sampling.call_limit, base::Millis(3000));
   EXPECT_EQ(config->sampling.retry, base::Millis(10'000));
   EXPECT_EQ(config->guard.grace, base::Millis(1500));
@@ -145,6 +150,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"[[[guard", "a table's header has no name", "[name]"},
         Wrong{"socket = \"relative\"", "socket", "not an absolute path"},
         Wrong{"socket = \"\"", "socket", "is empty"},
+        Wrong{"history.disk = \"512KiB\"", "history.disk", "is not between 1MiB and 1TiB"},
+        Wrong{"history.disk = \"none\"", "history.disk", "none"},
+        Wrong{"history.flush = \"10m\"", "history.flush", "5m"},
         Wrong{"state_dir = \"x\"", "state_dir", "not an absolute path"},
         Wrong{"log.level = \"loud\"", "log.level", "none of debug, info"},
         Wrong{"access.admin_group = \"\"", "access.admin_group", "is empty"},
@@ -211,6 +219,14 @@ TEST(ParseConfig, ReportsEveryProblemAtOnce) {
   const auto config = Parse("log.level = \"loud\"\nhttp.connections = 1\nnonsense = 1\n");
   ASSERT_FALSE(config);
   EXPECT_EQ(config.error().size(), 3u);
+}
+
+TEST(ParseConfig, TakesZeroForNoHistory) {
+  for (const char* text : {"history.disk = 0", "history.disk = \"0\""}) {
+    const auto config = Parse(text);
+    ASSERT_TRUE(config) << Describe(config.error().front());
+    EXPECT_EQ(config->history.disk, base::Bytes{0});
+  }
 }
 
 TEST(LoadConfig, AMissingFileGivesTheDefaultsUnlessItWasAskedFor) {

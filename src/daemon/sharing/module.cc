@@ -78,6 +78,15 @@ bool SharingModule::TakesTurns(base::JobId id) const {
   });
 }
 
+std::set<base::JobId> SharingModule::Waiting() const {
+  std::set<base::JobId> waiting;
+  if (!controller_ || !controller_->HasJobs()) return waiting;
+  for (const auto& gpu : controller_->View().gpus)
+    for (const auto& tenant : gpu.tenants)
+      if (!tenant.waits_for.empty()) waiting.insert(tenant.tenant);
+  return waiting;
+}
+
 void SharingModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (!controller_ || !job.spec->share || view.reason || view.state != spec::JobState::kRunning) return;
   const auto obstacle = controller_->ObstacleOf(job.id);

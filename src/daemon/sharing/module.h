@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -29,6 +30,9 @@ class SharingModule final : public Module {
   const share::SchedulerSettings& settings() const;
   // Call only where there is a controller. The settings hold until the next start or reload.
   void SetSettings(share::SchedulerSettings settings);
+
+  // Jobs that wait for their turn, or for room on a shared GPU.
+  std::set<base::JobId> Waiting() const;
 
   void AddRoutes(http::Router& router) override;
   void Reconfigure() override;

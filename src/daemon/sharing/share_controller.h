@@ -67,6 +67,8 @@ class ShareController {
 
   // Running jobs with --share that have a ledger.
   std::vector<SharedJob> SharedJobs() const;
+  // Whether any job takes part.
+  bool HasJobs() const { return !entries_.empty(); }
   // Tells the report as an event of the job.
   void Tell(const share::action::Report& report);
 
