@@ -43,6 +43,7 @@ constexpr std::array kCommands{
     Entry{"top", &TopCommand, kLook},
     Entry{"proclist", &ProclistCommand, kLook},
     Entry{"why", &WhyCommand, kLook},
+    Entry{"history", &HistoryCommand, kLook},
     Entry{"events", &EventsCommand, kLook},
     Entry{"health", &HealthCommand, kLook},
     Entry{"doctor", &DoctorCommand, kLook},

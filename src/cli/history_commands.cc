@@ -1,0 +1,129 @@
+// history: figures of GPUs and jobs over time.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/gpu_option.h"
+#include "cli/history_views.h"
+#include "cli/plot.h"
+#include "cli/show.h"
+#include "cli/take.h"
+
+namespace gpuman::cli {
+namespace {
+
+struct HistorySettings {
+  std::vector<std::string> gpus;
+  std::optional<base::WallTime> since, until;
+  std::optional<int> points;
+  std::string output = "table";
+  bool ascii = false;
+};
+
+// What a word or an option names: the parameter of the route, and its value.
+struct Subject {
+  std::string parameter, name;
+};
+
+bool IsUuid(const std::string& word) { return word.starts_with("GPU-") || word.starts_with("MIG-"); }
+
+// Words name jobs, as in every command; a GPU has its UUID there, and its number behind --gpu. Without any,
+// all GPUs.
+base::Result<std::vector<Subject>> SubjectsOf(const api::Client& daemon, const HistorySettings& settings,
+                                              const std::vector<std::string>& words) {
+  std::vector<Subject> subjects;
+  for (const auto& gpu : settings.gpus) subjects.push_back({"gpu", gpu});
+  for (const auto& word : words) subjects.push_back({IsUuid(word) ? "gpu" : "job", word});
+  if (!subjects.empty()) return subjects;
+  GPUMAN_ASSIGN(const api::GpuList list, daemon.Gpus());
+  if (list.gpus.empty())
+    return base::Fail(base::ErrorCode::kNotFound, "there are no GPUs", "name a job: gpuman history TAG");
+  for (const auto& gpu : list.gpus) subjects.push_back({"gpu", gpu.uuid});
+  return subjects;
+}
+
+base::Error Explained(const api::Client& daemon, const Subject& subject, base::Error error) {
+  if (subject.parameter == "gpu" || error.code != base::ErrorCode::kNotFound) return error;
+  if (daemon.Gpus()
+          .map([&](const api::GpuList& list) {
+            return std::any_of(list.gpus.begin(), list.gpus.end(),
+                               [&](const api::GpuView& gpu) { return api::NumberOf(gpu) == subject.name; });
+          })
+          .value_or(false)) {
+    error.hint = fmt::format("of the GPU: gpuman history --gpu {}", subject.name);
+    return error;
+  }
+  return WithNearestTag(daemon, subject.name, std::move(error));
+}
+
+base::Result<api::HistoryView> AskHistory(const api::Client& daemon, const Subject& subject,
+                                          const HistorySettings& settings, std::int64_t points) {
+  api::Query query = api::Query().Add(subject.parameter, std::string_view(subject.name));
+  query.Add("since", settings.since).Add("until", settings.until);
+  query.AddNumber("points", std::optional(points));
+  auto history = api::Ask(daemon, api::routes::kHistory, {{}, query});
+  if (!history) return base::Fail(Explained(daemon, subject, std::move(history.error())));
+  return history;
+}
+
+void PrintAll(Session& session, const HistorySettings& settings, const HistoryForm& form,
+              const std::vector<api::HistoryView>& histories) {
+  if (session.json || settings.output == "json") {
+    api::Json list = api::Json::array();
+    for (const auto& history : histories) list.push_back(api::ToJson(history));
+    return session.PrintJson({{"histories", std::move(list)}});
+  }
+  if (settings.output == "csv") {
+    session.Print(HistoryCsvHead());
+    for (const auto& history : histories) session.Print(RenderHistoryCsv(history));
+    return;
+  }
+  for (std::size_t i = 0; i < histories.size(); ++i)
+    session.Print((i > 0 ? "\n" : "") + RenderHistory(histories[i], session.style(), form));
+}
+
+base::Result<int> History(Session& session, const CommandLine& line, const HistorySettings& settings) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto subjects, SubjectsOf(daemon, settings, line.words));
+  const HistoryForm form{!settings.ascii && ShowsUnicode(session.environment()), 4};
+  const bool picture = !session.json && settings.output == "table";
+  const std::int64_t usual = picture ? HistoryPoints(session.style(), form) : api::kHistoryPoints;
+  std::vector<api::HistoryView> histories;
+  for (const Subject& subject : subjects) {
+    GPUMAN_ASSIGN(auto history, AskHistory(daemon, subject, settings, settings.points.value_or(usual)));
+    histories.push_back(std::move(history));
+  }
+  PrintAll(session, settings, form, histories);
+  return kExitDone;
+}
+
+}  // namespace
+
+Command HistoryCommand() {
+  const auto s = std::make_shared<HistorySettings>();  // shared by the options and the action
+  const auto past = [](const std::string& text) { return ParseSince(text, base::SystemClock().Wall()); };
+  return {"history",
+          "Plot memory, utilization, power and temperature over time",
+          "gpuman history train --since 2h",
+          {{kJobValue, 0, kAnyNumber, "Jobs by tag or id, GPUs by UUID (default: all GPUs)"}},
+          {GpuOption(s->gpus, "all, unless a job is named"),
+           {"--since", kTimeValue,
+            "From this time on: 2h (ago), 3d, yesterday, 2026-02-01T08:00 (default: of a job its last "
+            "start, of a GPU an hour ago)",
+            take::Into(s->since, past)},
+           {"--until", kTimeValue, "Up to this time (default: now, or the end of the job)",
+            take::Into(s->until, past)},
+           {"--points", "N",
+            "Buckets of time, at most (default: as many as the picture has room for; of csv and json 300)",
+            take::Integer(s->points, 1, api::kMostHistoryPoints)},
+           {"--ascii", "", "Draw without Unicode, as where the locale has none", take::Flag(s->ascii)},
+           {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)}},
+          [s](Session& session, const CommandLine& line) { return History(session, line, *s); }};
+}
+
+}  // namespace gpuman::cli
