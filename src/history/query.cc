@@ -12,7 +12,7 @@ std::int64_t UpTo(std::int64_t value, std::int64_t step) { return (value + step 
 }  // namespace
 
 Plan PlanOf(const Question& question, const std::array<std::optional<std::int64_t>, kTiers>& oldest) {
-  const std::int64_t points = std::clamp<std::int64_t>(question.points, 1, kMostPoints);
+  const std::int64_t points = std::clamp<std::int64_t>(question.points, kLeastPoints, kMostPoints);
   const std::int64_t since = std::clamp<std::int64_t>(question.since, 0, kLastTime);
   const std::int64_t until = std::clamp<std::int64_t>(question.until, since + 1, kLastTime + 1);
   const std::int64_t wanted = std::max<std::int64_t>(1, (until - since + points - 1) / points);
@@ -22,11 +22,11 @@ Plan PlanOf(const Question& question, const std::array<std::optional<std::int64_
   for (std::size_t tier = plan.tier + 1; tier < kTiers; ++tier)
     if (reaches(plan.tier) > since && reaches(tier) < reaches(plan.tier) - kSteps[tier]) plan.tier = tier;
   plan.step = UpTo(wanted, kSteps[plan.tier]);
-  // Whole buckets may be one more than were asked for.
-  for (;; plan.step += kSteps[plan.tier]) {
+  // Whole buckets may be one more than were asked for; longer ones are fewer.
+  for (;; plan.step = UpTo(plan.step + plan.step / 64 + 1, kSteps[plan.tier])) {
     plan.since = BucketOf(since, plan.step);
     plan.until = UpTo(until, plan.step);
-    if (points == 1 || static_cast<std::int64_t>(plan.buckets()) <= points) break;
+    if (static_cast<std::int64_t>(plan.buckets()) <= points) break;
   }
   return plan;
 }

@@ -20,8 +20,8 @@ namespace {
 
 // Parts of the budget in thousandths. Months of GPUs and of jobs have most.
 constexpr std::array<std::array<std::uint64_t, kTiers>, kKinds> kParts{{{40, 120, 340}, {60, 140, 300}}};
-// A shelf has so many files when it is full: so much of it goes at once.
-constexpr std::uint64_t kFilesOfShelf = 8;
+// A partition has so many files when it is full: so much of it goes at once.
+constexpr std::uint64_t kFilesOfPartition = 8;
 constexpr std::size_t kLongestFile = std::size_t{1} << 30;
 constexpr std::size_t kMostReplayed = 8192;  // rows of a series
 
@@ -44,7 +44,7 @@ std::optional<std::string> Beginning(const Store::File& file) {
 
 }  // namespace
 
-std::uint64_t Store::Shelf::total() const {
+std::uint64_t Store::Partition::total() const {
   std::uint64_t sum = 0;
   for (const auto size : sizes) sum += size;
   return sum;
@@ -70,7 +70,7 @@ base::Result<> Store::ReadFolder() {
     std::error_code ignored;
     const auto name = ParseFileName(entry->path().filename().string());
     if (name) {
-      auto& next = ShelfOf(name->kind, name->tier).next;
+      auto& next = PartitionOf(name->kind, name->tier).next;
       next = std::max(next, name->number + 1);
     }
     if (name && entry->is_regular_file(ignored) && !entry->is_symlink(ignored))
@@ -85,12 +85,12 @@ base::Result<> Store::ReadFolder() {
   std::sort(found.begin(), found.end());
   for (const auto& path : found | std::views::values) {
     const auto name = ParseFileName(path.filename().string());
-    ReadOne(path, ShelfOf(name->kind, name->tier));
+    ReadOne(path, PartitionOf(name->kind, name->tier));
   }
   return {};
 }
 
-void Store::ReadOne(const std::filesystem::path& path, Shelf& shelf) {
+void Store::ReadOne(const std::filesystem::path& path, Partition& partition) {
   File file{path, 0, kLastTime, 0};
   const auto text = base::ReadFile(path, kLongestFile);
   Walked walked;
@@ -112,16 +112,16 @@ void Store::ReadOne(const std::filesystem::path& path, Shelf& shelf) {
   else if (walked.damaged > 0 || rest)
     log_(fmt::format("{}: {} of {} bytes are readable, without {} damaged blocks", path.string(),
                      walked.readable, text->size(), walked.damaged));
-  shelf.files.push_back(std::move(file));
-  shelf.sizes.push_back(ignored ? 0 : whole);
-  shelf.fresh = !text || walked.foreign || rest;
+  partition.files.push_back(std::move(file));
+  partition.sizes.push_back(ignored ? 0 : whole);
+  partition.fresh = !text || walked.foreign || rest;
 }
 
-Store::Shelf& Store::ShelfOf(Kind kind, std::size_t tier) {
-  return shelves_[static_cast<std::size_t>(kind)][tier];
+Store::Partition& Store::PartitionOf(Kind kind, std::size_t tier) {
+  return partitions_[static_cast<std::size_t>(kind)][tier];
 }
-const Store::Shelf& Store::ShelfOf(Kind kind, std::size_t tier) const {
-  return shelves_[static_cast<std::size_t>(kind)][tier];
+const Store::Partition& Store::PartitionOf(Kind kind, std::size_t tier) const {
+  return partitions_[static_cast<std::size_t>(kind)][tier];
 }
 
 std::uint64_t Store::RoomOf(Kind kind, std::size_t tier) const {
@@ -137,58 +137,59 @@ void Store::SetBudget(base::Bytes budget) {
 
 // The oldest files go until `more` bytes fit.
 void Store::MakeRoom(Kind kind, std::size_t tier, std::uint64_t more) {
-  Shelf& shelf = ShelfOf(kind, tier);
-  std::uint64_t total = shelf.total();
-  while (!shelf.files.empty() && total + more > RoomOf(kind, tier)) {
+  Partition& partition = PartitionOf(kind, tier);
+  std::uint64_t total = partition.total();
+  while (!partition.files.empty() && total + more > RoomOf(kind, tier)) {
     std::error_code error;
-    std::filesystem::remove(shelf.files.front().path, error);
+    std::filesystem::remove(partition.files.front().path, error);
     if (error)
-      log_(fmt::format("{} cannot be removed: {}", shelf.files.front().path.string(), error.message()));
-    total -= shelf.sizes.front();
-    shelf.files.erase(shelf.files.begin());
-    shelf.sizes.erase(shelf.sizes.begin());
-    if (shelf.files.empty()) shelf.fresh = true;
+      log_(fmt::format("{} cannot be removed: {}", partition.files.front().path.string(), error.message()));
+    total -= partition.sizes.front();
+    partition.files.erase(partition.files.begin());
+    partition.sizes.erase(partition.sizes.begin());
+    if (partition.files.empty()) partition.fresh = true;
   }
 }
 
 base::Result<> Store::BeginFile(Kind kind, std::size_t tier) {
-  Shelf& shelf = ShelfOf(kind, tier);
+  Partition& partition = PartitionOf(kind, tier);
   GPUMAN_TRY(base::MakeDirectories(folder_, 0700));
-  const auto path = folder_ / NameOf({kind, tier, shelf.next});
+  const auto path = folder_ / NameOf({kind, tier, partition.next});
   GPUMAN_ASSIGN(const base::Fd made, base::OpenFile(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
-  ++shelf.next;
+  ++partition.next;
   if (auto written = base::WriteAll(made.get(), kFileHeader); !written) {
     ::unlink(path.c_str());
     return base::Fail(std::move(written.error()).In("writing " + path.string()));
   }
-  shelf.files.push_back({path, kFileHeader.size(), kLastTime, 0});
-  shelf.sizes.push_back(kFileHeader.size());
-  shelf.fresh = false;
+  partition.files.push_back({path, kFileHeader.size(), kLastTime, 0});
+  partition.sizes.push_back(kFileHeader.size());
+  partition.fresh = false;
   return {};
 }
 
 base::Result<> Store::Append(Kind kind, std::size_t tier, std::string_view bytes, std::int64_t first,
                              std::int64_t last) {
   MakeRoom(kind, tier, bytes.size() + kFileHeader.size());
-  Shelf& shelf = ShelfOf(kind, tier);
-  const bool full = shelf.files.empty() || shelf.sizes.back() >= RoomOf(kind, tier) / kFilesOfShelf;
+  Partition& partition = PartitionOf(kind, tier);
+  const bool full =
+      partition.files.empty() || partition.sizes.back() >= RoomOf(kind, tier) / kFilesOfPartition;
   base::Fd opened;
-  if (!shelf.fresh && !full)
-    opened = base::OpenFile(shelf.files.back().path, O_WRONLY | O_APPEND).value_or(base::Fd());
+  if (!partition.fresh && !full)
+    opened = base::OpenFile(partition.files.back().path, O_WRONLY | O_APPEND).value_or(base::Fd());
   if (!opened.ok()) {  // somebody may have removed the file
     GPUMAN_TRY(BeginFile(kind, tier));
-    GPUMAN_ASSIGN(opened, base::OpenFile(shelf.files.back().path, O_WRONLY | O_APPEND));
+    GPUMAN_ASSIGN(opened, base::OpenFile(partition.files.back().path, O_WRONLY | O_APPEND));
   }
-  File& file = shelf.files.back();
+  File& file = partition.files.back();
   if (auto written = base::WriteAll(opened.get(), bytes); !written) {
     // A part of it may be there.
-    if (::ftruncate(opened.get(), static_cast<off_t>(file.size)) != 0) shelf.fresh = true;
+    if (::ftruncate(opened.get(), static_cast<off_t>(file.size)) != 0) partition.fresh = true;
     return base::Fail(std::move(written.error()).In("writing " + file.path.string()));
   }
   file.size += bytes.size();
   file.first = std::min(file.first, first);
   file.last = std::max(file.last, last);
-  shelf.sizes.back() = file.size;
+  partition.sizes.back() = file.size;
   return {};
 }
 
@@ -215,7 +216,7 @@ base::Result<> Store::Write(const Batch& batch, std::uint64_t number) {
       piece.first = std::min(piece.first, rows.front().at);
       piece.last = std::max(piece.last, rows.back().at);
       // A piece is no larger than a file.
-      if (piece.bytes.size() >= RoomOf(chunk.key.kind, chunk.tier) / kFilesOfShelf)
+      if (piece.bytes.size() >= RoomOf(chunk.key.kind, chunk.tier) / kFilesOfPartition)
         write(chunk.key.kind, chunk.tier);
     }
   }
@@ -227,14 +228,14 @@ base::Result<> Store::Write(const Batch& batch, std::uint64_t number) {
 
 Store::View Store::Look(Kind kind, std::size_t tier) const {
   const std::lock_guard lock(mutex_);
-  return {ShelfOf(kind, tier).files, written_};
+  return {PartitionOf(kind, tier).files, written_};
 }
 
 std::array<std::optional<std::int64_t>, kTiers> Store::Oldest(Kind kind) const {
   const std::lock_guard lock(mutex_);
   std::array<std::optional<std::int64_t>, kTiers> oldest;
   for (std::size_t tier = 0; tier < kTiers; ++tier)
-    for (const File& file : ShelfOf(kind, tier).files)
+    for (const File& file : PartitionOf(kind, tier).files)
       if (file.first <= file.last) oldest[tier] = std::min(oldest[tier].value_or(kLastTime), file.first);
   return oldest;
 }
@@ -242,8 +243,8 @@ std::array<std::optional<std::int64_t>, kTiers> Store::Oldest(Kind kind) const {
 base::Bytes Store::size() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
-  for (const auto& shelves : shelves_)
-    for (const auto& shelf : shelves) sum += shelf.total();
+  for (const auto& partitions : partitions_)
+    for (const auto& partition : partitions) sum += partition.total();
   return {sum};
 }
 

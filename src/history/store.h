@@ -1,8 +1,8 @@
 // The files of history: a folder with a fixed budget.
 //
-// Each kind and resolution has a shelf: its own files and its own part of the budget, so that many short jobs
-// do not push out the history of GPUs, nor seconds that of months. A file is a row of blocks, each with its
-// length and a checksum; blocks are only appended. Where a shelf is full, its oldest file goes.
+// Each kind and resolution has a partition: its own files, and its own part of the budget, so that many short
+// jobs do not push out the history of GPUs, nor seconds that of months. A file is a row of blocks, each with
+// its length and a checksum; blocks are only appended. Where a partition is full, its oldest file goes.
 // docs/history.md has the format.
 //
 // Nothing is synced: a crash of the machine loses the last minutes. What is torn, damaged or foreign is left
@@ -33,7 +33,7 @@ class Store {
   using Log = std::function<void(const std::string& sentence)>;  // called by any thread
   using OnRow = std::function<void(const Row&)>;
 
-  // The least budget: with less, a shelf would not have room for a block.
+  // The least budget: with less, a partition would not have room for a block.
   static constexpr base::Bytes kLeastBudget = base::MiB(1);
 
   // Makes the folder, reads what is in it, and removes what is beyond the budget.
@@ -44,7 +44,7 @@ class Store {
   // is, and the files stay as they were; the error is the first.
   base::Result<> Write(const Batch& batch, std::uint64_t number);
 
-  // What a read needs to know of a shelf; it does not change while others write.
+  // What a read needs to know of a partition; it does not change while others write.
   struct File {
     std::filesystem::path path;
     std::uint64_t size = 0;            // of its readable beginning
@@ -71,7 +71,7 @@ class Store {
   void Replay(Recorder& recorder, const std::function<bool(const Key&)>& wants) const;
 
  private:
-  struct Shelf {
+  struct Partition {
     std::vector<File> files;
     std::vector<std::uint64_t> sizes;  // of the whole files
     std::uint64_t next = 1;            // number of the next file
@@ -81,9 +81,9 @@ class Store {
 
   Store(std::filesystem::path folder, base::Bytes budget, Log log);
   base::Result<> ReadFolder();
-  void ReadOne(const std::filesystem::path& path, Shelf& shelf);
-  Shelf& ShelfOf(Kind kind, std::size_t tier);
-  const Shelf& ShelfOf(Kind kind, std::size_t tier) const;
+  void ReadOne(const std::filesystem::path& path, Partition& partition);
+  Partition& PartitionOf(Kind kind, std::size_t tier);
+  const Partition& PartitionOf(Kind kind, std::size_t tier) const;
   std::uint64_t RoomOf(Kind kind, std::size_t tier) const;
   void MakeRoom(Kind kind, std::size_t tier, std::uint64_t more);
   base::Result<> BeginFile(Kind kind, std::size_t tier);
@@ -96,7 +96,7 @@ class Store {
   const Log log_;
   mutable std::mutex mutex_;
   base::Bytes budget_;
-  std::array<std::array<Shelf, kTiers>, kKinds> shelves_;
+  std::array<std::array<Partition, kTiers>, kKinds> partitions_;
   std::uint64_t written_ = 0;
 };
 

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -178,6 +181,28 @@ TEST_F(StoreTest, ReadsOnWhereAFileWasRemoved) {
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(store->Write({{kGpu, 0, Rows(20, 10)}}, 3));
   EXPECT_EQ(Read(*store, kGpu, 0).size(), 10u);
+}
+
+// As on a full disk: a part of the bytes may be written.
+TEST_F(StoreTest, GoesOnBehindAWriteThatFailed) {
+  auto store = Open();
+  ASSERT_TRUE(store->Write({{kGpu, 0, Rows(0, 10)}}, 1));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = std::filesystem::file_size(Files().front()) + 100;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto failed = store->Write({{kGpu, 0, Noise(10, 500)}}, 2);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(failed);
+  EXPECT_EQ(Read(*store, kGpu, 0), Rows(0, 10));
+  ASSERT_TRUE(store->Write({{kGpu, 0, Rows(600, 10)}}, 3));
+  EXPECT_EQ(Read(*store, kGpu, 0).size(), 20u);
+  store = Open();
+  EXPECT_EQ(Read(*store, kGpu, 0).size(), 20u);
+  EXPECT_THAT(log, testing::IsEmpty());
 }
 
 TEST_F(StoreTest, CannotBeOpenedWhereThereIsNoFolder) {

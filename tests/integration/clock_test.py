@@ -98,6 +98,22 @@ class ClockTest(DaemonTest):
             self.set_clock(shift)
         self.assertEqual(self.wait("grow")["reason"], "memory_limit")
 
+    def test_history_goes_on_at_the_time_to_which_the_clock_is_set(self):
+        def known(query):
+            history = self.request("GET", "/v1/history?gpu=0&points=2000&" + query).json()
+            return sum(history["recorded"]) * history["step"]
+        for shift in (DAY, 0, -DAY):
+            self.set_clock(shift)
+            until(f"it is recorded at {shift} s", lambda: known("since=10s") >= 2)
+        self.set_clock(DAY)
+        self.assertGreaterEqual(known("since=3d"), 6)
+        self.m.stop_daemon()
+        self.set_clock(0)
+        self.m.start_daemon()
+        until("it goes on", lambda: self.request("GET", "/v1/history?gpu=0").status == 200 and known("since=10s") >= 2)
+        self.set_clock(DAY)
+        self.assertGreaterEqual(known("since=3d"), 7)
+
 
 if __name__ == "__main__":
     if not LIBRARY.exists():

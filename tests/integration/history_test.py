@@ -107,7 +107,7 @@ class Recording(HistoryCase):
         for query, code, message in (
                 ("", "invalid_argument", "of one GPU or of one job"), ("gpu=0&job=1", "invalid_argument", "of one GPU or of one job"),
                 ("gpu=9", "not_found", "9"), ("job=nobody", "not_found", "nobody"),
-                ("gpu=0&points=0", "invalid_argument", "points: 0 is not between 1 and 2000"),
+                ("gpu=0&points=1", "invalid_argument", "points: 1 is not between 2 and 2000"),
                 ("gpu=0&points=5000", "invalid_argument", "5000"),
                 ("gpu=0&points=many", "invalid_argument", "points"),
                 ("gpu=0&since=whenever", "invalid_argument", "since: 'whenever'"),

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "daemon/history/readings.h"
+#include "daemon/history/moments.h"
 #include "daemon/sharing/module.h"
 #include "daemon/suspension/module.h"
 
@@ -66,26 +66,20 @@ void HistoryModule::OnSample(const gpu::Sample& sample) {
     archive_->Add({history::Kind::kGpu, sample.uuid}, Second(), *reading);
 }
 
-// Once a second: what a GPU's samples within a second show of jobs is in their peaks.
+// Once a second; the highest value of a job between two seconds is its peak, which others keep.
 void HistoryModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   const auto second = Second();
   if (!archive_->is_recording() || second == std::exchange(jobs_recorded_, second)) return;
+  const auto moments = MomentsOf(core_.guard().Statuses());
   const auto waiting = sharing_.Waiting();
-  for (const auto* const job : core_.jobs().Active()) RecordJob(*job, waiting, second);
-}
-
-void HistoryModule::RecordJob(const jobs::Job& job, const std::set<base::JobId>& waiting,
-                              std::int64_t second) {
-  JobMoment moment;
-  const auto usage = core_.guard().UsageOf(job.id);
-  moment.memory = usage.used;
-  if (suspension_.StateOf(job) == spec::JobState::kSuspended)
-    moment.state = history::State::kSuspended;
-  else if (waiting.contains(job.id))
-    moment.state = history::State::kWaiting;
-  for (const auto& [uuid, bytes] : usage.by_gpu)
-    if (const auto* const status = core_.guard().Find(uuid)) moment.gpus.push_back(&status->sample.slow);
-  archive_->Add(KeyOf(job.id), second, ReadingOf(moment));
+  for (const auto* const job : core_.jobs().Active()) {
+    JobMoment moment = moments.Of(job->id);
+    if (suspension_.StateOf(*job) == spec::JobState::kSuspended)
+      moment.state = history::State::kSuspended;
+    else if (waiting.contains(job->id))
+      moment.state = history::State::kWaiting;
+    archive_->Add(KeyOf(job->id), second, ReadingOf(moment));
+  }
 }
 
 void HistoryModule::OnJobLeft(base::JobId job, Left /*why*/) { archive_->End(KeyOf(job)); }

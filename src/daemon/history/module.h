@@ -40,7 +40,6 @@ class HistoryModule final : public Module {
  private:
   ArchiveSettings Settings() const;
   std::int64_t Second() const;
-  void RecordJob(const jobs::Job& job, const std::set<base::JobId>& waiting, std::int64_t second);
 
   Core& core_;
   SuspensionModule& suspension_;

@@ -107,9 +107,11 @@ base::Result<Archive::Asked> AskedOf(const HistoryCall& call, const Subject& sub
   GPUMAN_ASSIGN(const auto until, TimeParameter(call.request(), "until", now));
   GPUMAN_ASSIGN(const auto points,
                 NumberParameter(call.request(), "points", static_cast<std::uint64_t>(api::kHistoryPoints)));
-  if (points < 1 || points > static_cast<std::uint64_t>(api::kMostHistoryPoints))
+  if (points < static_cast<std::uint64_t>(api::kLeastHistoryPoints) ||
+      points > static_cast<std::uint64_t>(api::kMostHistoryPoints))
     return base::Fail(base::ErrorCode::kInvalidArgument,
-                      fmt::format("points: {} is not between 1 and {}", points, api::kMostHistoryPoints));
+                      fmt::format("points: {} is not between {} and {}", points, api::kLeastHistoryPoints,
+                                  api::kMostHistoryPoints));
   Archive::Asked asked{subject.key, {}, {}, static_cast<std::int64_t>(points), SecondOf(now)};
   // The second under way counts.
   const auto end = until ? until : subject.until;

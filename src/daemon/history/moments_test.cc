@@ -1,4 +1,4 @@
-#include "daemon/history/readings.h"
+#include "daemon/history/moments.h"
 
 #include <gtest/gtest.h>
 
@@ -66,6 +66,36 @@ TEST(ReadingOfAJob, DoesNotKnowWhatOneOfItsGpusDoesNotReport) {
   EXPECT_EQ(reading[Metric::kUtilization], 70);
   EXPECT_EQ(reading[Metric::kMemory], std::nullopt);
   EXPECT_EQ(ReadingOf(JobMoment{}), history::Reading{});
+}
+
+guard::GpuStatus StatusWith(std::vector<gpu::OwnedProcess> processes) {
+  guard::GpuStatus status;
+  status.sample.processes.emplace();
+  status.processes = std::move(processes);
+  return status;
+}
+
+gpu::OwnedProcess ProcessOf(std::int64_t job, std::optional<base::Bytes> memory) {
+  gpu::OwnedProcess process;
+  process.job = base::JobId{job};
+  process.memory = memory;
+  return process;
+}
+
+TEST(MomentsOf, HaveTheMemoryOfTheGpuWhereAJobUsesMost) {
+  std::map<std::string, guard::GpuStatus> statuses;
+  statuses["a"] =
+      StatusWith({ProcessOf(1, base::MiB(3)), ProcessOf(1, base::MiB(4)), ProcessOf(2, std::nullopt)});
+  statuses["b"] = StatusWith({ProcessOf(1, base::MiB(5))});
+  statuses["lost"] = StatusWith({ProcessOf(1, base::MiB(50))});
+  statuses["lost"].sample.state = gpu::GpuState::kLost;
+  const auto moments = MomentsOf(statuses);
+  EXPECT_EQ(moments.Of({1}).memory, base::MiB(7));
+  EXPECT_EQ(moments.Of({1}).gpus.size(), 2u);
+  EXPECT_EQ(moments.Of({2}).memory, std::nullopt);
+  EXPECT_EQ(moments.Of({2}).gpus.size(), 1u);
+  EXPECT_EQ(moments.Of({3}).memory, base::Bytes{0});
+  EXPECT_EQ(MomentsOf({}).Of({3}).memory, std::nullopt);
 }
 
 }  // namespace

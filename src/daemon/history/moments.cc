@@ -1,4 +1,4 @@
-#include "daemon/history/readings.h"
+#include "daemon/history/moments.h"
 
 #include <algorithm>
 #include <cmath>
@@ -52,6 +52,22 @@ history::Reading ReadingOf(const JobMoment& job) {
       reading[metric] = sum / static_cast<std::int64_t>(values.size());
   }
   return reading;
+}
+
+JobMoments MomentsOf(const std::map<std::string, guard::GpuStatus>& statuses) {
+  JobMoments moments;
+  for (const auto& [uuid, status] : statuses) {
+    const bool has_figures = status.sample.state == gpu::GpuState::kOk && status.sample.processes;
+    if (status.gpu.split || !has_figures) continue;
+    moments.elsewhere.memory = base::Bytes{0};
+    for (const auto& [job, usage] : guard::UsageByJob(status.processes)) {
+      JobMoment& moment = moments.on_gpus[job];
+      moment.gpus.push_back(&status.sample.slow);
+      if (usage.unknown < usage.processes)
+        moment.memory = std::max(moment.memory.value_or(base::Bytes{}), usage.known);
+    }
+  }
+  return moments;
 }
 
 }  // namespace gpuman::daemon

@@ -1,11 +1,15 @@
 // What history records of a GPU and of a job at one moment. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/units.h"
 #include "gpu/sample.h"
+#include "guard/guard.h"
 #include "history/point.h"
 
 namespace gpuman::daemon {
@@ -21,5 +25,16 @@ struct JobMoment {
 // Utilization, power and temperature are those of its GPUs: the mean, the sum and the highest. They are its
 // own only while it runs, so they are unknown otherwise; what one of the GPUs does not report is unknown.
 history::Reading ReadingOf(const JobMoment& job);
+
+// What the latest samples show of jobs; their states are not filled in. It refers to the statuses.
+struct JobMoments {
+  std::map<base::JobId, JobMoment> on_gpus;
+  JobMoment elsewhere;  // of a job without a process on a GPU
+  const JobMoment& Of(base::JobId job) const {
+    const auto found = on_gpus.find(job);
+    return found == on_gpus.end() ? elsewhere : found->second;
+  }
+};
+JobMoments MomentsOf(const std::map<std::string, guard::GpuStatus>& statuses);
 
 }  // namespace gpuman::daemon
