@@ -1,6 +1,7 @@
 // history: figures of GPUs and jobs over time.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -47,17 +48,20 @@ base::Result<std::vector<Subject>> SubjectsOf(const api::Client& daemon, const H
   return subjects;
 }
 
+// A number that is no job's may be meant as a GPU's.
 base::Error Explained(const api::Client& daemon, const Subject& subject, base::Error error) {
-  if (subject.parameter == "gpu" || error.code != base::ErrorCode::kNotFound) return error;
-  if (daemon.Gpus()
-          .map([&](const api::GpuList& list) {
-            return std::any_of(list.gpus.begin(), list.gpus.end(),
-                               [&](const api::GpuView& gpu) { return api::NumberOf(gpu) == subject.name; });
-          })
-          .value_or(false)) {
+  const bool is_name =
+      error.code == base::ErrorCode::kNotFound || error.code == base::ErrorCode::kInvalidArgument;
+  if (subject.parameter == "gpu" || !is_name) return error;
+  const auto list = daemon.Gpus();
+  const bool is_gpu = list && std::any_of(list->gpus.begin(), list->gpus.end(), [&](const api::GpuView& gpu) {
+                        return api::NumberOf(gpu) == subject.name;
+                      });
+  if (is_gpu) {
     error.hint = fmt::format("of the GPU: gpuman history --gpu {}", subject.name);
     return error;
   }
+  if (error.code != base::ErrorCode::kNotFound) return error;
   return WithNearestTag(daemon, subject.name, std::move(error));
 }
 

@@ -60,7 +60,7 @@ TEST(RenderHistory, IsColouredWhereTheTerminalIs) {
 }
 
 TEST(RenderHistory, IsNoWiderThanTheTerminal) {
-  for (const std::size_t width : {30, 50, 80, 120}) {
+  for (const std::size_t width : {30u, 50u, 80u, 120u}) {
     const auto text = RenderHistory(Job(), Wide(width), {});
     std::size_t begin = text.find('\n') + 1;  // the title may be longer
     for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <ranges>
 #include <system_error>
 #include <utility>
 
@@ -83,7 +82,8 @@ base::Result<> Store::ReadFolder() {
     log_(fmt::format("{} has {} files that are not of history; they are left alone", folder_.string(),
                      foreign));
   std::sort(found.begin(), found.end());
-  for (const auto& path : found | std::views::values) {
+  for (const auto& entry : found) {
+    const std::filesystem::path& path = entry.second;
     const auto name = ParseFileName(path.filename().string());
     ReadOne(path, PartitionOf(name->kind, name->tier));
   }
@@ -266,15 +266,19 @@ void Store::Read(const View& view, const std::string& name, std::int64_t from, s
   }
 }
 
-std::optional<std::int64_t> Store::FirstOf(const View& view, const std::string& name) {
-  std::optional<std::int64_t> first;
+std::optional<Store::Range> Store::RangeOf(const View& view, const std::string& name) {
+  std::optional<Range> range;
   for (const File& file : view.files) {
-    if (const auto text = Beginning(file))
-      WalkBlocks(
-          *text, [&](const BlockHead& head) { return head.name == name; },
-          [&](const BlockHead& head) { first = std::min(first.value_or(kLastTime), head.first); });
+    const auto text = Beginning(file);
+    if (!text) continue;
+    WalkBlocks(
+        *text, [&](const BlockHead& head) { return head.name == name; },
+        [&](const BlockHead& head) {
+          range = {std::min(range ? range->first : head.first, head.first),
+                   std::max(range ? range->last : head.last, head.last)};
+        });
   }
-  return first;
+  return range;
 }
 
 void Store::Replay(Recorder& recorder, const std::function<bool(const Key&)>& wants) const {

@@ -63,8 +63,11 @@ class Store {
   static void Read(const View& view, const std::string& name, std::int64_t from, std::int64_t until,
                    const OnRow& on_row);
 
-  // The time of the earliest row of a series; nullopt: there is none.
-  static std::optional<std::int64_t> FirstOf(const View& view, const std::string& name);
+  // The times of the earliest and the latest row of a series; nullopt: there is none.
+  struct Range {
+    std::int64_t first = 0, last = 0;
+  };
+  static std::optional<Range> RangeOf(const View& view, const std::string& name);
 
   // Gives the recorder the rows that have not become rows of a coarser resolution, of the series that `wants`
   // names. Called before the first write.

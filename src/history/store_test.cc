@@ -75,8 +75,11 @@ TEST_F(StoreTest, ReadsWhatWasWrittenAlsoAfterARestart) {
   EXPECT_EQ(Read(*store, kGpu, 0).size(), 100u);
   EXPECT_EQ(Read(*store, kJob, 0), Rows(120, 3));
   EXPECT_EQ(Read(*store, kGpu, 0, 120, 160).size(), 40u);
-  EXPECT_EQ(Store::FirstOf(store->Look(Kind::kJob, 0), "7"), 120);
-  EXPECT_EQ(Store::FirstOf(store->Look(Kind::kJob, 0), "8"), std::nullopt);
+  const auto range = Store::RangeOf(store->Look(Kind::kJob, 0), "7");
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->first, 120);
+  EXPECT_EQ(range->last, 122);
+  EXPECT_FALSE(Store::RangeOf(store->Look(Kind::kJob, 0), "8"));
   EXPECT_EQ(store->Oldest(Kind::kGpu)[0], 100);
   EXPECT_EQ(store->Oldest(Kind::kGpu)[1], std::nullopt);
   ASSERT_TRUE(store->Write({{kGpu, 0, Rows(200, 1)}}, 1));

@@ -101,6 +101,7 @@ class Recording(HistoryCase):
         after = self.history(f"job={job}")
         self.assertEqual((after["job"], after["tag"]), (job, None))
         self.assertGreaterEqual(self.known(after), self.known(before) - 1)
+        self.assertEqual(after["resolution"], 1)
         self.assertEqual(self.refused("job=short")["code"], "not_found")
 
     def test_wrong_questions_say_what_is_wrong(self):
@@ -165,6 +166,7 @@ class Command(HistoryCase):
         gone = self.m.run("history", "nobody")
         self.assertEqual(gone.returncode, 4)
         self.assertIn("nobody", gone.stderr)
+        self.assertIn("gpuman history --gpu 0", self.m.run("history", "0").stderr)
         self.assertEqual(self.m.run("history", "--points", "5000").returncode, 2)
         self.assertEqual(self.m.run("history", "-o", "yaml").returncode, 2)
         nothing = self.output("--gpu", "0", "--since", "2000-01-01T00:00:00Z", "--until", "2000-01-02T00:00:00Z")

@@ -24,17 +24,29 @@ struct InMemory {
   std::uint64_t number = 0;
 };
 
-std::optional<std::int64_t> FirstOf(const history::Store& store, const history::Key& key,
-                                    const InMemory& memory) {
-  auto first = history::Store::FirstOf(store.Look(key.kind, kTiers - 1), key.name);
-  const auto look = [&](const std::vector<Row>& rows) {
-    for (const Row& row : rows) first = std::min(first.value_or(row.at), row.at);
+// From the earliest row of the series to the end of the latest.
+std::optional<history::Store::Range> RangeOf(const history::Store& store, const history::Key& key,
+                                             const InMemory& memory) {
+  auto range = history::Store::RangeOf(store.Look(key.kind, kTiers - 1), key.name);
+  if (range) range->last += history::kSteps.back();
+  const auto look = [&](const std::vector<Row>& rows, std::int64_t step) {
+    for (const Row& row : rows)
+      range = {std::min(range ? range->first : row.at, row.at),
+               std::max(range ? range->last : row.at + step, row.at + step)};
   };
   for (std::size_t tier = 0; tier < kTiers; ++tier) {
-    look(memory.rows[tier]);
-    look(memory.writing[tier]);
+    look(memory.rows[tier], history::kSteps[tier]);
+    look(memory.writing[tier], history::kSteps[tier]);
   }
-  return first;
+  return range;
+}
+
+history::Question QuestionOf(const Archive::Asked& asked, const history::Store& store,
+                             const InMemory& memory) {
+  const auto range = asked.since ? std::nullopt : RangeOf(store, asked.key, memory);
+  const std::int64_t now = asked.second + 1;
+  const std::int64_t until = asked.until.value_or(range ? std::min(range->last, now) : now);
+  return {asked.since.value_or(range ? range->first : until - 3600), until, asked.points};
 }
 
 }  // namespace
@@ -142,11 +154,8 @@ std::function<Archive::Answer()> Archive::Ask(Asked asked) const {
     }
   }
   return [store = store_, asked = std::move(asked), memory] {
-    const std::int64_t until = asked.until.value_or(asked.second + 1);
-    std::int64_t since = asked.since.value_or(until - 3600);
-    if (!asked.since) since = FirstOf(*store, asked.key, *memory).value_or(since);
     Answer answer;
-    answer.plan = history::PlanOf({since, until, asked.points}, store->Oldest(asked.key.kind));
+    answer.plan = history::PlanOf(QuestionOf(asked, *store, *memory), store->Oldest(asked.key.kind));
     const auto& plan = answer.plan;
     history::Buckets buckets(plan);
     const auto add = [&](const Row& row) { buckets.Add(row); };

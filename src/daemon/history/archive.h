@@ -56,7 +56,8 @@ class Archive {
     history::Plan plan;
     std::vector<history::Row> rows;  // of its buckets
   };
-  // Without a question the answer is about all that is there of a series, up to `second`.
+  // Without a beginning the answer is about all that is there of a series; without an end up to now, or with
+  // neither up to the last of it.
   struct Asked {
     history::Key key;
     std::optional<std::int64_t> since{}, until{};

@@ -140,6 +140,8 @@ TEST_F(ArchiveTest, AnswersAboutAllOfASeriesWithoutABeginning) {
   const auto answer = archive->Ask({kJob, {}, {}, 300, kStart + 100'000})();
   EXPECT_LE(answer.plan.since, kStart);
   EXPECT_GT(answer.plan.since, kStart - 2000);
+  EXPECT_GE(answer.plan.until, kStart + 50);
+  EXPECT_LT(answer.plan.until, kStart + 2000);
   EXPECT_EQ(Known(kJob), 50u);
 }
 

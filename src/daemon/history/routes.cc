@@ -115,14 +115,14 @@ base::Result<Archive::Asked> AskedOf(const HistoryCall& call, const Subject& sub
   Archive::Asked asked{subject.key, {}, {}, static_cast<std::int64_t>(points), SecondOf(now)};
   // The second under way counts.
   const auto end = until ? until : subject.until;
-  asked.until = end ? SecondOf(*end) + 1 : asked.second + 1;
+  if (end) asked.until = SecondOf(*end) + 1;
   if (const auto begin = since ? since : subject.since) asked.since = SecondOf(*begin);
-  // Where only one of both was given, the other one may lie on its other side.
-  if (asked.since && *asked.since >= *asked.until) {
+  const std::int64_t last = asked.until.value_or(asked.second + 1);
+  if (asked.since && *asked.since >= last) {
     if (since)
       return base::Fail(base::ErrorCode::kInvalidArgument, "the history would end before it begins",
                         "since is the earlier time, until the later one");
-    asked.since = *asked.until - std::chrono::seconds(kUsual).count();
+    asked.since = last - std::chrono::seconds(kUsual).count();  // `until` lies before what is usual
   }
   return asked;
 }
