@@ -85,7 +85,7 @@ class Recording(HistoryCase):
         until("it was suspended for a while", lambda: parts(held, "suspended") >= 1)
         shown = self.m.run("history", "held", "--ascii").stdout
         strip = next(line for line in shown.splitlines() if line.strip().startswith("state"))
-        self.assertRegex(strip, "state +R+_+")
+        self.assertRegex(strip, "state +R[R ]*_")
         self.assertRegex(shown, r"R running \d+%   w waiting for its turn 0%   _ suspended \d+%")
         self.assertEqual(self.request("DELETE", f"/v1/jobs/{held}").status, 200)
         self.assertEqual(self.request("PUT", "/v1/share", {"capacity": "300MiB", "pause": True}).status, 200)
