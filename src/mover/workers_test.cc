@@ -21,7 +21,7 @@ TEST(Workers, AreWaitedForWithWhatTheirFunctionsHold) {
     }
   };
   Workers workers;
-  for (int i = 0; i < 4; ++i) workers.Run([&ran, held = std::make_shared<Slow>(gone)] { ++ran; });
+  for (int i = 0; i < 4; ++i) workers.Run([&ran, held = std::shared_ptr<Slow>(new Slow{gone})] { ++ran; });
   workers.Wait();
   EXPECT_EQ(ran, 4);
   EXPECT_EQ(gone, 4);
