@@ -83,7 +83,7 @@ struct GateClosed {
   OrderId order = 0;
 };
 // The tenant says that it cannot close its gate: the scheduler withdraws the order and asks the tenant again
-// later. No answer means the same, a second after the deadline: a caller that is late tells still why.
+// later. An answer counts until a second after the deadline; then the scheduler does the same without one.
 struct GateNotClosed {
   TenantId tenant;
   OrderId order = 0;

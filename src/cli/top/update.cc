@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/overloaded.h"
@@ -238,49 +240,25 @@ void EditFilter(State& state, const Key& key) {
   Settle(state);
 }
 
-std::optional<TopOrder> OrderOf(char key) {
-  switch (key) {
-    case 'm':
-      return TopOrder::kMemory;
-    case 'l':
-      return TopOrder::kUtilization;
-    case 'a':
-      return TopOrder::kAge;
-    case 'u':
-      return TopOrder::kUser;
-    case 'j':
-      return TopOrder::kJob;
-    case 'p':
-      return TopOrder::kPid;
-    case 'C':
-      return TopOrder::kCpu;
-    case 'H':
-      return TopOrder::kHostMemory;
-    default:
-      return std::nullopt;
-  }
-}
+constexpr std::array kOrderKeys{std::pair{'m', TopOrder::kMemory}, std::pair{'l', TopOrder::kUtilization},
+                                std::pair{'a', TopOrder::kAge},    std::pair{'u', TopOrder::kUser},
+                                std::pair{'j', TopOrder::kJob},    std::pair{'p', TopOrder::kPid},
+                                std::pair{'C', TopOrder::kCpu},    std::pair{'H', TopOrder::kHostMemory}};
+constexpr std::array kActionKeys{std::pair{'s', Action::kSuspend}, std::pair{'r', Action::kResume},
+                                 std::pair{'c', Action::kCancel}, std::pair{'e', Action::kEnd},
+                                 std::pair{'k', Action::kKill}};
 
-std::optional<Action> ActionOf(char key) {
-  switch (key) {
-    case 's':
-      return Action::kSuspend;
-    case 'r':
-      return Action::kResume;
-    case 'c':
-      return Action::kCancel;
-    case 'e':
-      return Action::kEnd;
-    case 'k':
-      return Action::kKill;
-    default:
-      return std::nullopt;
-  }
+// What the key stands for in the table; nullopt: nothing.
+template <typename T, std::size_t size>
+std::optional<T> MeaningOf(char key, const std::array<std::pair<char, T>, size>& table) {
+  for (const auto& [letter, meaning] : table)
+    if (letter == key) return meaning;
+  return std::nullopt;
 }
 
 // Keys that mean the same on each page.
 std::optional<Effects> CommonKey(State& state, char key) {
-  if (const auto action = ActionOf(key)) {
+  if (const auto action = MeaningOf(key, kActionKeys)) {
     AskWhether(state, *action);
     return Effects{};
   }
@@ -305,7 +283,7 @@ std::optional<Effects> CommonKey(State& state, char key) {
 }
 
 void ListKey(State& state, char key) {
-  if (const auto order = OrderOf(key)) state.order = *order;
+  if (const auto order = MeaningOf(key, kOrderKeys)) state.order = *order;
   if (key == '/') state.filtering = true;
   if (key == 'i') state.inverted = !state.inverted;
   if (key == 'v') state.plots = !state.plots;
