@@ -26,7 +26,7 @@ CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device"
                 "metrics", "notify")
 
 # Capabilities do not see each other's insides; these headers are a capability's public face.
-KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree", "recovery"))
+KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
 
 # Layer: what it may include besides itself. A name is a folder of src/, a name with a slash a file or a
 # folder's beginning.

@@ -15,7 +15,6 @@
 #include "base/boot.h"
 #include "jobs/job_manager.h"
 #include "keeper/process_tree.h"
-#include "keeper/recovery.h"
 
 namespace gpuman::jobs {
 
@@ -187,11 +186,10 @@ void JobManager::OnRootEnded(JobId id, bool another_boot) {
   if (another_boot) return ApplyEvent(id, RootEnded{true, clock_.Wall()});
   // The runtime removes a container when its processes have ended.
   if (it->second.job.container) return;
-  keeper::KeeperStarted root;
-  root.cgroup = it->second.job.cgroup;
-  root.key = it->second.runtime.key;
   keeper_work_.Add(it->second.job.owner->uid,
-                   {[&table = table_, root] { keeper::EndLeftoversOf(root, table); },
+                   {[&table = table_, cgroup = it->second.job.cgroup, key = it->second.runtime.key] {
+                      keeper::EndLeftovers(cgroup, key, table);
+                    },
                     [this, id] {
                       if (entries_.contains(id)) ApplyEvent(id, RootEnded{false, clock_.Wall()});
                     }});

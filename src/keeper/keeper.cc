@@ -18,7 +18,7 @@
 #include "keeper/client.h"
 #include "keeper/host_limits.h"
 #include "keeper/job_dir.h"
-#include "keeper/recovery.h"
+#include "keeper/process_tree.h"
 #include "keeper/supervisor.h"
 
 namespace gpuman::keeper {
@@ -159,7 +159,7 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Cl
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return base::FailSystem(errno, "becoming a subreaper");
   const std::string boot_id = base::BootId();
   const bool same_boot = history.keeper && history.keeper->boot_id == boot_id;
-  if (same_boot) EndLeftoversOf(*history.keeper, table);
+  if (same_boot) EndLeftovers(history.keeper->cgroup, history.keeper->key, table);
   ProtectFromOomKiller(spec);
   GPUMAN_ASSIGN(auto resources, AcquireResources(job_dir, std::move(spec), std::move(journal), clock));
   const auto cgroup = resources.tree.cgroup;

@@ -1,11 +1,15 @@
 #include "keeper/process_tree.h"
 
+#include <fmt/format.h>
 #include <signal.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
 #include <set>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -52,6 +56,14 @@ std::size_t SignalNew(const std::vector<ProcessInfo>& members, int signal, std::
     (void)base::SendSignal(member.id, signal);  // it may have ended meanwhile
   }
   return count;
+}
+
+std::vector<ProcessInfo> Marked(const std::string& key, const base::ProcessTable& table) {
+  auto listing = table.List();
+  std::erase_if(listing, [&](const ProcessInfo& process) {
+    return process.state == 'Z' || table.Environment(process.id.pid, kKeyVariable) != key;
+  });
+  return listing;
 }
 
 }  // namespace
@@ -114,6 +126,29 @@ bool KillAtOnce(const ProcessTree& tree) { return !tree.cgroup.empty() && KillCg
 KillReport KillTree(const ProcessTree& tree, const base::ProcessTable& table) {
   (void)KillAtOnce(tree);
   return KillAll([&] { return Members(tree, table); });
+}
+
+std::string MakeKey() {
+  std::array<unsigned char, 16> bytes{};
+  (void)!::getrandom(bytes.data(), bytes.size(), 0);
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+void EndLeftovers(const std::filesystem::path& cgroup, const std::string& key,
+                  const base::ProcessTable& table) {
+  const auto look = [&] {
+    auto found = Members(ProcessTree{ProcessId{}, cgroup}, table);
+    for (auto& process : Marked(key, table))
+      if (std::none_of(found.begin(), found.end(), [&](const auto& f) { return f.id == process.id; }))
+        found.push_back(std::move(process));
+    return found;
+  };
+  if (!cgroup.empty()) KillCgroup(cgroup);
+  KillAll(look);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!look().empty() && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (!cgroup.empty()) RemoveCgroup(cgroup);
 }
 
 }  // namespace gpuman::keeper

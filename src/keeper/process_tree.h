@@ -1,6 +1,6 @@
 // All processes of one job: everything below its keeper (a child subreaper, so a process that daemonises,
-// double forks or changes session stays below it) and everything in its cgroup. The keeper and the guard use
-// it.
+// double forks or changes session stays below it) and everything in its cgroup. A process that has left both
+// still carries the job's key. The keeper and the guard use it.
 //
 // No state; thread-safe. Signals go through pidfds after the start time was checked. Zombies are no members.
 #pragma once
@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/process.h"
@@ -67,6 +68,16 @@ class Killing {
   bool began_ = false;
   bool kills_ = false;  // SIGKILL has been sent to what an earlier look found
 };
+
+// The variable that marks every process of a job; children inherit it.
+inline constexpr const char* kKeyVariable = "GPUMAN_JOB_KEY";
+std::string MakeKey();  // 32 random hex digits
+
+// Kills the processes that a job left, found by its cgroup (empty: none) and its key, and waits until they
+// are gone, some seconds at most. The job's keeper, or the root of an attached job, must be dead and of this
+// boot.
+void EndLeftovers(const std::filesystem::path& cgroup, const std::string& key,
+                  const base::ProcessTable& table);
 
 // How long one order to kill may work on a fork bomb; the next order goes on where this one stopped.
 inline constexpr std::chrono::seconds kKillPatience{5};

@@ -13,7 +13,6 @@
 #include <cerrno>
 
 #include "keeper/host_limits.h"
-#include "keeper/recovery.h"
 
 namespace gpuman::keeper {
 namespace {
